@@ -87,8 +87,8 @@ class TrainingConfig:
         workers: Processes that read and augment images ahead of each process that trains; -1 chooses, and starts none
             for what is resident and not augmented one by one.
         log_every: Steps between two lines of metrics.csv.
-        logger: Where figures and groups go beside metrics.csv: csv, tensorboard, wandb, mlflow, or the dotted path of
-            a class of your own; may be repeated.
+        logger: Where else figures and groups go: csv, tensorboard, wandb, mlflow, or the dotted path of a class of
+            your own; may be repeated.
         watch: What to follow in metrics.csv after each epoch though nothing is chosen by it: test, the accuracy on the
             test split; train_margins, the margins of majority and minority groups in training.
 

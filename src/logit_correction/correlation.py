@@ -1,4 +1,4 @@
-"""Which attribute values go with which labels in the majority of the training rows."""
+"""Which attribute values belong to which labels in the majority of the training rows."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ class Correlation:
 
     @classmethod
     def one_to_one(cls, num_labels: int) -> Correlation:
-        """Label j goes with attribute value j."""
+        """Label j has attribute value j."""
         return cls(torch.eye(num_labels, dtype=torch.float64))
 
     @classmethod
     def from_table(
         cls, table: Mapping[int, Sequence[int]] | Sequence[Sequence[int]], num_attributes: int | None = None
     ) -> Correlation:
-        """Row y lists the attribute values that go with label y, with equal weights.
+        """Row y lists the attribute values of label y, with equal weights.
 
         Args:
             table: One row for each of the labels 0..L-1, as a mapping or in order.
@@ -81,7 +81,7 @@ class Correlation:
 
     @classmethod
     def counted(cls, label: Tensor, attribute: Tensor, num_labels: int, num_attributes: int) -> Correlation:
-        """Each label (N,) goes with its commonest attribute value (N,); rows of -1 are left out."""
+        """Each label (N,) has its commonest attribute value (N,); rows of -1 are left out."""
         known = attribute >= 0
         cell = label[known] * num_attributes + attribute[known]
         counts = torch.bincount(cell, minlength=num_labels * num_attributes).view(num_labels, num_attributes)

@@ -162,7 +162,7 @@ class GroupPrior(nn.Module):
 
     @torch.no_grad()
     def set_table(self, table: Tensor) -> None:
-        """Set the table (L, K), for example to a counted prior; a moving average goes on from there.
+        """Set the table (L, K), for example to a counted prior; a moving average continues from there.
 
         Raises:
             ValueError: The table has a wrong shape, is negative, not finite, or 0 everywhere.

@@ -53,7 +53,7 @@ class DataInfo:
         num_attributes: K, the number of attribute values; L where nothing is known.
         label_names: L names, in the order of the label numbers.
         attribute_names: K names.
-        correlation: Which labels go with which attribute values in the majority, where the data source
+        correlation: Which labels have which attribute values in the majority, where the data source
             knows; category-level knowledge that LC+ uses and LC does not.
         tokens: Whether the inputs are texts: dicts of token tensors, each of ``input_shape``.
         augmented: Whether training images are changed at random each time they are seen.
@@ -146,7 +146,7 @@ class ViewInputs:
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """What a method may look at once, before training begins or goes on: all N training rows.
+    """What a method may look at once, before training begins or resumes: all N training rows.
 
     Attributes:
         label: (N,) long, 0..L-1, in the order of ``Batch.index``.

@@ -8,7 +8,10 @@ ESTIMATORS: dict[str, tuple[str, str]] = {
         "logit_correction.attributes.auto.Auto",
         "looks for a shortcut by named views, estimates it, and abstains where there is none",
     ),
-    "Online": ("logit_correction.attributes.online.Online", "the paper's: a biased network beside the robust one"),
+    "Online": (
+        "logit_correction.attributes.online.Online",
+        "the paper's: a biased network trained with the robust one",
+    ),
     "CrossFitted": (
         "logit_correction.attributes.cross_fitted.CrossFitted",
         "biased networks, or small heads on a view, each estimating rows it was not trained on",

@@ -49,8 +49,8 @@ ROWS_OF_A_BIASED_STEP = 32
 class Auto(AttributeEstimator):
     """Finds out whether there is a shortcut before anything is corrected. Reads no attribute label, of any split.
 
-    1. Ordinary networks, of the kind of the robust one, are trained in folds, and predict rows that they did not see;
-       or the network of a given ``run`` predicts the validation rows, or ``predictions`` of any classifier are read.
+    1. ERM networks of the kind of the robust one are trained in folds and predict rows that they did not see.
+       Instead, the network of a given ``run`` predicts the validation rows, or ``predictions`` are read.
        They train as long as the search needs, whatever the epochs of the method.
     2. So do heads on each view that the data permit, and biased networks as those of ``CrossFitted``.
     3. The most promising views, alone and together, and the biased networks each estimate the attribute. A model
@@ -95,7 +95,7 @@ class Auto(AttributeEstimator):
         if both:
             raise InputError(f"view {sorted(both)[0]} is given both as shortcut and as legitimate: leave one out")
         if BIASED in self.shortcut and len(self.shortcut) > 1:
-            raise InputError(f"{BIASED} is what a network sees of the whole input: give no other shortcut beside it")
+            raise InputError(f"{BIASED} is what a network sees of the whole input: give no other shortcut with it")
         search = {"views": views, "run": run, "predictions": predictions}
         asked = [name for name, option in search.items() if option is not None]
         if self.shortcut and asked:
@@ -148,7 +148,7 @@ class Auto(AttributeEstimator):
             self._judge = lambda _: judged
 
     def named(self, names: Sequence[str]) -> list[View]:
-        """Return the views of these names, of which ``biased`` is none; ``InputError`` for one that does not apply."""
+        """Return the views of these names, without ``biased``; ``InputError`` for one that does not apply."""
         assert self.rows.view_inputs is not None
         return find_views([name for name in names if name != BIASED], self.rows.view_inputs)
 

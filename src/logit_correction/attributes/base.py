@@ -48,7 +48,7 @@ class AttributeEstimator(nn.Module, ABC):
     An estimator is made of its options alone. The method then calls, in this order,
 
     1. ``attach`` once: sizes and names of the data, and a way to build networks;
-    2. ``setup`` once, before training begins or goes on: the labels of all rows;
+    2. ``setup`` once, before training begins or resumes: the labels of all rows;
     3. for each of ``num_stages`` stages ``begin_stage``, then ``step`` for each batch, then ``collect`` for all rows;
     4. ``finish`` with what the last stage collected, in any case before the method's own stage;
     5. ``forward`` for each batch of the method's own stage.
@@ -62,8 +62,8 @@ class AttributeEstimator(nn.Module, ABC):
         trains_network: Whether it trains networks of the kind that ``attach`` is given.
         num_stages: How many stages of the training loop it wants before the method's own.
         settled: See above.
-        correlation: Which attribute values are a label's majority; by default label j goes with value j.
-        attribute_names: K names; None where value j is only known as what goes with label j.
+        correlation: Which attribute values are a label's majority; by default label j has value j.
+        attribute_names: K names; None where value j is only known as that of label j.
         row_attribute: (N,) long, a_x of every training row, -1 where unknown; of settled estimates.
         row_label_probability: (N,), how well the label fits what was seen of each row.
         evidence: What was found of a shortcut, for ``report.json``; None where nobody looked.

@@ -27,7 +27,7 @@ from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stag
 class Clusters(AttributeEstimator):
     """A biased network's class probabilities, divided among the several attribute values of a label (LC+).
 
-    Where a label goes with several attribute values, class probabilities alone cannot tell them apart. So the biased
+    Where a label has several attribute values, class probabilities alone cannot tell them apart. So the biased
     network's features are clustered after its head start, one cluster for each value, and the probability of label y is
     divided among its values j by
 
@@ -35,11 +35,11 @@ class Clusters(AttributeEstimator):
 
     z being the row's features, scaled to length 1, c_j the cluster's centre and s^2 the variance within clusters in the
     directions in which centres differ. (The weights alone, as the paper has it, would choose one value for every row.)
-    Of a network that trains on, w_yj is the mean loss of the label's N_yj rows in the cluster over N_yj, averaged over
-    the steps: eq. 6 of Seo, Lee and Han (CVPR 2022), as in the paper. Of one that stays as it is, w_yj is N_yj.
+    While the network trains, w_yj is the mean loss of the label's N_yj rows in the cluster over N_yj, averaged over
+    the steps. This is eq. 6 of Seo, Lee and Han (CVPR 2022), as in the paper. Of a fixed network w_yj is N_yj.
 
-    Labels that go with the very same values are clustered together, less the directions in which these labels differ,
-    so that a cluster means the same value for all of them. No clustering knows which value a cluster stands for: the
+    Labels with the same values are clustered together, without the directions in which these labels differ, so a
+    cluster means the same value for all. No clustering knows which value a cluster stands for: the
     largest gets the value with the greatest weight in the correlation, so values of a set may be exchanged. A loss is
     none the worse for it; a comparison with true attributes must allow for it. The data source must know which labels
     go with which values.

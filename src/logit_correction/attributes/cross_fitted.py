@@ -25,11 +25,11 @@ class CrossFitted(AttributeEstimator):
     """Learners trained on one half of the rows, with generalized cross-entropy, estimate the other half.
 
     What a learner knows by heart of a minority row does not help it on the other half, so there it goes by the
-    shortcut. The learner is either
+    shortcut. The learner is one of two:
 
-    - a network on the whole input, of the kind of the robust one (``--biased_network`` names another), or
-    - with ``view`` a small head on what this view keeps of an input. It trains in seconds, and a shortcut of the view's
-      kind is about all that it can learn.
+    - A network on the whole input, of the kind of the robust one (``--biased_network`` names another).
+    - With ``view``, a small head on what this view keeps of an input. It trains in seconds, and can learn little
+      but a shortcut of the view's kind.
 
     With ``rounds`` the rows that the learners give another label at held-out odds of 10 get that label for a target,
     and the learners are trained anew: they forget what they knew of the label itself.
@@ -57,7 +57,7 @@ class CrossFitted(AttributeEstimator):
             epochs: Epochs of a network; None takes 3.
             input_dropout: Probability with which a pixel or feature is hidden from the networks while they train;
                 None takes 0.
-            correlation: ``one-to-one`` takes label j to go with attribute value j; ``known`` uses the data source's
+            correlation: ``one-to-one`` pairs label j with attribute value j; ``known`` uses the data source's
                 table.
         """
         super().__init__()
@@ -66,7 +66,7 @@ class CrossFitted(AttributeEstimator):
         check_range("epochs", 3 if epochs is None else epochs, 1)
         check_range("input_dropout", input_dropout or 0, 0, 1, open_end=True)
         if view is not None and (epochs, input_dropout) != (None, None):
-            raise InputError("epochs and input_dropout concern networks: leave them out beside view")
+            raise InputError("epochs and input_dropout concern networks: leave them out with view")
         self.views = [] if view is None else [view] if isinstance(view, str) else list(view)
         self.rounds = rounds if rounds is not None else 2 if self.views else 0
         self.splits, self.choice = splits, correlation

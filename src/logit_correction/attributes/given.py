@@ -58,10 +58,10 @@ class RowFile:
 class Given(AttributeEstimator):
     """Attributes from a file, or from a feature column of the data; rows without one stay unknown.
 
-    The file, CSV or Parquet, has one row for each row of the data that it tells of, in any order. A column ``row``
-    holds the row's number in the whole data set (from 0, as the audit has it), a column ``line`` its number in a CSV as
-    a spreadsheet has it (from 2, as ``predict`` writes it), or a column ``path`` its name, with folders before it or
-    not. The attribute's name stands in a column ``attribute``. An empty cell, or -1, is unknown, and an unknown row
+    The file, CSV or Parquet, has one row for each row of the data that it names, in any order. One of three columns
+    names the row: ``row`` is its number in the data set, from 0, as in the audit. ``line`` is its line in a CSV, from
+    2, as ``predict`` writes it. ``path`` is its file, with or without folders. The column ``attribute`` holds the
+    attribute's name. An empty cell, or -1, is unknown, and an unknown row
     is not corrected.
 
     A label's majority is its commonest value.
@@ -72,7 +72,7 @@ class Given(AttributeEstimator):
 
         Args:
             file: CSV or Parquet file.
-            column: Without a file, the feature column of the data; beside one its column of names, ``attribute`` by
+            column: Without a file, the feature column of the data; with one its column of names, ``attribute`` by
                 default.
         """
         super().__init__()

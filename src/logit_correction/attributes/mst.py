@@ -86,7 +86,7 @@ class MST(AttributeEstimator):
 class EIIL(MST):
     """The two environments in which a network, trained by ERM on all rows for a little, is least invariant.
 
-    Rows of the first have the attribute that goes with their label, those of the second the network's most probable
+    Rows of the first have the attribute of their label, those of the second the network's most probable
     other label: LC corrects by what an attribute says of the label. For two labels the groups are EIIL's own.
     """
 

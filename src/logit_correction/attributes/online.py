@@ -1,4 +1,4 @@
-"""The paper's estimator: a biased network beside the robust one, both trained from the first step to the last."""
+"""The paper's estimator: a biased and a robust network, both trained from the first step to the last."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from logit_correction.views.base import ViewInputs
 
 
 class Online(AttributeEstimator):
-    """A biased network beside the robust one.
+    """A biased network trained with the robust one.
 
     It is trained with generalized cross-entropy (eq. 3), which trusts easy rows, and so learns the shortcut. Its class
     probabilities estimate the attribute (eq. 11, 12): label j's majority is attribute value j, or what the data
@@ -62,7 +62,7 @@ class Online(AttributeEstimator):
             temperature: Divides the biased logits before the softmax that estimates the attribute.
             learning_rate_scale: Learning rate of the biased network relative to the robust one's.
             schedule: ``same`` follows the run's schedule, ``none`` keeps the biased network's learning rate constant.
-            correlation: ``one-to-one`` takes label j to go with attribute value j; ``known`` uses the data source's
+            correlation: ``one-to-one`` pairs label j with attribute value j; ``known`` uses the data source's
                 category-level table (LC+).
         """
         super().__init__()
@@ -170,4 +170,4 @@ class Online(AttributeEstimator):
         return self.diagnosis(batch.label, attribute, own)
 
     def describe(self) -> str:
-        return "a biased network beside the robust one"
+        return "a biased network trained with the robust one"

@@ -165,7 +165,7 @@ def judge_by_person(frame: pd.DataFrame, file: Path, label_names: Sequence[str],
     places = population.places(told["row"])
     bad = told["row"][(places < 0) | told["row"].duplicated()]
     if len(bad):
-        raise InputError(f"{file}: row {bad.iloc[0]} is there twice or is none of the audit: give the sheet it wrote")
+        raise InputError(f"{file}: row {bad.iloc[0]} is there twice or is not in the audit: give the sheet it wrote")
     conflicts = _conflicts(population, places, told["attribute"].to_numpy(dtype=object), label_names)
     found: dict[str, Any] = {"file": str(file)}
     for asked in (one for one in WHO if f"{one}_label" in frame):

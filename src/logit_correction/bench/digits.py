@@ -160,7 +160,7 @@ class _Coloring:
 class Digits(DataSource):
     """1,797 real 8x8 handwritten digits in ten colours; 1,197 train, 200 valid, 400 test.
 
-    In training the colour goes with the digit in all but ``minority_ratio`` of the rows. Every test digit is
+    In training the colour agrees with the digit in all but ``minority_ratio`` of the rows. Every test digit is
     shown in each colour once, so each of the groups holds about forty different test digits.
     """
 

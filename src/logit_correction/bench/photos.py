@@ -37,7 +37,7 @@ def _read_images(source: DataSource, place: Path, paths: Sequence[Path], names: 
 
 
 class Waterbirds(DataSource):
-    """Waterbirds: 4,795 train, 1,199 valid, 5,794 test; the background goes with the bird in 95 % of training."""
+    """Waterbirds: 4,795 train, 1,199 valid, 5,794 test; the background agrees with the bird in 95 % of training."""
 
     def __init__(self, root: str | None = None, size: int = 224, augment: AugmentationName = "none") -> None:
         """Choose the place of the files and the form of the images.
@@ -90,7 +90,7 @@ class Waterbirds(DataSource):
 
 
 class CelebA(DataSource):
-    """CelebA: 162,770 train, 19,867 valid, 19,962 test; blond hair goes with women."""
+    """CelebA: 162,770 train, 19,867 valid, 19,962 test; blond hair is mostly that of women."""
 
     fit: Fit = "crop"
 
@@ -174,7 +174,7 @@ class CelebA(DataSource):
 
 
 class BiasedFFHQ(DataSource):
-    """Biased FFHQ: 19,200 faces, age goes with gender in all but 96 of them."""
+    """Biased FFHQ: 19,200 faces, age agrees with gender in all but 96 of them."""
 
     def __init__(
         self,

@@ -100,7 +100,7 @@ class Planted(DataSource):
         Args:
             set: Name of the set, such as cast, digits, topic or column.
             control: Draw the marks at random, so that they tell nothing of the label.
-            minority_ratio: Fraction of the rows of each label, in (0, 1], whose mark goes with another label.
+            minority_ratio: Fraction of the rows of each label, in (0, 1], whose mark is that of another label.
             rows: Training and validation rows together, four to one; by default as many as the set has usually.
             labels: Labels with commas between, in order, such as ``cat,dog`` or ``3,8``.
             seed: Seed of the rows, the split, the marks and all that is generated.
@@ -249,7 +249,7 @@ class Planted(DataSource):
         if self.rows is not None:  # of every label its share
             total = sum(map(len, rest))
             if self.rows > total:
-                raise InputError(f"--data.rows is {self.rows:,}, but only {total:,} rows are left beside the test")
+                raise InputError(f"--data.rows is {self.rows:,}, but only {total:,} rows are left after the test")
             rest = [part[: round(self.rows * len(part) / total)] for part in rest]
         shares = [round(VALID_SHARE * len(part)) for part in rest]
         valid = [part[:share] for part, share in zip(rest, shares, strict=True)]

@@ -123,7 +123,7 @@ def write_results(benchmark: Benchmark, out: Path, seeds: int | None = None) -> 
     for caption, (head, *lines) in shown[:1]:  # the runs' own selection rule; the others are on the page
         say(console, caption)
         console.print(table_of(pd.DataFrame([[cell.strip("*") for cell in line] for line in lines], columns=head)))
-    say(console, f"page: {out / PAGE} (tables and figures stand beside it)")
+    say(console, f"page: {out / PAGE} (tables and figures are in its folder)")
 
 
 def _outcome(benchmark: Benchmark, frame: pd.DataFrame) -> str:

@@ -202,7 +202,7 @@ def predict_command(run: Path, inputs: list[Path], *, out: Path | None = None, t
 
     Args:
         run: folder that `train` or `export` wrote
-        inputs: files, folders, or a CSV with a column of files beside it, such as path or image; for a run on Table a
+        inputs: files, folders, or a CSV with a column of file names, such as path or image; for a run on Table a
             CSV or Parquet file with its columns; - reads CSV rows, JSON lines or names of image files from standard
             input, and answers as they come
         out: CSV to write; standard output by default
@@ -276,12 +276,12 @@ def tune_command(config: RunConfig, *, out: Path, trials: PositiveInt, objective
     """Choose options of a run by its validation rows, on Optuna.
 
     Tries learning rate, weight decay and the method's own options, and writes trials.csv, best.yaml and a run folder
-    for each trial. The same command goes on where it stopped; with a greater --trials it goes further.
+    for each trial. The same command continues where it stopped; a greater --trials adds trials.
 
     Args:
         config: what to tune
         out: folder to write
-        trials: how many trials in all, beside the run with the options as given
+        trials: how many trials in all, not counting the run with the options as given
         objective: selection rule that judges a run by its validation rows (`list rules`); by default
             valid_estimated_group_balanced, of methods without estimates valid_worst_class: neither reads an attribute
     """
@@ -302,7 +302,7 @@ def benchmark_command(
 ) -> int:
     """Run a grid of runs: methods, variants of the data and seeds.
 
-    The same command goes on where it stopped; started several times, on machines that share the folder too, it shares
+    The same command continues where it stopped; started several times, on machines that share the folder too, it shares
     the work. Writes report.html, table.csv (one row a run and selection rule), table.md, the figures as SVG and
     PNG, and benchmark.yaml.
 

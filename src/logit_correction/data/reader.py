@@ -226,7 +226,7 @@ class DataSource(ABC):
         scale: What inputs, bytes brought to [0, 1] before, are multiplied by.
         image_size: Height and width of its images; None where it takes no image files.
         fit: How an image of other proportions is brought to this size.
-        users_own: Whether it reads a user's own rows, of which texts and photos may be encoded without being asked.
+        users_own: Whether it reads a user's own rows. Their texts and photos may be encoded without being asked.
     """
 
     scale: float = 1.0

@@ -45,7 +45,7 @@ class DataTable:
         metadata: What a reader of a result must know of the data (sizes, seeds, jitter, scaling, source).
         scoring: Groups to judge on, where they are not label x attribute.
         notes: What a user should be told of the data, told without a look at attributes.
-        attribute_notes: What attributes tell beside, such as groups of other sizes than the published ones.
+        attribute_notes: What else attributes tell, such as groups of other sizes than the published ones.
         augment: Changes the images of training batches; evaluation sees them as they are.
         row_names: M names for people: a file, the beginning of a text; None where rows are only numbered.
         preparation: What the training rows determine and new inputs need (means, vocabularies), as plain values;

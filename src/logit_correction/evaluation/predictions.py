@@ -34,7 +34,7 @@ class EstimatedAttributes:
     Attributes:
         attribute: (n,) int64, 0..K-1, -1 where unknown.
         names: K names.
-        table: For each label the attribute values that go with it.
+        table: For each label its attribute values.
         source: Where the estimates come from, in words.
     """
 
@@ -45,13 +45,13 @@ class EstimatedAttributes:
 
     @property
     def correlation(self) -> Correlation:
-        """Which attribute values go with which label."""
+        """Which attribute values belong to which label."""
         return Correlation.from_table(self.table, len(self.names))
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Logits of N rows beside what is known of the rows; tensors and lists end as NumPy arrays.
+    """Logits of N rows and what is known of the rows; tensors and lists end as NumPy arrays.
 
     Attributes:
         index: (N,) int64, the row of the data table.

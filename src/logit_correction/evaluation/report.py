@@ -386,7 +386,7 @@ class OtherSelection(Selection):
 
 @dataclass(frozen=True, kw_only=True)
 class PriorSummary:
-    """The estimated group prior (L, K), beside the true one where that is known."""
+    """The estimated group prior (L, K), and the true one where that is known."""
 
     estimator: str | None = None
     averaging: str | None = None

@@ -97,7 +97,7 @@ def export(
     """Write the predicting network of a run, with the preparation of its inputs, for other programs.
 
     The preparation is part of the network: the scaling of images and columns, one number for each name of a column, an
-    encoder. Texts come as tokens, and their tokenizer lies beside. ``config.json`` says what goes in and comes out.
+    encoder. Texts come as tokens, and the folder holds their tokenizer. ``config.json`` describes inputs and outputs.
 
     Args:
         run: The run, or its folder.

@@ -83,7 +83,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         random_state: Seed of everything random.
         device: auto, cpu or cuda.
         verbose: Whether to show progress.
-        estimator: A classifier to fit in place of a network of ours: the attributes are estimated as ever, and it is
+        estimator: A classifier to fit in place of our network: the attributes are estimated as usual, and it is
             fitted with offsets of its logits by row where it takes such (``base_margin``, ``init_score``,
             ``baseline``), else with weights by row.
 

@@ -73,10 +73,10 @@ class LogitCorrectionMixin:
 
 
 def add_attributes(dataset: Any, estimates: AttributeEstimates, column: str = "attribute") -> Any:
-    """Put the estimated attribute of each training row beside the row.
+    """Add its estimated attribute to each training row.
 
     Args:
-        dataset: N rows to train on: a ``datasets.Dataset``, or mappings one after another, of which a list is made.
+        dataset: N rows to train on: a ``datasets.Dataset``, or mappings one after another, which become a list.
         estimates: What ``estimate_attributes`` found of the same rows; its ``loss`` is the trainer's ``correction``.
         column: Name of the new column.
 

@@ -120,14 +120,14 @@ class Algorithm(nn.Module, ABC):
 
     @staticmethod
     def step_beside(loss: Tensor, estimate: Estimate) -> Step:
-        """Return the step of a network's loss (0-d) and of that of an estimator that trains beside it."""
+        """Return the step of a network's loss (0-d) and of that of an estimator that trains with it."""
         logs = {"loss_robust": loss.detach()}
         if estimate.loss is None:
             return Step(loss, logs)
         return Step(loss + estimate.loss, {**logs, "loss_biased": estimate.loss.detach()})
 
     def setup(self, rows: TrainingRows) -> None:
-        """Take in all training rows, once, before training begins or goes on; does no long work."""
+        """Take in all training rows, once, before training begins or resumes; does no long work."""
         if self.attributes is not None:
             self.attributes.setup(rows)
             self.num_stages = self.attributes.num_stages + 1  # it may have found that it needs none

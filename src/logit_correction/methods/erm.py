@@ -9,7 +9,7 @@ from logit_correction.types import Batch, Step
 
 
 class ERM(Algorithm):
-    """Mean cross-entropy over the batch; the baseline that leans on shortcuts.
+    """Mean cross-entropy over the batch; the baseline that relies on shortcuts.
 
     >>> import torch
     >>> from logit_correction import ERM, Batch, DataInfo

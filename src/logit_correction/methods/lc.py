@@ -26,8 +26,8 @@ class LC(Algorithm):
     default ``Auto`` looks for a shortcut by named views. Where it finds none, nothing is corrected and nothing is
     mixed: the training is that of ERM.
 
-    ``--preset paper`` is the training of the paper: a biased network beside the robust one (``Online``), a moving prior
-    and Group MixUp.
+    ``--preset paper`` is the training of the paper: a biased network along with the robust one (``Online``), a moving
+    prior and Group MixUp.
 
     >>> import torch
     >>> from logit_correction import LC, Batch, DataInfo, TrainingRows

@@ -22,7 +22,7 @@ class Network(nn.Module):
     Subclasses set ``features`` (inputs -> (B, F)) and ``head`` ((B, F) -> logits (B, L)).
 
     Attributes:
-        metadata: What a reader of a result must know beside the options, such as what ``auto`` stood for.
+        metadata: What a reader of a result must know in addition to the options, such as what ``auto`` stood for.
     """
 
     features: nn.Module

@@ -61,7 +61,7 @@ def train(
         resume: Go on with an unfinished run; a finished one is left as it is.
         progress: Show progress as the command does.
         page: Write ``report.html``.
-        logger: Where figures go beside ``metrics.csv``: names of loggers, or loggers of Lightning's.
+        logger: Where figures go in addition to ``metrics.csv``: names of loggers, or loggers of Lightning's.
         **options: Of the data: ``label``, the column of labels or one label for each row; ``text``, ``path`` or
             ``features``, the columns to learn from (all that can be features if left out); ``categorical``, ``split``,
             ``attribute`` and ``size`` as in ``Table``. Of ``TrainingConfig``: ``epochs``, ``seed`` and the like.
@@ -69,7 +69,7 @@ def train(
     Raises:
         InputError: Something given is wrong; nothing was trained.
         TrainingError: The loss was not finite.
-        Interrupted: Somebody asked to stop; ``resume`` goes on.
+        Interrupted: Somebody asked to stop; ``resume`` continues.
 
     >>> run = train({"name": "Digits", "minority_ratio": 0.05}, method="ERM", epochs=1, threads=1)
     >>> sorted(run.groups.columns)[:4]
@@ -126,7 +126,7 @@ def config_of(data: Any, **options: Any) -> RunConfig:
         own = {name: given.pop(name) for name in OF_DATA if name in given}
         return complete(given | {"data": source_of(data, **own)})
     if given:
-        raise InputError(f"{next(iter(given))} is given beside a whole RunConfig: write it into the config")
+        raise InputError(f"{next(iter(given))} is given with a whole RunConfig: write it into the config")
     return complete(data)
 
 

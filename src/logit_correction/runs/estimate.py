@@ -44,7 +44,7 @@ class AttributeEstimates:
         label: (N,) int64, 0..L-1.
         attribute: (N,) int64, 0..K-1, -1 where unknown: of every row if nothing is to be corrected.
         label_names: L names.
-        attribute_names: K names; "that of LABEL" where value j is only known as what goes with a label.
+        attribute_names: K names; "that of LABEL" where value j is only known as that of a label.
         posterior: (N, K) float32, how likely each value is; None where the estimator has none.
         rows: (N,) int64, the number of each row in the whole data set.
         evidence: What was found of a shortcut, as in ``report.json``; None of an estimator that does not look.

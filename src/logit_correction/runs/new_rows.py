@@ -44,7 +44,7 @@ def labels_of(rows: Rows, label: Names | None, known: Sequence[str]) -> NDArray[
     labels = _names_of(rows, label, "label")
     number, problems = places_of(labels, known), Problems(rows.place, rows.names)
     for row in (number < 0).nonzero().flatten().tolist():
-        problems.add(row, f"the label {labels[row]!r} is none that was trained on" if labels[row] else "has no label")
+        problems.add(row, f"the label {labels[row]!r} is not in the training data" if labels[row] else "has no label")
     problems.raise_if_any(fix=f"the labels of training are {', '.join(known)}: give one of them to each row")
     return number.numpy()
 

@@ -187,9 +187,9 @@ class Run(os.PathLike[str]):
         """Return the probability of every label.
 
         Args:
-            inputs: What the data source takes. Names of image files; an array (n, *input_shape), for images
-                unsigned bytes or floats in [0, 1]; for a ``Table`` also a data frame or a mapping with the columns of
-                training, or, of texts, a list of texts. Rows may also come one by one in a list: arrays or lists of
+            inputs: What the data source takes: names of image files, or an array (n, *input_shape). Images are
+                unsigned bytes or floats in [0, 1]. A ``Table`` also takes a data frame or a mapping with the columns
+                of training, and texts as a list. Rows may also come one by one in a list: arrays or lists of
                 numbers, or mappings with the columns of training.
 
         Returns:

@@ -1,4 +1,4 @@
-"""The figures of a run over time: what becomes ``metrics.csv``, and Lightning's loggers, which take them beside it."""
+"""The figures of a run over time: ``metrics.csv``, and Lightning's loggers, which take them too."""
 
 from __future__ import annotations
 

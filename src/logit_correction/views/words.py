@@ -21,7 +21,7 @@ class PhotoWords(View):
     """Whether one of ImageNet's classes is among the five likeliest of a photo, by the encoder in front: 0 or 1.
 
     The classes name much that is no shortcut, the label itself among them, so that they are no evidence by themselves.
-    A person reads what goes with each label, and says which of it is a shortcut or legitimate.
+    A person reads the words of each label, and says which of them are a shortcut or legitimate.
     """
 
     sentence = "what stands in the photo, by the classes of ImageNet"
