@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import json
 import re
 from pathlib import Path
@@ -11,9 +12,11 @@ from typing import Any
 
 import pytest
 
+import logit_correction
 from logit_correction.attributes import ESTIMATORS
 from logit_correction.errors import MissingPackage
 from logit_correction.methods import METHODS
+from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve
 from logit_correction.views import VIEWS
 
@@ -100,9 +103,9 @@ def prose(page: Path) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text. Neither a colon nor an item of a list ends one, nor code in the midst of it."""
+    """Return the sentences of a text. A heading ends one; a blank line, an item of a list and a colon do not."""
     parts = re.split(r"^#.*$", text, flags=re.MULTILINE)
-    return [one for part in parts for one in re.split(r"(?<=[.!?])[*_)\]]*\s+", " ".join(part.split())) if one]
+    return [one for part in parts for one in re.split(r"(?<=[.!?])[*_)\]\"]*\s+", " ".join(part.split())) if one]
 
 
 @pytest.mark.parametrize("page", PROSE, ids=_name)
@@ -114,6 +117,26 @@ def test_no_sentence_of_a_page_has_more_than_35_words(page: Path) -> None:
 def test_a_page_says_things_in_the_words_of_the_field(page: Path) -> None:
     text = re.sub(r"```.*?```|`[^`]*`|^:::.*$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     assert re.findall(rf"(?i)\b(?:{'|'.join(NOT_SAID)})\b", " ".join(text.split())) == []
+
+
+def docstrings() -> dict[str, str]:
+    """Return name -> docstring of what a person imports or names, and of its public functions; without examples."""
+    known = {name: getattr(logit_correction, name) for name in logit_correction.__all__}
+    for kind, parts in (("method", METHODS), ("estimator", ESTIMATORS), ("view", VIEWS), ("network", NETWORKS)):
+        known |= {f"{kind} {name}": resolve(kind, name, parts) for name in parts}
+    for name, what in list(known.items()):
+        if inspect.isclass(what):
+            own = {one: getattr(what, one) for one in vars(what) if one == "__init__" or not one.startswith("_")}
+            known |= {f"{name}.{one}": value for one, value in own.items() if inspect.isfunction(value)}
+    told = {name: inspect.getdoc(what) or "" for name, what in known.items() if not inspect.ismodule(what)}
+    return {name: re.sub(r"^(?:>>>|\.\.\.).*$|``.*?``", "", text, flags=re.MULTILINE) for name, text in told.items()}
+
+
+def test_docstrings_of_public_names_speak_the_words_of_the_field() -> None:
+    pattern = re.compile(rf"(?i)\b(?:{'|'.join(NOT_SAID)})\b")
+    texts = {name: " ".join(text.split()) for name, text in docstrings().items()}
+    assert len(texts) > 100
+    assert {name: pattern.findall(text) for name, text in texts.items() if pattern.search(text)} == {}
 
 
 def words(page: Path) -> int:

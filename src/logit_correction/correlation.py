@@ -116,7 +116,7 @@ class Correlation:
         return ~self._on(torch.device(device), torch.bool)
 
     def to_table(self) -> list[list[int]]:
-        """The attribute values that go with each label, in order; the weights themselves are left out."""
+        """The attribute values of each label, in order; the weights themselves are left out."""
         return [row.nonzero().flatten().tolist() for row in self.weights > 0]
 
     def _on(self, device: torch.device, dtype: torch.dtype) -> Tensor:

@@ -214,6 +214,35 @@ def describe_noise(evidence: Mapping[str, Any]) -> str:
 # An audit
 
 
+def next_commands(found: Mapping[str, Any], place: str) -> dict[str, str]:
+    """Return what to do after an audit in the folder ``place`` -> by which command, the first thing first."""
+    asked, verdict, examined = found["question"], found["verdict"], found["examined"]
+    again = f"logit-correction audit --config {place}/config.yaml {{}} --out {{}}"
+    commands = {}
+    if asked and verdict == "cannot tell":
+        commands["If it is an accident:"] = again.format(options("shortcut", asked["views"]), "another-audit")
+    if examined and found["views"] and not found["leans"]:
+        if not str(examined).endswith((".csv", ".parquet")):  # a run, not somebody's predictions
+            test = f"logit-correction evaluate {shlex.quote(str(examined))} --on new-rows"
+            commands["Test it on labelled rows from elsewhere, in which the shortcut does not hold:"] = test
+    elif verdict == "shortcut":
+        accident = "If it is an accident, train" if asked else "Train"
+        fix = f"logit-correction train --config {place}/fix.yaml --out fixed"
+        commands[f"{accident} a classifier that does not rely on it:"] = fix
+        examine = again.format(f"--run fixed {options('shortcut', found['views'])}", "audit-of-fixed")
+        commands["Then check whether it is fixed:"] = examine
+    if asked:
+        legitimate = again.format(options("legitimate", asked["views"]), "another-audit")
+        commands["If it is a legitimate cause, there is no shortcut:"] = legitimate
+    budget = found.get("label_budget")  # of the sheet that was asked for
+    if budget or found["rows"]["conflicting"]:  # without conflicting rows there is nothing to be surer of
+        write = "" if budget else f"logit-correction audit --label-budget 100 --out {place}\n"
+        commands[f"To be surer, fill in the attribute of {budget or 100} chosen rows in `sheet.csv`, and read it:"] = (
+            f"{write}logit-correction audit --labels {place}/sheet.csv --out {place}"
+        )
+    return commands
+
+
 def headline(found: Mapping[str, Any]) -> str:
     """Return the answer of ``audit.json``: is there a shortcut, or does a given classifier rely on it?"""
     views, labelled = name_views(found["views"], telling_terms(found["contrasts"])), found.get("labelled")

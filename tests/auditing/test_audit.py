@@ -14,6 +14,7 @@ import torch
 from logit_correction import Audit, InputError, audit, from_table, load, train
 from logit_correction.auditing.api import add_labels, add_sheet
 from logit_correction.bench.planted import Planted
+from logit_correction.sentences import next_commands
 
 DATA = {"name": "Planted", "set": "column", "rows": 900}
 SHORT = {"epochs": 4, "device": "cpu", "threads": 1}
@@ -150,3 +151,12 @@ def test_a_classifier_that_is_given_is_examined(tmp_path: Path) -> None:
     pd.DataFrame({"row": valid.numpy(), **columns}).to_csv(tmp_path / "said.csv", index=False)
     again = audit(DATA, predictions=tmp_path / "said.csv", shortcut=["column:form_version"], **SHORT)
     assert again.summary["cost"] == found.summary["cost"]
+
+
+def test_an_audit_ends_with_the_commands_that_fix_and_check_and_a_check_in_doubt_with_a_test(found: Audit) -> None:
+    first, second = list(next_commands(found.summary, "here").values())[:2]
+    assert first == "logit-correction train --config here/fix.yaml --out fixed"
+    assert "--config here/config.yaml --run fixed --shortcut column:form_version" in second
+    checked = found.summary | {"examined": "fixed", "leans": None, "question": None}
+    assert next(iter(next_commands(checked, "here").values())) == "logit-correction evaluate fixed --on new-rows"
+    assert "fix.yaml" in next(iter(next_commands(checked | {"leans": True}, "here").values()))

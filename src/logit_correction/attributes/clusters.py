@@ -40,9 +40,9 @@ class Clusters(AttributeEstimator):
 
     Labels with the same values are clustered together, without the directions in which these labels differ, so a
     cluster means the same value for all. No clustering knows which value a cluster stands for: the
-    largest gets the value with the greatest weight in the correlation, so values of a set may be exchanged. A loss is
-    none the worse for it; a comparison with true attributes must allow for it. The data source must know which labels
-    go with which values.
+    largest gets the value with the greatest weight in the correlation, so values of a set may be exchanged. A loss
+    does not mind; a comparison with true attributes must allow for it. The data source must know the values of each
+    label.
     """
 
     components = MappingProxyType({"attributes": "attributes"})

@@ -109,7 +109,7 @@ def from_arrays(
     Args:
         inputs: Features (n, F); or images (n, C, H, W) or (n, H, W, C), unsigned bytes or floats in [0, 1].
         label: (n,) names or whole numbers.
-        attribute: (n,) names or whole numbers, None or -1 where unknown; leave it out where none is known.
+        attribute: (n,) names or whole numbers, None or -1 where unknown; leave it out where all are unknown.
         split: (n,) train, valid or test; drawn label by label where it is left out.
         channels: Whether images have their channels ``first`` or ``last``; None tells it by the axis of length 1 or 3.
         folder: Where to save; by default ``arrays`` in the cache folder.

@@ -123,7 +123,7 @@ class Table(DataSource):
                 are counted.
             max_tokens: Tokens of a text that are read.
             root: Folder of the image files, by default that of the table; they may not leave it. Those of a new table
-                may lie beside it, too.
+                may lie next to it, too.
             size: Height and width that images are resized to; None takes the median of their shorter sides, at most
                 224.
             fit: ``crop`` keeps an image's proportions and takes the middle, ``stretch`` changes the proportions.

@@ -369,7 +369,7 @@ class EncoderSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Which rule chose the weights, at which epoch, and the labels of which split it read."""
+    """Which rule chose the weights, at which epoch, and which labels it read from which split."""
 
     rule: str
     epoch: int | None = None
@@ -422,7 +422,7 @@ class EstimatedMinority:
 class Report:
     """Content of ``report.json``; an exported folder has less: no network, no training and no machine.
 
-    ``labels_read`` says which labels of which split training, selection and the test read; ``watched_labels_read`` and
+    ``labels_read`` says which labels training, selection and the test read, split by split; ``watched_labels_read`` and
     ``diagnostics_labels_read`` the same of figures by which nothing was chosen.
     """
 

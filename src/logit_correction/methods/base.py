@@ -174,7 +174,7 @@ class Algorithm(nn.Module, ABC):
     def parameter_groups(self) -> list[dict[str, object]]:
         """Return one optimiser group per network that trains in the present stage.
 
-        Beside ``params`` and ``name`` a group may hold ``learning_rate_scale`` (times the run's learning rate)
+        A group may also hold ``learning_rate_scale`` (times the run's learning rate)
         and ``schedule`` (the name of a schedule that replaces the run's).
         """
         trains = self.attributes is not None and (self.in_pretraining or not self.attributes.settled)

@@ -33,7 +33,7 @@ def render_audit(found: Mapping[str, Any], folder: Path) -> str:
         labelled=found.get("labelled"),
         label_lines=sentences.label_lines(found["labels"]),
         pairs=sorted(conflicting, key=lambda one: -int(one["rows"]))[:MOST_PAIRS],
-        commands=_commands(found, shlex.quote(shown_path(folder))),
+        commands=sentences.next_commands(found, shlex.quote(shown_path(folder))),
         rows=found["data"]["rows"]["train"],
         what=source,
     )
@@ -65,29 +65,3 @@ def _told(contrast: Mapping[str, Any]) -> dict[str, Any]:
             row["other_rows"] = sum(row["counts"]) - most
     named = name_views([contrast["view"]], sentences.telling_terms([contrast]))
     return {"more": 0, **contrast, "name": named, "rows": rows}
-
-
-def _commands(found: Mapping[str, Any], place: str) -> dict[str, str]:
-    """Return what to do next -> by which command."""
-    asked, verdict = found["question"], found["verdict"]
-    again = f"logit-correction audit --config {place}/config.yaml {{}} --out another-audit"
-    commands = {}
-    if asked and verdict == "cannot tell":
-        commands["If it is an accident:"] = again.format(sentences.options("shortcut", asked["views"]))
-    if verdict == "shortcut":
-        accident = "If it is an accident, train" if asked else "Train"
-        fix = f"logit-correction train --config {place}/fix.yaml --out fixed"
-        commands[f"{accident} a classifier that does not rely on it:"] = fix
-    if asked:
-        legitimate = again.format(sentences.options("legitimate", asked["views"]))
-        commands["If it is a legitimate cause, there is no shortcut:"] = legitimate
-    if verdict == "shortcut":
-        examine = f"--run fixed {sentences.options('shortcut', found['views'])}"
-        commands["After training, check whether it is fixed:"] = again.format(examine)
-    budget = found.get("label_budget")  # of the sheet that was asked for
-    if budget or found["rows"]["conflicting"]:  # without conflicting rows there is nothing to be surer of
-        write = "" if budget else f"logit-correction audit --label-budget 100 --out {place}\n"
-        commands[f"To be surer, fill in the attribute of {budget or 100} chosen rows in `sheet.csv`, and read it:"] = (
-            f"{write}logit-correction audit --labels {place}/sheet.csv --out {place}"
-        )
-    return commands

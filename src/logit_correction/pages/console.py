@@ -264,5 +264,7 @@ def show_audit(found: Mapping[str, Any], page: Path, to_fill_in: str = "") -> No
     if to_fill_in:
         say(console, to_fill_in)
     elif found["verdict"] == "shortcut":
-        say(console, f"Next: logit-correction train --config {shlex.quote(str(page.parent / 'fix.yaml'))} --out fixed")
+        commands = sentences.next_commands(found, shlex.quote(str(page.parent)))
+        for what, command in list(commands.items())[: 1 if found["examined"] else 2]:
+            say(console, f"{what} {command}")
     say(console, f"page: {page}")

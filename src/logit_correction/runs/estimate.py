@@ -177,7 +177,7 @@ def estimate_attributes(
 
     Args:
         data: With ``label`` the rows themselves, all of them for training: an array (N, F), images (N, C, H, W), a
-            data frame or a list of texts. Without, a data source as ``train`` takes it, of which the training split
+            data frame or a list of texts. Without, a data source as ``train`` takes it; only its training split
             counts.
         label: (N,) names or whole numbers, or the column of a data frame.
         estimator: The attribute estimator; by default ``Auto``, which reads no attribute and may abstain.

@@ -30,7 +30,7 @@ class View(ABC):
         breadth: How much a view can see. 0: one thing (a column, a cell, a word). 1: one kind of simple summary. 2:
             rich statistics that may know something of the label's own shape. 3: everything; no evidence by itself.
         few: How many of its features a head may use for each label; None for all of them. For views of very many
-            features of which a shortcut would take one or two, such as words.
+            features, such as words, where a shortcut would take one or two.
         together: How many members of a family are, side by side, as narrow as one; more of them count as rich
             statistics. None for any number. For members that together are the whole input, such as places.
         needs: In what form the rows have to be there, as a message says it.

@@ -173,7 +173,7 @@ class Form(TextView):
     """How a text is written, not what it says.
 
     ln(1 + characters), ln(1 + words), mean length of a word, the shares of ``KINDS`` in [0, 1], and ln(1 + count) of
-    each of ``MARKS``, of which the last is the line break.
+    each of ``MARKS``; the last is the line break.
     """
 
     name = "form"
