@@ -124,7 +124,7 @@ class AttributeEstimator(nn.Module, ABC):
         raise NotImplementedError
 
     def parameter_groups(self) -> list[dict[str, object]]:
-        """Return the optimiser groups of the networks; asked for while they train, beside the method or before it."""
+        """Return the optimiser groups of the networks; asked for while they train, with the method or before it."""
         return []
 
     # -- estimates
