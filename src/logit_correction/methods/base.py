@@ -35,8 +35,8 @@ class Algorithm(nn.Module, ABC):
         logits = algorithm.predict(inputs)
 
     A subclass takes ``(network, info, *, its own options, seed)``. Every option becomes a command line option. A method
-    that wants the attribute of every row takes an attribute estimator as one of them and hands it up: its stages then
-    come before the method's own, whose ``forward`` begins with
+    that wants the attribute of every row takes an attribute estimator as one of them and gives it to
+    ``use_attributes``: its stages then come before the method's own, whose ``forward`` begins with
     ``if self.in_pretraining: return self.attributes.step(batch, epoch, self.randomness)``.
 
     Attributes:
@@ -58,21 +58,11 @@ class Algorithm(nn.Module, ABC):
     needs_valid_attributes: bool = False
     num_stages: int = 1
 
-    def __init__(
-        self,
-        network: NetworkFactory,
-        info: DataInfo,
-        *,
-        attributes: AttributeEstimator | str | None = None,
-        biased_network: NetworkFactory | None = None,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, network: NetworkFactory, info: DataInfo, *, seed: int = 0) -> None:
         """Build the network that predicts.
 
         Args:
             network: Called without arguments, returns a fresh network that maps inputs to logits (B, L).
-            attributes: The attribute estimator, or its name, of a method that has one.
-            biased_network: Builds the networks that the estimator may train; by default ``network``.
             seed: Seed of the initial weights and of everything random in a step.
         """
         super().__init__()
@@ -83,11 +73,6 @@ class Algorithm(nn.Module, ABC):
         self.group_prior: GroupPrior | None = None
         self.prior_rule: PriorRule | None = None
         self.attributes: AttributeEstimator | None = None
-        if attributes is not None:
-            estimator = component("attribute estimator", attributes, ESTIMATORS, AttributeEstimator)
-            estimator.attach(self.build, biased_network or network, info, seed)
-            self.attributes, self.needs_attributes = estimator, estimator.needs_attributes
-            self.num_stages = estimator.num_stages + 1
         self.stage = self.num_stages - 1
 
     def build(self, network: NetworkFactory, role: str) -> nn.Module:
@@ -112,6 +97,14 @@ class Algorithm(nn.Module, ABC):
             return self.attributes.predict(inputs)
         logits: Tensor = self.network(inputs)
         return logits
+
+    def use_attributes(self, attributes: AttributeEstimator | str, network: NetworkFactory) -> None:
+        """Take an attribute estimator, or the one of a name; ``network`` builds the networks that it may train."""
+        estimator = component("attribute estimator", attributes, ESTIMATORS, AttributeEstimator)
+        estimator.attach(self.build, network, self.info, self.seed)
+        self.attributes, self.needs_attributes = estimator, estimator.needs_attributes
+        self.num_stages = estimator.num_stages + 1
+        self.stage = self.num_stages - 1
 
     @property
     def in_pretraining(self) -> bool:

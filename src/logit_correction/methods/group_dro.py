@@ -61,7 +61,8 @@ class GroupDRO(Algorithm):
         """
         check_range("step_size", step_size, 0)
         check_range("adjustment", adjustment, 0)
-        super().__init__(network, info, attributes=attributes, biased_network=biased_network, seed=seed)
+        super().__init__(network, info, seed=seed)
+        self.use_attributes(attributes, biased_network or network)
         check_settled(self.attributes, "GroupDRO", "take Auto")
         self.step_size, self.adjustment = step_size, adjustment
         num_groups = info.num_labels * self.attributes.num_attributes

@@ -74,7 +74,8 @@ class LC(Algorithm):
         """
         check_range("strength", strength, 0)
         check_range("oversampling", oversampling or 0, 0, 1)
-        super().__init__(network, info, attributes=attributes, biased_network=biased_network, seed=seed)
+        super().__init__(network, info, seed=seed)
+        self.use_attributes(attributes, biased_network or network)
         fitting = Counted() if self.attributes.settled else Moving()
         self.prior_rule = component("prior", fitting if prior is None else prior, PRIORS, PriorRule)
         self.group_prior = self.prior_rule.make(self.attributes)

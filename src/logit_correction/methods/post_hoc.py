@@ -62,7 +62,8 @@ class PostHoc(Algorithm):
             strength: Factor of log P; 0 corrects nothing.
         """
         check_range("strength", strength, 0)
-        super().__init__(network, info, attributes=attributes, biased_network=biased_network, seed=seed)
+        super().__init__(network, info, seed=seed)
+        self.use_attributes(attributes, biased_network or network)
         self.finished = bool(getattr(self.network, "finished", False))
         check_settled(self.attributes, "PostHoc", "take Auto, CrossFitted or Given")
         self.prior_rule = Counted()

@@ -51,7 +51,8 @@ class Reweighting(Algorithm):
             balance: ``groups`` makes all groups as frequent; ``conditional`` the labels, and within each label the
                 attributes as frequent as among all rows.
         """
-        super().__init__(network, info, attributes=attributes, biased_network=biased_network, seed=seed)
+        super().__init__(network, info, seed=seed)
+        self.use_attributes(attributes, biased_network or network)
         if prior is None:
             prior = Counted(smoothing=0.0) if self.attributes.settled else Moving()
         self.balance = balance
