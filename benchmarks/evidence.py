@@ -6,10 +6,10 @@
     python benchmarks/evidence_model.py CASES                   # signs, the model, and its judgement
 
 Of each case it trains ERM, and LC by several attributes: the true one, that of the cross-fitted biased networks (the
-preset ``staged``), and those of the most promising views and of several joined; the first of these also at half the
-strength. It also keeps what columns of a table say beside the candidate's, and parts of a text's words. All held-out
-probabilities are kept, row by row, in one file for each case, so that a new sign can be computed without training
-again. True attributes are kept to judge by, and are given to nothing but LC by the true attribute.
+preset ``staged``), and those of the most promising views and of several joined. It also keeps what columns of a table
+say beside the candidate's, and parts of a text's words. All held-out probabilities are kept, row by row, in one file
+for each case, so that a new sign can be computed without training again. True attributes are kept to judge by, and are
+given to nothing but LC by the true attribute.
 """
 
 from __future__ import annotations
@@ -47,9 +47,7 @@ from logit_correction.seeds import derive_seed, make_generator
 from logit_correction.types import Batch, DataInfo, NetworkFactory, TrainingRows
 from logit_correction.views.base import EVERYTHING
 from logit_correction.views.choose import available_views, find_views
-
-#: Share of the steps after which the ordinary networks are asked for the first time.
-EARLY = 0.15
+from logit_correction.views.tables import columns_of
 
 #: Most candidates that are views; of images fewer, which take longest.
 MOST_VIEWS, MOST_OF_IMAGES = 4, 3
@@ -107,11 +105,9 @@ def network_of(case: Case, info: DataInfo) -> torch.nn.Module:
 # -- training
 
 
-def train(
-    method: Algorithm, inputs: Tensor, label: Tensor, budget: Budget, seed: int, early: Tensor | None = None
-) -> Tensor | None:
-    """Train a method through all its stages; return what it says early of other inputs ``early``, (m, L)."""
-    told, outputs = None, None
+def train(method: Algorithm, inputs: Tensor, label: Tensor, budget: Budget, seed: int) -> None:
+    """Train a method through all its stages."""
+    outputs = None
     for stage in range(method.num_stages):
         plan = method.begin_stage(stage, outputs)
         batch = 32 if stage + 1 < method.num_stages else budget.batch
@@ -131,14 +127,11 @@ def train(
             method(Batch(inputs[rows], label[rows], rows), step / per_epoch).loss.backward()
             optimizer.step()
             optimizer.zero_grad()
-            if early is not None and step + 1 == max(1, round(EARLY * steps)):
-                told = probabilities(method, early)
         method.eval()
         if stage + 1 < method.num_stages:
             with torch.no_grad():
                 parts = torch.arange(len(label)).split(512)
                 outputs = torch.cat([method.collect(Batch(inputs[rows], label[rows], rows)) for rows in parts])
-    return told
 
 
 @torch.no_grad()
@@ -162,8 +155,7 @@ def collect(case: Case, real: Path) -> dict[str, Any]:
     seed, budget = derive_seed(case.seed, "evidence", case.number, "training"), budget_of(case, info.num_rows)
     inputs = {name: table.inputs.fetch(rows) for name, rows in split.items()}
     label = {name: table.label[rows] for name, rows in split.items()}
-    valid = TrainingRows(label["valid"], view_inputs=table.view_inputs("valid"))
-    rows = TrainingRows(label["train"], view_inputs=table.view_inputs("train"), held_out=valid)
+    rows = TrainingRows(label["train"], view_inputs=table.view_inputs("train"))
 
     def network() -> torch.nn.Module:
         return network_of(case, info)
@@ -174,7 +166,6 @@ def collect(case: Case, real: Path) -> dict[str, Any]:
         return method
 
     found: dict[str, Any] = {"label": label["train"], "attribute": table.attribute[split["train"]]}
-    found |= {"label_valid": label["valid"], "attribute_valid": table.attribute[split["valid"]]}
     found |= {"label_test": label["test"], "attribute_test": table.attribute[split["test"]]}
     for name in ("like", "balanced"):
         found[name] = getattr(built, name) - len(split["train"]) - len(split["valid"])
@@ -182,14 +173,13 @@ def collect(case: Case, real: Path) -> dict[str, Any]:
     # What an ordinary network says of rows that it did not see.
     fold = draw_folds(info.num_rows, FOLDS, make_generator(seed, "looked at"))
     shorter = Budget(round(budget.steps * (1 - 1 / FOLDS)), budget.batch, budget.decay)
-    held_out, early = torch.zeros(2, info.num_rows, info.num_labels)
+    held_out = torch.zeros(info.num_rows, info.num_labels)
     for number in range(FOLDS):
         own, others = fold == number, fold != number
         method = ERM(network, info, seed=derive_seed(seed, "fold", number))
-        told = train(method, inputs["train"][others], label["train"][others], shorter, seed, inputs["train"][own])
-        assert told is not None
-        early[own], held_out[own] = told, probabilities(method, inputs["train"][own])
-    found |= {"fold": fold, "network": held_out, "early": early}
+        train(method, inputs["train"][others], label["train"][others], shorter, seed)
+        held_out[own] = probabilities(method, inputs["train"][own])
+    found |= {"fold": fold, "network": held_out}
 
     # What each view says of them.
     judged = Judged("train", torch.arange(info.num_rows), held_out, fold)
@@ -211,7 +201,6 @@ def collect(case: Case, real: Path) -> dict[str, Any]:
 
     # Corrected by each candidate, and not at all.
     def keep(name: str, method: Algorithm) -> None:
-        found[f"{name}/valid"] = probabilities(method, inputs["valid"])
         found[f"{name}/test"] = probabilities(method, inputs["test"]).argmax(dim=1)
 
     keep("erm", fitted(ERM(network, info, seed=seed)))
@@ -223,24 +212,19 @@ def collect(case: Case, real: Path) -> dict[str, Any]:
     assert staged.attributes is not None and staged.attributes.held_out is not None
     keep("staged", staged)
     found |= {"staged/probability": staged.attributes.held_out, "staged/attribute": staged.attributes.row_attribute}
-    found["staged/attribute_valid"] = staged.attributes.estimate_new(label["valid"], valid.view_inputs)
     meta["candidates"] = {"staged": []}
     most = MOST_OF_IMAGES if case.kind == "images" else MOST_VIEWS
     for number, names in enumerate(search.promising()[:most]):
         chosen_views = find_views(names, rows.view_inputs)
-        own, probability, heads = estimate_by_heads(chosen_views, rows, plain, derive_seed(seed, "estimate"))
-        for name, strength in ((f"view{number}", 1.0), ("half", 0.5))[: 1 + (number == 0)]:
-            estimator = Settled(own, plain)
-            meta["candidates"][name] = names
-            method = fitted(LC(network, info, attributes=estimator, strength=strength, seed=seed))
-            keep(name, method)
-            estimator.kept = heads
-            found[f"{name}/attribute_valid"] = estimator.estimate_new(label["valid"], valid.view_inputs)
-            found |= {f"{name}/probability": probability, f"{name}/attribute": own}
+        own, probability, _ = estimate_by_heads(chosen_views, rows, plain, derive_seed(seed, "estimate"))
+        name = f"view{number}"
+        meta["candidates"][name] = names
+        keep(name, fitted(LC(network, info, attributes=Settled(own, plain), seed=seed)))
+        found |= {f"{name}/probability": probability, f"{name}/attribute": own}
     if case.kind == "tables":
         columns = {name: column_features(values) for name, values in rows.view_inputs.columns.items()}
         for name, views in meta["candidates"].items():
-            looked = [view.partition(":")[2] for view in views] or [told_by(columns, found[f"{name}/attribute"])]
+            looked = columns_of(views, columns) or [told_by(columns, found[f"{name}/attribute"])]
             rest = torch.cat([part for column, part in columns.items() if column not in looked], dim=1)
             fit = logistic(rest, label["train"], info.num_labels)
             found[f"{name}/rest"] = cross_fitted(fit, fold, info.num_labels)

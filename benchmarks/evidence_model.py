@@ -333,7 +333,6 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     if not options.cases[0].is_file():
         table.to_csv(options.out / "signs.csv", index=False)
-    table = table[~table["candidate"].isin(["errors", "half"])].reset_index(drop=True)
     before = table.query(options.fit) if options.fit else None
     everything, table = table, table.query(options.judge).reset_index(drop=True) if options.judge else table
     cases = table.drop_duplicates(["seed", "number"])

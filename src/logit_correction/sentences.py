@@ -73,6 +73,9 @@ def name_views(views: Sequence[str], terms: Sequence[str] = ()) -> str:
     named = []
     for family, found in members.items():
         told = [f"`{one}`" for one in found] if family in ("column", "word") else found
+        if family == "pair":
+            named += [f"the relation of the columns `{one.replace(' & ', '` and `')}`" for one in found]
+            continue
         plural = family.rstrip("s") + ("s" if len(found) > 1 else "")
         named.append(f"the {plural} {format_list(told)}" if told else _OF_FAMILY.get(family, family))
     return format_list(named)

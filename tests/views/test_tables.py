@@ -16,8 +16,12 @@ from sklearn.preprocessing import StandardScaler
 from logit_correction.attributes.evidence import information
 from logit_correction.attributes.folds import draw_folds, held_out
 from logit_correction.attributes.heads import logistic, scaled
+from logit_correction.attributes.search import Judged, Search
+from logit_correction.correlation import Correlation
+from logit_correction.types import TrainingRows
 from logit_correction.views.base import ViewInputs
-from logit_correction.views.tables import BINS, MOST_OF_A_ROW, VALUES, Columns, Inputs, Missing
+from logit_correction.views.choose import find_views, state_of, view_of
+from logit_correction.views.tables import BINS, MOST_OF_A_ROW, VALUES, Columns, Inputs, Missing, Pairs, columns_of
 
 
 def inputs_of(**columns: Any) -> ViewInputs:
@@ -131,3 +135,24 @@ def test_all_numbers_of_every_row() -> None:
     found = view.features(numbers(odd))
     assert found.dtype == torch.float32 and found.tolist() == [[1.5, 0], [0, 0]] and bool(odd.isnan().any())
     assert Inputs.views_of(numbers(torch.zeros(2, MOST_OF_A_ROW + 1))) == []
+
+
+def test_two_columns_together_tell_what_neither_does_and_a_pair_is_kept_as_plain_values() -> None:
+    draw = np.random.default_rng(0)
+    label = torch.from_numpy(draw.integers(2, size=900))
+    left = draw.normal(size=900)
+    right = np.where(label.numpy() == 1, left, -left) + 0.1 * draw.normal(size=900)
+    inputs = inputs_of(left=left, noise=draw.normal(size=900), right=right, place=["sea", "town", ""] * 300)
+    pairs = Pairs.views_of(inputs)
+    assert len(pairs) == 6 and Pairs.views_of(inputs_of(**{f"c{n}": [0.0, 1.0] for n in range(41)})) == []
+    learned = torch.arange(900)
+    judged = Judged("train", learned, torch.full((900, 2), 0.5), learned % 3)
+    search = Search(TrainingRows(label, view_inputs=inputs), learned, judged, Correlation.one_to_one(2), 0, False)
+    search.look(pairs)
+    assert list(search.seen) == ["pair:left & right"] and search.signs[0]["accuracy"] > 0.85
+    assert columns_of(["pair:left & right", "column:place"], inputs.columns) == ["left", "right", "place"]
+    (pair,) = find_views(["pair:left & right"], inputs)
+    pair.fit(inputs)
+    kept = state_of(pair)
+    assert kept is not None and torch.equal(view_of(kept).features(inputs), pair.features(inputs))
+    assert bool((pair.features(inputs_of(left=[np.nan, 9e300], right=[np.inf, -9e300])).sum(1) == 1).all())

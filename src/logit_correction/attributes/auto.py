@@ -31,6 +31,7 @@ from logit_correction.sentences import SAID
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
 from logit_correction.views.base import EVERYTHING, View, ViewInputs
 from logit_correction.views.choose import available_views, find_views
+from logit_correction.views.tables import Pairs, columns_of
 
 #: Parts that the rows are divided into; each is predicted by a network that was trained on the others.
 FOLDS = 3
@@ -138,7 +139,9 @@ class Auto(AttributeEstimator):
         never = {view.name for view in self.named(self.legitimate)}
         # What sees everything would be no evidence.
         usable = [view for view in available_views(rows.view_inputs, self.family_names) if view.breadth < EVERYTHING]
-        self.views = [view for view in usable if view.name not in never]
+        told = set(columns_of(never, rows.view_inputs.columns))  # a pair with one of them would be it again
+        again = {view.name for view in usable if isinstance(view, Pairs) and told & {*view.columns}}
+        self.views = [view for view in usable if view.name not in never | again]
         if self.run is not None:
             if rows.held_out is None:
                 raise InputError("a given run is asked about validation rows: give TrainingRows.held_out")

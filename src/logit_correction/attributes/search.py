@@ -22,6 +22,7 @@ from logit_correction.attributes.evidence import (
     Verdict,
     conflicts_of,
     figures_of,
+    information,
     signs_of,
     told_apart,
 )
@@ -46,7 +47,7 @@ from logit_correction.seeds import make_generator
 from logit_correction.sentences import SAID, of_evidence
 from logit_correction.types import DataInfo, TrainingRows
 from logit_correction.views.base import EVERYTHING, RICH, View, features_of
-from logit_correction.views.tables import is_missing, is_numeric
+from logit_correction.views.tables import PARTS, Pairs, columns_of, cuts_of, is_missing, is_numeric, part_of
 from logit_correction.views.texts import Words
 
 #: A view is a candidate if it takes away more than this share of the label's entropy, or where none does.
@@ -136,10 +137,34 @@ class Search:
     # -- views
 
     def look(self, views: Sequence[View]) -> None:
-        """Look through some views; a family of several members tells as one, at most one member for each label."""
+        """Look through some views; a family of several members tells as one, at most one member for each label.
+
+        Of pairs of columns it is the one that tells most beyond its columns, if any does.
+        """
         for family, group in groupby(views, key=lambda view: view.name.partition(":")[0]):
             self.report(f"looking at {family}")
-            self._look(list(group), choose_members=True)
+            members = list(group)
+            if family == "pair":
+                members = self._related([view for view in members if isinstance(view, Pairs)])
+            if members:
+                self._look(members, choose_members=True)
+
+    def _related(self, pairs: Sequence[Pairs]) -> list[View]:
+        """Return the pair of columns that tells most of the label beyond what either tells alone, if one does."""
+        columns, label, size = self._inputs[-1].columns, self.label.numpy(), self.num_labels
+        names = {name for pair in pairs for name in pair.columns}
+        part = {name: part_of(columns[name], cuts_of(columns[name])) for name in names}
+        half = torch.randint(2, (len(label),), generator=make_generator(self.seed, "pairs")).numpy()
+
+        def told(cell: NDArray[Any]) -> float:
+            return information(of_cells(cell, label, half, size), label)
+
+        alone = {name: max(0.0, told(part[name])) for name in names}
+        beyond = [
+            told(part[a] * (PARTS + 2) + part[b]) - alone[a] - alone[b] for a, b in (pair.columns for pair in pairs)
+        ]
+        best = int(np.argmax(beyond))
+        return [pairs[best]] if beyond[best] > USEFUL else []
 
     def _features(self, views: Sequence[View]) -> list[list[Tensor]]:
         """Return the features of each part of the rows, those of each view by themselves; views are fitted once."""
@@ -202,7 +227,8 @@ class Search:
         """Return the views to weigh, each a list of names: those that say most of the label and explain most mistakes.
 
         They are a clear shortcut, the view that leaves least of the label open, the one whose answer the network gives
-        oftenest where both are wrong about the label, both together, and the second that leaves least open.
+        oftenest where both are wrong about the label, both together, the second that leaves least open, and a pair of
+        columns.
         """
         network, label = self.judged.network.argmax(dim=1), self.label
         self.clear = self._clear_views()
@@ -212,7 +238,8 @@ class Search:
             mistakes = int(((says == network) & (network != label)).sum())
             return mistakes / max(1, int((says != label).sum()))
 
-        narrow = [one for one in self.signs if one["breadth"] < EVERYTHING]
+        pairs = [[one["view"]] for one in self.signs if one["view"].startswith("pair:")]
+        narrow = [one for one in self.signs if one["breadth"] < EVERYTHING and [one["view"]] not in pairs]
         useful = [one for one in narrow if one["information"] > USEFUL] or narrow
         if not useful or len(label) < FEWEST:
             return []
@@ -220,6 +247,7 @@ class Search:
         followed = max(useful, key=explains)["view"].split(" + ")
         picks = [*self.clear, telling[0], followed]
         picks += [telling[0] + telling[1], telling[1]] if len(telling) > 1 else []
+        picks += pairs
         return list({tuple(sorted(set(names))): sorted(set(names)) for names in picks}.values())
 
     def _clear_views(self) -> list[list[str]]:
@@ -233,7 +261,8 @@ class Search:
             excess = sign["follows_view"] - float((answer != label)[agrees].float().mean()) if conflict.any() else 0.0
             return model.is_clear(sign, told_apart(seen, network, label), excess, self.num_labels)
 
-        found = [one for one in self.signs if one["breadth"] < EVERYTHING and is_clear(one)]
+        single = [one for one in self.signs if one["breadth"] < EVERYTHING and not one["view"].startswith("pair:")]
+        found = [one for one in single if is_clear(one)]
         found.sort(key=lambda one: (one["breadth"] < RICH, " + " not in one["view"], one["accuracy"]))
         return [one["view"].split(" + ") for one in found[-1:]]
 
@@ -300,7 +329,7 @@ class Search:
         judged = self.judged.fold if len(self.judged.fold.unique()) > 1 else torch.arange(len(label)) % 2
         if columns and texts is None:
             parts = {name: column_features(values) for name, values in columns.items()}
-            looked_at = {view.partition(":")[2] for view in views} & {*parts} or {told_by(parts, attribute)}
+            looked_at = columns_of(views, parts) or [told_by(parts, attribute)]
             rest = [part for name, part in parts.items() if name not in looked_at]
             if not rest:
                 return []
@@ -417,6 +446,17 @@ class Evidence:
 def members_of(view: str) -> set[str]:
     """Return the names of the views of which a sign tells, which calls several ``a + b``."""
     return {*view.split(" + ")}
+
+
+def of_cells(cell: NDArray[Any], label: NDArray[Any], half: NDArray[Any], num_labels: int) -> NDArray[Any]:
+    """Return the shares (n, L) of labels among the rows of the same cell in the other half, drawn to those of all."""
+    found = np.zeros((len(label), num_labels))
+    for own in (half == 0, half == 1):
+        counts = np.zeros((int(cell.max()) + 1, num_labels))
+        np.add.at(counts, (cell[~own], label[~own]), 1)
+        shares = counts.sum(axis=0) / max(1, counts.sum())
+        found[own] = ((counts + 4 * shares) / (counts.sum(axis=1, keepdims=True) + 4))[cell[own]]
+    return found
 
 
 def column_features(values: NDArray[Any]) -> Tensor:

@@ -15,6 +15,7 @@ from logit_correction.attributes.auto import Auto
 from logit_correction.attributes.evidence import SURE
 from logit_correction.data.table import DataTable
 from logit_correction.files import replacing, write_cells
+from logit_correction.views.tables import columns_of
 
 CSV, PARQUET = "rows.csv", "rows.parquet"
 
@@ -51,7 +52,7 @@ def rows_frame(table: DataTable, estimator: Auto, views: Sequence[str]) -> pd.Da
         frame["line"] = table.lines[rows].numpy()
     if table.row_names is not None and not table.columns:  # rows of columns are only numbered
         frame["path" if table.files is not None else "name"] = [str(table.row_names[row]) for row in rows.tolist()]
-    if (held := table.contents(rows, [view.removeprefix("column:") for view in views])) is not None:
+    if (held := table.contents(rows, columns_of(views, table.columns))) is not None:
         frame[CONTENT] = held
     frame["split"] = np.where(np.arange(len(rows)) < len(table.split["train"]), "train", "valid")
     frame = frame.assign(label=names[label.numpy()], attribute=None, conflicting=None, score=np.nan)

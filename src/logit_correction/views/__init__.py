@@ -5,6 +5,10 @@ from __future__ import annotations
 #: Name -> dotted path and one line. A dotted path of your own works wherever a name does.
 VIEWS: dict[str, tuple[str, str]] = {
     "column": ("logit_correction.views.tables.Columns", "each column of a table of features alone"),
+    "pair": (
+        "logit_correction.views.tables.Pairs",
+        "two columns of a table of features together, such as which of them is greater",
+    ),
     "missing": ("logit_correction.views.tables.Missing", "which columns of a table of features have no value"),
     "places": (
         "logit_correction.views.images.Places",

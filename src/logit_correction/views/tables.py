@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,9 @@ POINTS = 1001
 
 #: Numbers further than so many spreads from the median count as so far.
 FURTHEST = 1000.0
+
+#: Parts that each of a pair of columns is cut into; of tables with more columns no pairs are looked at.
+PARTS, MOST_PAIRED = 8, 40
 
 #: Numbers of a row of which a small head makes something, at most.
 MOST_OF_A_ROW = 8192
@@ -123,6 +128,74 @@ class Columns(View):
         place = pd.Index(self._names, dtype=object).get_indexer(pd.Index(values, dtype=object))
         other = (place < 0) & ~missing
         return [missing[:, None], other[:, None], _flags(place, place < 0, len(self._names))]
+
+
+class Pairs(View):
+    """Two columns of a table together: the cell of a grid that a row lies in, by which a linear head tells a relation.
+
+    Numbers are cut into parts of equally many training rows, names into the commonest and all others.
+    """
+
+    breadth = 0
+    needs = f"a table of 2 to {MOST_PAIRED} features"
+
+    def __init__(self, first: str, second: str) -> None:
+        self.columns, self.name = [first, second], f"pair:{first} & {second}"
+        self.sentence = f"the columns {first} and {second} together"
+        self._cuts: list[list[Any]] = []
+
+    @classmethod
+    def views_of(cls, inputs: ViewInputs) -> list[View]:
+        """Return one view for each pair of columns that vary."""
+        columns = [view.name.partition(":")[2] for view in Columns.views_of(inputs)]
+        return [cls(*pair) for pair in combinations(columns, 2)] if len(columns) <= MOST_PAIRED else []
+
+    def can_look(self, inputs: ViewInputs) -> bool:
+        return all(column in inputs.columns for column in self.columns)
+
+    def fit(self, inputs: ViewInputs) -> None:
+        self._cuts = [cuts_of(inputs.columns[column]) for column in self.columns]
+
+    def features(self, inputs: ViewInputs) -> Tensor:
+        """Return a flag for each cell, (N, 100)."""
+        cut = zip(self.columns, self._cuts, strict=True)
+        first, second = (part_of(inputs.columns[name], cuts) for name, cuts in cut)
+        cell = first * (PARTS + 2) + second
+        return torch.from_numpy(_flags(cell, np.zeros(len(cell), dtype=bool), (PARTS + 2) ** 2))
+
+
+def cuts_of(values: NDArray[Any]) -> list[Any]:
+    """Return where a column is cut into parts: edges between numbers, or its commonest names."""
+    if is_numeric(values):
+        present = values[~is_missing(values)].astype(np.float64)
+        edges = np.quantile(present, np.arange(1, PARTS) / PARTS, method="higher") if len(present) else present
+        return list(np.unique(edges).tolist())
+    names, count = np.unique(values[values != ""].astype(str), return_counts=True)
+    return list(names[np.argsort(-count, kind="stable")][:PARTS].tolist())
+
+
+def part_of(values: NDArray[Any], cuts: list[Any]) -> NDArray[np.int64]:
+    """Return the part (N,) of each value, below ``PARTS + 2``; the last but one is of other names, the last missing."""
+    import pandas as pd
+
+    if is_numeric(values):
+        place = np.searchsorted(np.asarray(cuts, dtype=np.float64), values.astype(np.float64), side="right")
+    else:
+        place = pd.Index(cuts, dtype=object).get_indexer(pd.Index(values, dtype=object))
+        place = np.where(place < 0, PARTS, place)
+    return np.where(is_missing(values), PARTS + 1, place).astype(np.int64)
+
+
+def columns_of(views: Iterable[str], columns: Iterable[str]) -> list[str]:
+    """Return those of some columns that views of these names look at."""
+    family_and_member = [view.partition(":")[::2] for view in views]
+    alone = {member for family, member in family_and_member if family == "column"}
+    pairs = [member for family, member in family_and_member if family == "pair"]
+    return [
+        name
+        for name in columns
+        if name in alone or any(pair.startswith(f"{name} & ") or pair.endswith(f" & {name}") for pair in pairs)
+    ]
 
 
 class Missing(View):
