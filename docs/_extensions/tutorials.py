@@ -98,7 +98,8 @@ def executed(script: Path, root: Path) -> Path:
     notebook = parse(script)
     client = NotebookClient(notebook, timeout=TIMEOUT, resources={"metadata": {"path": str(place / "work")}})
     try:
-        client.execute(env={**os.environ, "MPLBACKEND": INLINE})  # pictures go to the page, whatever is set outside
+        # Pictures go to the page, whatever is set outside, and kernels that run at the same time share the cores.
+        client.execute(env={**os.environ, "MPLBACKEND": INLINE, "OMP_NUM_THREADS": "1"})
     except CellExecutionError as error:
         raise PluginError(f"{script.relative_to(root)} does not run: {error}") from error
     nbformat.write(notebook, place / "writing.ipynb")

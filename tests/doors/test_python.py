@@ -99,14 +99,6 @@ def test_the_loss_is_cross_entropy_with_the_log_prior_added() -> None:
     torch.testing.assert_close(criterion(logits, label, unknown), torch.nn.functional.cross_entropy(logits, label))
 
 
-def test_correlation() -> None:
-    correlation = logit_correction.Correlation.from_table([[0, 1], [2]])
-    assert (correlation.num_labels, correlation.num_attributes) == (2, 3)
-    minority = correlation.is_minority(torch.tensor([0, 0, 1]), torch.tensor([1, 2, 2]))
-    assert minority.tolist() == [False, True, False]
-    assert logit_correction.Correlation.one_to_one(3).to_table() == [[0], [1], [2]]
-
-
 def test_train_load_and_the_run(tmp_path: Path) -> None:
     digits = {"name": "Digits", "minority_ratio": 0.05}
     run = logit_correction.train(digits, tmp_path / "run", method="ERM", epochs=1, threads=1)
@@ -226,29 +218,6 @@ def test_classifier_of_scikit_learn(here: Path) -> None:
     again = pickle.loads(pickle.dumps(classifier))
     assert np.array_equal(again.predict_proba(X), probability)
     assert clone(classifier).get_params() == classifier.get_params()
-
-
-def test_classifier_corrects_another_one(here: Path) -> None:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    frame = pd.read_csv(here / "patients.csv")
-    X, y = frame[["age", "blood"]].assign(scanner=frame["scanner"].astype("category")), frame["outcome"]
-    trees = HistGradientBoostingClassifier(categorical_features="from_dtype", max_iter=10)
-    options = {"shortcut": "column:scanner", "epochs": 2, "training": {"threads": 1}}
-    classifier = logit_correction.LogitCorrectionClassifier(estimator=trees, random_state=0, **options).fit(X, y)
-    assert "weight" in classifier.correction_ and classifier.estimator_.n_iter_ == 10
-    assert set(classifier.predict(X)) <= {"ill", "well"}
-
-
-def test_export(run: Run, tmp_path: Path) -> None:
-    import json
-
-    folder = logit_correction.export(run("digits-erm"), "torch-export", tmp_path / "digits")
-    network = torch.export.load(folder / "model.pt2").module()
-    images = torch.randint(0, 256, (5, 3, 8, 8), dtype=torch.uint8)
-    assert json.loads((folder / "config.json").read_text())["label_names"][:2] == ["0", "1"]
-    ours = logit_correction.load(run("digits-erm")).predict_proba(images.numpy())
-    assert np.abs(network(images).softmax(1).detach().numpy() - ours).max() < 1e-5
 
 
 def test_a_whole_method_in_a_loop_of_ones_own() -> None:

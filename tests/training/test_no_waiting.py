@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from logit_correction.data.augment import CropFlip
-from logit_correction.methods import METHODS
 
 from ..conftest import benchmark_script
 from ..waiting import Read
@@ -24,13 +23,9 @@ PAPER = {
     "mixing": {"name": "GroupMixUp"},
 }
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
-    **{name: (name, {}) for name in METHODS if name not in ("JTT", "LC", "Reweighting", "StagedLC", "PostHoc")},
     "JTT": ("JTT", {"up_weight": 2}),
     "LC, preset paper": ("LC", PAPER),
     "LC, given attributes": ("LC", {"attributes": {"name": "TrueAttributes"}}),
-    "LC, hidden inputs": ("LC", {"attributes": {"name": "Online", "input_dropout": 0.5}}),
-    "Reweighting": ("Reweighting", {"attributes": {"name": "Online"}}),
-    "PostHoc": ("PostHoc", {"attributes": {"name": "TrueAttributes"}}),
 }
 
 
