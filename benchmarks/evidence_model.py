@@ -344,6 +344,8 @@ def main() -> None:
     kinds = {}
     parts = {kind: table["kind"] == kind for kind in ("images", "texts", "tables")}
     for kind, rows in {**parts, "two shortcuts": table["what"] == "two"}.items():
+        if not rows.any():
+            continue
         own = table[rows]
         some = own.drop_duplicates(["seed", "number"])
         kinds[f"{kind}, the model ({len(some)} cases)"] = figures(some, gains(own, decide(own)))
