@@ -58,9 +58,9 @@ FIGURES = ["score", "probability", "expected", "low", "high"]
 #: P(helps) from which on a case is corrected.
 LEAST = 0.6
 
-#: Fewer flagged rows are too few to correct by; below these values of signs their labels are as likely wrong (unless
-#: little else is linked), or the network does not follow; so near to the greatest P(helps) a simpler candidate wins.
-LEAST_ROWS, LEAST_SIGNS, TIE = 3, {"doubtful": 0.62, "linked": 0.1, "excess": 0.02}, 0.05
+#: Fewer flagged rows are too few to correct by; below these values of signs their labels are as likely wrong, or the
+#: network does not follow; so near to the greatest P(helps) a simpler candidate wins.
+LEAST_ROWS, LEAST_SIGNS, TIE = 3, {"doubtful": 0.62, "excess": 0.02}, 0.05
 
 #: Below and above it lies the gain in 5 % of the cases; narrower in the sample, so that it is 5 % outside.
 TAILS = (0.035, 0.965)
@@ -239,8 +239,7 @@ def left_out(
 def decide(table: pd.DataFrame, least: float = LEAST, figure: str = "probability") -> pd.Series[Any]:
     """Return for each case the row label of the candidate of the greatest ``figure`` above ``least``, -1 for ERM."""
     usable = table[(table["flagged"] >= LEAST_ROWS) & (table[figure] > least)]
-    wrong = (usable["doubtful"] < LEAST_SIGNS["doubtful"]) & (usable["linked"] >= LEAST_SIGNS["linked"])
-    usable = usable[~wrong & (usable["excess"] >= LEAST_SIGNS["excess"])]
+    usable = usable[(usable[[*LEAST_SIGNS]] >= pd.Series(LEAST_SIGNS)).all(axis=1)]
     near = usable[figure] >= usable.groupby(["seed", "number"])[figure].transform("max") - TIE
     families = [len({name.partition(":")[0] for name in names.split("+")}) for names in usable["views"].fillna("")]
     order = usable.assign(families=families)[near].sort_values(["families", figure], ascending=[False, True])

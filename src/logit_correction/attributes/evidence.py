@@ -287,8 +287,8 @@ class Model:
         gain: Gain where correcting helps: ``constant``, and what it rises by ``lift``.
         loss: Gain of each where correcting does not help, below 0.
         interval: The ends of the interval of 90 % around the expected gain, for scores below and above 0.
-        least: ``doubtful``: below it labels are as likely wrong, unless ``linked`` is below its own: a wrong label
-            contradicts all else; ``excess``: below it the network does not follow. P(helps) is 0 then.
+        least: ``doubtful``: below it labels are as likely wrong; ``excess``: below it the network does not follow.
+            P(helps) is 0 then.
         clear: What one view must tell to be a shortcut without more ado; P(helps) is no less than ``probability`` then.
         verdict: ``shortcut``: P(helps) above which there is one; ``cannot tell``: P above which that is in doubt.
         when_unsure: What to do in doubt, unless a person chooses: ``correct`` or ``leave``.
@@ -338,8 +338,7 @@ class Model:
             score += one["weight"][part] * (share if one["direction"] > 0 else 1 - share)
         probability = 1 / (1 + math.exp(-self.chance[0] - self.chance[1] * score))
         probability = max(probability, self.clear["probability"]) if clear else probability
-        wrong = signs["doubtful"] < self.least["doubtful"] and signs["linked"] >= self.least["linked"]
-        if wrong or signs["excess"] < self.least["excess"]:
+        if any(signs[name] < least for name, least in self.least.items()):
             probability = 0.0
         won = self.gain["constant"] + self.gain["lift"] * min(6.0, max(0.0, signs["lift"]))
         expected = probability * won + (1 - probability) * self.loss[part]
