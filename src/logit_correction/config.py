@@ -73,7 +73,7 @@ class TrainingConfig:
             where the method has settled each row's attribute before it trains and can tell that of other rows, as LC
             does where it has found a shortcut, and last elsewhere.
         also_select: Further rules to report.
-        seed: Seed of the weights, the order of the rows and all else that is random in training.
+        seed: Seed of everything random in training, such as weights and the order of rows.
         device: Where to train.
         devices: Processes on this machine, one device each.
         nodes: Machines.

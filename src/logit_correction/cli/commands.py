@@ -109,19 +109,19 @@ def audit_command(
     labels: Path | None = None,
     json: bool = False,
 ) -> int:
-    """Is there a shortcut in data without group labels, what is it, which rows?
+    """Find out whether your data hold a shortcut, which one, and in which rows. Labels are all it needs.
 
     Args:
         config: data, network and training, as for `train`
         out: folder to write, or a finished audit
-        run: examine this finished run, by the validation rows
-        predictions: examine any classifier: a table of held-out rows with row or path, and probability_LABEL
+        run: check this finished run, on its validation rows
+        predictions: check any classifier: a table of held-out rows with row or path, and probability_LABEL
         shortcut: a view known to be a shortcut; may be repeated
-        legitimate: a view known to be none; may be repeated
+        legitimate: a view known to be a legitimate cause of the label; may be repeated
         when_unsure: correct or leave the rows where the verdict is `cannot tell`
-        try_fix: where there is a shortcut, train LC in folds to see what it would bring
-        fail_on: exit with status 3 on this verdict: for CI
-        label_budget: write sheet.csv, N rows whose attribute a person should name; also of a finished audit
+        try_fix: after finding a shortcut, train LC in folds to see what a correction gains and costs
+        fail_on: exit with status 3 on this verdict; for continuous integration
+        label_budget: write sheet.csv with N rows whose attribute you name; works on a finished audit too
         labels: read a filled-in sheet back into a finished audit
         json: print audit.json
     """
