@@ -145,7 +145,7 @@ def test_views_that_do_not_apply_are_told_before_any_work() -> None:
         Auto(shortcut=["colour"], legitimate=["colour"])
     with pytest.raises(InputError, match="leave views out"):
         Auto(shortcut=["colour"], views=["texture"])
-    with pytest.raises(InputError, match="no other shortcut beside it"):
+    with pytest.raises(InputError, match="no other shortcut with it"):
         Auto(shortcut=["colour", "biased"])
 
 
