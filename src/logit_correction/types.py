@@ -190,7 +190,7 @@ class Stage:
     """What a method asks of the loop for one stage of its training; plain data, kept in checkpoints.
 
     Attributes:
-        epochs: Length of the stage; None takes the epochs that the user asked for.
+        epochs: Length of the stage, 0 leaves it out; None takes the epochs that the user asked for.
         sample_weight: (N,) how often each training row is seen. Integers: each row exactly so many times an
             epoch. Floats: N rows are drawn with replacement in proportion. None: each row once.
         learning_rate: Learning rate of the stage; None keeps the one that the user asked for.

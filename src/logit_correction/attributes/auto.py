@@ -167,6 +167,8 @@ class Auto(AttributeEstimator):
         seen = None if bool((self.fold >= 0).all()) else (self.fold >= 0).long()
         if (biased := self._biased_alone) is not None:
             self._ordinary = outputs
+            if outputs is not None and self._looked(outputs).clear:  # nothing is asked of biased networks
+                return Stage(epochs=0)
             plan = biased.begin_stage(0, None)
             return Stage(epochs=plan.epochs, sample_weight=seen, step_rows=ROWS_OF_A_BIASED_STEP)
         epochs, size = self.length()
@@ -214,20 +216,26 @@ class Auto(AttributeEstimator):
             said = Candidate(list(self.shortcut), self.rows.label, torch.zeros(0), {})
             evidence = Evidence("shortcut", said, True, SAID)
         else:
-            seen = (self.fold >= 0).nonzero().squeeze(1)  # what heads may learn from
-            ordinary = self._ordinary if biased is not None else outputs
-            if ordinary is None:
-                judged = self._judge(self.row_attribute.device)
-            else:
-                judged = Judged("train", seen, ordinary[seen], self.fold[seen])
-            broadcast_from_first(judged.network)
-            seed = derive_seed(self.seed, "estimate")
-            self.search = Search(self.rows, seen, judged, self.correlation, seed, self.info.words)
-            self.search.look(self.views)
-            self.search.weigh(None if biased is None else biased[seen])
-            evidence = self.search.conclude(self.when_unsure)
+            search = self.search or self._looked(outputs if biased is None else self._ordinary)
+            if search.clear:
+                biased = None
+            search.weigh(None if biased is None else biased[self.fold >= 0])
+            evidence = search.conclude(self.when_unsure)
         self._ordinary = None
         self._follow(evidence, biased)
+
+    def _looked(self, ordinary: Tensor | None) -> Search:
+        """Look through the views, at what ordinary networks (N, L) said, or at what a given classifier says."""
+        seen = (self.fold >= 0).nonzero().squeeze(1)  # what heads may learn from
+        if ordinary is None:
+            judged = self._judge(self.row_attribute.device)
+        else:
+            judged = Judged("train", seen, ordinary[seen], self.fold[seen])
+        broadcast_from_first(judged.network)
+        seed = derive_seed(self.seed, "estimate")
+        self.search = Search(self.rows, seen, judged, self.correlation, seed, self.info.words)
+        self.search.look(self.views)
+        return self.search
 
     def insist(self, views: Sequence[str]) -> None:
         """Correct by views that a person calls a shortcut, after a search that may have concluded otherwise."""

@@ -148,6 +148,7 @@ class Search:
                 members = self._related([view for view in members if isinstance(view, Pairs)])
             if members:
                 self._look(members, choose_members=True)
+        self.clear = self._clear_views()
 
     def _related(self, pairs: Sequence[Pairs]) -> list[View]:
         """Return the pair of columns that tells most of the label beyond what either tells alone, if one does."""
@@ -209,7 +210,7 @@ class Search:
 
     def weigh(self, biased: Tensor | None = None) -> None:
         """Weigh the most promising views, and what biased networks (m, L) say of the judged rows."""
-        for names in self.promising():  # which looks for a clear shortcut first
+        for names in self.clear or self.promising():  # a clear shortcut is named whatever else there is
             self.report(f"weighing {', '.join(names)}")
             self._weigh(names)
         if biased is not None:
@@ -231,7 +232,6 @@ class Search:
         columns.
         """
         network, label = self.judged.network.argmax(dim=1), self.label
-        self.clear = self._clear_views()
 
         def explains(sign: dict[str, Any]) -> float:
             says = self.seen[sign["view"]].argmax(dim=1)
@@ -262,7 +262,7 @@ class Search:
             return model.is_clear(sign, told_apart(seen, network, label), excess, self.num_labels)
 
         single = [one for one in self.signs if one["breadth"] < EVERYTHING and not one["view"].startswith("pair:")]
-        found = [one for one in single if is_clear(one)]
+        found = [one for one in single if is_clear(one)] if len(label) >= FEWEST else []
         found.sort(key=lambda one: (one["breadth"] < RICH, " + " not in one["view"], one["accuracy"]))
         return [one["view"].split(" + ") for one in found[-1:]]
 
@@ -390,7 +390,7 @@ class Search:
         best = next((one for one in self.candidates if sorted(one.views) == sorted(names)), None)
         if best is None:
             if not views:
-                raise InputError("no biased network was trained beside a given classifier: name a view")
+                raise InputError("no biased network was trained here: name a view, or train with --shortcut biased")
             self._look(views, choose_members=False)
             self.clear = self._clear_views()
             best = self._weigh(names)

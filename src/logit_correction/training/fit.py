@@ -151,7 +151,7 @@ class Fit:
         optimizer = make_optimizer(groups, config, plan.learning_rate or config.learning_rate)
         if optimizer_state is not None:
             optimizer.load_state_dict(optimizer_state)
-        epochs, title = plan.epochs or config.epochs, type(algorithm).__name__
+        epochs, title = config.epochs if plan.epochs is None else plan.epochs, type(algorithm).__name__
         if algorithm.num_stages > 1:
             title += f", stage {progress.stage + 1} of {algorithm.num_stages}"
         self.display.start(title, epochs * len(loader), progress.epoch * len(loader) + progress.step)
