@@ -229,7 +229,7 @@ def spelled_out(flat: Mapping[str, Any]) -> dict[str, Any]:
         flat = merge(base, flat)
     for option, value in known.items():
         if value:
-            flat = merge(flat, {"method": {"attributes": {option: value}}})
+            flat = merge({"method": {"name": "LC"}}, merge(flat, {"method": {"attributes": {option: value}}}))
     for name in ("also_select", "logger", "watch"):
         if isinstance(flat.get(name), str):
             flat[name] = listed(flat[name])

@@ -134,7 +134,7 @@ def test_train_by_given_attributes(door: Door, run: Run, tmp_path: Path) -> None
 
 def test_train_knows_what_a_person_says(door: Door, here: Path, tmp_path: Path) -> None:
     words = ("--data", here / "patients.csv", "--data.label", "outcome", "--data.features", "*", "--threads", "1")
-    words = ("train", *words, "--method", "LC", "--epochs", "6")
+    words = ("train", *words, "--epochs", "6")
     assert door(*words, "--legitimate", "column:scanner", "--out", tmp_path / "honest").status == 0
     evidence = json.loads((tmp_path / "honest" / "report.json").read_text())["evidence"]
     assert evidence["verdict"] != "shortcut"

@@ -43,6 +43,16 @@ def test_all_rows_given_are_told_of_in_their_order(table: tuple, found: Attribut
     )
 
 
+def test_a_named_column_divides_rare_labels_too(table: tuple) -> None:
+    """One in four of the north is ill, and one in fifty of the south: neither site says of a row that it is ill."""
+    rng = np.random.default_rng(2)
+    north = rng.random(3000) < 0.4
+    ill = rng.random(3000) < np.where(north, 0.25, 0.02)
+    frame = pd.DataFrame({"blood": rng.normal(size=3000) + ill, "site": np.where(north, "north", "south")})
+    found = estimate_attributes(frame, np.where(ill, "ill", "well"), shortcut=["column:site"], threads=1)
+    assert ((found.attribute == found.label_names.index("ill")) == north).all()
+
+
 def test_loss_offsets_and_weights_say_the_same(found: AttributeEstimates) -> None:
     label, attribute = torch.from_numpy(found.label), torch.from_numpy(found.attribute)
     prior = count_prior(label, attribute, 2, 2, smoothing=0.3)

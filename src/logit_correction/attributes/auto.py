@@ -109,6 +109,7 @@ class Auto(AttributeEstimator):
         if (searches and BIASED not in self.legitimate) or self.shortcut == [BIASED]:
             self._stages.append(BIASED)
         self.num_stages = len(self._stages)
+        self.told = bool(self.shortcut)  # by a person
         self.biased = None
         self._ordinary: Tensor | None = None
         self.search: Search | None = None  # what it saw, row by row, for those who ask
@@ -240,6 +241,7 @@ class Auto(AttributeEstimator):
     def insist(self, views: Sequence[str]) -> None:
         """Correct by views that a person calls a shortcut, after a search that may have concluded otherwise."""
         assert self.search is not None
+        self.told = True
         self._follow(self.search.insist(self._corrected_by(views)), self._answers)
 
     def _follow(self, evidence: Evidence, biased: Tensor | None) -> None:
@@ -264,10 +266,13 @@ class Auto(AttributeEstimator):
             attribute, known = self.biased.estimate_rows(self._answers)
             self.held_out = self.biased.held_out
             return attribute, known
-        known_estimate = None if self._candidate is None else self._candidate.estimate
+        exact = self.told and all(name.startswith("column:") for name in names)
+        known_estimate = None if self._candidate is None or exact else self._candidate.estimate
         if known_estimate is None or len(known_estimate[0]) < len(self.rows.label):
             seed = derive_seed(self.seed, "estimate")
-            known_estimate = estimate_by_heads(self._corrected_by(names), self.rows, self.correlation, seed)
+            known_estimate = estimate_by_heads(
+                self._corrected_by(names), self.rows, self.correlation, seed, exact=exact
+            )
         attribute, self.held_out, self.kept = known_estimate
         return attribute, self.held_out.gather(1, self.rows.label.unsqueeze(1)).squeeze(1)
 

@@ -208,12 +208,17 @@ def estimate_by_heads(
     splits: int = 2,
     rounds: int = 2,
     features: Tensor | None = None,
+    exact: bool = False,
 ) -> tuple[Tensor, Tensor, KeptHeads]:
     """Fit views, and estimate the attribute of all training rows by heads on them, cross-fitted in halves.
 
     ``splits`` into halves are averaged after so many ``rounds`` of relabelling. ``features`` (N, F) are those of views
     that are fitted already. Returned are the attribute (N,), the class probabilities (N, L) by heads that have not
     seen the row, and the heads.
+
+    ``exact`` views hold the attribute itself, as a column does that a person names: no row is taken for a rare
+    exception. A value then belongs to the label that has it oftener than all rows have it, however rare the label:
+    the probabilities are as if all labels were equally frequent, and odds of 1 decide.
     """
     if features is None:
         assert rows.view_inputs is not None
@@ -225,12 +230,18 @@ def estimate_by_heads(
     features, few = scaled(features, *scale), next((view.few for view in views if view.few is not None), None)
     linear = few is not None or features.shape[1] <= LINEAR_FEATURES
     target, num_labels = rows.label, correlation.num_labels
+    rounds = 0 if exact else rounds
     for turn in range(rounds + 1):
         rows.report(f"estimating the attribute, round {turn + 1} of {rounds + 1}")
         times = splits if turn == rounds else 1  # the targets of a round need be no better than that
         found, heads = cross_fit(features, target, num_labels, linear, few, times, derive_seed(seed, "round", turn))
         target = relabeled(found, rows.label)
-    kept = KeptHeads(views, *scale, heads, LINEAR_ODDS if linear else HIDDEN_ODDS)
+    kept = KeptHeads(views, *scale, heads, 1.0 if exact else LINEAR_ODDS if linear else HIDDEN_ODDS)
+    if exact:
+        weight = -torch.bincount(rows.label, minlength=num_labels).clamp_min(1).log()
+        found = (found.log() + weight).softmax(dim=1)
+        for head in heads:
+            head.layers[-1][1].add_(weight)
     return likely_attribute(correlation.posterior(found), rows.label, correlation, kept.odds), found, kept
 
 

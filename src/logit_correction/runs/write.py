@@ -59,7 +59,8 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     estimator = algorithm.attributes
     source = None if estimator is None else estimator.describe()
     warnings = [*table.notes, *table.attribute_notes, *fit.progress.warnings]
-    if minority is not None and not (estimator is not None and estimator.abstained):
+    settled = estimator is not None and (estimator.abstained or getattr(estimator, "told", False))
+    if minority is not None and not settled:
         warnings += of_minority(minority.count, table.info.num_rows)
     warnings += [
         f"rule {rule} had no estimated groups of validation rows to go by: took the last epoch"
