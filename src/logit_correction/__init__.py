@@ -1,4 +1,4 @@
-"""Train classifiers that do not lean on spurious correlations, without group labels, by logit correction."""
+"""Train classifiers that do not rely on spurious correlations, without group labels, by logit correction."""
 
 from __future__ import annotations
 
