@@ -65,13 +65,13 @@ class TrainingConfig:
         step_every: Steps between two falls of the step schedule.
         step_factor: Factor of each fall of the step schedule.
         gradient_clip: Largest gradient norm, per network; 0 does not clip.
-        finetune: Train the pretrained network of photos or texts whole, where its frozen features would be taken: for
-            the first third of the epochs the last third of its layers, then all, at a twentieth of the learning rate,
-            which is its head's. Needs the weights; 5 epochs if left out.
+        finetune: Train the pretrained network of photos or texts whole, not only a head on its frozen features. The
+            last third of its layers come first, all layers after a third of the epochs, at a twentieth of the head's
+            learning rate. Needs the weights; 5 epochs if left out.
         selection: Rule by which an epoch's weights are reported and kept: `logit-correction list rules` shows them, a
-            dotted path names one of your own; none reads the test split. If left out valid_estimated_within_error
-            where the method has settled each row's attribute before it trains and can tell that of other rows, as LC
-            does where it has found a shortcut, and last elsewhere.
+            dotted path names one of your own; none reads the test split. If left out last, or
+            valid_estimated_within_error where the method has settled each row's attribute before it trains, as LC
+            does where it has found a shortcut.
         also_select: Further rules to report.
         seed: Seed of everything random in training, such as weights and the order of rows.
         device: Where to train.
@@ -89,8 +89,8 @@ class TrainingConfig:
         log_every: Steps between two lines of metrics.csv.
         logger: Where else figures and groups go: csv, tensorboard, wandb, mlflow, or the dotted path of a class of
             your own; may be repeated.
-        watch: What to follow in metrics.csv after each epoch though nothing is chosen by it: test, the accuracy on the
-            test split; train_margins, the margins of majority and minority groups in training.
+        watch: What to write to metrics.csv after each epoch. test is the accuracy on the test split; train_margins are
+            the margins of majority and minority groups in training. Nothing is chosen by them.
 
     >>> TrainingConfig(epochs=3).learning_rate
     0.002

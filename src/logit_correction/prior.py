@@ -19,18 +19,18 @@ Averaging: TypeAlias = Literal["moving", "batch", "dataset", "fixed"]
 class GroupPrior(nn.Module):
     """A table (L, K) of the group prior, estimated batch by batch from a biased network (eq. 9 - 11).
 
-    With a_x the attribute of the greatest posterior, a batch gives to cell (y, a) of the table
+    ``estimator`` says what a batch gives to cell (y, a) of the table. a_x is the attribute of the greatest posterior.
 
-    - "joint": the mean over the batch of P(y, a | x), as the equations say; the table sums to 1;
-    - "cell": the mean of the label's probability p_y(x) over the rows with label y and a_x = a, that is how
-      far the biased network believes such a label; no joint probability, the table need not sum to 1;
+    - "joint": the mean over the batch of P(y, a | x), as the equations say. The table sums to 1.
+    - "cell": the mean of the label's probability p_y(x) over the rows with label y and a_x = a: how far the biased
+      network believes such a label. This is no joint probability, and the table need not sum to 1.
     - "algorithm-1": the mean of P(a_x | x) over the same rows, as the pseudo-code is printed (batch by batch
       instead of row by row). Rare cells then get values near 1, and little is corrected.
 
-    The batches are averaged by "moving" (moving average; the first visit sets a cell), "batch" (the last batch
-    alone), "dataset" (the mean over an epoch, taken over by ``end_epoch``) or "fixed" (a table that was counted,
-    see ``set_table``). The table starts at 1 / (L * K). A cell without rows is not visited: it keeps its value, with
-    "batch" the start. Of "joint" each batch visits every cell, and is 0 where it has no rows.
+    ``averaging`` is one of "moving" (moving average; the first visit sets a cell), "batch" (the last batch alone),
+    "dataset" (the mean over an epoch, set by ``end_epoch``) and "fixed" (a counted table, see ``set_table``). The table
+    starts at 1 / (L * K). A cell without rows is not visited: it keeps its value, with "batch" the start. Of "joint"
+    each batch visits every cell, and is 0 where it has no rows.
 
     When torch.distributed is initialised the sums of all ranks are added before anything is averaged, so that
     every rank holds the table of the whole batch. All state lies in buffers.

@@ -364,7 +364,7 @@ def conclude(
     """
 
     def shares(figure: str) -> str:
-        return format_list([f"{one.name} {format_percent(_mean(one, figure), 1)}" for one in series])
+        return format_list([f"{one.name} {format_percent(one.figure(figure), 1)}" for one in series])
 
     places = [key for key in _PLACES if not (named and key.startswith("estimated"))]
     key = next((key for key in places if all(one.values(key) for one in series)), None)
@@ -390,22 +390,17 @@ def conclude(
     return headline, details, advice
 
 
-def _mean(series: Any, key: str) -> float:
-    values: list[float] = series.values(key)
-    return sum(values) / len(values)
-
-
 def _range(values: Sequence[float]) -> str:
     return f"{format_percent(min(values), 1, unit='')} to {format_percent(max(values), 1)}"
 
 
 def _outcome(series: Sequence[Any], key: str) -> str:
     """Who is ahead of whom by how much, or that nobody is: the best beside ERM, or else beside the second."""
-    ranked = sorted(series, key=lambda one: _mean(one, key), reverse=True)
+    ranked = sorted(series, key=lambda one: one.figure(key), reverse=True)
     base = next((one for one in series if one.method == BASELINE), None)
     best = next(one for one in ranked if one is not base)
     other = base or ranked[1]
-    gain = 100 * (round(_mean(best, key), 3) - round(_mean(other, key), 3))
+    gain = 100 * (round(best.figure(key), 3) - round(other.figure(key), 3))
     if not best.differs(other, key):
         return f"{best.name} and {other.name} differ by no more than chance"
     return f"{best.name} {'gains' if gain > 0 else 'loses'} {abs(gain):.1f}{NBSP}points against {other.name}"

@@ -131,6 +131,7 @@ def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
     assert found.summary["would_change"]
     told = {"none found": "No shortcut was found.", "cannot tell": "It cannot be told whether there is a shortcut."}
     assert f"<strong>{told[found.verdict]}</strong>" in found._repr_html_()
+    assert "Typical of each label: single words" in (found.path / "report.html").read_text()  # a person judges them
     with pytest.raises(InputError, match="nothing to fix"):
         found.fix()
 

@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from logit_correction import Audit, InputError, audit, train
-from logit_correction.auditing.cost import groups
 from logit_correction.auditing.rows import may_be_mislabelled
 from logit_correction.cli import main
 from logit_correction.files import read_cells, write_cells
@@ -124,12 +123,3 @@ def test_a_wrong_label_is_told_from_a_conflicting_row() -> None:
     marked = may_be_mislabelled(logits.softmax(1), label, attribute)
     assert not marked[:100].any() and not marked[200:].any()
     assert 0.35 < marked[100:200].float().mean() < 0.65
-
-
-def test_the_share_of_an_empty_or_full_cell_has_an_interval_too() -> None:
-    frame = pd.DataFrame({"split": "train", "label": ["a"] * 50 + ["b"] * 50, "attribute": ["a"] * 50 + ["b"] * 50})
-    cells = {(one["label"], one["attribute"]): one for one in groups(frame, ["a", "b"])}
-    full, empty = cells["a", "a"], cells["a", "b"]
-    assert (full["share"], empty["share"]) == (1, 0)
-    # By Wilson an event that no row of 50 shows may be in one of twenty.
-    assert empty["share_high"] == pytest.approx(0.051, abs=0.001) == pytest.approx(1 - full["share_low"], abs=0.001)

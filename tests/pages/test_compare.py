@@ -12,7 +12,7 @@ import pytest
 from logit_correction.errors import NBSP, InputError
 from logit_correction.evaluation import Predictions
 from logit_correction.pages import plots
-from logit_correction.pages.compare import RunFolder, compare, sides, with_estimates
+from logit_correction.pages.compare import RunFolder, compare, with_estimates
 from logit_correction.pages.page import render_page
 
 Make = Callable[..., Path]
@@ -130,14 +130,6 @@ def test_the_estimate_of_one_run_serves_the_others(birds: Make, tmp_path: Path) 
     assert "These rows were found by heads on border; nobody has checked them." in details
     (folders[0] / "predictions.parquet").unlink()  # without them it is shown by label
     assert "worst label" in judged(folders)[0]
-
-
-def test_the_two_sides_of_a_label_are_the_sums_of_its_groups() -> None:
-    counts = [("a", False, 4, 3), ("a", True, 2, 1), ("a", True, 2, 0), ("b", False, 0, 0)]
-    groups = [dict(zip(("label", "minority", "count", "correct"), one, strict=True)) for one in counts]
-    found = {(side["label"], side["attribute"]): (side["count"], side["accuracy"]) for side in sides(groups)}
-    assert found[("a", "agrees")] == (4, 0.75) and found[("a", "conflicts")] == (4, 0.25)
-    assert found[("b", "agrees")] == (0, None)
 
 
 def test_damaged_metrics_are_named_and_missing_ones_are_empty(birds: Make, tmp_path: Path) -> None:

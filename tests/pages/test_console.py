@@ -26,17 +26,6 @@ def report(method: str, seed: int, minority: float | None, **changes: Any) -> di
     return base | {"selection": {"rule": "last", "split": None, "labels_read": []}} | changes
 
 
-def test_one_row_per_run_with_fractions_and_nan() -> None:
-    reports = [report("LC", 0, 0.7), report("ERM", 1000, None)]
-    table = comparison_table(reports)
-    assert list(table.columns) == [
-        "method", "epochs", "seed",
-        "average", "group_balanced", "worst_group", "minority", "majority", "selection",
-    ]  # fmt: skip
-    assert table["method"].tolist() == ["LC", "ERM"] and table["minority"].dtype == float
-    assert table["minority"].iloc[0] == 0.7 and np.isnan(table["minority"].iloc[1])
-
-
 def printed(table: Any, width: int = 80) -> str:
     stream = io.StringIO()
     Console(file=stream, width=width).print(to_console(table))

@@ -101,16 +101,6 @@ def changed(run: Path, change: Callable[[dict[str, Any]], None]) -> Path:
     return run
 
 
-def test_of_many_groups_those_without_rows_are_not_listed(colored: Make, tmp_path: Path) -> None:
-    def empty(report: dict[str, Any]) -> None:
-        report["data"]["counts"] = {}
-        for group in report["test"]["groups"][::2]:
-            group |= {"count": 0, "accuracy": None}
-
-    page = Page(render_page([changed(colored(tmp_path / "lc", "LC"), empty)]))
-    assert "All 49 groups that have rows" in page.text
-
-
 def test_what_the_ends_of_a_figure_are_is_told(birds: Make, tmp_path: Path) -> None:
     runs = [birds(tmp_path / name, name[:-1], seed=int(name[-1])) for name in ("ERM0", "LC0", "LC1")]
     assert "Bands are 90 % intervals (Wilson)." in Page(render_page(runs[:2])).text
@@ -131,18 +121,6 @@ def test_the_best_is_marked_where_there_is_one_and_attributes_are_named(birds: M
     assert 'class="num best"' not in page and "estimated by heads on border; nobody has named it" in page
     assert page.index("Accuracy per estimated group") < page.index("Accuracy per label")
     assert "Bias-conflicting (est.)" in page.split("<h2>Runs side by side</h2>")[1].split("</thead>")[0]
-
-
-def test_overlapping_groups_are_shown_with_their_own_counts(birds: Make, tmp_path: Path) -> None:
-    def overlapping(report: dict[str, Any]) -> None:
-        one = report["test"]["groups"][0] | {"minority": None}
-        names = [(label, f"group {i}") for label in ("calm", "rude") for i in range(8)]
-        report["test"]["groups"] = [one | {"label": label, "attribute": other} for label, other in names]
-        report["test"] |= {"minority": None, "majority": None}
-        report["data"]["scoring"] = {"counts": {"train": list(range(100, 116))}, "overlapping": True}
-
-    page = render_page([changed(birds(tmp_path / "run", "ERM"), overlapping)])
-    assert "Groups overlap" in page and "115 train" in page
 
 
 # Is there a shortcut?
@@ -189,13 +167,6 @@ def test_a_shortcut_is_named_with_its_figures_and_what_to_say_against_it(birds: 
     assert "digit 0 looks like &lt;script&gt;" in page and NASTY not in page
     assert "digit 4 looks like" in page and "digit 5" not in page and "and 2 more." in page
     assert "Label errors do not explain them (AUC 0.86, 0.80 to 0.92; 0.5 would)." in page
-
-
-def test_who_found_none_says_so_and_that_is_no_fault(birds: Make, tmp_path: Path) -> None:
-    page = render_page([birds(tmp_path / "run", "LC", evidence=NONE, estimated_minority=NOBODY)])
-    assert "<strong>Shortcut: none found.</strong> No narrow view predicts the label." in page
-    assert "If you know a shortcut, name it: add <code>--shortcut VIEW</code>" in page
-    assert "so no attribute was estimated, and LC trained as ERM does." in page
 
 
 def test_views_are_named_as_a_reader_calls_them() -> None:
@@ -275,18 +246,3 @@ def test_a_place_that_cannot_be_written_is_named(birds: Make, tmp_path: Path) ->
         write_page([folder], tmp_path / "missing" / "page.html")
     with pytest.raises(InputError, match="name at least one run folder"):
         write_page([], tmp_path / "page.html")
-
-
-@pytest.mark.slow
-def test_several_tasks_and_seeds_share_a_page(colored: Make, tmp_path: Path) -> None:
-    folders = [
-        colored(tmp_path / f"{method}{ratio}{seed}", method, seed=seed, ratio=ratio)
-        for ratio in (0.005, 0.05)
-        for method in ("ERM", "LC")
-        for seed in (0, 1)
-    ]
-    page = Page(render_page(folders))
-    assert [attributes["href"] for tag, attributes in page.tags if tag == "a"] == ["#task-1", "#task-2"]
-    found = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
-    assert {"task-1", "task-2"} <= set(found)
-    assert page.text.count("mean of 2 runs") == 4

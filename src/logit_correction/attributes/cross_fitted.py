@@ -31,8 +31,8 @@ class CrossFitted(AttributeEstimator):
     - With ``view``, a small head on what this view keeps of an input. It trains in seconds, and can learn little
       but a shortcut of the view's kind.
 
-    With ``rounds`` the rows that the learners give another label at held-out odds of 10 get that label for a target,
-    and the learners are trained anew: they forget what they knew of the label itself.
+    With ``rounds`` the learners are trained anew. Rows that they gave another label at held-out odds of 10 get that
+    label as a target, so the learners forget what they knew of the label itself.
     """
 
     networks: FoldNetworks

@@ -18,10 +18,10 @@ from logit_correction.views.base import ViewInputs
 class XRM(AttributeEstimator):
     """Twin networks, each trained on one half of the rows, tell the attribute of the rows that they have not seen.
 
-    In each step a row whose held-out answer is wrong gets that answer for its label from then on, with probability
-    (p - 1 / L) L / (L - 1), p being the answer's. So the twins forget what they knew of the label and keep the
-    shortcut. The attribute is the label that the held-out twin answers, so that the paper's two environments are the
-    rows where it is the own label and those where it is not; the answer tells LC in addition which one.
+    In each step a row whose held-out answer has probability p and is wrong takes that answer as its label, with
+    probability (p - 1 / L) L / (L - 1). So the twins forget what they knew of the label and keep the shortcut. The
+    attribute is the label that the held-out twin answers. The paper's two environments are the rows where it is the
+    row's own label and those where it is not.
     """
 
     trains_network = True

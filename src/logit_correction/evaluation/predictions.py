@@ -135,9 +135,9 @@ class Predictions:
     def save(self, path: Path | str) -> None:
         """Write a Parquet file, which is complete or absent.
 
-        Its columns are index, label, attribute (-1 where unknown), prediction and logit_0, logit_1 and so on; where
-        there are groups of their own to judge on group_0 and so on, true for the rows of the group; and
-        estimated_attribute where one was estimated. The names and the split lie in its metadata.
+        Its columns are index, label, attribute (-1 where unknown), prediction, logit_0, logit_1 and so on. Where there
+        are groups of their own to judge on, group_0 and so on are true for the rows of the group. Where one was
+        estimated, there is estimated_attribute. The names and the split lie in its metadata.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq

@@ -215,8 +215,8 @@ class EstimatedReport:
 class GroupReport:
     """How often a model is right, for every group and in sum: the ``test`` block of ``report.json``.
 
-    Accuracies are fractions; a group without rows takes no part in any of them, and what is not defined is
-    None: group figures where no attribute is known, minority and majority where no correlation is known.
+    Accuracies are fractions, and a group without rows takes no part in them. What is not defined is None: group figures
+    where no attribute is known, minority and majority where no correlation is known.
 
     Attributes:
         count: N, the number of rows, those of unknown attribute included.
@@ -229,8 +229,8 @@ class GroupReport:
         minority_margin: Mean of the minority groups' margins (Appendix C).
         majority_margin: Mean of the majority groups' margins.
         adjusted_average: Mean of the groups' accuracies, each weighted by the group's share of the training rows,
-            as the average accuracy on Waterbirds is reported; None where these shares are not given, where groups
-            overlap, and where a group with training rows has none here.
+            as on Waterbirds. None where these shares are not given, where groups overlap, and where a group with
+            training rows has none here.
         auroc: Area under the ROC curve over all rows, of each label against the others, mean over labels.
         f1: Mean F1 of the labels over all rows.
         ece: Expected calibration error over all rows, in 15 bins.

@@ -83,9 +83,9 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         random_state: Seed of everything random.
         device: auto, cpu or cuda.
         verbose: Whether to show progress.
-        estimator: A classifier to fit in place of our network: the attributes are estimated as usual, and it is
-            fitted with offsets of its logits by row where it takes such (``base_margin``, ``init_score``,
-            ``baseline``), else with weights by row.
+        estimator: A classifier to fit in place of our network; the attributes are estimated as usual. It gets an
+            offset of its logits for each row where it takes such (``base_margin``, ``init_score``, ``baseline``), else
+            a weight for each row.
 
     Attributes:
         classes_: The labels.
@@ -263,8 +263,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         Args:
             X: n rows.
             y: (n,) labels.
-            attribute: (n,) names or numbers, -1 or None where unknown; left out, the groups are those that the
-                classifier itself estimates of these rows, by the shortcut that it found, and reads no attribute for.
+            attribute: (n,) names or numbers, -1 or None where unknown. If left out, the classifier estimates the groups
+                by the shortcut that it found.
 
         Returns:
             One row a group: ``label``, ``attribute``, ``count``, ``correct``, ``accuracy`` with the ends ``low`` and

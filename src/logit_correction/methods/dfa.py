@@ -37,17 +37,17 @@ class Disentangled(nn.Module):
 class DFA(Algorithm):
     """Splits the features into an intrinsic and a biased half and swaps the biased halves between rows.
 
-    With z_i = E_i(x), z_b = E_b(x) and z = [z_i; z_b], two heads read z: C_i is trained with cross-entropy weighted by
-    the relative difficulty W (as in LfF, see ``RelativeDifficulty``), C_b with generalized cross-entropy,
+    Two heads read z = [z_i; z_b], with z_i = E_i(x) and z_b = E_b(x). C_i is trained with cross-entropy weighted by the
+    relative difficulty W (as in LfF, see ``RelativeDifficulty``), C_b with generalized cross-entropy.
 
         L_dis = W(z) CE(C_i(z), y) + lambda_dis GCE(C_b(z), y).
 
     The loss of C_i does not reach E_b, nor that of C_b E_i. From a given epoch on the biased halves are permuted within
-    the batch, z_swap = [z_i; z~_b], the labels y~ along with them,
+    the batch, and the labels y~ with them: z_swap = [z_i; z~_b].
 
         L_swap = W(z) CE(C_i(z_swap), y) + lambda_swap_b GCE(C_b(z_swap), y~),
 
-    so that the label stays with the intrinsic half and rare combinations become common. The loss is
+    So the label stays with the intrinsic half, and rare combinations become common. The loss is
     L_dis + lambda_swap L_swap. C_i predicts. No attribute is read.
 
     >>> import torch

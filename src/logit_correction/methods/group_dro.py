@@ -21,12 +21,12 @@ from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
 class GroupDRO(Algorithm):
     """Minimizes the loss of the worst group, which takes the attribute of every training row.
 
-    The groups g = (y, a) have weights q_g that sum to 1 (Algorithm 1 of the paper). In each step
+    The groups g = (y, a) have weights q_g that sum to 1 (Algorithm 1 of the paper). Each step takes three turns.
 
-    - l_g is the mean cross-entropy of the batch's rows of group g, plus the group adjustment C / sqrt(n_g), n_g
-      being the number of training rows of the group;
-    - q_g is multiplied by exp(eta * l_g), and all q are scaled to sum to 1;
-    - the loss is the sum of q_g * l_g, with q held constant (and without the adjustment, which has no gradient).
+    - l_g is the mean cross-entropy of the batch's rows of group g, plus the group adjustment C / sqrt(n_g). n_g is
+      the number of training rows of the group.
+    - q_g is multiplied by exp(eta * l_g), and all q are scaled to sum to 1.
+    - The loss is the sum of q_g * l_g, with q held constant (and without the adjustment, which has no gradient).
 
     The paper draws one group a step. Here, as in its published runs, a step draws all groups equally often and updates
     all groups that it has drawn. A group without rows in the batch keeps its q_g except for the

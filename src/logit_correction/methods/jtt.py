@@ -24,8 +24,8 @@ class JTT(Algorithm):
     copies to the row that is there, so their 50 is 51 here. Their identification network is that of an ordinary
     training after T epochs, so stage 1 keeps its learning rate constant unless told otherwise.
 
-    A network that comes to fit every row forgets what it saw more often, so weigh its weights down: the paper has a
-    weight decay of 1 on Waterbirds and 0.1 on CelebA, in both stages (``--weight_decay``).
+    A network that fits every row forgets which ones it saw more often, so use a strong ``--weight_decay``. The paper
+    has 1 on Waterbirds and 0.1 on CelebA, in both stages.
     """
 
     num_stages = 2

@@ -18,10 +18,10 @@ class LfF(Algorithm):
     As in Algorithm 1 of the paper, the biased network f_B is trained with generalized cross-entropy, every row with
     weight 1. The debiased network f_D, ``network``, is trained with cross-entropy weighted by the relative difficulty
 
-        W(x) = CE(f_B(x), y) / (CE(f_B(x), y) + CE(f_D(x), y)),
+        W(x) = CE(f_B(x), y) / (CE(f_B(x), y) + CE(f_D(x), y)).
 
-    where both losses are moving averages kept for each training row and divided by the greatest one of the row's label,
-    see ``RelativeDifficulty``. No gradient flows through W.
+    Both losses are moving averages, kept for each training row and divided by the greatest one of the row's label
+    (``RelativeDifficulty``). No gradient flows through W.
 
     Both networks take the run's learning rate, as in the paper, which trains for 100 epochs at a constant 1e-3 on
     Colored MNIST.

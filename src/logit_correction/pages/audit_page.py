@@ -30,6 +30,7 @@ def render_audit(found: Mapping[str, Any], folder: Path) -> str:
         evidence=evidence_block(found["evidence"]),
         colours={"network": METHOD_COLORS[BASELINE], "fixed": METHOD_COLORS["LC"]},
         contrasts=[_told(one) for one in found["contrasts"]],
+        words=[{**one, "name": name_views([one["view"]])} for one in found.get("words") or [] if one["rows"]],
         labelled=found.get("labelled"),
         label_lines=sentences.label_lines(found["labels"]),
         pairs=sorted(conflicting, key=lambda one: -int(one["rows"]))[:MOST_PAIRS],

@@ -188,14 +188,12 @@ def accuracy_curve(metrics: Mapping[str, pd.DataFrame], colors: Mapping[str, str
 
 
 def per_epoch(table: pd.DataFrame, column: str) -> pd.Series[float]:
-    """Return the mean of a column of ``metrics.csv`` in each epoch of the last stage; empty without finite numbers."""
+    """Return a validation figure of ``metrics.csv`` after each epoch of the last stage, where it is finite."""
     if column not in table or table.empty:
         return pd.Series(dtype=float)
     stage = table["stage"] if "stage" in table else pd.Series(0, table.index)
     value = table[column].replace([np.inf, -np.inf], np.nan)[stage == stage.max()]
-    found = value.groupby(table["epoch"]).mean().dropna()
-    # A row of the validation counts the epochs that are done, that of a step those before it.
-    return found if column.startswith("valid_") else found.rename(lambda epoch: epoch + 1)
+    return value.groupby(table["epoch"]).mean().dropna()
 
 
 def make_logarithmic(axes: Axes) -> None:

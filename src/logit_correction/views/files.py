@@ -29,7 +29,7 @@ class FileFacts(View):
     """What can be told of a row's file without looking at its content: 75 numbers, 0 where unknown.
 
     Size of the file, width, height and their ratio, format, sums of the JPEG quantisation tables, number of EXIF
-    entries, camera, software and hour; extension and length of the name, and the folder above the file's own, which
+    entries, camera, software and hour. Extension and length of the name, and the folder above the file's own, which
     may be a hospital or a day. The file's own folder is left out: it is usually the label. Last, where the row stands
     in its source, in [0, 1], and waves over it. Texts are hashed, so that new ones need no vocabulary.
     """

@@ -41,8 +41,8 @@ MOST_OF_A_ROW = 8192
 class Columns(View):
     """One column of a table of features: what it holds, cut so that a linear head can tell any part of it apart.
 
-    Numbers become their value in spreads from the median, whether they are missing, their rank in [0, 1], one flag for
-    each bin of equally many training rows, and one flag for each number that many rows share. Names become whether they
+    Numbers become their value in spreads from the median, their rank in [0, 1], and whether they are missing. Each bin
+    of equally many training rows has a flag, and so has each number that many rows share. Names become whether they
     are missing, whether they are another than the commonest, and one flag for each of those.
     """
 

@@ -29,10 +29,10 @@ _LONGEST, _ALONG = 64, 14
 class Spectrum(ImageView):
     """The power spectrum of the grey image, averaged over directions, and how its neighbouring pixels differ.
 
-    For images of 32 pixels and more 38 numbers: the logarithm of the mean power in 16 bands of rising frequency; the
-    share of power above half the greatest frequency, and its logarithm; the logarithm of the mean absolute difference
-    of neighbours in both directions; the same at each of the eight phases of a grid of 8 pixels, relative to the mean
-    of all; and that across the borders of the blocks relative to that inside, which rises with JPEG compression.
+    Images of 32 pixels and more give 38 numbers, most of them logarithms: the mean power in 16 bands of rising
+    frequency, and the share of power above half the greatest one. Then the mean absolute difference of neighbours in
+    both directions, and at each phase of a grid of 8 pixels. The last is the difference across the borders of these
+    blocks relative to that inside, which rises with JPEG compression.
     """
 
     name = "spectrum"
@@ -142,11 +142,11 @@ def _filters() -> Tensor:
 class Texture(ImageView):
     """How small patches are distributed over an image, without regard to where they are.
 
-    In the spirit of the patch features of Coates and Ng: D whitened principal components of patches of 6 x 6 pixels and
-    128 random whitened patches as filters, both learned from 100,000 random patches. Of each component's responses over
-    the image the view keeps mean, log standard deviation and log kurtosis; of each filter's, mean and standard
-    deviation of what exceeds a threshold of 0.5, upwards and downwards, at every second place each way (which takes a
-    third of the time off and loses nothing). D is 108 for colour images, which gives 836 numbers.
+    In the spirit of the patch features of Coates and Ng. Filters are D whitened principal components of patches of 6 x
+    6 pixels and 128 random whitened patches, both learned from 100,000 random patches. Of each component's responses
+    the view keeps mean, log standard deviation and log kurtosis. Of each random patch's responses it keeps mean and
+    standard deviation of what exceeds 0.5, upwards and downwards, at every second place each way. D is 108 for colour
+    images, which gives 836 numbers.
     """
 
     name = "texture"
