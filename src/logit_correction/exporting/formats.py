@@ -151,8 +151,9 @@ def write_onnx(exported: Exported, folder: Path) -> str:
         needed(package, "--format onnx", "onnx")
     onnxruntime = needed("onnxruntime", "--format onnx", "onnx")
     program, names = _traced(exported, "onnx"), [one["name"] for one in exported.inputs]
+    silenced = logging.root.manager.disable
     try:
-        logging.disable(logging.WARNING)  # the exporter tells of its own progress
+        logging.disable(max(silenced, logging.WARNING))  # the exporter tells of its own progress
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             made = torch.onnx.export(program, input_names=names, output_names=["logits"], dynamo=True, verbose=False)
@@ -160,7 +161,7 @@ def write_onnx(exported: Exported, folder: Path) -> str:
         told = f"This network cannot be written as ONNX ({reason_of(error)}): take another --format"
         raise InputError(told) from error
     finally:
-        logging.disable(logging.NOTSET)
+        logging.disable(silenced)
     assert made is not None
     for name in ("label_names", "input"):
         made.model.metadata_props[name] = json.dumps(exported.settings[name])
