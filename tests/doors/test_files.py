@@ -106,7 +106,8 @@ def test_columns_of_the_metrics(run: Run) -> None:
     plain, lc = (pd.read_csv(run(name) / "metrics.csv") for name in ("digits-erm", "digits-lc"))
     assert set(plain) >= wanted | {"test_average", "test_group_balanced", "test_worst_group"}
     assert set(lc) >= wanted | {"loss_robust", "loss_ordinary", "valid_estimated_within_error"}
-    assert plain["step"].max() == 76 and lc["stage"].unique().tolist() == [0, 1, 2]
+    # The views alone show a clear shortcut, so stage 1, which trains the biased networks, has no steps.
+    assert plain["step"].max() == 76 and lc["stage"].unique().tolist() == [0, 2]
 
 
 def test_columns_of_the_predictions(run: Run) -> None:
