@@ -62,7 +62,7 @@ def main(epochs: int = 15, seed: int = 0) -> dict[str, float]:
         recipe = {"num_train_epochs": epochs, "per_device_train_batch_size": 32, "learning_rate": 2e-3, "seed": seed}
         recipe |= {"lr_scheduler_type": "cosine", "max_grad_norm": 0.0}  # as in our own loop, too
         quiet = {"report_to": [], "save_strategy": "no", "logging_strategy": "no", "disable_tqdm": True}
-        arguments = TrainingArguments(folder, use_cpu=True, **recipe, **quiet)
+        arguments = TrainingArguments(folder, use_cpu=True, remove_unused_columns=False, **recipe, **quiet)
         trainer = CorrectedTrainer(model, arguments, train_dataset=rows, correction=found.loss())
         trainer.train()
         logits = trainer.predict(encoded(texts[test].tolist(), label[test], numbers)).predictions

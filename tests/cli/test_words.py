@@ -93,7 +93,6 @@ def test_what_only_speaks_does_not_load_torch(words: list[str]) -> None:
         (("train", *DIGITS, "--out", "x", "--network.hidden", "4"), "give --network NAME too"),
         (("audit", "--data", "Digits", "--method", "ERM", "--out", "x"), "There is no option --method"),
         (("predict", "x"), "inputs"),
-        (("preview", "--data", "Planted", "--data.set", "column", "--data.rows", "300", "--out", "x.png"), "no images"),
     ],
 )
 def test_what_is_wrong_is_named(words: tuple[str, ...], expected: str, command: Any, tmp_path: Path) -> None:

@@ -264,7 +264,7 @@ def test_mixin_of_transformers() -> None:
 
     class Trainer:  # as much of transformers' as the mixin needs
         def __init__(self, model: Any) -> None:
-            self.model, self.args = model, SimpleNamespace(label_smoothing_factor=0.0)
+            self.model, self.args = model, SimpleNamespace(label_smoothing_factor=0.0, remove_unused_columns=False)
 
     class Corrected(LogitCorrectionMixin, Trainer):
         pass

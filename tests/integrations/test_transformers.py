@@ -26,7 +26,13 @@ def test_the_loss_is_the_corrected_one_in_training_alone(tiny_bert: Path, tmp_pa
         """As a user writes it."""
 
     model = transformers.BertForSequenceClassification.from_pretrained(tiny_bert, num_labels=2)
-    quiet = {"report_to": [], "save_strategy": "no", "disable_tqdm": True, "use_cpu": True}
+    quiet = {
+        "report_to": [],
+        "save_strategy": "no",
+        "disable_tqdm": True,
+        "use_cpu": True,
+        "remove_unused_columns": False,
+    }
     arguments = transformers.TrainingArguments(
         str(tmp_path), gradient_accumulation_steps=2, num_train_epochs=1, **quiet
     )

@@ -8,10 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from logit_correction.data.stores import ArrayStore
-from logit_correction.data.table import DataTable
-from logit_correction.errors import InputError
-from logit_correction.pages.images import SIDE, is_picture, png_uris, sheet_of
+from logit_correction.pages.images import is_picture, png_uris
 
 
 def decoded(uri: str) -> np.ndarray:
@@ -38,20 +35,3 @@ def test_small_images_are_kept_pixel_by_pixel(channels: int) -> None:
 )
 def test_nothing_but_png_data_is_let_through(text: object) -> None:
     assert not is_picture(text)
-
-
-@pytest.mark.parametrize("known", [True, False])
-def test_images_lie_in_the_cell_of_their_group(known: bool) -> None:
-    colors = torch.tensor([[255, 0, 0], [0, 255, 0], [0, 0, 255]], dtype=torch.uint8)
-    images = colors[:, :, None, None].expand(-1, -1, 8, 8).float() / 255
-    label, attribute = torch.tensor([0, 0, 1]), torch.tensor([0, 1, 1])
-    split = {"train": torch.arange(3), "valid": torch.arange(0), "test": torch.arange(0)}
-    marks = attribute if known else torch.full_like(attribute, -1)
-    table = DataTable(ArrayStore(images), label, marks, split, ["one", "two"], ["left", "right"] if known else [])
-    sheet = np.asarray(sheet_of(table, "train", per_cell=1))
-    places = [np.argwhere((sheet == color.numpy()).all(2)) for color in colors]
-    assert all(len(place) == SIDE * SIDE for place in places)
-    red, green, blue = (place.min(0).tolist() for place in places)
-    assert red[0] == green[0] < blue[0] and red[1] < green[1] and blue[1] == (green if known else red)[1]
-    with pytest.raises(InputError, match="valid split has no rows"):
-        sheet_of(table, "valid", 1)

@@ -332,36 +332,15 @@ def benchmark_command(
     return 1 if failed else 0
 
 
-def preview_command(
-    data: ComponentConfig,
-    *,
-    out: Path | None = None,
-    rows: PositiveInt = 2,
-    split: Literal["train", "valid", "test"] = "test",
-) -> int:
-    """Show the rows of a data source before anything is trained: their groups and, of images, a contact sheet.
+def preview_command(data: ComponentConfig) -> int:
+    """Show the rows of a data source before anything is trained.
 
     Args:
         data: the data source
-        out: PNG to write: label by attribute
-        rows: images of each group
-        split: whose images
     """
-    from logit_correction.files import replacing
     from logit_correction.pages.console import show_rows
-    from logit_correction.pages.images import sheet_of
-    from logit_correction.runs.folder import check_parent
 
-    if out is not None:
-        check_parent(out)
-    table = data.make().build()
-    if out is not None:
-        sheet = sheet_of(table, split, rows)
-        with replacing(out) as temporary:
-            sheet.save(temporary, "PNG", optimize=True)
-    show_rows(table, data.name)
-    if out is not None:
-        print(f"{out}: {split} images of {data.name}, label by attribute")
+    show_rows(data.make().build(), data.name)
     return 0
 
 

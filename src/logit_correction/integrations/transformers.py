@@ -19,11 +19,13 @@ class LogitCorrectionMixin:
         class CorrectedTrainer(LogitCorrectionMixin, Trainer):
             pass
 
+        arguments = TrainingArguments(folder, remove_unused_columns=False)
         trainer = CorrectedTrainer(model, arguments, train_dataset=rows, correction=estimates.loss())
 
     The model returns ``logits`` (B, L); the training rows have ``labels`` and, in the column ``attribute``, an
-    attribute value, -1 where it is unknown (``add_attributes``). In evaluation the loss is the plain cross-entropy, and
-    rows need no attribute. Gradient accumulation, mixed precision and several processes are the trainer's.
+    attribute value, -1 where it is unknown (``add_attributes``), and else only columns that the model takes. In
+    evaluation the loss is the plain cross-entropy, and rows need no attribute. Gradient accumulation, mixed precision
+    and several processes are the trainer's.
     """
 
     def __init__(
@@ -42,15 +44,12 @@ class LogitCorrectionMixin:
         trainer: Any = self
         if trainer.args.label_smoothing_factor or getattr(trainer, "compute_loss_func", None) is not None:
             raise InputError("The loss is the corrected one: leave label_smoothing_factor and compute_loss_func out")
+        if trainer.args.remove_unused_columns:
+            raise InputError(
+                f"The trainer would drop the column {attribute_column!r}, which no model takes: give "
+                "TrainingArguments(remove_unused_columns=False), and rows of the columns that the model takes"
+            )
         trainer.model_accepts_loss_kwargs = False  # the loss is a mean; the trainer divides it among accumulated steps
-
-    def _set_signature_columns_if_needed(self) -> None:
-        """Keep the attribute's column, which no argument of the model takes."""
-        trainer: Any = super()
-        trainer._set_signature_columns_if_needed()
-        columns: list[str] = vars(self)["_signature_columns"]
-        if self.attribute_column not in columns:
-            columns.append(self.attribute_column)
 
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
