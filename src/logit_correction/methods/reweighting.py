@@ -68,7 +68,7 @@ class Reweighting(Algorithm):
         self.attributes.learn_from_losses(batch.label, losses.detach())
         prior = self.group_prior.table + self.group_prior.floor
         value = estimate.attribute.clamp_min(0)
-        target = 1.0 / (prior > 0).sum() if self.balance == "groups" else prior.sum(dim=0)[value] / len(prior)
-        weight = target / prior[batch.label, value]
+        rate = (prior > 0).sum() if self.balance == "groups" else len(prior) / prior.sum(dim=0)[value]
+        weight = 1.0 / (rate * prior[batch.label, value])
         loss = (weight.where(estimate.attribute >= 0, 1.0) * losses).mean()
         return self.step_beside(loss, estimate)
