@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from PIL import Image
 
 from logit_correction import ComponentConfig, RunConfig, export, load, train
 from logit_correction.data.texts import tokenize
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, Interrupted
 from logit_correction.networks import pretrained
 from logit_correction.networks.pretrained import PHOTOS, TEXTS, TextClassifier, Timm
 from logit_correction.runs import encode
@@ -145,7 +146,18 @@ def test_fine_tuning_trains_all_layers_by_small_steps(
     assert load(tmp_path / "run").evaluate("test")["average"] == run.report["test"]["average"]
 
 
-def test_fine_tuning_freezes_the_first_layers_at_first(installed: Path, photos: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def config(installed: Path, photos: Path) -> RunConfig:
+    """Six steps of fine-tuning in three epochs."""
+    network = {"name": "Timm", "model": "test_resnet", "weights": "pretrained", "size": 64}
+    return complete(
+        {"data": {"name": "ImageFolder", "root": str(photos)}, "method": "ERM", "network": network}
+        | OPTIONS
+        | {"epochs": 3, "finetune": True, "log_every": 1}
+    )
+
+
+def test_fine_tuning_freezes_the_first_layers_at_first(config: RunConfig) -> None:
     class Stopped(Exception):
         pass
 
@@ -153,12 +165,6 @@ def test_fine_tuning_freezes_the_first_layers_at_first(installed: Path, photos: 
         def update(self, done: int, figures: dict[str, float]) -> None:
             raise Stopped
 
-    network = {"name": "Timm", "model": "test_resnet", "weights": "pretrained", "size": 64}
-    config = complete(
-        {"data": {"name": "ImageFolder", "root": str(photos)}, "method": "ERM", "network": network}
-        | OPTIONS
-        | {"epochs": 3, "finetune": True, "log_every": 1}
-    )
     built = prepare(config, Display())
     before = [one.detach().clone() for one in built.algorithm.network.features.parameters()]
     with pytest.raises(Stopped):
@@ -166,6 +172,24 @@ def test_fine_tuning_freezes_the_first_layers_at_first(installed: Path, photos: 
     same = [torch.equal(a, b) for a, b in zip(before, built.algorithm.network.features.parameters(), strict=True)]
     last = len(same) * 2 // 3
     assert all(same[:last]) and not all(same[last:])
+
+
+@pytest.mark.parametrize("steps", [1, 3, 5])
+def test_fine_tuning_goes_on_where_it_was_stopped(config: RunConfig, tmp_path: Path, steps: int) -> None:
+    class AskToStop(Display):
+        def update(self, done: int, figures: dict[str, float]) -> None:
+            if done == steps:
+                signal.raise_signal(signal.SIGTERM)
+
+    whole, stopped, resumed = (prepare(config, Display()) for _ in range(3))
+    whole.fit(Display()).run()
+    with pytest.raises(Interrupted):
+        stopped.fit(AskToStop(), checkpoint=tmp_path / "resume.pt").run()
+    ended = resumed.fit(Display(), checkpoint=tmp_path / "resume.pt")
+    ended.run(resume=True)
+    assert ended.progress.total_steps > steps
+    for name, value in whole.algorithm.network.state_dict().items():
+        assert torch.equal(value, resumed.algorithm.network.state_dict()[name]), name
 
 
 def test_fine_tuning_needs_something_pretrained(photos: Path, tmp_path: Path) -> None:
