@@ -45,21 +45,15 @@ def tokenizer(tmp_path: Path) -> Path:
     return folder
 
 
-def test_texts_are_split_once_and_kept(tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import transformers
-
-    texts, cache = ["good film", "bad", "good good bad film film"], tmp_path / "cache"
-    store = tokenize(texts, str(tokenizer), 5, cache)
+def test_texts_are_split(tokenizer: Path) -> None:
+    store = tokenize(["good film", "bad", "good good bad film film"], str(tokenizer), 5)
     assert store.input_shape == (5,)
     batch = store.fetch(torch.arange(3))
     assert batch["attention_mask"].sum(1).tolist() == [4, 3, 5]
     assert batch["input_ids"][1, 3:].tolist() == [0, 0]
-    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", lambda *_: pytest.fail("loaded again"))
-    again = tokenize(texts, str(tokenizer), 5, cache).fetch(torch.arange(3))
-    assert all(torch.equal(batch[name], again[name]) for name in batch)
 
 
-def test_a_tokenizer_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_tokenizer_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(InputError, match=r"pip install 'logit-correction\[texts\]'"):
-        tokenize(["a"], "name", 4, tmp_path)
+        tokenize(["a"], "name", 4)

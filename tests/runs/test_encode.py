@@ -137,24 +137,3 @@ def test_what_cannot_encode_is_refused(encoder: ComponentConfig, expected: str, 
     with pytest.raises(InputError, match=expected):
         train(config(encoder), tmp_path / "run")
     assert not (tmp_path / "run").exists() and not list(cache.glob("*.npy"))
-
-
-def test_what_a_killed_process_has_encoded_is_kept(cache: Path, digits: DataTable) -> None:
-    class Killed(Counting):
-        def update(self, done: int, figures: dict[str, float]) -> None:
-            super().update(done, figures)
-            if len(self.done) == 5:
-                raise KeyboardInterrupt
-
-    whole = encode_table(digits, config()).inputs.fetch(torch.arange(len(digits.inputs)))
-    for file in cache.iterdir():
-        file.unlink()
-    with pytest.raises(KeyboardInterrupt):
-        encode_table(digits, config(), Killed())
-    (begun,) = cache.glob("*.part")
-    with begun.open("r+b") as file:
-        file.truncate(begun.stat().st_size - 7)  # as if killed while it wrote
-    second = Counting()
-    found = encode_table(digits, config(), second).inputs.fetch(torch.arange(len(digits.inputs)))
-    assert torch.equal(torch.as_tensor(found), torch.as_tensor(whole)) and not begun.exists()
-    assert second.done[0] == 5 * 32

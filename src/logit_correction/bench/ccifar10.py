@@ -13,7 +13,7 @@ from logit_correction.bench.corruptions import CORRUPTIONS, RECIPE, corrupt_all
 from logit_correction.bench.published import data_folder, find_folder, read_conflict_folders
 from logit_correction.correlation import Correlation
 from logit_correction.data.augment import AugmentationName, named_augmentation
-from logit_correction.data.cache import cache_folder, digest, verified_array
+from logit_correction.data.cache import cache_folder, checksum_of, digest, kept_array
 from logit_correction.data.images import image_store
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Problems
@@ -95,10 +95,9 @@ class CorruptedCIFAR10(DataSource):
         chosen = attribute.numpy().astype(np.int64)
         parts = [RECIPE, cifar.checksum, self.severity, self.seed, *self.names]
         versions = [np.__version__, scipy.__version__, PIL.__version__]  # others may round otherwise here and there
-        images, checksum = verified_array(
-            cache_folder() / "corrupted-cifar10" / f"{digest([*map(str, parts), chosen.tobytes(), *versions])}.npy",
-            lambda: corrupt_all(cifar.images, chosen, self.names, self.severity, self.seed, available_cores()),
-        )
+        file = cache_folder() / "corrupted-cifar10" / f"{digest([*map(str, parts), chosen.tobytes(), *versions])}.npy"
+        recipe = self.names, self.severity, self.seed, available_cores()
+        images = kept_array(file, lambda path: np.save(path, corrupt_all(cifar.images, chosen, *recipe)))
         metadata: dict[str, object] = {
             "source": f"{cifar.source}, corrupted here",
             "minority ratio": self.minority_ratio,
@@ -109,7 +108,7 @@ class CorruptedCIFAR10(DataSource):
             "data seed": self.seed,
             "test": "each image once, corruption uniform",
             "augmentation": self.augment,
-            "checksum of the images": checksum[:16],
+            "checksum of the images": checksum_of(images)[:16],
         }
         if "Frost" in self.names:
             metadata["frost"] = "computed texture in place of the photographs of CIFAR-10-C"

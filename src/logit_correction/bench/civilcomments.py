@@ -76,7 +76,7 @@ class CivilComments(DataSource):
         membership = torch.cat([mentioned & (label == y)[:, None] for y in range(len(LABELS))], dim=1)
         labels = [name for name in LABELS for _ in IDENTITIES]
         return DataTable(
-            inputs=self._texts.store(texts, keep=True),
+            inputs=self._texts.store(texts),
             label=label,
             attribute=anybody,
             split=published.rows_of_splits(split),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import shutil
@@ -16,12 +17,12 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
-from logit_correction.data.cache import cache_folder, digest, kept_array, memory_limit
+from logit_correction.data.cache import cache_folder, digest, kept_array
 from logit_correction.data.frames import check_columns, file_column, texts_of
 from logit_correction.data.rows import Problems, files_within, format_faults, split_name
-from logit_correction.data.stores import ArrayStore, InputStore, StreamedStore
+from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.errors import InputError, check_range, format_first, reason_of
-from logit_correction.files import in_threads, is_within, plain
+from logit_correction.files import in_threads, is_within, plain, read_json, write_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 
 #: Changes whenever an image would come out otherwise, so that what was kept before is not taken.
-VERSION = 4
+VERSION = 5
 
 #: ``stretch`` changes the proportions; ``crop`` keeps them and takes the middle.
 Fit = Literal["stretch", "crop"]
@@ -89,9 +90,7 @@ def printable(name: str | Path) -> str:
 def image_store(paths: Sequence[Path], size: tuple[int, int], problems: Problems, fit: Fit = "stretch") -> InputStore:
     """Read image files into a store, once: what was resized is kept in one file of bytes.
 
-    The images stay in memory if they take no more than ``memory_limit``; otherwise each batch is read from the
-    file, so that memory stays bounded whatever their number. Unreadable files are black, and noted in ``problems``;
-    rows that it holds already are not read.
+    Unreadable files are black, and noted in ``problems``; rows that it holds already are not read.
     """
     shape, skip = (len(paths), 3, *size), frozenset(problems.of_row)
     parts: list[str | int] = [VERSION, *shape[1:], fit]
@@ -99,24 +98,21 @@ def image_store(paths: Sequence[Path], size: tuple[int, int], problems: Problems
         stamp = path.stat() if row not in skip and path.exists() else None  # changes when a file is written again
         parts += [os.path.abspath(path), *((-1, -1) if stamp is None else (stamp.st_size, stamp.st_mtime_ns))]
     file = cache_folder() / "pictures" / f"{digest(parts)}.npy"
-    needed, limit = math.prod(shape), memory_limit()
+    needed, faults = math.prod(shape), file.with_suffix(".json")
 
-    def write(temporary: Path) -> list[tuple[int, str]]:
+    def write(temporary: Path) -> None:
         if shutil.disk_usage(file.parent).free < needed:  # to write to the map of a full disk would end the process
             raise InputError(
                 f"{file.parent}: the disk has no room for {needed / 2**30:.1f} GiB of resized images: name another "
                 "folder by LOGIT_CORRECTION_CACHE, or give a smaller --data.size"
             )
         values = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
-        return _read_into(values, paths, skip, fit, "reading images")
+        write_text(faults, json.dumps(_read_into(values, paths, skip, fit, "reading images")))
 
-    values, _, faults = kept_array(file, write, check=needed <= limit)
-    for row, fault in faults:
+    values = kept_array(file, write)
+    for row, fault in read_json(faults, f"remove {file}"):
         problems.add(row, fault)
-    sizes = f"{needed / 2**30:.2f} GiB, limit {limit / 2**30:.2f} GiB"
-    if needed <= limit:
-        return ArrayStore(torch.from_numpy(values), place=f"in memory ({sizes})")
-    return StreamedStore(file, place=f"streamed from {file} ({sizes})")
+    return ArrayStore(torch.from_numpy(values))
 
 
 def _read_into(

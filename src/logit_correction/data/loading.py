@@ -12,8 +12,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from logit_correction.data.augment import Augmentation, mixed_seeds
-from logit_correction.data.cache import fits_device
-from logit_correction.data.stores import ArrayStore, InputStore, StreamedStore
+from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.files import available_cores
@@ -42,9 +41,8 @@ class BatchLoader:
     uninterrupted one would have seen, and any epoch can be entered in the middle. So does what an augmentation draws
     at each place of the order: the number of processes that read changes nothing.
 
-    Resident inputs lie on the device, or, if they would take more than half of its free memory, beside it. Images
-    that are streamed, and those that other processes augment, are read ahead. Only a split that is shuffled is
-    augmented.
+    Inputs lie on the device if they fit there. Others, and those that other processes augment, are read ahead. Only a
+    split that is shuffled is augmented.
     """
 
     def __init__(
@@ -80,9 +78,8 @@ class BatchLoader:
         self.device, self.rank, self.world_size = torch.device(device), rank, world_size
         self.seed, self.shuffle, self.batch_size = seed, shuffle, batch_size
         self.augment = table.augment if shuffle else None
-        beside = isinstance(store, StreamedStore) or (self.augment is not None and not self.augment.on_device)
-        if isinstance(store, ArrayStore) and not store.lies_on(self.device):
-            beside = beside or not fits_device(store.values.nbytes, self.device)
+        beside = self.augment is not None and not self.augment.on_device
+        beside = beside or (isinstance(store, ArrayStore) and not store.fits(self.device))
         #: Inputs that are indexed on the device, or those that are read beside it.
         self.store, self.beside = (store if beside else store.to(self.device)), beside
         self.as_bytes, self.factor = self.augment is not None or store.holds_bytes, store.scale / 255

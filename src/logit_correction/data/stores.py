@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from copy import copy
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from logit_correction.types import Inputs, ViewInputs
+
+#: Inputs of more bytes may not all lie in memory: other processes read their batches ahead.
+LARGE = 4 * 2**30
 
 
 class InputStore(ABC):
@@ -24,7 +23,6 @@ class InputStore(ABC):
     holds_bytes = False  # whether the inputs are its images but for a factor, so that a quarter is to be moved
     holds_tokens = False  # whether the inputs are texts, dicts of token tensors
     scale = 1.0  # what inputs made of images in [0, 1] are multiplied by
-    place: str | None = None  # where inputs that were read from files lie, for people
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -63,14 +61,14 @@ def as_views_see(store: InputStore, looks: Mapping[str, Any], encoded: InputStor
 
 
 class ArrayStore(InputStore):
-    """Feature vectors (M, F) or images (M, C, H, W), resident in memory.
+    """Feature vectors (M, F) or images (M, C, H, W), in memory or mapped from a file.
 
     Unsigned bytes are divided by 255 when a batch is fetched; floats are given as they are.
     """
 
-    def __init__(self, values: Tensor, scale: float = 1.0, place: str | None = None) -> None:
-        """Keep ``values``; ``scale`` multiplies every fetched batch, ``place`` tells why they are in memory."""
-        self.values, self.scale, self.place = values, scale, place
+    def __init__(self, values: Tensor, scale: float = 1.0) -> None:
+        """Keep ``values``; ``scale`` multiplies every fetched batch."""
+        self.values, self.scale = values, scale
         self.always_finite = not values.is_floating_point()
         self.holds_bytes = values.dtype == torch.uint8 and values.dim() == 4
         self._factor = scale / 255 if values.dtype == torch.uint8 else scale
@@ -98,59 +96,16 @@ class ArrayStore(InputStore):
         if self.values.device == device:
             return self
         if device not in self._copies:  # all who ask share one copy
-            self._copies[device] = ArrayStore(self.values.to(device), self.scale, self.place)
+            self._copies[device] = ArrayStore(self.values.to(device), self.scale)
         return self._copies[device]
 
-    def lies_on(self, device: torch.device) -> bool:
-        """Return whether the store or its copy lies on ``device``."""
-        return self.values.device == device or device in self._copies
+    def fits(self, device: torch.device) -> bool:
+        """Return whether the inputs lie on ``device``, or would in half of the memory that is free there."""
+        if device.type != "cuda":
+            return self.values.nbytes <= LARGE
+        there = self.values.device == device or device in self._copies
+        return there or self.values.nbytes <= torch.cuda.mem_get_info(device)[0] / 2
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the copies out; another process makes its own."""
         return vars(self) | {"_copies": {}}
-
-
-class StreamedStore(InputStore):
-    """Images in a file of bytes, (M, C, H, W) as NumPy saves them; each batch is read anew, by other processes."""
-
-    always_finite = True
-    holds_bytes = True
-
-    def __init__(self, file: Path, place: str | None = None) -> None:
-        """Open the file, ``.npy`` of unsigned bytes; ``place`` tells why it is streamed."""
-        self.file, self.place, self.device = Path(file), place, torch.device("cpu")
-        self._values = np.load(self.file, mmap_mode="r")
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        return tuple(self._values.shape[1:])
-
-    def images(self, rows: Tensor) -> Tensor:
-        """Read ``rows`` as uint8 images, on the CPU."""
-        batch = torch.from_numpy(self._values[rows.cpu().numpy()])
-        # What was read stays in the operating system's cache but not in this process, which would otherwise come to
-        # hold the whole file.
-        release = getattr(getattr(self._values, "_mmap", None), "madvise", None)
-        if release is not None:
-            release(mmap.MADV_DONTNEED)
-        return batch
-
-    def fetch(self, rows: Tensor) -> Tensor:
-        return self.images(rows).to(self.device).float().mul_(1 / 255)
-
-    def to(self, device: torch.device | str) -> StreamedStore:
-        """Return a store that puts batches on ``device``."""
-        placed = copy(self)
-        placed.device = torch.device(device)
-        return placed
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the open file out; another process opens it anew."""
-        return {name: value for name, value in vars(self).items() if name != "_values"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._values = np.load(self.file, mmap_mode="r")

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.data.cache import cache_folder, digest, verified_array
 from logit_correction.data.frames import check_columns, texts_of
 from logit_correction.data.stores import InputStore
 from logit_correction.errors import InputError, check_range, reason_of
@@ -107,7 +105,7 @@ class Texts:
 
     def learn(self, train: Tensor, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
         """Return the inputs of all rows, and what else a table holds of them."""
-        return self.store(self._texts, keep=True), {"texts": self._texts, "metadata": {"texts": str(self)}}
+        return self.store(self._texts), {"texts": self._texts, "metadata": {"texts": str(self)}}
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:
         """Take over what training has found out: nothing, for a text needs no vocabulary."""
@@ -131,11 +129,11 @@ class Texts:
                 problems.add(row, f"column {self.column!r} is empty" if self.column else "has no text")
         return texts
 
-    def store(self, texts: Sequence[str], keep: bool = False) -> InputStore:
-        """Return texts in their form; with ``keep`` tokens stay in the cache for a second run."""
+    def store(self, texts: Sequence[str]) -> InputStore:
+        """Return texts in their form."""
         if self.tokenizer is None:
             return hashed_words(texts, self.num_words)
-        return tokenize(texts, self.tokenizer, self.max_tokens, cache_folder() / "tokens" if keep else None)
+        return tokenize(texts, self.tokenizer, self.max_tokens)
 
     def __str__(self) -> str:
         if self.tokenizer is None:
@@ -169,19 +167,11 @@ def hashed_words(texts: Sequence[str], num_features: int = 4096) -> WordStore:
     return WordStore(torch.from_numpy(place), torch.from_numpy(LENGTH * weight), num_features)
 
 
-def tokenize(texts: Sequence[str], tokenizer: str, max_tokens: int, cache: Path | None = None) -> TokenStore:
-    """Split texts into tokens, padded to the longest text; with a folder ``cache`` they are kept for a second run."""
-
-    def make() -> NDArray[np.int32]:
-        options = {"padding": "longest", "truncation": True, "max_length": max_tokens, "return_tensors": "np"}
-        encoded = load_tokenizer(tokenizer)(list(texts), **options)
-        return np.stack([np.asarray(encoded[name], np.int32) for name in TOKENS])
-
-    folder = Path(text_model(tokenizer))  # a tokenizer of one's own changes when its files do
-    own = [f"{path} {path.stat().st_mtime_ns}" for path in sorted(folder.iterdir())] if folder.is_dir() else []
-    name = f"{digest([tokenizer, *own, max_tokens, *texts])}.npy"
-    tokens = make() if cache is None else verified_array(cache / name, make)[0]
-    return TokenStore(dict(zip(TOKENS, torch.from_numpy(tokens), strict=True)))
+def tokenize(texts: Sequence[str], tokenizer: str, max_tokens: int) -> TokenStore:
+    """Split texts into tokens, padded to the longest text."""
+    options = {"padding": "longest", "truncation": True, "max_length": max_tokens, "return_tensors": "np"}
+    encoded = load_tokenizer(tokenizer)(list(texts), **options)
+    return TokenStore({name: torch.from_numpy(np.asarray(encoded[name], np.int32)) for name in TOKENS})
 
 
 def load_tokenizer(tokenizer: str) -> Any:

@@ -157,8 +157,6 @@ def show_rows(table: DataTable, name: str, method: str = "") -> None:
     sizes = ", ".join(f"{len(rows):,} {split}" for split, rows in table.split.items())
     of_method = f"{method} on " if method else ""
     say(console, f"{of_method}{name}: {sizes} rows")
-    if table.inputs.place is not None:
-        say(console, f"inputs {table.inputs.place}")
     for note in (*table.notes, *table.attribute_notes):
         say(console, f"note: {note}", "yellow")
     if table.scoring is not None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -15,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
-from logit_correction.data.cache import cache_folder, digest, verified_array
+from logit_correction.data.cache import cache_folder, digest, kept_array
 from logit_correction.data.images import LARGEST
 from logit_correction.data.loading import BatchLoader, evaluation_batch
 from logit_correction.data.stores import ArrayStore, InputStore
@@ -60,7 +58,7 @@ def with_usual_encoder(config: RunConfig, table: DataTable) -> tuple[RunConfig, 
         metadata = table.metadata | {"texts": str(reader)}
         config, table = (
             replace(config, data=data),
-            replace(table, inputs=reader.store(table.texts, keep=True), metadata=metadata),
+            replace(table, inputs=reader.store(table.texts), metadata=metadata),
         )
     kind = "network" if finetune else "encoder"
     told = f"{'fine-tuning' if finetune else 'frozen features'} of {model.rpartition('/')[2]}"
@@ -102,7 +100,7 @@ class EncodedStore(ArrayStore):
         description: EncoderSummary | None = None,
     ) -> None:
         """Keep the parts; ``description`` is what ``report.json`` says of the encoder."""
-        super().__init__(values, place=f"features of {description.name}, resident in memory" if description else None)
+        super().__init__(values)
         self.original, self.classifier, self.description = original, classifier, description
 
     @torch.no_grad()
@@ -169,13 +167,7 @@ def encode_table(
     bf16 = config.training.precision == "bf16-mixed"
     named = json.dumps([encoder.name, config.encoder.options, bf16], sort_keys=True, default=str)
     path = cache_folder() / "features" / f"{digest([named, encoder.weights, _digest_of_inputs(table.inputs)])}.npy"
-    begun = path.with_suffix(".part")  # what a killed process has encoded
-
-    def encode() -> np.ndarray[Any, Any]:
-        return _all_features(encoder, table, config.training, bf16, display or Display(), begun)
-
-    kept, _ = verified_array(path, encode)
-    begun.unlink(missing_ok=True)
+    kept = kept_array(path, lambda file: np.save(file, _all_features(encoder, table, config.training, bf16, display)))
     values = torch.from_numpy(kept)
     description = EncoderSummary(
         name=encoder.name,
@@ -196,29 +188,20 @@ def encode_table(
 
 @keeping_threads()
 def _all_features(
-    encoder: Encoder, table: DataTable, training: TrainingConfig, bf16: bool, display: Display, begun: Path
+    encoder: Encoder, table: DataTable, training: TrainingConfig, bf16: bool, display: Display | None
 ) -> np.ndarray[Any, Any]:
-    """Encode every row, in order; batches are added to the file ``begun``, and those that it holds are not repeated."""
+    """Encode every row, in order."""
     device = torch.device("cuda" if training.device != "cpu" and torch.cuda.is_available() else "cpu")
     if training.threads:
         torch.set_num_threads(training.threads)
-    total, parts = len(table.inputs), list[Tensor]()
-    with begun.open("a+b") as file:
-        file.seek(end := 0)
-        with suppress(ValueError, EOFError):  # the end, or a batch of which a part was written
-            while True:
-                parts.append(torch.from_numpy(np.load(file)))
-                end = file.tell()
-        file.truncate(end)
-    done = sum(map(len, parts))
-    whole = replace(table, split={"all": torch.arange(done, total)}, augment=None)
+    total, parts, done = len(table.inputs), list[Tensor](), 0
+    whole = replace(table, split={"all": torch.arange(total)}, augment=None)
     size = min(AT_A_TIME, evaluation_batch(table.inputs))
     loader = BatchLoader(whole, "all", batch_size=size, device=device, workers=training.workers)
-    with display, begun.open("ab") as file:
-        display.start(f"encode by {encoder.name}", total, done)
+    display = display or Display()
+    with display:
+        display.start(f"encode by {encoder.name}", total, 0)
         for values in encoder.encode((batch.inputs for batch in loader.epoch()), device, bf16):
-            np.save(file, values.numpy())
-            file.flush()
             parts.append(values)
             display.update(done := done + len(values), {})
     encoder.features.cpu()
