@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
@@ -84,8 +85,8 @@ class TrainingConfig:
         deterministic: Ask CUDA for reproducible kernels.
         threads: Processor threads of each process; 0 leaves it to torch. If left out 1 for a small network on vectors
             or images of less than 64 pixels, which several threads only slow down; 0 elsewhere.
-        workers: Processes that read and augment images ahead of each process that trains; -1 chooses, and starts none
-            for what is resident and not augmented one by one.
+        workers: Processes that read images ahead of each process that trains, where they take more than 4 GiB; -1
+            chooses.
         log_every: Steps between two lines of metrics.csv.
         logger: Where else figures and groups go: csv, tensorboard, wandb, mlflow, or the dotted path of a class of
             your own; may be repeated.
@@ -269,7 +270,9 @@ def plain(value: Any) -> Any:
         return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
         return [plain(part) for part in value]
-    return str(value) if isinstance(value, PurePath) else value
+    if getattr(value, "ndim", None) == 0:
+        return value.item()  # NumPy's numbers are no plain ones
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def listed(names: str | Sequence[str] | None) -> list[str]:

@@ -13,7 +13,7 @@ import yaml
 
 from logit_correction import ComponentConfig, InputError, RunConfig
 from logit_correction.bench.grid import Benchmark, read, shipped
-from logit_correction.runs.assemble import build_algorithm, build_source, fitted
+from logit_correction.runs.assemble import build_algorithm, fitted
 from logit_correction.runs.options import complete
 from logit_correction.types import DataInfo, TrainingRows
 from logit_correction.views.base import ViewInputs
@@ -96,7 +96,7 @@ def test_every_cell_of_a_shipped_benchmark_is_sound(name: str, tmp_path: Path, r
 
 def check_built(config: RunConfig, text_model: Path) -> None:
     """Check that data and method take the options, and so many epochs; no data are read for it, nor large weights."""
-    correlation = getattr(build_source(config), "correlation", None)
+    correlation = getattr(config.data.make(), "correlation", None)
     attributes = correlation.num_attributes if correlation else 10
     info = DataInfo(10, 100, (3, 28, 28), num_attributes=attributes, correlation=correlation)
     if config.network.name == "TextClassifier":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import pytest
 import torch
 
@@ -25,8 +23,7 @@ def test_the_seed_alone_decides(augment: CropFlip | ResizedCropFlip) -> None:
     torch.manual_seed(1)
     first = augment(IMAGES, seeds)
     assert torch.equal(torch.rand(3), expected)  # no other random numbers are used up
-    again = pickle.loads(pickle.dumps(augment))
-    assert torch.equal(first, torch.cat([again(IMAGES[i : i + 1], seeds[i : i + 1]) for i in range(16)]))
+    assert torch.equal(first, torch.cat([augment(IMAGES[i : i + 1], seeds[i : i + 1]) for i in range(16)]))
     assert first.shape == IMAGES.shape and first.dtype == torch.uint8
     same = IMAGES[:1].expand(20, -1, -1, -1)
     assert len({image.numpy().tobytes() for image in augment(same, torch.arange(20))}) > 10
@@ -50,3 +47,16 @@ def test_crop_flip_is_a_shift_and_a_mirror() -> None:
     for axis in (0, 1):
         counts = torch.bincount(torch.tensor([place[axis] for place in found])).float() / 2000
         assert counts.sub(1 / len(places)).abs().max() < 0.03
+
+
+def test_resized_crop_flip_is_a_part_of_the_image() -> None:
+    """Of a slope the result is a slope: as steep as the part is long."""
+    ramp = torch.linspace(0, 255, 101).round().to(torch.uint8).expand(101, 101)
+    changed = ResizedCropFlip()(torch.stack([ramp, ramp.T]).expand(500, -1, -1, -1), torch.arange(500)).float()
+    across = (changed[:, 0, :, -2] - changed[:, 0, :, 1]).mean(1) / 250
+    down = (changed[:, 1, -2] - changed[:, 1, 1]).mean(1) / 250
+    area = across.abs() * down
+    assert 0.45 < (across < 0).float().mean() < 0.55 and bool((down > 0).all())
+    assert 0.66 < area.min() < 0.72 and 0.92 < area.max() < 1.02 and 0.8 < area.median() < 0.88
+    starts = torch.minimum(changed[:, 0, 9, 0], changed[:, 0, 9, -1])
+    assert starts.min() < 3 and starts.max() > 35

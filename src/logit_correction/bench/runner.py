@@ -156,16 +156,13 @@ def _train(config: RunConfig, folder: Path) -> State:
 
 def missing_data(configs: Mapping[Path, RunConfig]) -> dict[Path, str]:
     """Return why the data of runs are missing and where to put them; what may be is downloaded."""
-    from logit_correction.runs.assemble import build_source
-
     looked: dict[str, str] = {}
     missing: dict[Path, str] = {}
     for folder, config in configs.items():
         key = repr((config.data.name, {**config.data.options, "seed": None}))
         if key not in looked:
-            source = build_source(config)
             try:
-                source.ensure_files()
+                config.data.make().ensure_files()
                 looked[key] = ""
             except InputError as error:
                 looked[key] = str(error)

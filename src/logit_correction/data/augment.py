@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -18,19 +20,11 @@ PADDING = 4
 #: Smallest share of the area that resized-crop-flip keeps, as published for Waterbirds and CelebA.
 LEAST_AREA = 0.7
 
+#: Greatest ratio of width to height of that part, and of height to width, as torchvision draws it.
+MOST_SHAPE = 4 / 3
 
-class Augmentation(Protocol):
-    """Changes images of unsigned bytes; the same seed always changes one in the same way.
-
-    It is sent to the processes that read images, so it must be picklable.
-    """
-
-    @property
-    def on_device(self) -> bool:
-        """Whether batches are changed on the network's device, rather than by the processes that read images."""
-
-    def __call__(self, images: Tensor, seeds: Tensor) -> Tensor:
-        """Return the changed images (B, C, H, W), of the same shape; each by its seed (B,)."""
+#: Changes images of unsigned bytes (B, C, H, W), each by its seed (B,): the same seed changes one in the same way.
+Augmentation: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
 def named_augmentation(name: AugmentationName) -> Augmentation | None:
@@ -46,7 +40,6 @@ class CropFlip:
 
     padding: int = PADDING
     mirror: bool = True
-    on_device = True
 
     def __call__(self, images: Tensor, seeds: Tensor) -> Tensor:
         count, channels, height, width = images.shape
@@ -68,20 +61,25 @@ class CropFlip:
 class ResizedCropFlip:
     """A part of 70 to 100 % of the image, resized to the whole, and mirrored half of the time."""
 
-    on_device = False
-
     def __call__(self, images: Tensor, seeds: Tensor) -> Tensor:
-        from torchvision.transforms import v2
+        height, width = images.shape[2:]
+        draws = mixed_seeds(seeds, torch.arange(1, 6, device=images.device)[:, None])
+        area, shape, top, left = (draws[:4].float() / 2**63).unbind(0)
+        area, shape = LEAST_AREA + (1 - LEAST_AREA) * area, (math.log(MOST_SHAPE) * (2 * shape - 1)).exp()
+        down, across = (area / shape).sqrt().clamp(max=1), (area * shape).sqrt().clamp(max=1)
+        # Where each row and column of the result lies in the image, whose edges are -1 and 1.
+        y = ((1 - down) * (2 * top - 1))[:, None] + down[:, None] * _middles(height, images.device)
+        across_or_back = torch.where(draws[4] % 2 == 0, across, -across)
+        x = ((1 - across) * (2 * left - 1))[:, None] + across_or_back[:, None] * _middles(width, images.device)
+        size = len(images), height, width
+        grid = torch.stack([x[:, None, :].expand(size), y[:, :, None].expand(size)], dim=-1)
+        changed = torch.nn.functional.grid_sample(images.float(), grid, padding_mode="border", align_corners=False)
+        return changed.round().to(torch.uint8)
 
-        steps = [v2.RandomResizedCrop(images.shape[2:], scale=(LEAST_AREA, 1.0)), v2.RandomHorizontalFlip()]
-        change, changed = v2.Compose(steps), []
-        # torchvision draws from torch's own generator, so that is seeded and put back. Only the CPU's: seeding all
-        # devices would disturb whatever else draws from them.
-        with torch.random.fork_rng(devices=[]):
-            for image, seed in zip(images, seeds.tolist(), strict=True):
-                torch.default_generator.manual_seed(seed)
-                changed.append(change(image))
-        return torch.stack(changed)
+
+def _middles(count: int, device: torch.device) -> Tensor:
+    """Return where the middles of so many pixels in a row lie between -1 and 1."""
+    return (2 * torch.arange(count, device=device) + 1) / count - 1
 
 
 def mixed_seeds(seeds: Tensor | int, *parts: Tensor | int) -> Tensor:

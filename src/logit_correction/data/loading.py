@@ -6,12 +6,13 @@ import math
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from logit_correction.data.augment import Augmentation, mixed_seeds
+from logit_correction.data.augment import mixed_seeds
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
@@ -39,10 +40,9 @@ class BatchLoader:
 
     The order of an epoch depends on the seed and the epoch alone, so a resumed run sees the batches that an
     uninterrupted one would have seen, and any epoch can be entered in the middle. So does what an augmentation draws
-    at each place of the order: the number of processes that read changes nothing.
+    at each place of the order.
 
-    Inputs lie on the device if they fit there. Others, and those that other processes augment, are read ahead. Only a
-    split that is shuffled is augmented.
+    Inputs lie on the device if they fit there; others are read ahead. Only a split that is shuffled is augmented.
     """
 
     def __init__(
@@ -78,10 +78,9 @@ class BatchLoader:
         self.device, self.rank, self.world_size = torch.device(device), rank, world_size
         self.seed, self.shuffle, self.batch_size = seed, shuffle, batch_size
         self.augment = table.augment if shuffle else None
-        beside = self.augment is not None and not self.augment.on_device
-        beside = beside or (isinstance(store, ArrayStore) and not store.fits(self.device))
         #: Inputs that are indexed on the device, or those that are read beside it.
-        self.store, self.beside = (store if beside else store.to(self.device)), beside
+        self.beside = isinstance(store, ArrayStore) and not store.fits(self.device)
+        self.store = store if self.beside else store.to(self.device)
         self.as_bytes, self.factor = self.augment is not None or store.holds_bytes, store.scale / 255
         self.workers = workers
         if workers < 0:
@@ -112,16 +111,13 @@ class BatchLoader:
     def epoch(self, epoch: int = 0, first_step: int = 0) -> Iterator[Batch]:
         """Yield the batches of ``epoch`` from ``first_step`` on."""
         order = self._order(epoch)
-        seed = derive_seed(self.seed, "augment", epoch) if self.augment is not None else 0
         places = [self._share(*self._batch(step, len(order))) for step in range(self.steps)]
-        on_device = self.augment if self.augment is not None and self.augment.on_device else None
         read = None
         if self.beside:
-            elsewhere = self.augment if on_device is None else None
-            reader = BatchReader(self.store, self.rows.cpu()[order], places, elsewhere, seed, self.as_bytes)
+            reader = BatchReader(self.store, self.rows.cpu()[order], places, self.as_bytes)
             read = reader.read(first_step, self.workers, pin=self.device.type == "cuda")
         # Once an epoch, since it takes as many small operations as a network has layers.
-        seeds = None if on_device is None else place_seeds(seed, 0, len(order), self.device)
+        seeds = None if self.augment is None else place_seeds(self.seed, epoch, len(order), self.device)
         if self.world_size > 1:
             order = torch.cat([order[start:end] for start, end in places])
         order = order.to(self.device)
@@ -133,15 +129,12 @@ class BatchLoader:
         for step in range(first_step, self.steps):
             inputs: Inputs
             if read is not None:
-                inputs = next(read)
+                inputs = next(read).to(self.device, non_blocking=True)
             else:
-                inputs = self.store.fetch(rows[step]) if on_device is None else _images(self.store, rows[step])
-            if isinstance(inputs, dict):
-                inputs = {name: values.to(self.device, non_blocking=True) for name, values in inputs.items()}
-            elif read is not None or on_device is not None:
-                inputs = inputs.to(self.device, non_blocking=True)
-                if on_device is not None and seeds is not None:
-                    inputs = on_device(inputs, seeds[slice(*places[step])])
+                inputs = self.store.fetch(rows[step]) if self.augment is None else _images(self.store, rows[step])
+            if isinstance(inputs, Tensor):
+                if self.augment is not None and seeds is not None:
+                    inputs = self.augment(inputs, seeds[slice(*places[step])])
                 inputs = inputs.float().mul_(self.factor) if inputs.dtype == torch.uint8 else inputs
             yield Batch(inputs, labels[step], indices[step], None if attributes is None else attributes[step])
 
@@ -181,7 +174,7 @@ def _images(store: InputStore, rows: Tensor) -> Tensor:
 
 
 @dataclass
-class BatchReader(Dataset["Inputs"]):
+class BatchReader(Dataset[Tensor]):
     """The inputs of each step, on the CPU: with ``images`` unsigned bytes.
 
     ``rows`` are those at every place of the epoch, ``places`` where each step begins and ends.
@@ -190,21 +183,16 @@ class BatchReader(Dataset["Inputs"]):
     store: InputStore
     rows: Tensor
     places: list[tuple[int, int]]
-    augment: Augmentation | None
-    seed: int
     images: bool
 
     def __len__(self) -> int:
         return len(self.places)
 
-    def __getitem__(self, step: int) -> Inputs:
-        start, end = self.places[step]
-        if not self.images:
-            return self.store.fetch(self.rows[start:end])
-        images = _images(self.store, self.rows[start:end])
-        return images if self.augment is None else self.augment(images, place_seeds(self.seed, start, end))
+    def __getitem__(self, step: int) -> Tensor:
+        rows = self.rows[slice(*self.places[step])]
+        return _images(self.store, rows) if self.images else cast(Tensor, self.store.fetch(rows))
 
-    def read(self, first_step: int, workers: int, pin: bool) -> Iterator[Inputs]:
+    def read(self, first_step: int, workers: int, pin: bool) -> Iterator[Tensor]:
         """Yield the inputs of each step from ``first_step`` on, read ahead by so many processes."""
         yield from DataLoader(
             self,
@@ -218,9 +206,10 @@ class BatchReader(Dataset["Inputs"]):
         )
 
 
-def place_seeds(seed: int, start: int, end: int, device: torch.device | str = "cpu") -> Tensor:
-    """Return the seed of every place of an epoch from ``start`` to ``end``; it does not depend on who works on it."""
-    return mixed_seeds(torch.arange(start, end, device=device) ^ int(mixed_seeds(seed)), 1)
+def place_seeds(seed: int, epoch: int, count: int, device: torch.device) -> Tensor:
+    """Return the seed of every place of an epoch; it does not depend on who works on it."""
+    first = int(mixed_seeds(derive_seed(seed, "augment", epoch)))
+    return mixed_seeds(torch.arange(count, device=device) ^ first, 1)
 
 
 def _ignore_interrupts(_: int) -> None:

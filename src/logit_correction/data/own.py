@@ -13,7 +13,7 @@ from logit_correction.config import listed
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.features import Columns
 from logit_correction.data.frames import has_lines, read_frame
-from logit_correction.data.images import Fit, Images, find_images, label_folders, printable
+from logit_correction.data.images import Images, find_images, label_folders, printable
 from logit_correction.data.reader import DataSource, Reader
 from logit_correction.data.rows import Records, Splitting, build_table, records_of_frame
 from logit_correction.data.table import DataTable
@@ -36,7 +36,6 @@ class ImageFolder(DataSource):
         self,
         root: str,
         size: int | None = None,
-        fit: Fit = "crop",
         augment: AugmentationName = "none",
         **splitting: Any,
     ) -> None:
@@ -44,14 +43,13 @@ class ImageFolder(DataSource):
 
         Args:
             root: The folder of a folder for each label, or for each split.
-            size: Height and width that images are resized to; None takes the median of their shorter sides, at most
-                224.
-            fit: ``crop`` keeps the proportions and takes the middle, ``stretch`` changes the proportions.
+            size: Height and width of images: the middle is taken and resized. None takes the median of their shorter
+                sides, at most 224.
             augment: Random changes of training images: none, crop-flip (small images), resized-crop-flip.
             **splitting: Those of ``Splitting``.
         """
         self.root = Path(root).expanduser()
-        self._reader, self.augment = Images(size, fit), named_augmentation(augment)
+        self._reader, self.augment = Images(size, "crop"), named_augmentation(augment)
         self.splitting = Splitting(**splitting)
 
     def build(self) -> DataTable:
@@ -82,7 +80,7 @@ class Table(DataSource):
 
     users_own = True
     ONLY_WITH: ClassVar = {
-        **dict.fromkeys(("root", "size", "fit", "augment"), ("path", None)),
+        **dict.fromkeys(("root", "size", "augment"), ("path", None)),
         "tokenizer": ("text", None),
         "max_tokens": ("tokenizer", None),
     }
@@ -101,7 +99,6 @@ class Table(DataSource):
         max_tokens: int = 128,
         root: str | None = None,
         size: int | None = None,
-        fit: Fit = "crop",
         augment: AugmentationName = "none",
         **splitting: Any,
     ) -> None:
@@ -124,9 +121,8 @@ class Table(DataSource):
             max_tokens: Tokens of a text that are read.
             root: Folder of the image files, by default that of the table; they may not leave it. Those of a new table
                 may lie next to it, too.
-            size: Height and width that images are resized to; None takes the median of their shorter sides, at most
-                224.
-            fit: ``crop`` keeps an image's proportions and takes the middle, ``stretch`` changes the proportions.
+            size: Height and width of images: the middle is taken and resized. None takes the median of their shorter
+                sides, at most 224.
             augment: Random changes of training images: none, crop-flip (small images), resized-crop-flip.
             **splitting: Those of ``Splitting``.
         """
@@ -148,7 +144,7 @@ class Table(DataSource):
         if text:
             self._reader: Texts | Images | Columns = Texts(text, tokenizer, max_tokens)
         elif path:
-            self._reader = Images(size, fit, column=path, root=Path(root).expanduser() if root else None)
+            self._reader = Images(size, "crop", column=path, root=Path(root).expanduser() if root else None)
         else:
             others = [label, *self.attributes, *({split or "", SPLIT} - {*names, *chosen})]
             self._reader = Columns(chosen, others, names)

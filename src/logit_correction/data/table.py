@@ -132,10 +132,6 @@ class DataTable:
         for name in splits:
             if len(self.split.get(name, ())) == 0:
                 raise InputError(f"the {name} split has no rows: give rows to it, or a {name}_fraction above 0")
-        if bool(((self.label < 0) | (self.label >= num_labels)).any()):
-            raise InputError(f"labels must be 0..{num_labels - 1}: renumber them")
-        if bool(((self.attribute < UNKNOWN) | (self.attribute >= len(self.attribute_names))).any()):
-            raise InputError(f"attributes must be 0..{len(self.attribute_names) - 1}, or {UNKNOWN} where unknown")
         present = torch.bincount(self.label[self.split["train"]], minlength=num_labels) > 0
         if int(present.sum()) < 2:
             raise InputError("the training split holds one label only: a classifier needs rows of at least two labels")

@@ -68,12 +68,6 @@ def components_of(cls: Callable[..., Any]) -> Mapping[str, str]:
     return getattr(cls, "components", {})
 
 
-def build_source(config: RunConfig) -> DataSource:
-    """Build the data source of a config."""
-    source: DataSource = checked("data", config.data).make()
-    return source
-
-
 def build_table(source: DataSource, rules: Sequence[str], splits: Sequence[str] = SPLITS) -> DataTable:
     """Read the data; ``InputError`` unless ``splits`` have rows and the selection rules what they read."""
     table = source.build().check(splits)

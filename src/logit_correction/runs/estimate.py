@@ -24,7 +24,7 @@ from logit_correction.losses import LogitCorrectedLoss
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import Counted
 from logit_correction.runs.api import Part, config_of, source_of
-from logit_correction.runs.assemble import build_source, keeping_threads
+from logit_correction.runs.assemble import keeping_threads
 from logit_correction.runs.new_rows import Names, NewInputs, labels_of
 from logit_correction.runs.train import prepare
 from logit_correction.sentences import answer
@@ -215,7 +215,7 @@ def estimates_of(config: RunConfig, display: Display) -> tuple[AttributeEstimate
         raise InputError(f"{name} settles no attributes before the training: take another estimator, such as Auto")
     with display:
         built.fit(display).run(estimator_only=True)
-    rows, source = table.split["train"], build_source(config)
+    rows, source = table.split["train"], config.data.make()
     source.prepare(table.preparation)
     posterior = attributes.row_posterior()
     found = AttributeEstimates(

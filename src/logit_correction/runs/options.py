@@ -8,7 +8,6 @@ before a part is named, so that a plain ``--help`` answers at once.
 from __future__ import annotations
 
 import math
-import os
 import re
 from argparse import ArgumentError
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -155,7 +154,7 @@ def parser_of(choices: tuple[tuple[str, Choice], ...], training: bool) -> Argume
 
 def parsed(parser: ArgumentParser, given: Mapping[str, Any]) -> Namespace:
     """Return all options of a parser, those that are not given with their defaults."""
-    known, given = known_options(parser), _of_python(given)
+    known, given = known_options(parser), plain(given)
     leaves = dict(_leaves(given, known))
     for option, value in leaves.items():
         check_known(option, known)
@@ -211,17 +210,6 @@ def _leaves(given: Mapping[str, Any], known: Collection[str], path: str = "") ->
             yield from _leaves(value, known, f"{option}.")
         else:
             yield option, value
-
-
-def _of_python(value: Any) -> Any:
-    """Return options in which paths are texts and NumPy's numbers are Python's, which is what a parser takes."""
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    if getattr(value, "ndim", None) == 0:
-        return value.item()
-    if isinstance(value, Mapping):
-        return {name: _of_python(part) for name, part in value.items()}
-    return [_of_python(part) for part in value] if type(value) in (list, tuple) else value
 
 
 def _check_numbers(option: str, value: Any) -> None:

@@ -32,7 +32,7 @@ from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.pages.console import run_as_html
 from logit_correction.registry import known_names_only, needed
 from logit_correction.runs import folder as files
-from logit_correction.runs.assemble import build_algorithm, build_source
+from logit_correction.runs.assemble import build_algorithm
 from logit_correction.runs.encode import Encoder, batches_of, encode_table
 from logit_correction.runs.new_rows import Names, NewInputs, attributes_of, labels_of
 from logit_correction.runs.options import complete_parts
@@ -113,7 +113,7 @@ class Run(os.PathLike[str]):
     @cached_property
     def source(self) -> DataSource:
         """The data source, as it was in training."""
-        source = build_source(self.config)
+        source: DataSource = self.config.data.make()
         try:
             source.prepare(self.results.data.preparation)
         except (TypeError, KeyError, AttributeError, ValueError, IndexError) as error:

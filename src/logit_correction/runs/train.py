@@ -22,7 +22,6 @@ from logit_correction.runs import folder as files
 from logit_correction.runs.assemble import (
     build_algorithm,
     build_fabric,
-    build_source,
     build_table,
     fitted,
     keeping_threads,
@@ -143,7 +142,7 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS)
     rules = rules_of(config.training)
     for name in config.training.logger:
         find_logger(name)
-    source, told = build_source(config), list[str]()
+    source, told = config.data.make(), list[str]()
     table = build_table(source, rules, splits)
     if source.users_own:
         config, table, told = with_usual_encoder(config, table)
