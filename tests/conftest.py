@@ -21,7 +21,7 @@ from logit_correction.correlation import Correlation
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.registry import resolve
-from logit_correction.runs.assemble import KINDS, components_of
+from logit_correction.runs.options import components_of, kinds
 
 from .forked import Forked
 
@@ -104,7 +104,7 @@ def made(cls: type, options: Mapping[str, Any]) -> dict[str, Any]:
     for argument, kind in components_of(cls).items():
         if isinstance(arguments.get(argument), Mapping):
             inner = dict(arguments[argument])
-            of_component = resolve(kind, inner.pop("name"), KINDS[kind][1])
+            of_component = resolve(kind, inner.pop("name"), kinds()[kind][1])
             arguments[argument] = of_component(**made(of_component, inner))
     return arguments
 

@@ -14,7 +14,7 @@ from logit_correction.cli import COMMANDS, commands
 from logit_correction.config import PARTS, VIEWS, TrainingConfig
 from logit_correction.data.rows import Splitting
 from logit_correction.registry import resolve
-from logit_correction.runs.assemble import KINDS
+from logit_correction.runs.options import kinds
 from logit_correction.runs.train import RANKS
 
 ROOT = Path(__file__).parents[1]
@@ -55,7 +55,7 @@ def own_options() -> set[str]:
 
 def options_of(kind: str) -> set[str]:
     """All options of all classes of a kind."""
-    known = KINDS[kind][1]
+    known = kinds()[kind][1]
     classes = [resolve(kind, one, known) for one in known] + [Splitting]  # whose options those of rows share
     return {name for one in classes for name in inspect.signature(one).parameters}
 

@@ -18,9 +18,8 @@ from logit_correction.errors import InputError, TrainingError, format_percent
 from logit_correction.evaluation import Predictions
 from logit_correction.files import replacing, write_text
 from logit_correction.registry import needed
-from logit_correction.runs.assemble import components_of, find_class
 from logit_correction.runs.folder import VALIDATION, acquire, make
-from logit_correction.runs.options import complete
+from logit_correction.runs.options import complete, components_of, find_class
 from logit_correction.runs.train import train
 from logit_correction.training.rules import ValidationRows, rule_of
 

@@ -16,14 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, train
-from logit_correction.runs.assemble import (
-    GIVEN,
-    KINDS,
-    find_class,
-    fitted,
-    usual_network,
-)
-from logit_correction.runs.options import checked, complete
+from logit_correction.runs.assemble import fitted, usual_network
+from logit_correction.runs.options import GIVEN, checked, complete, find_class, kinds
 from logit_correction.types import DataInfo
 
 
@@ -108,7 +102,7 @@ def test_what_is_wrong_is_named(flat: dict[str, Any], expected: str) -> None:
         complete({"data": "Digits", "method": "ERM", "network": "MLP"} | flat)
 
 
-PARTS_OF_A_KIND = [(kind, name) for kind in ("method", "attributes", "prior", "mixing") for name in KINDS[kind][1]]
+PARTS_OF_A_KIND = [(kind, name) for kind in ("method", "attributes", "prior", "mixing") for name in kinds()[kind][1]]
 
 
 @pytest.mark.parametrize(("kind", "name"), PARTS_OF_A_KIND)

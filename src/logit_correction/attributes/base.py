@@ -57,7 +57,7 @@ class AttributeEstimator(nn.Module, ABC):
     looked up by the row's index. Otherwise ``forward`` estimates anew, and may train on.
 
     Attributes:
-        components: Constructor argument that is a component with options of its own -> key of ``runs.assemble.KINDS``.
+        components: Constructor argument that is a component with options of its own -> key of ``runs.options.kinds``.
         needs_attributes: Whether it reads attribute labels.
         trains_network: Whether it trains networks of the kind that ``attach`` is given.
         num_stages: How many stages of the training loop it wants before the method's own.

@@ -1,4 +1,4 @@
-"""From a complete config to what a run is made of: classes by name, the data, the networks, the method, the devices."""
+"""From a complete config to what a run is made of: the data, the networks, the method, the devices."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import inspect
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,58 +14,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from logit_correction.attributes import ESTIMATORS
-from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
-from logit_correction.data import SOURCES
 from logit_correction.data.reader import DataSource
 from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.errors import InputError
-from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
-from logit_correction.methods.parts import MIXING, PRIORS, Mixing, PriorRule
-from logit_correction.networks import NETWORKS
-from logit_correction.registry import resolve
-from logit_correction.runs.options import checked
+from logit_correction.runs.options import checked, find_class
 from logit_correction.training.rules import reads_attributes
 from logit_correction.types import DataInfo, NetworkFactory
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
-
-
-#: The parts of a run and the components inside them: what each is called, name -> dotted path and one line, and base.
-KINDS: dict[str, tuple[str, Mapping[str, tuple[str, str]], type]] = {
-    "data": ("data source", SOURCES, DataSource),
-    "method": ("method", METHODS, Algorithm),
-    **dict.fromkeys(("network", "biased_network", "encoder"), ("network", NETWORKS, nn.Module)),
-    "attributes": ("attribute estimator", ESTIMATORS, AttributeEstimator),
-    "prior": ("prior", PRIORS, PriorRule),
-    "mixing": ("mixing", MIXING, Mixing),
-}
-
-#: Constructor arguments that the run itself gives and the user does not.
-GIVEN: dict[str, set[str]] = {kind: {"info"} for kind in ("network", "biased_network", "encoder")}
-GIVEN |= {"method": {"network", "info", "biased_network", "seed"}}
-
-
-def known_name(kind: str, name: str) -> str:
-    """Return a name as it is written in the list of its kind, whatever its capitals; others as they are."""
-    return {one.lower(): one for one in KINDS[kind][1]}.get(name.lower(), name)
-
-
-def find_class(kind: str, name: str) -> Callable[..., Any]:
-    """Return the class that a name or dotted path stands for; a network may be a function. ``InputError`` if none."""
-    what, known, base = KINDS[kind]
-    found: Callable[..., Any] = resolve(what, name, known)
-    if base is not nn.Module or isinstance(found, type) or not callable(found):
-        return resolve(what, name, known, base)
-    return found
-
-
-def components_of(cls: Callable[..., Any]) -> Mapping[str, str]:
-    """Return the constructor arguments of a class that are components with options of their own, with their kinds."""
-    return getattr(cls, "components", {})
 
 
 def build_table(source: DataSource, rules: Sequence[str], splits: Sequence[str] = SPLITS) -> DataTable:

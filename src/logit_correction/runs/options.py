@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from inspect import signature
 from typing import Any, TypeAlias
 
@@ -34,6 +34,7 @@ from logit_correction.config import (
 )
 from logit_correction.data import source_of_place
 from logit_correction.errors import InputError, check_range, did_you_mean, no_effect
+from logit_correction.registry import resolve
 
 #: Short names that other programs use, for hints.
 HABITS = {"lr": "learning_rate", "wd": "weight_decay", "num_workers": "workers", "dataset": "data", "gpus": "devices"}
@@ -54,6 +55,49 @@ RANGES: dict[str, tuple[float, float]] = {
     "threads": (0, MOST_PROCESSES),
     "workers": (-1, MOST_PROCESSES),
 }
+
+
+#: Constructor arguments that the run itself gives and the user does not.
+GIVEN: dict[str, set[str]] = {kind: {"info"} for kind in ("network", "biased_network", "encoder")}
+GIVEN |= {"method": {"network", "info", "biased_network", "seed"}}
+
+
+@cache
+def kinds() -> dict[str, tuple[str, Mapping[str, tuple[str, str]], type]]:
+    """Return the parts of a run and the components inside them: what each is called, its names, and its base class."""
+    from torch import nn  # these imports are what a plain --help does without
+
+    from logit_correction.attributes import ESTIMATORS
+    from logit_correction.attributes.base import AttributeEstimator
+    from logit_correction.data import SOURCES
+    from logit_correction.data.reader import DataSource
+    from logit_correction.methods import METHODS
+    from logit_correction.methods.base import Algorithm
+    from logit_correction.methods.parts import MIXING, PRIORS, Mixing, PriorRule
+    from logit_correction.networks import NETWORKS
+
+    return {
+        "data": ("data source", SOURCES, DataSource),
+        "method": ("method", METHODS, Algorithm),
+        **dict.fromkeys(("network", "biased_network", "encoder"), ("network", NETWORKS, nn.Module)),
+        "attributes": ("attribute estimator", ESTIMATORS, AttributeEstimator),
+        "prior": ("prior", PRIORS, PriorRule),
+        "mixing": ("mixing", MIXING, Mixing),
+    }
+
+
+def find_class(kind: str, name: str) -> Callable[..., Any]:
+    """Return the class that a name or dotted path stands for; a network may be a function. ``InputError`` if none."""
+    what, known, base = kinds()[kind]
+    found: Callable[..., Any] = resolve(what, name, known)
+    if GIVEN.get(kind) == {"info"} and callable(found) and not isinstance(found, type):
+        return found
+    return resolve(what, name, known, base)
+
+
+def components_of(cls: Callable[..., Any]) -> Mapping[str, str]:
+    """Return the constructor arguments of a class that are components with options of their own, with their kinds."""
+    return getattr(cls, "components", {})
 
 
 def complete(given: RunConfig | Mapping[str, Any]) -> RunConfig:
@@ -90,9 +134,8 @@ def choose(kind: str, path: str, given: Any, choices: dict[str, Choice], default
     if full.get("name", default) is None:
         raise InputError(no_effect(path, full))
     full = source_of_place({"name": default} | full) if kind == "data" else {"name": default} | full
-    from logit_correction.runs.assemble import components_of, find_class, known_name
-
-    full["name"] = name = known_name(kind, full["name"])
+    of_any_case = {one.lower(): one for one in kinds()[kind][1]}
+    full["name"] = name = of_any_case.get(full["name"].lower(), full["name"])
     if kind == "method" and name in PRESET_OF_METHOD:
         full = merge(load_preset(PRESET_OF_METHOD[name])["method"], full | {"name": "LC"}) | {"name": name}
     cls = find_class(kind, name)
@@ -106,8 +149,6 @@ def choose(kind: str, path: str, given: Any, choices: dict[str, Choice], default
 
 def _part_of(path: str, found: Mapping[str, Any], choices: Mapping[str, Choice]) -> ComponentConfig:
     """Return a part of what a parser has found."""
-    from logit_correction.runs.assemble import components_of
-
     _, name, cls = choices[path]
     arguments = {option: value for option, value in found.items() if option != "name"}
     for argument in components_of(cls):
@@ -134,10 +175,8 @@ def add_options(parser: ArgumentParser, choices: Mapping[str, Choice], training:
     if training:
         parser.add_argument_group("training").add_class_arguments(TrainingConfig, None, as_group=False)
     for path, (kind, name, cls) in choices.items():
-        from logit_correction.runs.assemble import GIVEN, KINDS, components_of
-
         group, components = parser.add_argument_group(f"{path}: {name}"), components_of(cls)
-        text = f"The {KINDS[kind][0]}."
+        text = f"The {kinds()[kind][0]}."
         group.add_argument(f"--{path}.name", type=str, default=name, metavar="NAME", help=text)
         add = group.add_class_arguments if isinstance(cls, type) else group.add_function_arguments
         skip: set[str | int] = {*GIVEN.get(kind, ()), *components}
