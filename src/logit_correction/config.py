@@ -36,7 +36,7 @@ PRESET_OF_METHOD = {"StagedLC": "staged"}
 LEFT_TO_THE_DATA = ("epochs", "batch_size", "weight_decay", "threads")
 
 #: Training options that say how a run goes on its machine, and by which nothing changes that comes out of it.
-PLACE_OF_TRAINING = ("threads", "workers", "log_every", "logger")
+PLACE_OF_TRAINING = ("threads", "log_every", "logger")
 
 #: Options of a data source that say where its files are.
 PLACE_OF_DATA = ("root", "download")
@@ -85,8 +85,6 @@ class TrainingConfig:
         deterministic: Ask CUDA for reproducible kernels.
         threads: Processor threads of each process; 0 leaves it to torch. If left out 1 for a small network on vectors
             or images of less than 64 pixels, which several threads only slow down; 0 elsewhere.
-        workers: Processes that read images ahead of each process that trains, where they take more than 4 GiB; -1
-            chooses.
         log_every: Steps between two lines of metrics.csv.
         logger: Where else figures and groups go: csv, tensorboard, wandb, mlflow, or the dotted path of a class of
             your own; may be repeated.
@@ -127,7 +125,6 @@ class TrainingConfig:
     compile: bool | Compilation = False
     deterministic: bool = True
     threads: int | None = None
-    workers: int = -1
     log_every: int = 50
     logger: list[str] = field(default_factory=list)
     watch: list[Watch] = field(default_factory=list)

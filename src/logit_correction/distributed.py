@@ -22,12 +22,9 @@ def rank() -> int:
     return torch.distributed.get_rank() if num_processes() > 1 else 0
 
 
-def lost_process(error: RuntimeError) -> str | None:
-    """Return what has ended where an error is that of a process that waits for it; None where it is another error."""
-    if "DataLoader worker" in str(error):
-        return "a process that reads images"
-    waits = num_processes() > 1 and (isinstance(error, torch.distributed.DistError) or "gloo/transport" in str(error))
-    return "another process" if waits else None
+def lost_process(error: RuntimeError) -> bool:
+    """Return whether an error is that of a process that waits for another one, which has ended."""
+    return num_processes() > 1 and (isinstance(error, torch.distributed.DistError) or "gloo/transport" in str(error))
 
 
 def sum_over_processes(value: Tensor) -> Tensor:

@@ -30,8 +30,8 @@ def test_names_and_options_are_taken_as_people_write_them() -> None:
     plain = config_of(*DIGITS, "--method.attributes.name", "CrossFitted", "--method.attributes.view", "[colour]")
     short = ("--data=digits", "--method=lc", "--method.attributes=crossfitted", "--method.attributes.view", "[colour]")
     assert config_of(*short) == plain
-    found = config_of(*DIGITS, "--batch-size", "8", "--learning-rate=0.01", "--epochs", "null", "--workers", "-1")
-    assert (found["batch_size"], found["learning_rate"], found["epochs"], found["workers"]) == (8, 0.01, None, -1)
+    found = config_of(*DIGITS, "--batch-size", "8", "--learning-rate=0.01", "--epochs", "null")
+    assert (found["batch_size"], found["learning_rate"], found["epochs"]) == (8, 0.01, None)
     assert config_of(*DIGITS, "--epochs", "1", "--epochs", "2")["epochs"] == 2
     assert config_of(*DIGITS, "--finetune", "--epochs", "2")["finetune"] is True
     assert config_of(*DIGITS, "--logger", "csv", "--logger", "tensorboard")["logger"] == ["csv", "tensorboard"]

@@ -1,10 +1,7 @@
-"""Batches that are read and augmented apart from the step: the same in every process, from wherever one enters."""
+"""Batches of images: the same whether they are read ahead or not, from wherever one enters."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
 from dataclasses import replace
 
 import pytest
@@ -20,7 +17,7 @@ ROWS = 22
 
 @pytest.fixture
 def tables() -> dict[str, DataTable]:
-    """The same images, of which other processes read the second ones."""
+    """The same images, the second ones read ahead."""
     images = torch.randint(0, 256, (ROWS, 3, 10, 10), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     order = torch.randperm(ROWS, generator=torch.Generator().manual_seed(1))
     resident = DataTable(
@@ -56,35 +53,14 @@ def same(one: list, other: list) -> None:
         (ResizedCropFlip(), torch.arange(14) % 3),
     ],
 )
-def test_neither_place_nor_workers_change_a_batch(
+def test_the_place_of_inputs_changes_no_batch(
     augment: object, weight: torch.Tensor | None, tables: dict[str, DataTable]
 ) -> None:
     resident, large = (replace(table, augment=augment) for table in tables.values())
     expected = batches(resident, sample_weight=weight)
     same(batches(large, sample_weight=weight), expected)
-    same(batches(large, first=2, workers=2, sample_weight=weight), expected[2:])
+    same(batches(large, first=2, sample_weight=weight), expected[2:])
     if weight is not None:  # a row that is seen twice an epoch is changed anew each time
         index, inputs = (torch.cat([getattr(batch, name) for batch in expected]) for name in ("index", "inputs"))
         twice = inputs[index == 2]
         assert len(twice) == 2 and torch.equal(twice[0], twice[1]) == (augment is None)
-
-
-def test_reading_leaves_the_common_generator_alone(tables: dict[str, DataTable]) -> None:
-    torch.manual_seed(8)
-    expected = torch.rand(2)
-    for workers in (0, 1):
-        torch.manual_seed(8)
-        batches(tables["large"], workers=workers)
-        assert torch.equal(torch.rand(2), expected)
-
-
-def test_a_request_to_stop_leaves_those_who_read_at_work(tables: dict[str, DataTable]) -> None:
-    expected = batches(tables["resident"], batch_size=1)
-    reading = BatchLoader(tables["large"], "train", batch_size=1, seed=3, shuffle=True, workers=1).epoch(1)
-    found = [next(reading)]
-    (worker,) = multiprocessing.active_children()
-    os.kill(worker.pid or 0, signal.SIGINT)
-    found += reading
-    same(found, expected)
-    worker.join()
-    assert worker.exitcode == 0

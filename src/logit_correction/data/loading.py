@@ -1,33 +1,23 @@
-"""Batches of a split: fetched by index from resident tensors, or read ahead by processes of their own."""
+"""Batches of a split: fetched by index from resident tensors, or read ahead from a file."""
 
 from __future__ import annotations
 
 import math
-import signal
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import cast
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
 
 from logit_correction.data.augment import mixed_seeds
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
-from logit_correction.files import available_cores
 from logit_correction.seeds import derive_seed, make_generator
 from logit_correction.types import Batch, Inputs
 
 #: Most rows and most bytes of inputs of one batch of evaluation.
 EVALUATION_ROWS, EVALUATION_BYTES = 1000, 64 * 2**20
-
-#: Fewer rows an epoch than this are read in the process that trains: starting others would take longer.
-LEAST_ROWS = 1000
-
-#: Batches that each process reads ahead.
-AHEAD = 2
 
 
 def evaluation_batch(store: InputStore) -> int:
@@ -58,13 +48,11 @@ class BatchLoader:
         device: torch.device | str = "cpu",
         rank: int = 0,
         world_size: int = 1,
-        workers: int = 0,
     ) -> None:
         """Prepare the split; ``InputError`` where attributes are wanted and unknown.
 
         ``batch_size`` counts the rows of all processes together, by default as many as suit an evaluation; process
-        ``rank`` of ``world_size`` gets its share of every batch. ``workers`` are processes that read ahead where
-        inputs are not simply indexed; -1 chooses. ``sample_weight`` is that of ``Stage``.
+        ``rank`` of ``world_size`` gets its share of every batch. ``sample_weight`` is that of ``Stage``.
         """
         batch_size = evaluation_batch(table.inputs) if batch_size is None else batch_size
         if batch_size < 1 or batch_size % world_size:
@@ -81,11 +69,7 @@ class BatchLoader:
         #: Inputs that are indexed on the device, or those that are read beside it.
         self.beside = isinstance(store, ArrayStore) and not store.fits(self.device)
         self.store = store if self.beside else store.to(self.device)
-        self.as_bytes, self.factor = self.augment is not None or store.holds_bytes, store.scale / 255
-        self.workers = workers
-        if workers < 0:
-            most = max(1, min(8, available_cores() // (2 * world_size)))
-            self.workers = 0 if len(rows) < LEAST_ROWS else most
+        self.factor = store.scale / 255
         self.rows, self.label = rows.to(device), table.label[rows].to(device)
         self.attribute = table.attribute[rows].to(device) if with_attributes else None
         self.num_rows = total = len(rows)
@@ -112,10 +96,6 @@ class BatchLoader:
         """Yield the batches of ``epoch`` from ``first_step`` on."""
         order = self._order(epoch)
         places = [self._share(*self._batch(step, len(order))) for step in range(self.steps)]
-        read = None
-        if self.beside:
-            reader = BatchReader(self.store, self.rows.cpu()[order], places, self.as_bytes)
-            read = reader.read(first_step, self.workers, pin=self.device.type == "cuda")
         # Once an epoch, since it takes as many small operations as a network has layers.
         seeds = None if self.augment is None else place_seeds(self.seed, epoch, len(order), self.device)
         if self.world_size > 1:
@@ -123,20 +103,38 @@ class BatchLoader:
         order = order.to(self.device)
         # All but the inputs is gathered and cut up once an epoch, which takes a fraction of doing so in each step.
         sizes = [end - start for start, end in places]
-        rows = self.rows.index_select(0, order).split(sizes)
+        rows = self.rows.index_select(0, order)
+        parts = (rows.cpu() if self.beside else rows).split(sizes)
         labels, indices = self.label.index_select(0, order).split(sizes), order.split(sizes)
         attributes = None if self.attribute is None else self.attribute.index_select(0, order).split(sizes)
-        for step in range(first_step, self.steps):
-            inputs: Inputs
-            if read is not None:
-                inputs = next(read).to(self.device, non_blocking=True)
-            else:
-                inputs = self.store.fetch(rows[step]) if self.augment is None else _images(self.store, rows[step])
+        for step, inputs in enumerate(self._read(parts[first_step:]), first_step):
             if isinstance(inputs, Tensor):
+                inputs = inputs.to(self.device)
                 if self.augment is not None and seeds is not None:
                     inputs = self.augment(inputs, seeds[slice(*places[step])])
                 inputs = inputs.float().mul_(self.factor) if inputs.dtype == torch.uint8 else inputs
             yield Batch(inputs, labels[step], indices[step], None if attributes is None else attributes[step])
+
+    def _read(self, parts: Sequence[Tensor]) -> Iterator[Inputs]:
+        """Yield the inputs of parts of the rows; what lies beside the device is read while its user works."""
+        if not self.beside:
+            yield from map(self._inputs, parts)
+            return
+        with ThreadPoolExecutor(1) as reader:
+            ahead = [reader.submit(self._inputs, rows) for rows in parts[:1]]
+            for rows in parts[1:]:
+                ahead.append(reader.submit(self._inputs, rows))
+                yield ahead.pop(0).result()
+            yield from (read.result() for read in ahead)
+
+    def _inputs(self, rows: Tensor) -> Inputs:
+        """Return the inputs of rows, as unsigned bytes where they are augmented, or moved to the device."""
+        if self.augment is None and not (self.beside and self.store.holds_bytes):
+            return self.store.fetch(rows)
+        images = self.store.images(rows)
+        if images is None:
+            raise InputError("only images can be augmented: take augment none")
+        return images
 
     def _batch(self, step: int, total: int) -> tuple[int, int]:
         """Return where the batch of all processes begins in the order, and where it ends."""
@@ -166,53 +164,7 @@ class BatchLoader:
         return order if len(order) == self.total else order.repeat(self.total)[: self.total]
 
 
-def _images(store: InputStore, rows: Tensor) -> Tensor:
-    images = store.images(rows)
-    if images is None:
-        raise InputError("only images can be augmented: take augment none")
-    return images
-
-
-@dataclass
-class BatchReader(Dataset[Tensor]):
-    """The inputs of each step, on the CPU: with ``images`` unsigned bytes.
-
-    ``rows`` are those at every place of the epoch, ``places`` where each step begins and ends.
-    """
-
-    store: InputStore
-    rows: Tensor
-    places: list[tuple[int, int]]
-    images: bool
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def __getitem__(self, step: int) -> Tensor:
-        rows = self.rows[slice(*self.places[step])]
-        return _images(self.store, rows) if self.images else cast(Tensor, self.store.fetch(rows))
-
-    def read(self, first_step: int, workers: int, pin: bool) -> Iterator[Tensor]:
-        """Yield the inputs of each step from ``first_step`` on, read ahead by so many processes."""
-        yield from DataLoader(
-            self,
-            batch_size=None,
-            sampler=range(first_step, len(self)),
-            num_workers=workers,
-            pin_memory=pin,
-            prefetch_factor=AHEAD if workers else None,
-            worker_init_fn=_ignore_interrupts,
-            generator=torch.Generator(),  # else it would draw from the one that others share
-        )
-
-
 def place_seeds(seed: int, epoch: int, count: int, device: torch.device) -> Tensor:
     """Return the seed of every place of an epoch; it does not depend on who works on it."""
     first = int(mixed_seeds(derive_seed(seed, "augment", epoch)))
     return mixed_seeds(torch.arange(count, device=device) ^ first, 1)
-
-
-def _ignore_interrupts(_: int) -> None:
-    """Let requests to stop reach only the process that trains, which stops after the step and needs its batch."""
-    for kind in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(kind, signal.SIG_IGN)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from logit_correction.types import Inputs, ViewInputs
 
-#: Inputs of more bytes may not all lie in memory: other processes read their batches ahead.
+#: Inputs of more bytes may not all lie in memory: their batches are read ahead.
 LARGE = 4 * 2**30
 
 
@@ -105,7 +105,3 @@ class ArrayStore(InputStore):
             return self.values.nbytes <= LARGE
         there = self.values.device == device or device in self._copies
         return there or self.values.nbytes <= torch.cuda.mem_get_info(device)[0] / 2
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the copies out; another process makes its own."""
-        return vars(self) | {"_copies": {}}

@@ -197,7 +197,7 @@ def _all_features(
     total, parts, done = len(table.inputs), list[Tensor](), 0
     whole = replace(table, split={"all": torch.arange(total)}, augment=None)
     size = min(AT_A_TIME, evaluation_batch(table.inputs))
-    loader = BatchLoader(whole, "all", batch_size=size, device=device, workers=training.workers)
+    loader = BatchLoader(whole, "all", batch_size=size, device=device)
     display = display or Display()
     with display:
         display.start(f"encode by {encoder.name}", total, 0)

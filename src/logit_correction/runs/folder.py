@@ -118,11 +118,10 @@ def going_on_later(folder: Path) -> Iterator[None]:
     except RuntimeError as error:
         from logit_correction.distributed import lost_process  # torch, which reading a folder needs not
 
-        lost = lost_process(error)
-        if lost is None:
+        if not lost_process(error):
             raise
         raise TrainingError(
-            f"{lost} of this run has ended, perhaps for want of memory: go on with {command}"
+            f"another process of this run has ended, perhaps for want of memory: go on with {command}"
         ) from error
 
 

@@ -37,7 +37,7 @@ from logit_correction.errors import InputError, check_range, did_you_mean, no_ef
 from logit_correction.registry import resolve
 
 #: Short names that other programs use, for hints.
-HABITS = {"lr": "learning_rate", "wd": "weight_decay", "num_workers": "workers", "dataset": "data", "gpus": "devices"}
+HABITS = {"lr": "learning_rate", "wd": "weight_decay", "dataset": "data", "gpus": "devices"}
 HABITS |= {"model": "network", "arch": "network", "algorithm": "method", "output": "out", "output_dir": "out"}
 
 #: Most threads, processes or machines of a run; whole numbers go as far as the second, and seeds as the third.
@@ -53,7 +53,6 @@ RANGES: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("devices", "nodes"), (1, MOST_PROCESSES)),
     **dict.fromkeys(("weight_decay", "gradient_clip"), (0, math.inf)),
     "threads": (0, MOST_PROCESSES),
-    "workers": (-1, MOST_PROCESSES),
 }
 
 

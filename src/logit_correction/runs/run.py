@@ -249,8 +249,7 @@ class Run(os.PathLike[str]):
         if self.config.encoder is not None:
             with self.names():
                 table = encode_table(table, self.config, expected=self.report["encoder"])
-        algorithm, workers = self.algorithm, self.config.training.workers
-        batches = BatchLoader(table, split, device=self.device, workers=workers).epoch()
+        algorithm, batches = self.algorithm, BatchLoader(table, split, device=self.device).epoch()
         logits = collect(lambda batch: {"logits": algorithm.predict(batch.inputs)}, batches)["logits"]
         return predictions_of(table, split, logits, estimate_split(algorithm, table, split)), table
 

@@ -141,7 +141,6 @@ class Fit:
             device=self.fabric.device,
             rank=self.fabric.global_rank,
             world_size=processes,
-            workers=config.workers,
         )
         # The strategy's module alone, DistributedDataParallel or none: what fabric.setup puts around it walks
         # through every batch and hooks every loss, which costs more than all the rest of the loop.
@@ -238,7 +237,7 @@ class Fit:
 
     def _loader(self, split: str) -> BatchLoader:
         """Return a loader of all rows of a split in order, without attributes."""
-        return BatchLoader(self.table, split, device=self.fabric.device, workers=self.config.workers)
+        return BatchLoader(self.table, split, device=self.fabric.device)
 
     def predict(self, split: str, predict: Callable[[Batch], Tensor] | None = None) -> Tensor:
         """Return the logits (n, L) of all rows of ``split`` in evaluation mode, on the CPU."""
