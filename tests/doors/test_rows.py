@@ -53,23 +53,12 @@ def test_equal_rows_are_kept_and_told(door: Door) -> None:
     assert answer.status == 0 and "78 of 80 rows repeat earlier ones and are kept" in answer.err
 
 
-def test_labels_that_differ_in_case_alone_are_told(door: Door) -> None:
-    table(y=["no", "yes", "No", "yes"] * 20)
-    answer = door(*TRAIN.split())
-    assert answer.status == 2 and "'No' (20) and 'no' (20)" in answer.err.replace("\n", " ")
-
-
 def test_a_folder_of_a_label_that_is_a_broken_link_is_refused(door: Door, here: Path) -> None:
     Path("photos").mkdir()
     for name in ("one", "two"):
         Path("photos", name).symlink_to(here / "photos" / "one" if name == "one" else "nowhere")
     answer = door("audit", "--data", "photos", "--out", "x")
     assert answer.status == 2 and "two is a link to nothing" in answer.err.replace("\n", " ")
-
-
-def test_the_parent_of_folders_of_labels_is_told(door: Door, here: Path) -> None:
-    answer = door("audit", "--data", here, "--out", "x")
-    assert answer.status == 2 and f"give one of them, such as {here / 'later'}" in answer.err
 
 
 def test_predict_answers_the_other_rows_and_lists_the_bad_ones(door: Door, run: Run, here: Path) -> None:
@@ -114,16 +103,6 @@ def test_images_whose_names_are_not_utf8(door: Door, run: Run, here: Path) -> No
 def test_evaluate_reads_attributes_as_train_does(door: Door, run: Run, here: Path) -> None:
     answer = door("evaluate", run("patients-lc"), "--on", here / "later.csv", "--json")
     assert {group["attribute"] for group in json.loads(answer.out)["groups"]} == {"old", "new"}
-
-
-def test_a_place_that_is_not_there_and_a_file_of_another_kind(door: Door) -> None:
-    answer = door("train", "--data", "fotos", "--method", "ERM", "--out", "x")
-    assert answer.status == 2 and "no such folder or file" in answer.err
-    Path("rows.json").write_text("{}")
-    answer = door(
-        "train", "--data", "rows.json", "--data.label", "y", "--data.features", "a", "--method", "ERM", "--out", "x"
-    )
-    assert answer.status == 2 and "rows.json is no CSV or Parquet file" in answer.err
 
 
 @pytest.mark.parametrize("form", ["csv", "json", "semicolons"])

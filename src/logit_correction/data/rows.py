@@ -15,7 +15,7 @@ from torch import Tensor
 
 from logit_correction.data.augment import Augmentation
 from logit_correction.data.frames import check_columns, row_names, texts_of
-from logit_correction.data.stores import ArrayStore, InputStore
+from logit_correction.data.stores import LARGE, ArrayStore, InputStore
 from logit_correction.data.table import SPLITS, UNKNOWN, DataTable
 from logit_correction.errors import InputError, check_range, format_first
 from logit_correction.files import is_within
@@ -284,7 +284,9 @@ def build_table(
         )
     unknown = attribute[split["test"]] == UNKNOWN
     told = f"{int(unknown.sum()):,} of {len(unknown):,} test rows have no attribute: they count in no group"
-    keys = looks.get("texts") or (store.values.numpy() if isinstance(store, ArrayStore) else [])
+    keys: Sequence[Any] = looks.get("texts", ())
+    if isinstance(store, ArrayStore) and store.values.nbytes <= LARGE:
+        keys = store.values.numpy()
     hashes = [hash(key if isinstance(key, str) else key.tobytes()) for key in keys]
     learned = {hashes[row] for row in split["train"].tolist()} if hashes else set()
     seen = sum(hashes[row] in learned for row in split["test"].tolist()) if hashes else 0

@@ -19,7 +19,6 @@ LARGE = 4 * 2**30
 class InputStore(ABC):
     """Holds the inputs of all rows of a table."""
 
-    always_finite = False
     holds_bytes = False  # whether the inputs are its images but for a factor, so that a quarter is to be moved
     holds_tokens = False  # whether the inputs are texts, dicts of token tensors
     scale = 1.0  # what inputs made of images in [0, 1] are multiplied by
@@ -69,7 +68,6 @@ class ArrayStore(InputStore):
     def __init__(self, values: Tensor, scale: float = 1.0) -> None:
         """Keep ``values``; ``scale`` multiplies every fetched batch."""
         self.values, self.scale = values, scale
-        self.always_finite = not values.is_floating_point()
         self.holds_bytes = values.dtype == torch.uint8 and values.dim() == 4
         self._factor = scale / 255 if values.dtype == torch.uint8 else scale
         self._copies: dict[torch.device, ArrayStore] = {}

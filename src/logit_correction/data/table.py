@@ -15,7 +15,7 @@ from torch import Tensor
 from logit_correction.correlation import Correlation
 from logit_correction.data.augment import Augmentation
 from logit_correction.data.cache import digest
-from logit_correction.data.stores import InputStore, as_views_see
+from logit_correction.data.stores import ArrayStore, InputStore, as_views_see
 from logit_correction.data.texts import WordStore
 from logit_correction.errors import InputError
 from logit_correction.sentences import format_value
@@ -140,13 +140,10 @@ class DataTable:
             raise InputError(
                 f"the training split has no row with label {', '.join(missing)}: drop the label or add rows"
             )
-        if not self.inputs.always_finite:
-            for rows in torch.arange(len(self.label)).split(4096):
-                fetched = self.inputs.fetch(rows)
-                assert isinstance(fetched, Tensor)
-                bad = rows[~torch.isfinite(fetched).flatten(1).all(1)]
-                if len(bad):
-                    raise InputError(f"the input of row {int(bad[0])} holds NaN or infinity: fix or remove the row")
+        if isinstance(self.inputs, ArrayStore) and self.inputs.values.is_floating_point():
+            bad = (~torch.isfinite(self.inputs.values).flatten(1).all(1)).nonzero()
+            if len(bad):
+                raise InputError(f"the input of row {int(bad[0])} holds NaN or infinity: fix or remove the row")
         return self
 
 

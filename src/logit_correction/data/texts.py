@@ -35,7 +35,6 @@ LENGTH = 16.0
 class TokenStore(InputStore):
     """Tokens of texts, (M, T) whole numbers by name (``input_ids``, ``attention_mask``), resident in memory."""
 
-    always_finite = True
     holds_tokens = True
 
     def __init__(self, tokens: dict[str, Tensor]) -> None:
@@ -64,8 +63,6 @@ class WordStore(InputStore):
 
     A batch is written out as (B, F) when it is fetched; in memory a text takes as much as its words.
     """
-
-    always_finite = True
 
     def __init__(self, place: Tensor, weight: Tensor, num_features: int) -> None:
         """Keep the parts; a weight is 0 where a text has no further word."""
