@@ -141,13 +141,13 @@ def of_evidence(sign: Mapping[str, Any], figures: Mapping[str, Any], who: str) -
     """
     views, rows = views_in(sign["view"]), int(sign.get("rows") or 0)
     view, several = name_views(views), is_plural(views)
-    verb, predict = ("are", "predict") if several else ("is", "predicts")
+    predict, point = ("predict", "point") if several else ("predicts", "points")
     right, network = (format_percent(sign[name], unit=" %") for name in ("accuracy", "network_accuracy"))
     told = f"{capitalize(view)} alone {predict} {right} of the held-out labels, the whole network {network}"
     with_view, with_label = (round(rows * (sign[name] or 0)) for name in ("follows_view", "follows_label"))
-    where = f"On the {format_rows(rows)} where {view} {verb} sure of another label"
+    where = f"On the {format_rows(rows)} where {view} clearly {point} to another label"
     follows = f"{where}, {called(who)} follows {view} in {with_view:,} and the label in {with_label:,}"
-    told += f". {follows if rows else f'{capitalize(view)} {verb} never sure of another label'}"
+    told += f". {follows if rows else f'{capitalize(view)} never clearly {point} to another label'}"
     if along := figures.get("along"):
         told += f". They coincide with {name_views([name for one in along for name in views_in(one['view'])])}"
     return f"{told}. {of_gain(figures)}"
@@ -211,7 +211,7 @@ def describe_noise(evidence: Mapping[str, Any]) -> str:
     if value is None or low is None or high is None or not evidence.get("rows"):
         return ""
     do = "do not explain" if low > 0.5 else "may explain"
-    return f"Label errors {do} them (AUC {value:.2f}, {low:.2f} to {high:.2f}; 0.5 would)"
+    return f"Label errors {do} them (AUC {value:.2f}, {low:.2f} to {high:.2f}; label errors would give 0.5)"
 
 
 # An audit
@@ -288,7 +288,7 @@ def label_lines(labels: Sequence[Mapping[str, Any]]) -> list[str]:
     for one in told:
         low, high = format_percent(one["follows_low"], unit=""), format_percent(one["follows_high"], unit=" %")
         lines.append(f"{one['sentence']} ({low} to {high}): {one['verdict']}")
-    return lines + ([f"too few rows to tell: {format_first(others, _MOST_NAMES)}"] if others else [])
+    return lines + ([f"labels with too few rows to tell: {format_first(others, _MOST_NAMES)}"] if others else [])
 
 
 def price(cost: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -151,6 +151,8 @@ def test_a_classifier_that_is_given_is_examined(tmp_path: Path) -> None:
     columns = {f"probability_{name}": probability[:, i] for i, name in enumerate(table.label_names)}
     pd.DataFrame({"row": valid.numpy(), **columns}).to_csv(tmp_path / "said.csv", index=False)
     again = audit(DATA, predictions=tmp_path / "said.csv", shortcut=["column:form_version"], **SHORT)
+    rows = found.summary["evidence"]["rows"]  # a check that cannot tell says how many rows it needs
+    assert ("A check needs 30" in found.summary["would_change"]) == (rows < 30)
     assert again.summary["cost"] == found.summary["cost"]
 
 

@@ -66,7 +66,7 @@ def test_means_and_deviations_over_the_seeds() -> None:
         mean = f"{100 * statistics.mean(values):.1f}"
         spread = f" ({100 * statistics.stdev(values):.1f})" if len(values) > 1 else ""
         assert shown == mean + spread
-    assert "over 1 to 3 seeds" in text
+    assert "of 1 to 3 seeds" in text
 
 
 def test_the_best_of_a_column_is_bold_and_what_is_missing_is_empty() -> None:
@@ -79,8 +79,8 @@ def test_the_best_of_a_column_is_bold_and_what_is_missing_is_empty() -> None:
 
 def test_every_rule_has_a_table_and_says_what_it_read() -> None:
     text = markdown(benchmark(), frame(("last", "valid_worst_group")))
-    first, second = text.split("Selection rule: valid_worst_group, the weights are those of the epoch with")
-    assert "Selection rule: last, the weights are those of the last epoch." in first
+    first, second = text.split("Weights of the epoch with")
+    assert "Weights of the last epoch (selection rule: last)." in first and "rule: valid_worst_group)" in second
     assert cells(first, "ERM")[1].startswith("35.0") and cells(second, "ERM")[1].startswith("36.0")
     assert [cells(part, "LC")[0] for part in (first, second)] == ["none", "train, valid"]
     assert cells(second, "ERM")[0] == "none"

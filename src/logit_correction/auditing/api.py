@@ -197,12 +197,13 @@ def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool
             write_rows(frame, out)
     train = frame[frame["split"] == "train"]
     asked = None if said else cost.question(evidence)
+    would_change = "" if said else f"{advice(evidence, asked['views'] if asked else [])}."
     return {
         "verdict": evidence["verdict"],
         "views": views,
         "sentence": evidence["sentence"],
         "leans": cost.leans(evidence),
-        "would_change": "" if said else f"{advice(evidence, asked['views'] if asked else [])}.",
+        "would_change": cost.too_few(evidence) if examined else would_change,
         "question": asked,
         "labels": cost.by_label(frame, views, names, evidence["verdict"], who),
         "groups": cost.groups(frame, names),

@@ -136,6 +136,14 @@ def _follows(low: float, high: float, error: float) -> bool | None:
     return True if low >= threshold else False if high < threshold else None
 
 
+def too_few(evidence: Mapping[str, Any]) -> str:
+    """Return why a check of a given classifier tells nothing; empty where it has the rows that it needs."""
+    rows = int(evidence.get("rows") or 0)
+    there = "there is 1" if rows == 1 else f"there are {rows}"
+    needs = f"A check needs {NEEDED_ROWS} held-out rows that clearly point to another label; {there}."
+    return needs if evidence["views"] and rows < NEEDED_ROWS else ""
+
+
 def question(evidence: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the one question that only a person can answer, with the views it is about; None where nothing is asked.
 

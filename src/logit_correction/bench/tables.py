@@ -147,7 +147,7 @@ def _table(benchmark: Benchmark, frame: pd.DataFrame, rows: Iterable[str]) -> li
     """Return a line a row: the splits whose attributes it read, and for each column our figure and the paper's."""
     mean, deviation, _ = _scores(benchmark, frame)
     lines = {name: [name, _information(frame[frame["row"] == name]) if len(frame) else ""] for name in rows}
-    head = ["", "attributes read"]
+    head = ["", "Attributes read"]
     for column in benchmark.columns:
         head.append(column)
         own = mean.xs(column, level="column") if column in mean.index.get_level_values("column") else pd.Series()
@@ -187,13 +187,13 @@ def _caption(benchmark: Benchmark, frame: pd.DataFrame, rule: str) -> str:
     count = _scores(benchmark, frame)[2]
     least, most = int(count.min()), int(count.max())
     seeds = f"{most}" if least == most else f"{least} to {most}"
-    over = f"mean (standard deviation) over {seeds} seeds" if most > 1 else "one seed"
+    over = f"mean (standard deviation) of {seeds} seeds" if most > 1 else "one seed"
     epoch = RULES.get(rule, ("", "the epoch that it chose"))[1]
-    caption = f"{_measure(benchmark)}, {over}. Selection rule: {rule}, the weights are those of {epoch}."
+    caption = f"{_measure(benchmark)}, {over}. Weights of {epoch} (selection rule: {rule})."
     if benchmark.column_title:
         caption += f" Columns: {benchmark.column_title}."
-    caption += " Attributes read: by training or selection, of which splits."
-    return caption + (" Beside: the figures of the paper." if benchmark.paper else "")
+    caption += " Attributes read: the splits whose attributes training or selection used."
+    return caption + (" Columns named paper hold its figures." if benchmark.paper else "")
 
 
 def _information(frame: pd.DataFrame) -> str:

@@ -28,7 +28,7 @@ HELP = {
     "preset": "Named options (`list presets`); other options given win",
     "shortcut": "A view that is a shortcut (`list views`), such as column:NAME; may be repeated",
     "legitimate": "A view that is a legitimate cause of the label; may be repeated",
-    "when_unsure": "Whether to correct where the verdict is `cannot tell`, or to leave the training as it is",
+    "when_unsure": "Where the verdict is `cannot tell`: correct, or leave training as it is (default leave)",
 }
 
 #: What the plain help of a run shows, by what a person wants to do.

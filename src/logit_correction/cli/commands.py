@@ -60,8 +60,8 @@ def train_command(
     Args:
         config: what to run
         out: folder to write the run into
-        resume: go on with the unfinished run of --out
-        seeds: runs of so many seeds, each in OUT/seed-S
+        resume: continue the unfinished run in --out
+        seeds: train with so many seeds, each run in OUT/seed-S
         print_config: print all options of the run as the YAML that --config takes, and run nothing
     """
     if print_config:
@@ -166,12 +166,12 @@ def evaluate_command(
     Args:
         run: folder that `train` wrote
         split: rows of the run's own data to judge on; test by default
-        on: new labelled rows: a folder of image folders, one a label; or a CSV or Parquet file, with the columns of
-            training or with one of image files, such as path or image
+        on: new labelled rows: a folder with one subfolder of images per label; or a CSV or Parquet file with the
+            columns of training or a column of image files, such as path
         label: column of labels in --on; by default that of training
-        attribute: column of attributes in --on; groups are label by it
+        attribute: column of attributes in --on; a group is then a label with an attribute
         json: print JSON
-        trust_code: import classes of its maker's own that RUN names; they may do anything: only for people you trust
+        trust_code: import the custom classes that RUN names; their code has your rights, so only for runs you trust
     """
     from logit_correction.pages.console import show_evaluation
     from logit_correction.runs.api import load
@@ -202,11 +202,11 @@ def predict_command(run: Path, inputs: list[Path], *, out: Path | None = None, t
 
     Args:
         run: folder that `train` or `export` wrote
-        inputs: files, folders, or a CSV with a column of file names, such as path or image; for a run on Table a
-            CSV or Parquet file with its columns; - reads CSV rows, JSON lines or names of image files from standard
-            input, and answers as they come
+        inputs: image files, folders, or a CSV or Parquet file with the columns of training or a column of image
+            files, such as path; - reads rows (CSV or JSON) or names of image files from standard input, and answers
+            each as it comes
         out: CSV to write; standard output by default
-        trust_code: import classes of its maker's own that RUN names; they may do anything: only for people you trust
+        trust_code: import the custom classes that RUN names; their code has your rights, so only for runs you trust
     """
     from logit_correction.files import replacing
     from logit_correction.runs.api import load
@@ -246,9 +246,9 @@ def export_command(run: Path, *, format: str, out: Path, trust_code: bool = Fals
 
     Args:
         run: folder that `train` wrote
-        format: onnx, torch-export, safetensors or hub (`list formats`), or the dotted path of a function of your own
+        format: one of onnx, torch-export, safetensors and hub (`list formats`), or the dotted path of your own function
         out: folder to write, new or empty
-        trust_code: import classes of its maker's own that RUN names; they may do anything: only for people you trust
+        trust_code: import the custom classes that RUN names; their code has your rights, so only for runs you trust
     """
     from logit_correction.exporting.formats import export
 
@@ -276,12 +276,12 @@ def tune_command(config: RunConfig, *, out: Path, trials: PositiveInt, objective
     """Choose options of a run by its validation rows, on Optuna.
 
     Tries learning rate, weight decay and the method's own options, and writes trials.csv, best.yaml and a run folder
-    for each trial. The same command continues where it stopped; a greater --trials adds trials.
+    for each trial. The same command continues where it stopped; a larger --trials adds trials.
 
     Args:
         config: what to tune
         out: folder to write
-        trials: how many trials in all, not counting the run with the options as given
+        trials: number of trials, besides the run with the options as given
         objective: selection rule that judges a run by its validation rows (`list rules`); by default
             valid_estimated_group_balanced, of methods without estimates valid_worst_class: neither reads an attribute
     """
@@ -302,14 +302,14 @@ def benchmark_command(
 ) -> int:
     """Run a grid of runs: methods, variants of the data and seeds.
 
-    The same command continues where it stopped; started several times, on machines that share the folder too, it shares
-    the work. Writes report.html, table.csv (one row a run and selection rule), table.md, the figures as SVG and
-    PNG, and benchmark.yaml.
+    The same command continues where it stopped. Start it several times, also on machines that share the folder, to
+    share the work. Writes report.html, table.csv (one row per run and selection rule), table.md, the figures as SVG
+    and PNG, and benchmark.yaml.
 
     Args:
         name: a shipped benchmark, a .yaml file, or `list`
         seeds: number of seeds; the benchmark's own by default
-        jobs: runs at a time; 1 by default
+        jobs: runs that train at the same time; 1 by default
         out: folder to write; benchmark-NAME by default
     """
     if name == "list":

@@ -39,7 +39,7 @@ model.predict(rows)  # names of labels
 ```
 
 `rows` are ROWS; their preparation is part of the folder. Weights are read without pickle. If `config.json` names
-classes of its maker's own, install them and call `load(folder, trust_code=True)`: they may do anything that you may."""
+custom classes, install them and call `load(folder, trust_code=True)`: they may do anything that you may."""
 
 
 def model_card(report: Mapping[str, Any], kind: str) -> str:

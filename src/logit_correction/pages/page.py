@@ -14,7 +14,7 @@ import pandas as pd
 import yaml
 
 from logit_correction import sentences
-from logit_correction.errors import InputError, format_list, format_percent, is_missing
+from logit_correction.errors import NBSP, InputError, format_list, format_percent, is_missing
 from logit_correction.files import NoRoom, write_text
 from logit_correction.pages import plots
 from logit_correction.pages.compare import FIGURES, MEANINGS, RunFolder, Series, compare, flat_figures, names_attributes
@@ -90,7 +90,7 @@ def _template(name: str) -> Template:
 
     def prose(text: str) -> Markup:
         """A sentence, what stands in back quotes as code."""
-        return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+        return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)).replace(" %", f"{NBSP}%")))
 
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(

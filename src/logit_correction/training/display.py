@@ -6,8 +6,11 @@ import sys
 import time
 from typing import Any
 
-#: Seconds by which the pace can be told, and those of work whose end people want to know beforehand.
-ENOUGH, WORTH_TELLING = 1.0, 20.0
+#: Seconds of warming up, those by which the pace can be told, and those of work whose end people want to know.
+WARM, ENOUGH, WORTH_TELLING = 1.0, 3.0, 20.0
+
+#: Between these factors of the pace's answer lies what work took: stages are skipped, and a loaded machine slows down.
+LEAST, MOST = 0.5, 3.0
 
 
 class Display:
@@ -31,14 +34,19 @@ class Display:
     def start(self, title: str, total_steps: int, done: int) -> None:
         """A stage of ``total_steps`` begins, of which ``done`` were done before."""
         self._title, self._total, self._before, self._started = title, total_steps, done, time.monotonic()
+        self._warm: tuple[float, int] | None = None
 
     def update(self, done: int, figures: dict[str, float]) -> None:
         """``done`` steps of the stage are done; ``figures`` are the latest."""
         passed = time.monotonic() - self._started
-        if self.whole and passed > ENOUGH:
-            seconds = self.whole * passed / max(1, done - self._before) * (self._total - self._before)
+        if self._warm is None and passed > WARM:
+            self._warm = passed, done
+        elif self._warm and self.whole and passed > ENOUGH:
+            pace = (passed - self._warm[0]) / max(1, done - self._warm[1])
+            seconds = self.whole * pace * (self._total - self._before)
             if seconds > WORTH_TELLING:
-                self.say(f"This takes about {_format_seconds(seconds)}, as far as the first steps tell")
+                least, most = _format_seconds(LEAST * seconds), _format_seconds(MOST * seconds)
+                self.say(f"This takes {least} to {most} (minutes:seconds), judging by the first steps")
             self.whole = 0.0  # once
 
 
