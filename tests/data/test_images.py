@@ -74,10 +74,3 @@ def test_unreadable_files_are_noted_and_bad_rows_never_opened(paths: list[Path])
 def test_arrays_that_are_no_images(values: np.ndarray) -> None:
     with pytest.raises(InputError, match="images"):
         images_of(values)
-
-
-def test_channels_are_told_or_asked_for() -> None:
-    values = np.random.default_rng(0).random((2, 3, 5, 3)).astype(np.float32)
-    with pytest.raises(InputError, match='give channels="first" or "last"'):
-        images_of(values)
-    assert images_of(values, "last").shape == (2, 3, 3, 5) and images_of(values, "first").shape == (2, 3, 5, 3)

@@ -15,7 +15,7 @@ from logit_correction.config import ComponentConfig
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder, digest, made_once
 from logit_correction.data.frames import as_text, check_names
-from logit_correction.data.images import Channels, Images, images_of
+from logit_correction.data.images import Images, images_of
 from logit_correction.data.reader import DataSource, Numbers, Reader, Rows, frame_of, rows_of
 from logit_correction.data.rows import Problems, Records, Splitting, build_table
 from logit_correction.data.table import DataTable
@@ -78,7 +78,7 @@ class Arrays(DataSource):
         return replace(table, preparation={"shape": list(self.shape)})
 
 
-def checked_arrays(arrays: Mapping[str, NDArray[Any]], channels: Channels | None = None) -> dict[str, NDArray[Any]]:
+def checked_arrays(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Return arrays that can be rows of data, as bytes, floats or texts; ``InputError`` if they do not fit."""
     inputs = arrays["inputs"]
     if inputs.ndim not in (2, 4) or not len(inputs) or inputs.dtype.kind not in "uifb":
@@ -89,7 +89,7 @@ def checked_arrays(arrays: Mapping[str, NDArray[Any]], channels: Channels | None
     for name in ("label", "attribute", "split"):
         if name in arrays and arrays[name].shape != (len(inputs),):
             raise InputError(f"{name} has shape {arrays[name].shape}, but must be ({len(inputs)},), one for each input")
-    return {**arrays, "inputs": images_of(inputs, channels) if inputs.ndim == 4 else inputs.astype(np.float32)}
+    return {**arrays, "inputs": images_of(inputs) if inputs.ndim == 4 else inputs.astype(np.float32)}
 
 
 def from_arrays(
@@ -98,7 +98,6 @@ def from_arrays(
     *,
     attribute: ArrayLike | Tensor | None = None,
     split: ArrayLike | None = None,
-    channels: Channels | None = None,
     folder: Path | str | None = None,
     **options: Any,
 ) -> ComponentConfig:
@@ -111,7 +110,6 @@ def from_arrays(
         label: (n,) names or whole numbers.
         attribute: (n,) names or whole numbers, None or -1 where unknown; leave it out where all are unknown.
         split: (n,) train, valid or test; drawn label by label where it is left out.
-        channels: Whether images have their channels ``first`` or ``last``; None tells it by the axis of length 1 or 3.
         folder: Where to save; by default ``arrays`` in the cache folder.
         **options: Those of ``Arrays``, such as ``test_fraction``.
     """
@@ -126,7 +124,7 @@ def from_arrays(
             if array.dtype.kind in "OSU":  # what can be saved without pickle
                 array = np.asarray([as_text(value) or "" for value in array.ravel().tolist()]).reshape(array.shape)
             arrays[name] = array
-    arrays = checked_arrays(arrays, channels)
+    arrays = checked_arrays(arrays)
     parts: list[str | bytes] = []
     for name, array in sorted(arrays.items()):
         parts += [name, f"{array.dtype} {array.shape}", np.ascontiguousarray(array).tobytes()]

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import numpy as np
 import torch
@@ -40,9 +40,6 @@ Fit = Literal["stretch", "crop"]
 #: Longest side that images are read at where nobody says one; networks of photos want no more. And files looked at.
 LARGEST, SOME_FILES = 224, 100
 
-#: Where images in arrays have their channels: (n, C, H, W) or (n, H, W, C).
-Channels: TypeAlias = Literal["first", "last"]
-
 
 def read_image(path: Path | BinaryIO, size: tuple[int, int], fit: Fit = "stretch") -> NDArray[np.uint8]:
     """Read one image file as RGB on white (3, height, width), upright and resized; raises whatever Pillow raises."""
@@ -52,10 +49,7 @@ def read_image(path: Path | BinaryIO, size: tuple[int, int], fit: Fit = "stretch
         # the size that is asked for is kept, so that the resizing below still has something to average over.
         file.draft("RGB", (2 * box[0], 2 * box[1]))
         image = ImageOps.exif_transpose(file)
-        if image.mode == "F":  # floats in [0, 1] and grey of sixteen bits come to eight; Pillow would clip them
-            floats: NDArray[np.float32] = np.nan_to_num(np.asarray(image))
-            image = Image.fromarray(np.rint(255 * floats)) if floats.max() <= 1 else image
-        elif image.mode.startswith("I"):
+        if image.mode.startswith("I"):  # grey of sixteen bits comes to eight; Pillow would clip it
             image = Image.fromarray((np.asarray(image).clip(0, 65_535).astype(np.int64) >> 8).astype(np.uint8))
         if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
             above, image = image.convert("RGBA"), Image.new("RGB", image.size, "white")
@@ -205,29 +199,24 @@ def array_store(values: NDArray[Any], problems: Problems, scale: float = 1.0) ->
     return ArrayStore(torch.from_numpy(np.require(values, requirements=["C", "W"])), scale)
 
 
-def images_of(values: NDArray[Any], channels: Channels | None = None) -> NDArray[Any]:
+def images_of(values: NDArray[Any]) -> NDArray[Any]:
     """Return images, channels first or last, as (n, C, H, W), unsigned bytes or float32 in [0, 1].
 
-    NaN and infinity stay. Without ``channels`` the axis of length 1 or 3 tells it.
+    The axis of length 1 or 3 tells where channels are; NaN and infinity stay.
 
     >>> images_of(np.zeros((5, 28, 28, 3))).shape
     (5, 3, 28, 28)
     """
-    axes: tuple[tuple[Channels, int], ...] = (("first", 1), ("last", 3))
-    fits = [name for name, axis in axes if values.ndim == 4 and values.shape[axis] in (1, 3)]
-    if not fits or channels not in (None, *fits):
+    axis = next((axis for axis in (1, 3) if values.ndim == 4 and values.shape[axis] in (1, 3)), None)
+    if axis is None:
         raise InputError(f"images have shape {values.shape}: give (rows, channels, height, width) or (rows, height, "
                          "width, channels), with 1 or 3 channels")  # fmt: skip
-    if channels is None and len(fits) == 2:
-        raise InputError(
-            f'images of shape {values.shape} may have channels first or last: give channels="first" or "last"'
-        )
     if values.dtype != np.uint8:
         finite = values[np.isfinite(values)] if values.dtype.kind in "fb" else np.full(1, -1)
         if finite.size and (finite.min() < 0 or finite.max() > 1):
             raise InputError("images must be unsigned bytes or floats in [0, 1]: scale them")
         values = values.astype(np.float32, copy=False)
-    return np.ascontiguousarray(values if (channels or fits[0]) == "first" else np.moveaxis(values, 3, 1))
+    return np.ascontiguousarray(np.moveaxis(values, axis, 1))
 
 
 def _is_hidden(name: str) -> bool:

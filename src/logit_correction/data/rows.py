@@ -284,7 +284,7 @@ def build_table(
         )
     unknown = attribute[split["test"]] == UNKNOWN
     told = f"{int(unknown.sum()):,} of {len(unknown):,} test rows have no attribute: they count in no group"
-    keys: Sequence[Any] = looks.get("texts", ())
+    keys: Any = looks.get("texts", ())
     if isinstance(store, ArrayStore) and store.values.nbytes <= LARGE:
         keys = store.values.numpy()
     hashes = [hash(key if isinstance(key, str) else key.tobytes()) for key in keys]
