@@ -37,7 +37,6 @@ from logit_correction.data.augment import CropFlip
 from logit_correction.data.table import DataTable
 from logit_correction.files import write_text
 from logit_correction.methods import METHODS
-from logit_correction.runs.assemble import build_table
 from logit_correction.runs.options import complete
 
 PARTS = ("syncs", "steps", "grid")
@@ -81,7 +80,7 @@ def make_grid(options: argparse.Namespace, epochs: int) -> dict[str, Any]:
 def load_table(grid: dict[str, Any], rows: int | None) -> DataTable:
     """The data of the grid's last column, of which so many training rows; images that change each time."""
     flat = merge(grid["common"], list(grid["columns"].values())[-1]) | {"method": ERM}
-    table = build_table(complete(RunConfig.from_dict(flat)).data.make(), [])
+    table = complete(RunConfig.from_dict(flat)).data.make().build().check()
     split = {**table.split, "train": table.split["train"][:rows]}
     return replace(table, split=split, augment=table.augment or CropFlip(padding=1))
 

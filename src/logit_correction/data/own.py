@@ -12,10 +12,10 @@ import torch
 from logit_correction.config import listed
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.features import Columns
-from logit_correction.data.frames import has_lines, read_frame
+from logit_correction.data.frames import check_columns, has_lines, read_frame, row_names, texts_of
 from logit_correction.data.images import Images, find_images, label_folders, printable
 from logit_correction.data.reader import DataSource, Reader
-from logit_correction.data.rows import Records, Splitting, build_table, records_of_frame
+from logit_correction.data.rows import Problems, Records, Splitting, build_table
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError
@@ -66,8 +66,8 @@ class ImageFolder(DataSource):
         labels: list[str | None] = [printable(folder.name) for folder in of_file]
         splits = None if folders[of_file[0]] is None else [folders[folder] for folder in of_file]
         # Folders are read label by label: the place of a row would tell its label.
-        raw = Records(problems, labels, splits, row_names=problems.rows, notes=notes, ordered=False)
-        raw.metadata = {"source": f"the images of {self.root.resolve().name}"}
+        source: dict[str, object] = {"source": f"the images of {self.root.resolve().name}"}
+        raw = Records(problems, labels, splits, {}, problems.rows, source, notes, ordered=False)
         return build_table(raw, self._reader.learn, self.splitting, self.augment)
 
     @property
@@ -159,16 +159,24 @@ class Table(DataSource):
         place = "the table given in Python" if from_python else str(self.file)
         unnamed = frame.columns[0] == UNNAMED and UNNAMED not in self.named
         frame = frame.drop(columns=UNNAMED) if unnamed else frame
-        raw = records_of_frame(frame, place, self.label, self.split, self.attributes)
-        raw.metadata = {"source": "rows given in Python" if from_python else f"the rows of {self.file.name}"}
+        check_columns(frame, place, [self.label, *([self.split] if self.split else []), *self.attributes])
+        problems, notes = Problems(place, row_names(frame.index)), []
         if unnamed:
-            raw.notes.append(f"the first column, without a name, is not used ({UNNAMED})")
+            notes.append(f"the first column, without a name, is not used ({UNNAMED})")
         if SPLIT in frame.columns and SPLIT not in self.named:
-            raw.notes.append("the column 'split' is not used: give --data.split split to use it")
+            notes.append("the column 'split' is not used: give --data.split split to use it")
         repeated = frame.drop(columns=self.split or []).astype(str).duplicated().sum()
         if repeated:
-            raw.notes.append(f"{repeated:,} of {len(frame):,} rows repeat earlier ones and are kept")
-        raw.row_names, notes = self._reader.check(frame, raw.problems, self.file.parent)
-        raw.notes += notes
+            notes.append(f"{repeated:,} of {len(frame):,} rows repeat earlier ones and are kept")
+        names, of_inputs = self._reader.check(frame, problems, self.file.parent)
+        raw = Records(
+            problems,
+            label=texts_of(frame, self.label),
+            split=texts_of(frame, self.split) if self.split else None,
+            attributes={name: texts_of(frame, name) for name in self.attributes},
+            row_names=names,
+            metadata={"source": "rows given in Python" if from_python else f"the rows of {self.file.name}"},
+            notes=[*notes, *of_inputs],
+        )
         table = build_table(raw, self._reader.learn, self.splitting, self.augment)
         return replace(table, lines=torch.tensor(frame.index.to_numpy()) if has_lines(self.file) else None)

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from logit_correction.data.augment import Augmentation
-from logit_correction.data.frames import check_columns, row_names, texts_of
 from logit_correction.data.stores import LARGE, ArrayStore, InputStore
 from logit_correction.data.table import SPLITS, UNKNOWN, DataTable
 from logit_correction.errors import InputError, check_range, format_first
@@ -22,7 +21,7 @@ from logit_correction.files import is_within
 from logit_correction.seeds import make_generator
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 OnBadRows = Literal["error", "skip"]
 
@@ -213,17 +212,6 @@ class Records:
     metadata: dict[str, object] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     ordered: bool = True
-
-
-def records_of_frame(frame: pd.DataFrame, place: str, label: str, split: str | None, attributes: list[str]) -> Records:
-    """Take label, split and attributes out of a table; ``InputError`` if a column is missing."""
-    check_columns(frame, place, [label, *([split] if split else []), *attributes])
-    return Records(
-        problems=Problems(place, row_names(frame.index)),
-        label=texts_of(frame, label),
-        split=texts_of(frame, split) if split else None,
-        attributes={name: texts_of(frame, name) for name in attributes},
-    )
 
 
 def build_table(

@@ -6,7 +6,7 @@ import inspect
 import math
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,28 +15,13 @@ import torch
 from torch import nn
 
 from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
-from logit_correction.data.reader import DataSource
-from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.errors import InputError
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs.options import checked, find_class
-from logit_correction.training.rules import reads_attributes
 from logit_correction.types import DataInfo, NetworkFactory
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
-
-
-def build_table(source: DataSource, rules: Sequence[str], splits: Sequence[str] = SPLITS) -> DataTable:
-    """Read the data; ``InputError`` unless ``splits`` have rows and the selection rules what they read."""
-    table = source.build().check(splits)
-    group_rules = [rule for rule in rules if reads_attributes([rule])]
-    if group_rules and not table.has_groups("valid"):
-        raise InputError(
-            f"selection rule {group_rules[0]} reads validation attributes, but some are unknown: take last, "
-            "valid_average or valid_worst_class, or one that goes by estimated groups (`list rules`)"
-        )
-    return table
 
 
 #: Steps that a training should at least have: small data take more epochs, for a network learns by steps.

@@ -22,7 +22,6 @@ from logit_correction.runs import folder as files
 from logit_correction.runs.assemble import (
     build_algorithm,
     build_fabric,
-    build_table,
     fitted,
     keeping_threads,
 )
@@ -32,7 +31,7 @@ from logit_correction.runs.write import check_same_data, write_run
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
 from logit_correction.training.record import find_logger, logging_to, tell
-from logit_correction.training.rules import check_estimates, check_watch, rules_of
+from logit_correction.training.rules import check_estimates, check_watch, reads_attributes, rules_of
 from logit_correction.types import TrainingRows
 
 if TYPE_CHECKING:
@@ -143,7 +142,13 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS)
     for name in config.training.logger:
         find_logger(name)
     source, told = config.data.make(), list[str]()
-    table = build_table(source, rules, splits)
+    table = source.build().check(splits)
+    reading = [rule for rule in rules if reads_attributes([rule])]
+    if reading and not table.has_groups("valid"):
+        raise InputError(
+            f"selection rule {reading[0]} reads validation attributes, but some are unknown: take last, "
+            "valid_average or valid_worst_class, or one that goes by estimated groups (`list rules`)"
+        )
     if source.users_own:
         config, table, told = with_usual_encoder(config, table)
     if config.encoder is not None:
