@@ -11,6 +11,7 @@ from logit_correction import sentences
 from logit_correction.pages.page import evidence_block, render, shown_path
 from logit_correction.pages.plots import METHOD_COLORS
 from logit_correction.sentences import BASELINE, called, name_views
+from logit_correction.views.texts import OUTERMOST
 
 #: Pairs of labels that are listed, the commonest first.
 MOST_PAIRS = 8
@@ -30,7 +31,7 @@ def render_audit(found: Mapping[str, Any], folder: Path) -> str:
         evidence=evidence_block(found["evidence"]),
         colours={"network": METHOD_COLORS[BASELINE], "fixed": METHOD_COLORS["LC"]},
         contrasts=[_told(one) for one in found["contrasts"]],
-        words=[{**one, "name": name_views([one["view"]])} for one in found.get("words") or [] if one["rows"]],
+        words=[_spelled(one) | {"name": name_views([one["view"]])} for one in found.get("words") or [] if one["rows"]],
         labelled=found.get("labelled"),
         label_lines=sentences.label_lines(found["labels"]),
         pairs=sorted(conflicting, key=lambda one: -int(one["rows"]))[:MOST_PAIRS],
@@ -54,11 +55,20 @@ def _first(found: Mapping[str, Any]) -> dict[str, Any]:
     return {**told, "classifiers": classifiers}
 
 
+def _spelled(contrast: Mapping[str, Any]) -> dict[str, Any]:
+    """Return terms with the outermost word of a text told in words."""
+    where, rows = "first word" if contrast["view"] == "opening" else "last word", []
+    for row in contrast["rows"]:
+        outermost = str(row.get("term")).startswith(OUTERMOST)
+        rows.append(row | {"term": f"{row['term'][1:]} ({where})"} if outermost else row)
+    return {**contrast, "rows": rows}
+
+
 def _told(contrast: Mapping[str, Any]) -> dict[str, Any]:
     """What words or values tell of the label: of each its commonest label, and the rows of this and of others."""
     if contrast["kind"] == "images":
         return dict(contrast)
-    rows = [{"name": row.get("term") or row["value"], **row} for row in contrast["rows"]]
+    rows = [{"name": row.get("term") or row["value"], **row} for row in _spelled(contrast)["rows"]]
     for row in rows:
         if "counts" in row:
             most = max(row["counts"])

@@ -142,6 +142,7 @@ def to_console(table: pd.DataFrame) -> Table:
     shown = table_of(table.drop(columns=same), best)
     shown.columns[-1].no_wrap = bool((table["selection"].str.len() <= len("within error")).all())
     shown.title, shown.title_style = ", ".join(["Accuracy on the test split, %", *told]), ""
+    shown.min_width = len(str(shown.title))  # a title wraps at the width of its table
     shown.caption = _UNNAMED if several and not named else None
     return shown
 
