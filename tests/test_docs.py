@@ -14,6 +14,7 @@ import pytest
 
 import logit_correction
 from logit_correction.attributes import ESTIMATORS
+from logit_correction.data import SOURCES
 from logit_correction.errors import MissingPackage
 from logit_correction.methods import METHODS
 from logit_correction.networks import NETWORKS
@@ -122,6 +123,7 @@ def test_a_page_says_things_in_the_words_of_the_field(page: Path) -> None:
 def docstrings() -> dict[str, str]:
     """Return name -> docstring of what a person imports or names, and of its public functions; without examples."""
     known = {name: getattr(logit_correction, name) for name in logit_correction.__all__}
+    listed = {name: one[1] for parts in (METHODS, ESTIMATORS, VIEWS, NETWORKS, SOURCES) for name, one in parts.items()}
     for kind, parts in (("method", METHODS), ("estimator", ESTIMATORS), ("view", VIEWS), ("network", NETWORKS)):
         known |= {f"{kind} {name}": resolve(kind, name, parts) for name in parts}
     for name, what in list(known.items()):
@@ -129,6 +131,7 @@ def docstrings() -> dict[str, str]:
             own = {one: getattr(what, one) for one in vars(what) if one == "__init__" or not one.startswith("_")}
             known |= {f"{name}.{one}": value for one, value in own.items() if inspect.isfunction(value)}
     told = {name: inspect.getdoc(what) or "" for name, what in known.items() if not inspect.ismodule(what)}
+    told |= {f"list {name}": text for name, text in listed.items()}
     return {name: re.sub(r"^(?:>>>|\.\.\.).*$|``.*?``", "", text, flags=re.MULTILINE) for name, text in told.items()}
 
 

@@ -58,7 +58,7 @@ class TrainingConfig:
         optimizer: Name of the optimizer.
         learning_rate: Learning rate at the start.
         weight_decay: Weight decay of the optimizer. If left out 0.001 for rows of numbers, such as a table's, which a
-            network soon knows by heart, and 0 elsewhere.
+            network soon memorizes, and 0 elsewhere.
         decay_norm_and_bias: Let biases and the weights of normalisation decay too, as torch does; language models are
             trained without.
         sgd_momentum: Momentum of sgd.
@@ -70,8 +70,8 @@ class TrainingConfig:
             last third of its layers come first, all layers after a third of the epochs, at a twentieth of the head's
             learning rate. Needs the weights; 5 epochs if left out.
         selection: Rule by which an epoch's weights are reported and kept: `logit-correction list rules` shows them, a
-            dotted path names one of your own; none reads the test split. If left out last, or
-            valid_estimated_within_error where the method has settled each row's attribute before it trains, as LC
+            dotted path names one of your own; none reads the test split. If left out: last, or
+            valid_estimated_within_error where the method estimates each row's attribute before it trains, as LC
             does where it has found a shortcut.
         also_select: Further rules to report.
         seed: Seed of everything random in training, such as weights and the order of rows.
@@ -86,7 +86,7 @@ class TrainingConfig:
         threads: Processor threads of each process; 0 leaves it to torch. If left out 1 for a small network on vectors
             or images of less than 64 pixels, which several threads only slow down; 0 elsewhere.
         log_every: Steps between two lines of metrics.csv.
-        logger: Where else figures and groups go: csv, tensorboard, wandb, mlflow, or the dotted path of a class of
+        logger: Also log to these: csv, tensorboard, wandb, mlflow, or the dotted path of a class of
             your own; may be repeated.
         watch: What to write to metrics.csv after each epoch. test is the accuracy on the test split; train_margins are
             the margins of majority and minority groups in training. Nothing is chosen by them.

@@ -123,7 +123,7 @@ def test_sigterm_lets_the_run_under_way_save_and_begins_no_other(write_grid: Any
     wait_for(lambda: log.is_file() and "step" in log.read_text(), process)
     process.send_signal(signal.SIGTERM)
     assert process.wait() == 130
-    assert f"stopped; go on with: logit-correction benchmark {path} --out {out}" in process.told
+    assert f"stopped; continue with: logit-correction benchmark {path} --out {out}" in process.told
     assert {file.name for file in folder.iterdir()} == {"config.yaml", "resume.pt"}
     assert not (out / "corrected" / "5" / "seed-0").exists()
 

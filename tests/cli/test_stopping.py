@@ -101,4 +101,4 @@ def test_ctrl_c_stops_and_says_how_to_go_on_and_a_second_stops_at_once(
     assert outcome.status == 130 and outcome.out == "" and "Traceback" not in outcome.err
     *_, last = outcome.err.splitlines()
     words = " ".join(map(str, ("train", *WORDS, "--out", tmp_path / "run", "--resume")))
-    assert last == (f"stopped; go on with: logit-correction {words}" if times == 1 else "interrupted")
+    assert last == (f"stopped; continue with: logit-correction {words}" if times == 1 else "interrupted")

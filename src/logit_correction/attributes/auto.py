@@ -83,12 +83,12 @@ class Auto(AttributeEstimator):
                 without a search. ``biased`` is what biased networks learn first.
             legitimate: Views, or families of views, that are known to be no shortcut: never corrected by.
             when_unsure: Whether to ``correct`` where the verdict is ``cannot tell``, or to ``leave`` the training as
-                it is; None does what costs least in the mean of drawn data.
+                it is; None does what costs least on average over the drawn data sets.
             views: Families of views to look at; by default all that the data permit.
-            run: Folder of a finished run of ERM on the same data and split. Its network is then asked about the
-                validation rows, which it was not trained on, and none are trained in folds.
-            predictions: CSV or Parquet file of what any classifier says of training rows, out of fold, or else of
-                validation rows, with columns ``row``, ``line`` or ``path``, and ``probability_LABEL``.
+            run: Folder of a finished run of ERM on the same data and split. Its answers on the validation rows
+                replace networks trained in folds.
+            predictions: CSV or Parquet file of a classifier's out-of-fold predictions on training rows, or of its
+                predictions on validation rows, with columns ``row``, ``line`` or ``path``, and ``probability_LABEL``.
         """
         super().__init__()
         self.shortcut, self.legitimate = list(shortcut or []), list(legitimate or [])

@@ -97,7 +97,7 @@ def _report(error: BaseException, words: list[str]) -> int:
         resume = ["--resume"] if words[0] == "train" and "--resume" not in words else []
         again = shlex.join(["logit-correction", *words, *resume])
         goes_on = isinstance(error, Interrupted) or words[0] in ("quickstart", "tune", "benchmark")
-        print(f"stopped; go on with: {again}" if goes_on else "interrupted", file=sys.stderr)
+        print(f"stopped; continue with: {again}" if goes_on else "interrupted", file=sys.stderr)
         return 130
     if isinstance(error, BrokenPipeError):
         # Nobody reads on, as in `... | head`; the interpreter would complain when it flushes at exit.

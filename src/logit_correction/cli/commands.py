@@ -370,5 +370,5 @@ def list_command(kind: str = "", *, all: bool = False) -> int:
         width = max(map(len, lines), default=0) + 2
         print("\n".join([f"{name}:", *(f"  {one:<{width}}{line}" for one, line in lines.items())]))
     if not kind and not all:
-        print(f"more: `logit-correction list KIND` with {', '.join([*known][len(usual) :])}, or --all")
+        print(f"more: `logit-correction list KIND`, of {', '.join([*known][len(usual) :])}; or `list --all`")
     return 0

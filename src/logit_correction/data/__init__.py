@@ -19,17 +19,20 @@ SOURCES: dict[str, tuple[str, str]] = {
         "your own CSV or Parquet file: texts, image files or feature columns",
     ),
     "Digits": ("logit_correction.bench.digits.Digits", "1,797 real 8x8 digits, coloured; embedded, no download"),
-    "ColoredMNIST": ("logit_correction.bench.digits.ColoredMNIST", "MNIST whose digits go with colours in training"),
+    "ColoredMNIST": (
+        "logit_correction.bench.digits.ColoredMNIST",
+        "MNIST in colours that predict the digit in training",
+    ),
     "CorruptedCIFAR10": (
         "logit_correction.bench.ccifar10.CorruptedCIFAR10",
-        "CIFAR-10 whose classes go with corruptions in training",
+        "CIFAR-10 in corruptions that predict the class in training",
     ),
     "Waterbirds": (
         "logit_correction.bench.photos.Waterbirds",
         "birds of land and water before land or water; your copy of the files",
     ),
-    "CelebA": ("logit_correction.bench.photos.CelebA", "faces, blond hair goes with women; your copy of the files"),
-    "BiasedFFHQ": ("logit_correction.bench.photos.BiasedFFHQ", "faces, age goes with gender; your copy of the files"),
+    "CelebA": ("logit_correction.bench.photos.CelebA", "faces: most blond people are women; your copy of the files"),
+    "BiasedFFHQ": ("logit_correction.bench.photos.BiasedFFHQ", "faces: gender predicts age; your copy of the files"),
     "CivilComments": (
         "logit_correction.bench.civilcomments.CivilComments",
         "comments, toxic or not, judged on 16 overlapping groups; your copy of the file",

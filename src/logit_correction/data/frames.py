@@ -144,7 +144,7 @@ def file_column(frame: pd.DataFrame, place: str) -> str:
     """Return the column that holds the names of files; ``InputError`` if there is none of the usual name."""
     column = next((name for name in FILE_COLUMNS if name in frame.columns), None)
     if column is None:
-        raise InputError(f"{place} has no column {', '.join(FILE_COLUMNS)}: name the column of files so")
+        raise InputError(f"{place} needs a column of image files named {' or '.join(FILE_COLUMNS[:2])}")
     return column
 
 

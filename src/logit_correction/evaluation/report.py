@@ -483,5 +483,5 @@ def check_finished(folder: Path) -> None:
     if (folder / REPORT).is_file():
         return
     if (folder / "config.yaml").is_file():
-        raise InputError(f"{folder} holds a run that is not finished: go on with `train --resume --out {folder}`")
+        raise InputError(f"{folder} holds a run that is not finished: continue it by `train --resume --out {folder}`")
     raise InputError(f"{folder} is not a run folder: give one that `train` has written")

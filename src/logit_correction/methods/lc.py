@@ -65,10 +65,10 @@ class LC(Algorithm):
             attributes: Where the attribute of each row comes from.
             prior: How the group prior comes about; None counts it where the estimates are settled, else averages it.
             mixing: How samples are mixed.
-            strength: Factor of log P; the paper's 1, and 0 corrects nothing.
+            strength: Factor of log P: 1 as in the paper; 0 corrects nothing.
             oversampling: Power p: rows of group (y, a) are drawn in proportion to count(y, a)^-p. Their losses are
                 weighted back, so the expected loss stays and its gradient is less noisy. It helps a network that would
-                see too few minority rows to learn them, and harms one that knows them by heart. None takes 0.25 where
+                see too few minority rows to learn them, and harms one that memorizes them. None takes 0.25 where
                 training images are augmented, else 0. Estimates must be settled.
         """
         check_range("strength", strength, 0)

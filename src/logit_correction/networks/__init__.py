@@ -22,6 +22,6 @@ NETWORKS: dict[str, tuple[str, str]] = {
     ),
     "FromRun": (
         "logit_correction.runs.run.from_run",
-        "the network of a finished run, to go on from or as --encoder",
+        "the network of a finished run, to continue from or as --encoder",
     ),
 }

@@ -62,7 +62,7 @@ def check_out(folder: Path, config: RunConfig, resume: bool) -> None:
         elif resume:
             check_same(folder, config)
         else:
-            held = "a finished run:" if is_finished(folder) else "an unfinished run: go on with --resume, or"
+            held = "a finished run:" if is_finished(folder) else "an unfinished run: continue it by --resume, or"
             raise InputError(f"--out {folder} already holds {held} give another folder")
 
 
@@ -76,7 +76,7 @@ def check_same(folder: Path, config: RunConfig) -> None:
         left = left or (name.startswith("network.") and not config.network.name)
         if not left and there.get(name) != here.get(name):
             raise InputError(
-                f"{folder} holds a run with {name} = {there.get(name)}, not {here.get(name)}: go on with the same "
+                f"{folder} holds a run with {name} = {there.get(name)}, not {here.get(name)}: continue with the same "
                 "options, or give another --out"
             )
 
@@ -113,7 +113,7 @@ def going_on_later(folder: Path) -> Iterator[None]:
         yield
     except NoRoom as error:
         raise TrainingError(
-            f"{error.filename} cannot be written ({error.strerror}): make room and go on with {command}"
+            f"{error.filename} cannot be written ({error.strerror}): make room and continue with {command}"
         ) from error
     except RuntimeError as error:
         from logit_correction.distributed import lost_process  # torch, which reading a folder needs not
@@ -121,7 +121,7 @@ def going_on_later(folder: Path) -> Iterator[None]:
         if not lost_process(error):
             raise
         raise TrainingError(
-            f"another process of this run has ended, perhaps for want of memory: go on with {command}"
+            f"another process of this run has ended, perhaps for want of memory: continue with {command}"
         ) from error
 
 
