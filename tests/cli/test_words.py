@@ -87,8 +87,6 @@ def test_what_only_speaks_does_not_load_torch(words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("train", "--data", "fotos", *DIGITS[2:], "--out", "x"), "no such folder or file"),
-        (("train", "--data", "Digit", *DIGITS[2:], "--out", "x"), "did you mean Digits?"),
         (("train", *DIGITS, "--out", "x", "--seeds", "0"), "--seeds"),
         (("train", *DIGITS, "--out", "x", "--network.hidden", "4"), "give --network NAME too"),
         (("audit", "--data", "Digits", "--method", "ERM", "--out", "x"), "There is no option --method"),

@@ -293,18 +293,6 @@ def test_tune(door: Door, tmp_path: Path) -> None:
     assert yaml.safe_load((tmp_path / "tuned" / "best.yaml").read_text())["data"]["name"] == "Digits"
 
 
-@pytest.mark.slow
-def test_tune_goes_on(door: Door, tmp_path: Path) -> None:
-    pytest.importorskip("optuna")
-    words = ("tune", *TINY, "--method", "LC", "--out", tmp_path / "tuned")
-    assert door(*words, "--trials", "2").status == 0
-    before = {path: path.read_text() for path in (tmp_path / "tuned").glob("*/report.json")}
-    assert len(before) == 3
-    assert door(*words, "--trials", "3").status == 0
-    assert len(list((tmp_path / "tuned").glob("*/report.json"))) == 4
-    assert all(path.read_text() == text for path, text in before.items())
-
-
 def test_preview(door: Door) -> None:
     answer = door("preview", "--data", "Digits", "--data.minority_ratio", "0.1")
     assert answer.status == 0 and "training rows per group" in answer.out + answer.err
