@@ -45,8 +45,7 @@ from logit_correction.methods.lc import LC
 from logit_correction.networks.small import MLP, ConvNet, Linear
 from logit_correction.seeds import derive_seed, make_generator
 from logit_correction.types import Batch, DataInfo, NetworkFactory, TrainingRows
-from logit_correction.views.base import EVERYTHING
-from logit_correction.views.choose import available_views, find_views
+from logit_correction.views.base import EVERYTHING, available_views, find_views
 from logit_correction.views.tables import columns_of
 
 #: Most candidates that are views; of images fewer, which take longest.

@@ -101,7 +101,6 @@ class GroupPrior(nn.Module):
         posterior: Tensor,
         label_probability: Tensor | None = None,
         attribute: Tensor | None = None,
-        check: bool = True,
     ) -> None:
         """Take in one batch.
 
@@ -111,18 +110,15 @@ class GroupPrior(nn.Module):
             label_probability: (B,), the biased network's p_y(x); used by "cell" alone. It may be left out for
                 a one-to-one correlation, where it is the posterior of attribute value y.
             attribute: (B,), a_x, the attribute value of the greatest posterior; found here if left out.
-            check: Look at the values, which waits for a GPU.
 
         Raises:
-            ValueError: The prior is fixed, or the posterior has another shape or is none.
+            ValueError: The prior is fixed, or the posterior has another shape.
         """
         if self.averaging == "fixed":
             raise ValueError("A fixed group prior is not updated; give it a table with set_table instead.")
         size = (len(label), self.num_attributes)
         if posterior.shape != size:
             raise ValueError(f"posterior needs the shape {size}, not {tuple(posterior.shape)}.")
-        if check and not bool((posterior.isfinite() & (posterior >= 0)).all()):
-            raise ValueError("posterior must be finite and 0 or more.")
         posterior = posterior.to(self.table.dtype)
         if self.estimator == "joint":
             sums = torch.zeros_like(self.table).index_add_(0, label, posterior)

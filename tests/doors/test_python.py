@@ -34,7 +34,7 @@ NAMES = {
         __version__""",
     "logit_correction.functional": """
         generalized_cross_entropy logit_corrected_cross_entropy group_mixup group_accuracy group_balanced_accuracy
-        worst_group_accuracy margin count_prior joint_prior group_membership""",
+        worst_group_accuracy margin count_prior group_membership""",
     "logit_correction.losses": "LogitCorrectedLoss",
     "logit_correction.cli": "main",
 }
@@ -73,7 +73,6 @@ def test_priors_and_mixing() -> None:
     prior = functional.count_prior(label, attribute, num_labels=2, num_attributes=2)
     torch.testing.assert_close(prior.double(), torch.tensor([[0.5, 0.25], [0.0, 0.25]]).double())
     posterior = torch.nn.functional.one_hot(attribute, 2).float()
-    torch.testing.assert_close(functional.joint_prior(label, posterior, 2), prior.float())
     moving = logit_correction.GroupPrior(2, 2, estimator="joint")
     moving.update(label, posterior)
     torch.testing.assert_close(moving.for_attribute(attribute), prior.float().T[attribute])

@@ -32,7 +32,7 @@ from logit_correction.data.table import DataTable
 from logit_correction.runs.assemble import build_algorithm
 from logit_correction.runs.options import complete
 
-RULES: list[str | None] = ["valid_estimated_group_balanced", "valid_estimated_worst_group", "valid_view_agreement"]
+RULES: list[str | None] = ["valid_estimated_group_balanced", "valid_estimated_worst_group"]
 
 
 @pytest.fixture(scope="module")
@@ -182,8 +182,8 @@ def test_rules_by_estimated_groups_read_no_attribute(tmp_path: Path, monkeypatch
     again = planted(tmp_path / "again")
     assert (again / "metrics.csv").read_bytes() == (run / "metrics.csv").read_bytes()
     assert again.report["selection"] == run.report["selection"]
-    with pytest.raises(InputError, match="valid_view_agreement goes by estimated attributes, and ERM estimates none"):
-        planted(tmp_path / "ERM", "ERM", ["valid_view_agreement"])
+    with pytest.raises(InputError, match="valid_estimated_worst_group goes by estimated attributes, and ERM"):
+        planted(tmp_path / "ERM", "ERM", ["valid_estimated_worst_group"])
 
 
 def test_forged_entries_are_named(digits_run: Path, run: Run, tmp_path: Path) -> None:

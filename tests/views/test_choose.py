@@ -12,8 +12,7 @@ import torch
 
 from logit_correction.bench.planted import Planted
 from logit_correction.errors import InputError
-from logit_correction.views.base import View, ViewInputs
-from logit_correction.views.choose import available_views, find_views, state_of, view_of
+from logit_correction.views.base import View, ViewInputs, available_views, find_views, state_of, view_of
 
 IMAGES = ViewInputs(
     num_rows=2,

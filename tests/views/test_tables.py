@@ -19,8 +19,7 @@ from logit_correction.attributes.heads import logistic, scaled
 from logit_correction.attributes.search import Judged, Search
 from logit_correction.correlation import Correlation
 from logit_correction.types import TrainingRows
-from logit_correction.views.base import ViewInputs
-from logit_correction.views.choose import find_views, state_of, view_of
+from logit_correction.views.base import ViewInputs, find_views, state_of, view_of
 from logit_correction.views.tables import BINS, MOST_OF_A_ROW, VALUES, Columns, Inputs, Missing, Pairs, columns_of
 
 

@@ -29,8 +29,7 @@ from logit_correction.errors import InputError
 from logit_correction.seeds import StepRandomness, derive_seed, make_generator
 from logit_correction.sentences import SAID
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
-from logit_correction.views.base import EVERYTHING, View, ViewInputs
-from logit_correction.views.choose import available_views, find_views
+from logit_correction.views.base import EVERYTHING, View, ViewInputs, available_views, find_views
 from logit_correction.views.tables import Pairs, columns_of
 
 #: Parts that the rows are divided into; each is predicted by a network that was trained on the others.

@@ -14,8 +14,7 @@ from logit_correction.attributes.heads import answers, estimate_by_heads, likely
 from logit_correction.errors import InputError, check_range
 from logit_correction.seeds import StepRandomness, make_generator
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
-from logit_correction.views.base import ViewInputs
-from logit_correction.views.choose import find_views
+from logit_correction.views.base import ViewInputs, find_views
 
 #: Exponent of the networks' generalized cross-entropy, and the share of the epochs over which it rises from 0.
 Q, Q_RAMP_UP = 0.7, 2 / 3

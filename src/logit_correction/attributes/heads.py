@@ -22,8 +22,7 @@ from logit_correction.errors import InputError
 from logit_correction.functional import generalize
 from logit_correction.seeds import derive_seed, make_generator
 from logit_correction.types import Inputs, TrainingRows
-from logit_correction.views.base import View, ViewInputs, features_of
-from logit_correction.views.choose import state_of, view_of
+from logit_correction.views.base import View, ViewInputs, features_of, state_of, view_of
 
 #: From so many features on a linear head is shrunk more: one that learns rows by heart tells nothing. Up to so many a
 #: linear head finds the shortcut, and is the surer for it; more want a hidden layer.

@@ -20,8 +20,7 @@ class XRM(AttributeEstimator):
 
     In each step a row whose held-out answer has probability p and is wrong takes that answer as its label, with
     probability (p - 1 / L) L / (L - 1). So the twins forget what they knew of the label and keep the shortcut. The
-    attribute is the label that the held-out twin answers. The paper's two environments are the rows where it is the
-    row's own label and those where it is not.
+    attribute is the label that the held-out twin answers.
     """
 
     trains_network = True
@@ -52,8 +51,8 @@ class XRM(AttributeEstimator):
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
         # Each twin sees the whole batch: its own half to learn from, the other half to answer.
         log_probability = self.twins.log_probabilities(batch.inputs)
-        left_out, rows = self.twins.fold[0].index_select(0, batch.index), torch.arange(len(batch.label))
-        rows = rows.to(batch.label.device, non_blocking=True)
+        left_out = self.twins.fold[0].index_select(0, batch.index)
+        rows = torch.arange(len(left_out), device=left_out.device)
         own, held_out = log_probability[1 - left_out, rows], log_probability[left_out, rows].detach().exp()
         target, labels = self.target.index_select(0, batch.index), self.info.num_labels
         loss = cross_entropy(own, target)

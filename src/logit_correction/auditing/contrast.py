@@ -14,7 +14,7 @@ from torch import Tensor
 from logit_correction.attributes.heads import scaled, telling_features
 from logit_correction.data.table import DataTable
 from logit_correction.pages.images import png_uris
-from logit_correction.views.choose import available_views, find_views
+from logit_correction.views.base import available_views, find_views
 from logit_correction.views.tables import is_numeric
 from logit_correction.views.texts import Form, TermView
 from logit_correction.views.words import class_names, common_words, present

@@ -19,7 +19,7 @@ from logit_correction.functional.metrics import (
     worst_group_accuracy,
 )
 from logit_correction.functional.mixup import MixupForm, group_mixup, mix, mixup_partner, ramp_up
-from logit_correction.functional.prior import cell_sums, count_prior, joint_prior
+from logit_correction.functional.prior import cell_sums, count_prior
 
 __all__ = [
     "MixupForm",
@@ -34,7 +34,6 @@ __all__ = [
     "group_mean",
     "group_membership",
     "group_mixup",
-    "joint_prior",
     "logit_corrected_cross_entropy",
     "margin",
     "mix",

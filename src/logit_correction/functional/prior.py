@@ -23,24 +23,6 @@ def shifted(log_prior: Tensor) -> Tensor:
     return (log_prior - greatest).clamp_min_(LEAST_LOG)
 
 
-def joint_prior(label: Tensor, posterior: Tensor, num_labels: int) -> Tensor:
-    """Group prior as the mean over rows of P(y, a | x), where y is each row's own label (eq. 9 - 11).
-
-    Args:
-        label: (B,) long, 0..L-1.
-        posterior: (B, K), P(a | x); rows sum to 1.
-        num_labels: L.
-
-    Returns:
-        (L, K), sums to 1.
-
-    >>> joint_prior(torch.tensor([0, 1]), torch.tensor([[1.0, 0.0], [0.25, 0.75]]), 2)
-    tensor([[0.5000, 0.0000],
-            [0.1250, 0.3750]])
-    """
-    return posterior.new_zeros(num_labels, posterior.shape[1]).index_add_(0, label, posterior) / len(label)
-
-
 def cell_sums(
     label: Tensor, attribute: Tensor, value: Tensor, num_labels: int, num_attributes: int
 ) -> tuple[Tensor, Tensor]:

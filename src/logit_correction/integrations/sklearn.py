@@ -37,7 +37,7 @@ from logit_correction.runs.encode import batches_of
 from logit_correction.runs.estimate import estimates_of
 from logit_correction.runs.train import prepare
 from logit_correction.training.display import choose_display
-from logit_correction.training.estimates import attribute_names_of, estimate_rows
+from logit_correction.training.fit import attribute_names_of, estimate_rows
 from logit_correction.types import DataInfo
 
 if TYPE_CHECKING:

@@ -19,6 +19,9 @@ from logit_correction.networks.base import Network
 from logit_correction.registry import component
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step, TrainingRows
 
+#: Weight of the squared distance from ERM's last layer, for there may be few validation rows.
+ANCHOR = 0.01
+
 
 class LastLayer(Algorithm):
     """Trains a network by ERM, then its last layer alone on the validation rows, which ERM has not learned from.
@@ -31,9 +34,6 @@ class LastLayer(Algorithm):
 
     components = MappingProxyType({"attributes": "attributes"})
     network: Network
-    features: Tensor | None
-    label: Tensor
-    weight: Tensor
 
     def __init__(
         self,
@@ -42,7 +42,6 @@ class LastLayer(Algorithm):
         *,
         attributes: AttributeEstimator | str | None = None,
         gamma: float = 4.0,
-        anchor: float = 0.01,
         seed: int = 0,
     ) -> None:
         """Build the network, which needs ``features`` and ``head``.
@@ -50,22 +49,19 @@ class LastLayer(Algorithm):
         Args:
             attributes: ``Given`` or ``TrueAttributes`` of the validation rows; None for AFR.
             gamma: How much more AFR weighs rows that ERM finds hard; 0 balances the labels alone.
-            anchor: Weight of the squared distance from ERM's last layer, for there may be few validation rows.
         """
         check_range("gamma", gamma, 0)
-        check_range("anchor", anchor, 0)
         super().__init__(network, info, seed=seed)
         self.num_stages = 1 if getattr(self.network, "finished", False) else 2
-        self.gamma, self.anchor, self.stage = gamma, anchor, self.num_stages - 1
+        self.gamma, self.stage = gamma, self.num_stages - 1
         self.erm_head = copy.deepcopy(self.network.head)
         given = () if attributes is None else (attributes,)  # a tuple, for it is no part of the state
         self.known = tuple(component("attribute estimator", one, ESTIMATORS, AttributeEstimator) for one in given)
         self.needs_valid_attributes = any(one.needs_attributes for one in self.known)
-        for name in ("features", "label", "weight"):
-            self.register_buffer(name, None, persistent=False)
+        self.features: Tensor | None = None
 
     def setup(self, rows: TrainingRows) -> None:
-        self.held, self.group = validation_groups(rows, self.known, self.info, self.build)
+        self.label, self.rows, self.group = validation_groups(rows, self.known, self.info, self.build)
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
         self.stage = stage
@@ -78,12 +74,11 @@ class LastLayer(Algorithm):
     @torch.no_grad()
     def _look(self) -> None:
         """Keep the features of the validation rows, which change no more, and weigh the rows."""
-        device, group, looked = next(self.parameters()).device, self.group, self.held.view_inputs
-        assert looked is not None
+        device, group = next(self.parameters()).device, self.group
         self.network.eval()
-        self.features = outputs_of(self.network.features, looked, device).to(device)
+        self.features = outputs_of(self.network.features, self.rows, device).to(device)
         self.network.train(self.training)
-        self.label = self.held.label.to(device)
+        self.label = self.label.to(device)
         weight = ((group >= 0) / group[group >= 0].bincount()[group.clamp_min(0)].clamp_min(1)).to(device)
         if not self.known:
             weight *= (-self.gamma * self.erm_head(self.features).softmax(1)).exp().gather(1, self.label[:, None])[:, 0]
@@ -98,7 +93,7 @@ class LastLayer(Algorithm):
         loss = cross_entropy(self.network.head(self.features), self.label, reduction="none") @ self.weight
         pairs = zip(self.network.head.parameters(), self.erm_head.parameters(), strict=True)
         distance = torch.stack([(own - erm.detach()).square().sum() for own, erm in pairs]).sum()
-        return Step(loss + self.anchor * distance, {"loss": loss.detach()})
+        return Step(loss + ANCHOR * distance, {"loss": loss.detach()})
 
     def parameter_groups(self) -> list[dict[str, object]]:
         last = self.stage + 1 == self.num_stages

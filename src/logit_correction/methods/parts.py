@@ -19,7 +19,7 @@ from logit_correction.functional import MixupForm, count_prior, group_mixup, mix
 from logit_correction.functional.prior import shifted
 from logit_correction.networks.base import mixing_place
 from logit_correction.prior import Estimator, GroupPrior
-from logit_correction.types import Batch, DataInfo, TrainingRows
+from logit_correction.types import Batch, DataInfo, TrainingRows, ViewInputs
 
 #: Name -> dotted path and one line.
 PRIORS: dict[str, tuple[str, str]] = {
@@ -116,7 +116,7 @@ class Moving(PriorRule):
 
     def update(self, prior: GroupPrior, label: Tensor, estimate: Estimate) -> None:
         assert estimate.posterior is not None
-        prior.update(label, estimate.posterior, estimate.label_probability, estimate.attribute, check=False)
+        prior.update(label, estimate.posterior, estimate.label_probability, estimate.attribute)
 
 
 def lost_labels(prior: GroupPrior, correlation: Correlation, names: tuple[str, ...]) -> list[str]:
@@ -258,8 +258,10 @@ class GroupMixUp(Mixing):
 
 def validation_groups(
     rows: TrainingRows, known: Sequence[AttributeEstimator], info: DataInfo, build: Builder
-) -> tuple[TrainingRows, Tensor]:
-    """Return the validation rows, and the group (M,) of each by at most one estimator, -1 where unknown, or its label.
+) -> tuple[Tensor, ViewInputs, Tensor]:
+    """Return labels (M,), inputs and groups (M,) of the validation rows.
+
+    The group is by at most one estimator, -1 where unknown, or the label.
 
     Raises:
         InputError: There are no validation rows, or their attributes would be estimated.
@@ -275,7 +277,7 @@ def validation_groups(
         one.setup(held)
         attribute = one.estimate_rows(None)[0]
         group = torch.where(attribute < 0, -1, group * one.num_attributes + attribute)
-    return held, group
+    return held.label, held.view_inputs, group
 
 
 class RelativeDifficulty(nn.Module):

@@ -20,10 +20,10 @@ from logit_correction.types import Batch, DataInfo, NetworkFactory, Step
 class CorrectedHead(nn.Module):
     """A head's logits less log P(y | a_x), which a linear reader of the same features tells; so it is exported too."""
 
-    def __init__(self, head: nn.Module, num_labels: int, strength: float) -> None:
+    def __init__(self, head: nn.Module, in_features: int, num_labels: int, strength: float) -> None:
         super().__init__()
-        self.in_features = int(head.in_features)  # type: ignore[arg-type]
-        self.head, self.reader, self.strength = head, nn.Linear(self.in_features, num_labels), strength
+        self.head, self.in_features, self.strength = head, in_features, strength
+        self.reader = nn.Linear(in_features, num_labels)
         nn.init.zeros_(self.reader.weight)
         nn.init.zeros_(self.reader.bias)
 
@@ -36,9 +36,8 @@ class PostHoc(Algorithm):
     """Trains by ERM and predicts by its logits less log P(y | a_x); nothing is corrected while it trains.
 
     P(y | a) is counted on the training rows. What it is for a new row x is read from the network's features: a linear
-    reader learns the mean of P(y | a_x) given the features, and changes them not. Logit correction puts the same term
-    into training instead. With ``--network FromRun`` the network stays that of a finished run, and only the reader
-    trains.
+    reader learns the mean of P(y | a_x) given the features, and changes them not. With ``--network FromRun``
+    the network stays that of a finished run, and only the reader trains.
     """
 
     components = MappingProxyType({"attributes": "attributes"})
@@ -68,8 +67,8 @@ class PostHoc(Algorithm):
         check_settled(self.attributes, "PostHoc", "take Auto, CrossFitted or Given")
         self.prior_rule = Counted()
         self.group_prior = self.prior_rule.make(self.attributes)
-        feature_size(self.network)  # refuses a network without features
-        self.network.head = CorrectedHead(self.network.head, info.num_labels, strength)  # type: ignore[arg-type]
+        size = feature_size(self.network)  # refuses a network without features
+        self.network.head = CorrectedHead(self.network.head, size, info.num_labels, strength)  # type: ignore[arg-type]
 
     def forward(self, batch: Batch, epoch: float) -> Step:
         if self.in_pretraining:

@@ -29,7 +29,7 @@ from logit_correction.runs.new_rows import Names, NewInputs, labels_of
 from logit_correction.runs.train import prepare
 from logit_correction.sentences import answer
 from logit_correction.training.display import Display, choose_display
-from logit_correction.training.estimates import attribute_names_of, estimate_rows
+from logit_correction.training.fit import attribute_names_of, estimate_rows
 from logit_correction.types import DataInfo
 
 #: Added to the count of each group where nobody says; that of LC.

@@ -38,7 +38,7 @@ from logit_correction.runs.new_rows import Names, NewInputs, attributes_of, labe
 from logit_correction.runs.options import complete_parts
 from logit_correction.runs.write import check_same_data, figures_of, predictions_of
 from logit_correction.training import checkpoint
-from logit_correction.training.estimates import estimate_rows, estimate_split
+from logit_correction.training.fit import estimate_rows, estimate_split
 from logit_correction.types import DataInfo
 
 #: What an exported folder has in place of a checkpoint, and what names of files in it begin with in its config.

@@ -37,8 +37,7 @@ from logit_correction.pages.images import png_uris
 from logit_correction.runs import folder as files
 from logit_correction.sentences import of_minority
 from logit_correction.training import checkpoint
-from logit_correction.training.estimates import attribute_names_of, estimate_split
-from logit_correction.training.fit import Fit
+from logit_correction.training.fit import Fit, attribute_names_of, estimate_split
 from logit_correction.training.rules import clone_state, labels_watched, reads_attributes, rule_of
 
 #: So many rows that were taken for minority are shown.

@@ -10,10 +10,6 @@ RULES: dict[str, tuple[str, str]] = {
     "last": (_RULES + "Last", "the last epoch"),
     "valid_average": (_RULES + "Average", "the epoch with the best average accuracy on validation rows"),
     "valid_worst_class": (_RULES + "WorstClass", "the epoch with the best worst-class accuracy on validation rows"),
-    "valid_class_difference": (
-        _RULES + "ClassDifference",
-        "the epoch with the least mean difference between two labels' accuracies on validation rows",
-    ),
     "valid_estimated_worst_group": (
         _RULES + "EstimatedWorstGroup",
         "the epoch with the best worst-group accuracy on validation rows, over estimated groups",
@@ -26,10 +22,6 @@ RULES: dict[str, tuple[str, str]] = {
         _RULES + "EstimatedWithinError",
         "the latest epoch whose group-balanced accuracy on validation rows, over estimated groups, is within "
         "one standard error of the best",
-    ),
-    "valid_view_agreement": (
-        _RULES + "ViewAgreement",
-        "the epoch that goes least with the estimated attribute where it conflicts with the label, on validation rows",
     ),
     "valid_group_balanced": (
         _RULES + "GroupBalanced",

@@ -14,7 +14,6 @@ from torch import Tensor
 from logit_correction.config import TrainingConfig, Watch
 from logit_correction.errors import InputError
 from logit_correction.functional import (
-    group_accuracy,
     group_balanced_accuracy,
     group_count,
     group_margin,
@@ -120,18 +119,6 @@ class WorstClass(SelectionRule):
         return rows.worst(rows.classes)
 
 
-class ClassDifference(SelectionRule):
-    """The mean of |acc_i - acc_j| over all pairs of labels, less being better.
-
-    A model that is equally bad at every label has the best score, so it tells little of epochs that are far apart.
-    """
-
-    def score(self, rows: ValidationRows) -> float:
-        accuracy = group_accuracy(rows.prediction, rows.label, rows.classes)
-        pairs = torch.combinations(accuracy[~accuracy.isnan()], 2)
-        return -float((pairs[:, 0] - pairs[:, 1]).abs().mean()) if len(pairs) else 0.0
-
-
 class EstimatedGroupBalanced(SelectionRule):
     """The mean accuracy over the groups label x estimated attribute, as uLA selects (Tsirigotis et al., 2023)."""
 
@@ -173,26 +160,6 @@ class EstimatedWithinError(SelectionRule):
         of_groups = group_mean(lost.square(), groups) / group_count(groups)
         variance = of_groups.nansum() / of_groups.isfinite().sum().square()
         return bool(difference <= variance.sqrt())
-
-
-class ViewAgreement(SelectionRule):
-    """The share of conflicting rows in which the model says what the estimated attribute goes with, less being better.
-
-    Rows whose estimated attribute goes with their label tell nothing. A model that says a third label is as good as one
-    that is right.
-    """
-
-    needs_estimate: ClassVar[bool] = True
-
-    def score(self, rows: ValidationRows) -> float | None:
-        if rows.estimate is None:
-            return None
-        attribute, correlation = torch.from_numpy(rows.estimate.attribute), rows.estimate.correlation
-        conflicting = correlation.is_minority(rows.label, attribute)
-        if not bool(conflicting.any()):
-            return None
-        flips = ~correlation.is_minority(rows.prediction, attribute)
-        return -float(flips[conflicting].double().mean())
 
 
 class GroupBalanced(SelectionRule):
@@ -242,7 +209,7 @@ def check_estimates(rules: Sequence[str], algorithm: Algorithm, method: str) -> 
         if rule_of(rule).needs_estimate and algorithm.attributes is None:
             raise InputError(
                 f"selection rule {rule} goes by estimated attributes, and {method} estimates none: take last, "
-                "valid_worst_class or valid_class_difference, or a method that does, such as LC"
+                "valid_worst_class, or a method that does, such as LC"
             )
 
 

@@ -131,11 +131,12 @@ class Border(ImageView):
 
     name = "border"
     sentence = "the colours of a frame along the edge of the image, against those of its centre"
+    least_side = 3  # else there is no centre
 
     def look(self, images: Tensor) -> Tensor:
         """Return (B, 8 C): frame, centre, frame less centre, and the outer half of the frame.
 
-        Each is means, then standard deviations. Images without a centre, of one or two pixels, are their own.
+        Each is means, then standard deviations.
         """
         side = min(images.shape[2:])
         # Sums of whole numbers are exact in float64, so that the frame is what the centre leaves of the whole.
@@ -155,8 +156,6 @@ def _around(points: Tensor, whole: tuple[Tensor, Tensor], width: int) -> tuple[T
         mean = total / pixels
         return torch.cat([mean, (squares / pixels - mean.square()).clamp_min(0).sqrt()], dim=1)
 
-    if not inner.numel():
-        return (moments(*whole, height * length),) * 2
     total, squares, inside = inner.sum((2, 3)), inner.square().sum((2, 3)), inner.shape[2] * inner.shape[3]
     frame = moments(whole[0] - total, whole[1] - squares, height * length - inside)
     return frame, moments(total, squares, inside)
