@@ -64,6 +64,9 @@ def test_photos_are_encoded_and_the_run_goes_through_every_door(installed: Path,
     assert report["network"]["name"] == "Linear" and report["encoder"]["options"]["model"] == "test_resnet"
     assert report["encoder"]["input_shape"] == [3, 70, 70], "photos are kept at their own size"
     assert report["data"]["facts"]["chosen to fit the data"].startswith("frozen features of test_resnet")
+    train(photos, method="ERM", out=tmp_path / "run", resume=True, **OPTIONS)  # the same command goes on
+    with pytest.raises(InputError, match="encoder"):
+        train(photos, method="ERM", network="ConvNet", out=tmp_path / "run", resume=True, **OPTIONS)
     again = load(tmp_path / "run")
     new = sorted(photos.glob("*/*.png"))[:4]
     answers = again.predict_proba([str(path) for path in new])
@@ -94,6 +97,7 @@ def test_texts_are_encoded(installed: Path, tmp_path: Path) -> None:
     run = train(data, method="ERM", out=tmp_path / "run", **OPTIONS)
     assert run.report["encoder"]["options"]["pooling"] == "mean" and run.report["data"]["input_shape"] == [16]
     assert run.report["data"]["options"]["tokenizer"] == "tiny"
+    train(data, method="ERM", out=tmp_path / "run", resume=True, **OPTIONS)
     again = load(tmp_path / "run")
     np.testing.assert_allclose(again.predict_proba(texts[:3]), again.predict_proba(texts[:8])[:3], atol=1e-5)
     assert again.evaluate("test")["average"] == run.report["test"]["average"]

@@ -73,7 +73,9 @@ def check_same(folder: Path, config: RunConfig) -> None:
     here, there = flat_options(config), flat_options(RunConfig.read(folder / CONFIG))
     for name in {**here, **there}:
         left = name in LEFT_TO_THE_DATA and here.get(name) is None
-        left = left or (name.startswith("network.") and not config.network.name)
+        if not config.network.name:  # nor, unless somebody chose it, an encoder and its tokens
+            left = left or name.startswith("network.")
+            left = left or (here.get(name) is None and (name == "data.tokenizer" or name.startswith("encoder.")))
         if not left and there.get(name) != here.get(name):
             raise InputError(
                 f"{folder} holds a run with {name} = {there.get(name)}, not {here.get(name)}: continue with the same "
