@@ -15,10 +15,10 @@ class LogitCorrectedLoss(nn.Module):
     """Cross-entropy of the logits plus strength * log P(., a) of each row's attribute a (eq. 7).
 
     Args:
-        prior: The group prior: a ``GroupPrior``, which may go on being updated, or a table (L, K) of counts or
+        prior: The group prior: a ``GroupPrior``, which may still be updated, or a table (L, K) of counts or
             probabilities, 0 or more, such as ``functional.count_prior`` gives.
         strength: Factor of log P; 1 is the paper's.
-        label_smoothing: In [0, 1]; goes to all labels in proportion to the row's prior, and so not to all alike,
+        label_smoothing: In [0, 1]; spread in proportion to the row's prior, not evenly;
             see ``functional.logit_corrected_cross_entropy``.
         reduction: none, mean or sum over the rows.
 

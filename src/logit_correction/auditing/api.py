@@ -122,20 +122,19 @@ def audit(
     progress: bool = False,
     **options: Any,
 ) -> Audit:
-    """Look for a shortcut in a data set that has no group labels, and write what was found; reads no attribute.
+    """Look for a shortcut in data without group labels, and write a page, every row and the figures. Read no attribute.
 
     Args:
         data: The data, as ``train`` takes them.
         out: Folder to write, new or empty. None keeps the audit for as long as the returned object lives.
-        run: Folder of a finished run of ERM on the same data: its network is examined on the validation rows, and no
-            other is trained.
-        predictions: File of what any classifier says of rows that it was not trained on; see ``Auto``.
-        shortcut: Views that a person calls a shortcut; they are looked at whatever the search concludes.
-        legitimate: Views that a person calls none.
+        run: Folder of a finished run on the same data, to examine on its validation rows. No network is trained then.
+        predictions: File of a classifier's predictions on rows that it was not trained on; see ``Auto``.
+        shortcut: Views that you know to be a shortcut; they are examined whatever the search concludes.
+        legitimate: Views that you know to be legitimate causes of the label.
         when_unsure: ``correct`` or ``leave``, where the verdict is ``cannot tell``; see ``Auto``.
         try_fix: Where there is a shortcut, and no classifier to examine was given, train LC in folds to see what it
-            would bring; costs about two trainings.
-        label_budget: Write a sheet of about so many rows whose attribute a person should name.
+            gains and costs; takes about two trainings.
+        label_budget: Also write a sheet of about so many rows, whose attribute you then name.
         progress: Show progress as the command does.
         **options: Those of ``train``: of the data, such as ``label`` and ``text``; parts of a run, such as ``network``
             and ``encoder``; ``epochs``, ``seed`` and the like.

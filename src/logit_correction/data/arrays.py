@@ -103,7 +103,7 @@ def from_arrays(
 ) -> ComponentConfig:
     """Make arrays the data of a run: ``RunConfig(data=from_arrays(X, y), method=ComponentConfig("LC"))``.
 
-    The arrays are saved to one file named by its content, so that a run can go on, be judged again and be repeated.
+    The arrays are saved to one file named by its content, so a run can be resumed, evaluated and repeated.
 
     Args:
         inputs: Features (n, F); or images (n, C, H, W) or (n, H, W, C), unsigned bytes or floats in [0, 1].

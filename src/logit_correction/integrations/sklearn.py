@@ -75,7 +75,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         attributes: Attribute estimator of the method, a name or a mapping; None takes that of the method.
         preset: Name of a preset.
         shortcut: Views that are known to be a shortcut, such as ``column:scanner``.
-        legitimate: Views that are known to be none.
+        legitimate: Views that are known to be legitimate causes of the label.
         epochs: Passes over the training rows; None follows the number of rows.
         batch_size: Rows of a step; None likewise.
         learning_rate: Learning rate at the start.

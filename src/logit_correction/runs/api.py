@@ -57,8 +57,8 @@ def train(
         encoder: A frozen network whose features take the place of the inputs.
         preset: Name of a preset, whose options count where nothing else is given.
         shortcut: Views that are known to be a shortcut, such as ``column:scanner``.
-        legitimate: Views that are known to be none.
-        resume: Go on with an unfinished run; a finished one is left as it is.
+        legitimate: Views that are known to be legitimate causes of the label.
+        resume: Continue an unfinished run; a finished one is left as it is.
         progress: Show progress as the command does.
         page: Write ``report.html``.
         logger: Where figures go in addition to ``metrics.csv``: names of loggers, or loggers of Lightning's.

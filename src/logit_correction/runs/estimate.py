@@ -47,7 +47,7 @@ class AttributeEstimates:
         attribute_names: K names; "that of LABEL" where value j is only known as that of a label.
         posterior: (N, K) float32, how likely each value is; None where the estimator has none.
         rows: (N,) int64, the number of each row in the whole data set.
-        evidence: What was found of a shortcut, as in ``report.json``; None of an estimator that does not look.
+        evidence: What was found of a shortcut, as in ``report.json``; None for an estimator that does not search.
     """
 
     label: NDArray[np.int64]
@@ -65,7 +65,7 @@ class AttributeEstimates:
 
     @property
     def verdict(self) -> str | None:
-        """``shortcut``, ``none found`` or ``cannot tell``; None of an estimator that does not look."""
+        """``shortcut``, ``none found`` or ``cannot tell``; None for an estimator that does not search."""
         return None if self.evidence is None else str(self.evidence["verdict"])
 
     @property
@@ -181,10 +181,10 @@ def estimate_attributes(
             counts.
         label: (N,) names or whole numbers, or the column of a data frame.
         estimator: The attribute estimator; by default ``Auto``, which reads no attribute and may abstain.
-        network: The ordinary network that is looked at; by default one that fits the data.
+        network: The network that is trained as ERM and examined; by default one that fits the data.
         biased_network: The networks that an estimator trains; by default like ``network``.
         shortcut: Views that are known to be a shortcut.
-        legitimate: Views that are known to be none.
+        legitimate: Views that are known to be legitimate causes of the label.
         progress: Show progress as the command does.
         **training: Options of ``TrainingConfig``, such as ``epochs``, ``seed`` and ``device``.
 

@@ -53,8 +53,8 @@ _EXPORT_AGAIN = "export the run again"
 class Run(os.PathLike[str]):
     """A finished run: its figures, and the weights that it selected, ready to predict.
 
-    Where a path is wanted, a run may be given. A folder that ``export`` wrote in the format ``hub`` or ``safetensors``
-    is one as well: it lacks the data and the attribute estimator.
+    Functions that take a run's folder take a ``Run`` too. A folder that ``export`` wrote in the format ``hub`` or
+    ``safetensors`` is one as well: it lacks the data and the attribute estimator.
 
     Attributes:
         path: Its folder.
