@@ -67,9 +67,9 @@ class Settled(AttributeEstimator):
         super().attach(build, network, info, seed)
         self.correlation = self.known
 
-    def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
         """Return the attributes."""
-        return self.given, None
+        return self.given
 
     def describe(self) -> str:
         """Say where they come from."""

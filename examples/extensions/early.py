@@ -47,10 +47,10 @@ class Early(AttributeEstimator):
         """Return class probabilities (B, L)."""
         return self.predict(batch.inputs).softmax(dim=1)
 
-    def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Return the answers (N,) for all rows, and how probable their labels are."""
+    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
+        """Return the answers (N,) for all rows."""
         assert outputs is not None
-        return outputs.argmax(dim=1), outputs.gather(1, self.rows.label.unsqueeze(1)).squeeze(1)
+        return outputs.argmax(dim=1)
 
     def parameter_groups(self) -> list[dict[str, object]]:
         """Return the network's parameters."""

@@ -27,12 +27,12 @@ LABEL, ATTRIBUTE = torch.tensor([0, 0, 0, 1, 1, 1]), torch.tensor([0, 1, -1, 1, 
 class Told(AttributeEstimator):
     """Says what it was told."""
 
-    def __init__(self, attribute: Tensor = ATTRIBUTE, own: Tensor | None = None) -> None:
+    def __init__(self, attribute: Tensor = ATTRIBUTE) -> None:
         super().__init__()
-        self.attribute, self.own = attribute, own
+        self.attribute = attribute
 
-    def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        return self.attribute, self.own
+    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
+        return self.attribute
 
     def describe(self) -> str:
         return "what it was told"
@@ -61,12 +61,11 @@ def test_settled_estimates_are_looked_up_by_the_rows_index() -> None:
 
 
 def test_unknown_rows_are_in_no_group_and_no_minority() -> None:
-    own = torch.tensor([0.9, 0.2, 0.5, 0.8, 0.7, 0.1])
-    estimator = ready(Told(own=own))
+    estimator = ready()
     assert estimator.group_counts().tolist() == [[1, 1], [1, 2]]
-    found = estimator.diagnose(batch(1, 2, 5))
-    assert found["estimated_attribute"].tolist() == [1, -1, 0] and found["minority"].tolist() == [True, False, True]
-    torch.testing.assert_close(found["label_probability"], own[[1, 2, 5]])
+    found = estimator.diagnose(batch(1, 2, 5))["estimated_attribute"]
+    assert found.tolist() == [1, -1, 0]
+    assert estimator.correlation.is_minority(LABEL[[1, 2, 5]], found).tolist() == [True, False, True]
 
 
 def test_the_oracle_reads_the_attributes_of_the_rows(table) -> None:

@@ -51,8 +51,6 @@ def test_the_estimates_are_the_argmax_of_the_held_out_posteriors(make_table) -> 
         estimator = prepared(CrossFitted(correlation="known"), table)
         probability, batch = estimator.collect(all_rows(table)).detach(), all_rows(table)
         assert torch.equal(estimator.row_attribute, correlation.posterior(probability).argmax(1))
-        own = probability.gather(1, batch.label[:, None]).squeeze(1)
-        torch.testing.assert_close(estimator.row_label_probability, own)
         torch.testing.assert_close(estimator.row_posterior(), correlation.posterior(probability))
         seen = torch.stack([network(batch.inputs).softmax(1) for network in estimator.networks]).mean(0)
         torch.testing.assert_close(estimator.predict(batch.inputs).exp(), seen)  # of new rows all networks tell
@@ -87,8 +85,6 @@ def test_heads_on_a_view_tell_the_planted_attribute(make_table) -> None:
     attribute, label = table.attribute[table.split["train"]], all_rows(table).label
     right = (estimator.row_attribute == attribute).double()
     assert float(right.mean()) > 0.97 and float(right[attribute != label].mean()) > 0.9
-    own = estimator.held_out.gather(1, label[:, None]).squeeze(1)
-    torch.testing.assert_close(estimator.row_label_probability, own)
     assert estimator.describe() == "heads on my_parts.Tail, cross-fitted"
 
 

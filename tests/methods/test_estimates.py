@@ -33,8 +33,8 @@ class Told(AttributeEstimator):
         super().__init__()
         self.attribute = attribute
 
-    def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        return self.attribute, None
+    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
+        return self.attribute
 
     def describe(self) -> str:
         return "what it was told"

@@ -44,9 +44,9 @@ def assert_same(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
 class Abstains(AttributeEstimator):
     """Finds nothing to correct."""
 
-    def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
         self.abstained = True
-        return torch.full((self.info.num_rows,), -1), None
+        return torch.full((self.info.num_rows,), -1)
 
     def describe(self) -> str:
         return "nowhere"
@@ -55,8 +55,8 @@ class Abstains(AttributeEstimator):
 class Unknown(Abstains):
     """Knows no row's attribute, but does not say that there is nothing to correct."""
 
-    def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        return torch.full((self.info.num_rows,), -1), None
+    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
+        return torch.full((self.info.num_rows,), -1)
 
 
 @pytest.mark.parametrize(

@@ -255,25 +255,22 @@ class Auto(AttributeEstimator):
         if self.abstained or self.evidence is None or self.evidence["views"] != [BIASED]:
             self.biased = None
 
-    def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
         if self.abstained:
-            return torch.full_like(self.rows.label, UNKNOWN), None
+            return torch.full_like(self.rows.label, UNKNOWN)
         assert self.rows.view_inputs is not None and self.evidence is not None
         names = self.evidence["views"]
         if names == [BIASED]:
             assert self.biased is not None and self._answers is not None
-            attribute, known = self.biased.estimate_rows(self._answers)
-            self.held_out = self.biased.held_out
-            return attribute, known
+            attribute, self.held_out = self.biased.estimate_rows(self._answers), self._answers
+            return attribute
         exact = self.told and all(name.startswith("column:") for name in names)
-        known_estimate = None if self._candidate is None or exact else self._candidate.estimate
-        if known_estimate is None or len(known_estimate[0]) < len(self.rows.label):
+        found = None if self._candidate is None or exact else self._candidate.estimate
+        if found is None or len(found[0]) < len(self.rows.label):
             seed = derive_seed(self.seed, "estimate")
-            known_estimate = estimate_by_heads(
-                self._corrected_by(names), self.rows, self.correlation, seed, exact=exact
-            )
-        attribute, self.held_out, self.kept = known_estimate
-        return attribute, self.held_out.gather(1, self.rows.label.unsqueeze(1)).squeeze(1)
+            found = estimate_by_heads(self._corrected_by(names), self.rows, self.correlation, seed, exact=exact)
+        attribute, self.held_out, self.kept = found
+        return attribute
 
     def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
         return super().estimate_new(label, rows) if self.biased is None else self.biased.estimate_new(label, rows)

@@ -65,7 +65,6 @@ class AttributeEstimator(nn.Module, ABC):
         correlation: Which attribute values are a label's majority; by default label j has value j.
         attribute_names: K names; None where value j is only known as that of label j.
         row_attribute: (N,) long, a_x of every training row, -1 where unknown; of settled estimates.
-        row_label_probability: (N,), how well the label fits what was seen of each row.
         evidence: What was found of a shortcut, for ``report.json``; None where nobody looked.
         abstained: Whether nothing is to be corrected, so that a method trains as ERM does.
         held_out: (N, L), class probabilities of every training row by what did not see it, if there are any.
@@ -80,7 +79,6 @@ class AttributeEstimator(nn.Module, ABC):
     correlation: Correlation
     attribute_names: list[str] | None = None
     row_attribute: Tensor
-    row_label_probability: Tensor
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,7 +92,6 @@ class AttributeEstimator(nn.Module, ABC):
         """Learn of the data, and build what there is to build: ``build`` makes a ``network`` for a role."""
         self.info, self.seed, self.correlation = info, seed, Correlation.one_to_one(info.num_labels)
         self.register_buffer("row_attribute", torch.full((info.num_rows,), UNKNOWN, dtype=torch.long))
-        self.register_buffer("row_label_probability", torch.zeros(info.num_rows))
 
     @property
     def num_attributes(self) -> int:
@@ -137,15 +134,11 @@ class AttributeEstimator(nn.Module, ABC):
         self.stage = self.num_stages
         if not self.settled:
             return
-        attribute, label_probability = self.estimate_rows(outputs)
-        self.row_attribute.copy_(attribute)
-        if label_probability is not None:
-            self.row_label_probability.copy_(label_probability)
+        self.row_attribute.copy_(self.estimate_rows(outputs))
         broadcast_from_first(self.row_attribute)
-        broadcast_from_first(self.row_label_probability)
 
-    def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Return the attribute (N,) of all rows, -1 where unknown, and their label's probability (N,) or None."""
+    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
+        """Return the attribute (N,) of all rows, -1 where unknown."""
         raise NotImplementedError
 
     def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Estimate:
@@ -179,17 +172,8 @@ class AttributeEstimator(nn.Module, ABC):
     # -- reports and state
 
     def diagnose(self, batch: Batch) -> dict[str, Tensor]:
-        """Return what is believed of rows, once they are estimated; for reports only."""
-        attribute = self.row_attribute.index_select(0, batch.index)
-        return self.diagnosis(batch.label, attribute, self.row_label_probability.index_select(0, batch.index))
-
-    def diagnosis(self, label: Tensor, attribute: Tensor, label_probability: Tensor) -> dict[str, Tensor]:
-        """Return what ``diagnose`` returns of rows with these labels, attributes and label probabilities (B,)."""
-        return {
-            "estimated_attribute": attribute,
-            "minority": self.correlation.is_minority(label, attribute),
-            "label_probability": label_probability,
-        }
+        """Return what is believed of rows, ``estimated_attribute`` (B,), once it is; for reports only."""
+        return {"estimated_attribute": self.row_attribute.index_select(0, batch.index)}
 
     def warnings(self) -> list[str]:
         """Return what a user should be told as things stand."""

@@ -126,11 +126,11 @@ class Clusters(AttributeEstimator):
         self.size.copy_(cell_sums(own, torch.cat(cluster), self.size.new_ones(len(own)), *self.size.shape)[1])
         self.loss.zero_()
 
-    def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
         assert outputs is not None
-        label, device = self.rows.label, self.center.device
+        device = self.center.device
         posterior = torch.cat([self.posterior(part.to(device)) for part in outputs.split(4096)]).cpu()
-        return likely_attribute(posterior, label, self.correlation), outputs.gather(1, label.unsqueeze(1)).squeeze(1)
+        return likely_attribute(posterior, self.rows.label, self.correlation)
 
     def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Estimate:
         """Divide the inner estimate of a label among its values (section 3.2.3)."""
@@ -184,9 +184,7 @@ class Clusters(AttributeEstimator):
     def diagnose(self, batch: Batch) -> dict[str, Tensor]:
         if self.settled:
             return super().diagnose(batch)
-        found = self.collect(batch)
-        attribute = self.posterior(found).argmax(dim=1)
-        return self.diagnosis(batch.label, attribute, found.gather(1, batch.label.unsqueeze(1)).squeeze(1))
+        return {"estimated_attribute": self.posterior(self.collect(batch)).argmax(dim=1)}
 
     def describe(self) -> str:
         return f"{self.inner.describe()}, values of one label told apart by clusters"

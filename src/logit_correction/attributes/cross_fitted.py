@@ -122,7 +122,7 @@ class CrossFitted(AttributeEstimator):
 
     # -- estimates
 
-    def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
         if self.views:
             attribute, self.held_out, self.kept = estimate_by_heads(
                 self._found, self.rows, self.correlation, self.seed, self.splits, self.rounds
@@ -130,7 +130,7 @@ class CrossFitted(AttributeEstimator):
         else:
             assert outputs is not None
             attribute, self.held_out = self._likely(outputs, self.rows.label), outputs
-        return attribute, self.held_out.gather(1, self.rows.label.unsqueeze(1)).squeeze(1)
+        return attribute
 
     def _likely(self, probability: Tensor, label: Tensor) -> Tensor:
         """Return the attribute by class probabilities of the networks."""

@@ -112,8 +112,8 @@ class Given(AttributeEstimator):
             )
         return names
 
-    def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        return self.given, None
+    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
+        return self.given
 
     def warnings(self) -> list[str]:
         unknown = int((self.row_attribute < 0).sum())
@@ -149,9 +149,9 @@ class TrueAttributes(AttributeEstimator):
             sizes = self.info.num_labels, self.info.num_attributes
             self.correlation = Correlation.counted(rows.label, rows.attribute, *sizes)
 
-    def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
         assert self.rows.attribute is not None
-        return self.rows.attribute, None
+        return self.rows.attribute
 
     def diagnose(self, batch: object) -> dict[str, Tensor]:
         return {}

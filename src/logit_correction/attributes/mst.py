@@ -71,10 +71,9 @@ class MST(AttributeEstimator):
         """Return the attribute (B,) of rows by the early network's logits."""
         return logits.argmax(dim=1)
 
-    def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
         assert outputs is not None
-        label = self.rows.label
-        return self.attribute_of(outputs, label), outputs.softmax(dim=1).gather(1, label.unsqueeze(1)).squeeze(1)
+        return self.attribute_of(outputs, self.rows.label)
 
     def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
         return self.attribute_of(outputs_of(self.predict, rows, self.row_attribute.device), label)

@@ -97,14 +97,13 @@ class Online(AttributeEstimator):
     def collect(self, batch: Batch) -> Tensor:
         return self.probability(self.predict(batch.inputs))
 
-    def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
         assert outputs is not None
-        attribute, _, own = self._estimated(outputs, self.rows.label)
-        return attribute, own
+        return self.correlation.posterior(outputs).argmax(dim=1)
 
     def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
         probability = answers(lambda inputs: self.predict(inputs) / self.temperature, rows, self.row_attribute.device)
-        return self._estimated(probability, label)[0]
+        return self.correlation.posterior(probability).argmax(dim=1)
 
     def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Estimate:
         """Train on a batch, or look at it, and estimate the rows' attributes (eq. 3, 11, 12)."""
@@ -112,12 +111,10 @@ class Online(AttributeEstimator):
             return super().forward(batch, epoch, randomness)
         loss, log_probability = self._train_on(batch, epoch + self.head_start_epochs, randomness)
         with torch.no_grad():
-            return Estimate(*self._estimated(self.probability(log_probability), batch.label), loss)
-
-    def _estimated(self, probability: Tensor, label: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return attributes (B,), their posterior (B, K) and the labels' probability (B,) by class probabilities."""
-        posterior = self.correlation.posterior(probability)
-        return posterior.argmax(dim=1), posterior, probability.gather(1, label.unsqueeze(1)).squeeze(1)
+            probability = self.probability(log_probability)
+            posterior = self.correlation.posterior(probability)
+            own = probability.gather(1, batch.label.unsqueeze(1)).squeeze(1)
+            return Estimate(posterior.argmax(dim=1), posterior, own, loss)
 
     def _train_on(self, batch: Batch, epoch: float, randomness: StepRandomness) -> tuple[Tensor, Tensor]:
         """Return the loss, and the log-softmax (B, L) that the attribute is estimated from."""
@@ -166,8 +163,7 @@ class Online(AttributeEstimator):
     def diagnose(self, batch: Batch) -> dict[str, Tensor]:
         if self.settled:
             return super().diagnose(batch)
-        attribute, _, own = self._estimated(self.collect(batch), batch.label)
-        return self.diagnosis(batch.label, attribute, own)
+        return {"estimated_attribute": self.correlation.posterior(self.collect(batch)).argmax(dim=1)}
 
     def describe(self) -> str:
         return "a biased network trained with the robust one"

@@ -72,10 +72,10 @@ class XRM(AttributeEstimator):
     def predict(self, inputs: Inputs) -> Tensor:
         return self.twins.log_probabilities(inputs).logsumexp(dim=0)
 
-    def estimate_rows(self, outputs: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
         assert outputs is not None
         self.held_out = outputs
-        return outputs.argmax(dim=1), outputs.gather(1, self.rows.label.unsqueeze(1)).squeeze(1)
+        return outputs.argmax(dim=1)
 
     def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
         return answers(self.predict, rows, self.row_attribute.device).argmax(dim=1)

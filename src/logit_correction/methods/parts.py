@@ -275,7 +275,7 @@ def validation_groups(
             raise InputError("LastLayer needs known groups: take Given or TrueAttributes, or no attributes for AFR")
         one.attach(build, nn.Identity, replace(info, num_rows=len(group)), 0)
         one.setup(held)
-        attribute = one.estimate_rows(None)[0]
+        attribute = one.estimate_rows(None)
         group = torch.where(attribute < 0, -1, group * one.num_attributes + attribute)
     return held.label, held.view_inputs, group
 

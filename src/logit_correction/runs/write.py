@@ -209,9 +209,10 @@ def _group_prior(algorithm: Algorithm, table: DataTable) -> PriorSummary | None:
 
 def _estimated_minority(found: dict[str, Tensor], table: DataTable, algorithm: Algorithm) -> EstimatedMinority | None:
     """Return how many training rows the method takes for minority, how rightly, and some of them."""
-    if "minority" not in found:
+    if "estimated_attribute" not in found or algorithm.attributes is None:
         return None
-    rows, minority = table.split["train"], found["minority"]
+    rows = table.split["train"]
+    minority = algorithm.attributes.correlation.is_minority(table.label[rows], found["estimated_attribute"])
     recall = precision = None
     if table.correlation is not None and table.has_attributes("train"):
         truth = table.correlation.is_minority(table.label[rows], table.attribute[rows])
@@ -222,15 +223,13 @@ def _estimated_minority(found: dict[str, Tensor], table: DataTable, algorithm: A
         count=int(minority.sum()),
         recall=recall,
         precision=precision,
-        examples=_examples(found, table, attribute_names_of(algorithm)),
+        examples=_examples(found["estimated_attribute"], minority, table, attribute_names_of(algorithm)),
     )
 
 
-def _examples(found: dict[str, Tensor], table: DataTable, names: Sequence[str]) -> list[Example]:
-    """Return rows taken for minority: those that fit their label least, the labels taking turns."""
-    chosen = found["minority"].nonzero().flatten()
-    label = table.label[table.split["train"]]
-    order = chosen[found["label_probability"][chosen].argsort()]
+def _examples(estimated: Tensor, minority: Tensor, table: DataTable, names: Sequence[str]) -> list[Example]:
+    """Return the first rows taken for minority, the labels taking turns."""
+    order, label = minority.nonzero().flatten(), table.label[table.split["train"]]
     turn = torch.zeros(len(order), dtype=torch.long)
     for value in range(len(table.label_names)):
         own = label[order] == value
@@ -247,7 +246,7 @@ def _examples(found: dict[str, Tensor], table: DataTable, names: Sequence[str]) 
             index=int(i),
             name=name and name[:MOST_CHARACTERS],
             label=str(table.label_names[int(label[i])]),
-            estimated_attribute=str(names[int(found["estimated_attribute"][i])]),
+            estimated_attribute=str(names[int(estimated[i])]),
             attribute=str(table.attribute_names[int(attribute)]) if int(attribute) != UNKNOWN else None,
             picture=picture,
         )
