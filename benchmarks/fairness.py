@@ -23,7 +23,7 @@ from sklearn.linear_model import LogisticRegression
 from logit_correction.bench.grid import slug
 from logit_correction.bench.wild import Wild
 
-SETS = ("compas", "german", "law")
+SETS = ("compas", "german", "adult", "law")
 ROWS = ("ERM", "LC", "LC, XRM", "LC, MST", "LC, true attribute", "GroupDRO, true attribute")
 FIGURES = ("accuracy", "worst group", "equalised odds", "seconds")
 

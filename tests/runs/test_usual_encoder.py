@@ -65,7 +65,7 @@ def test_photos_are_encoded_and_the_run_goes_through_every_door(installed: Path,
     assert report["encoder"]["input_shape"] == [3, 70, 70], "photos are kept at their own size"
     assert report["data"]["facts"]["chosen to fit the data"].startswith("frozen features of test_resnet")
     train(photos, method="ERM", out=tmp_path / "run", resume=True, **OPTIONS)  # the same command goes on
-    with pytest.raises(InputError, match="network.name = Linear"):
+    with pytest.raises(InputError, match="name = Linear"):
         train(photos, method="ERM", network="ConvNet", out=tmp_path / "run", resume=True, **OPTIONS)
     again = load(tmp_path / "run")
     new = sorted(photos.glob("*/*.png"))[:4]
