@@ -3,7 +3,7 @@
 #
 # In a table, a single column may predict the label. Some such columns are honest. Others are accidents of how the table came about.
 #
-# The same in four commands, if your table is `people.csv` (51 s on one core of an AMD EPYC):
+# The same in four commands, if your table is `people.csv` (30 s on one core of an AMD EPYC):
 #
 # ```bash
 # logit-correction audit --data people.csv --data.label income --out audit

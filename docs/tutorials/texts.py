@@ -4,7 +4,7 @@
 # Start with a table of texts and end with a decision. The shortcut here is a closing line. In your texts it may be the name of a shop, a
 # template or a disclaimer.
 #
-# The same in four commands, if your table is `reviews.csv` (54 s on one core of an AMD EPYC):
+# The same in four commands, if your table is `reviews.csv` (31 s on one core of an AMD EPYC):
 #
 # ```bash
 # logit-correction audit --data reviews.csv --data.label verdict --data.text review --out audit
