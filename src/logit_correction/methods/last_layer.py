@@ -34,6 +34,9 @@ class LastLayer(Algorithm):
 
     components = MappingProxyType({"attributes": "attributes"})
     network: Network
+    features: Tensor | None
+    label: Tensor
+    weight: Tensor
 
     def __init__(
         self,
@@ -58,7 +61,8 @@ class LastLayer(Algorithm):
         given = () if attributes is None else (attributes,)  # a tuple, for it is no part of the state
         self.known = tuple(component("attribute estimator", one, ESTIMATORS, AttributeEstimator) for one in given)
         self.needs_valid_attributes = any(one.needs_attributes for one in self.known)
-        self.features: Tensor | None = None
+        for name in ("features", "label", "weight"):
+            self.register_buffer(name, None, persistent=False)
 
     def setup(self, rows: TrainingRows) -> None:
         self.label, self.rows, self.group = validation_groups(rows, self.known, self.info, self.build)
