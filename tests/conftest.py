@@ -17,6 +17,7 @@ import torch
 from hypothesis import HealthCheck, settings
 from torch import Tensor, nn
 
+from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.correlation import Correlation
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
@@ -107,6 +108,20 @@ def made(cls: type, options: Mapping[str, Any]) -> dict[str, Any]:
             of_component = resolve(kind, inner.pop("name"), kinds()[kind][1])
             arguments[argument] = of_component(**made(of_component, inner))
     return arguments
+
+
+class Told(AttributeEstimator):
+    """Says what it was told."""
+
+    def __init__(self, attribute: Tensor) -> None:
+        super().__init__()
+        self.attribute = attribute
+
+    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
+        return self.attribute
+
+    def describe(self) -> str:
+        return "what it was told"
 
 
 class Fixed(nn.Module):

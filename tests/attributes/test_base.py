@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from logit_correction import TrueAttributes
-from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.methods.erm import ERM
@@ -18,28 +16,15 @@ from logit_correction.networks.small import MLP
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, DataInfo, TrainingRows
 
+from ..conftest import Told
 from .conftest import all_rows, attached, prepared
 
 INFO = DataInfo(num_labels=2, num_rows=6, input_shape=(4,))
 LABEL, ATTRIBUTE = torch.tensor([0, 0, 0, 1, 1, 1]), torch.tensor([0, 1, -1, 1, 1, 0])
 
 
-class Told(AttributeEstimator):
-    """Says what it was told."""
-
-    def __init__(self, attribute: Tensor = ATTRIBUTE) -> None:
-        super().__init__()
-        self.attribute = attribute
-
-    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
-        return self.attribute
-
-    def describe(self) -> str:
-        return "what it was told"
-
-
 def ready(estimator: Any = None, info: DataInfo = INFO, finish: bool = True) -> Any:
-    estimator = estimator or Told()
+    estimator = estimator or Told(ATTRIBUTE)
     estimator.attach(ERM(lambda: MLP(info), info).build, lambda: MLP(info), info, 0)
     if finish:
         estimator.setup(TrainingRows(LABEL))

@@ -30,15 +30,6 @@ def test_count_prior_equals_smoothed_counts(
     torch.testing.assert_close(actual.double(), expected, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize(
-    ("label", "attribute", "words"),
-    [([0, 0], [0, -2], "attribute must lie between 0 and 1"), ([0, 2], [0, 0], "label")],
-)
-def test_count_prior_refuses_what_lies_out_of_range(label: list[int], attribute: list[int], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        count_prior(torch.tensor(label), torch.tensor(attribute), 2, 2)
-
-
 def test_count_prior_takes_arrays_and_lists_and_needs_something_to_count() -> None:
     label, attribute = np.array([0, 0, 1]), np.array([0, 1, -1])
     expected = torch.tensor([[0.5, 0.5], [0.0, 0.0]])

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.data.table import DataTable
+
+from ..conftest import Told
 
 #: A method, and options that hold with any settled estimator.
 METHODS: list[tuple[str, dict[str, Any]]] = [
@@ -24,20 +25,6 @@ METHODS: list[tuple[str, dict[str, Any]]] = [
 def train_rows(table: DataTable) -> tuple[Tensor, Tensor]:
     rows = table.split["train"]
     return table.label[rows], table.attribute[rows]
-
-
-class Told(AttributeEstimator):
-    """Says what it was told."""
-
-    def __init__(self, attribute: Tensor) -> None:
-        super().__init__()
-        self.attribute = attribute
-
-    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
-        return self.attribute
-
-    def describe(self) -> str:
-        return "what it was told"
 
 
 def weights(module: nn.Module) -> list[Tensor]:

@@ -18,7 +18,7 @@ from logit_correction.functional import mix
 from logit_correction.methods.lc import LC
 from logit_correction.methods.parts import GroupMixUp
 from logit_correction.networks import NETWORKS
-from logit_correction.networks.base import frozen_statistics, mixing_place, without_pretrained_weights
+from logit_correction.networks.base import mixing_place, without_pretrained_weights
 from logit_correction.networks.pretrained import ResNet18, Standardize, TextClassifier, Timm
 from logit_correction.networks.small import MLP
 from logit_correction.registry import resolve
@@ -252,13 +252,3 @@ def test_a_text_encoder_is_read_from_its_folder_and_padding_does_not_count(tiny_
         TextClassifier(TOKENS, model=str(tmp_path))
     with pytest.raises(InputError, match=r"texts have 25 tokens, but .* takes 24"):
         TextClassifier(replace(TOKENS, input_shape=(25,)), model=str(tiny_bert))
-
-
-def test_frozen_statistics_stay() -> None:
-    network, inputs = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 2)), 5 + torch.randn(16, 3)
-    layer: Any = network[0]
-    expected, moved = network(inputs), layer.running_mean.clone()
-    assert bool(moved.any())
-    with frozen_statistics(network):
-        torch.testing.assert_close(network(inputs), expected)
-    assert torch.equal(layer.running_mean, moved) and layer.momentum == 0.1
