@@ -22,20 +22,18 @@ class MST(AttributeEstimator):
     """
 
     trains_network = True
+    num_stages = 3  # rounds, in each of which it is trained anew
+    share = 0.1  # of the rows, seen in the first round
 
-    def __init__(self, share: float = 0.1, rounds: int = 3, epochs: int = 3) -> None:
-        """Choose what the network sees.
+    def __init__(self, epochs: int = 3) -> None:
+        """Choose how long the network trains.
 
         Args:
-            share: Share of the rows that the first round sees.
-            rounds: How often it is trained, each time anew.
             epochs: Epochs of a round: as many rows as there are, drawn with replacement from those it sees.
         """
         super().__init__()
-        check_range("share", share, 0.001, 1)
-        check_range("rounds", rounds, 1, 1000)
         check_range("epochs", epochs, 1)
-        self.share, self.num_stages, self.epochs = share, rounds, epochs
+        self.epochs = epochs
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
@@ -89,13 +87,16 @@ class EIIL(MST):
     other label: LC corrects by what an attribute says of the label. For two labels the groups are EIIL's own.
     """
 
+    num_stages = 1
+    share = 1.0
+
     def __init__(self, epochs: int = 1) -> None:
         """Choose how long the network trains.
 
         Args:
             epochs: Its epochs; one that trains for long knows every label, and all rows are of the first environment.
         """
-        super().__init__(share=1.0, rounds=1, epochs=epochs)
+        super().__init__(epochs)
 
     def attribute_of(self, logits: Tensor, label: Tensor) -> Tensor:
         other = logits.scatter(1, label.unsqueeze(1), -torch.inf).argmax(dim=1)

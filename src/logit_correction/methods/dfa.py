@@ -66,7 +66,6 @@ class DFA(Algorithm):
         info: DataInfo,
         *,
         q: float = 0.7,
-        momentum: float = 0.7,
         lambda_dis: float = 10.0,
         lambda_swap_b: float = 10.0,
         lambda_swap: float = 1.0,
@@ -78,7 +77,6 @@ class DFA(Algorithm):
         Args:
             network: Builds a network with ``features`` and a linear ``head``; called twice.
             q: Exponent of the generalized cross-entropy, in [0, 1]; the paper's 0.7.
-            momentum: Weight of the past in a row's moving average, in [0, 1); the paper's 0.7.
             lambda_dis: Weight of the biased head's loss; the paper has 10 on Colored MNIST, 1 or 5 on Corrupted
                 CIFAR-10, 2 on bFFHQ.
             lambda_swap_b: The same for swapped features.
@@ -87,7 +85,6 @@ class DFA(Algorithm):
                 does with 10,000 of 50,000 steps; in a loop that does not tell the epochs in ``setup``, 3 epochs.
         """
         check_range("q", q, 0, 1)
-        check_range("momentum", momentum, 0, 1, open_end=True)
         super().__init__(network, info, seed=seed)
         intrinsic, biased = self.network, self.build(network, "biased network")
         # Built as a whole under a role of its own, since the heads draw weights too.
@@ -95,7 +92,7 @@ class DFA(Algorithm):
         self.q, self.given_swap_from_epoch = q, swap_from_epoch
         self.swap_from_epoch = 3.0 if swap_from_epoch is None else swap_from_epoch
         self.lambda_dis, self.lambda_swap_b, self.lambda_swap = lambda_dis, lambda_swap_b, lambda_swap
-        self.difficulty = RelativeDifficulty(info.num_rows, info.num_labels, momentum)
+        self.difficulty = RelativeDifficulty(info.num_rows, info.num_labels)
 
     def setup(self, rows: TrainingRows) -> None:
         super().setup(rows)

@@ -34,21 +34,18 @@ class LfF(Algorithm):
         *,
         biased_network: NetworkFactory | None = None,
         q: float = 0.7,
-        momentum: float = 0.7,
         seed: int = 0,
     ) -> None:
         """Build both networks.
 
         Args:
             q: Exponent of the generalized cross-entropy, in [0, 1]; the paper's 0.7.
-            momentum: alpha, the weight of the past in a row's moving average, in [0, 1); the paper's 0.7.
         """
         check_range("q", q, 0, 1)
-        check_range("momentum", momentum, 0, 1, open_end=True)
         super().__init__(network, info, seed=seed)
         self.biased_network = self.build(biased_network or network, "biased network")
         self.q = q
-        self.difficulty = RelativeDifficulty(info.num_rows, info.num_labels, momentum)
+        self.difficulty = RelativeDifficulty(info.num_rows, info.num_labels)
 
     def forward(self, batch: Batch, epoch: float) -> Step:
         biased = cross_entropy(self.biased_network(batch.inputs), batch.label, reduction="none")

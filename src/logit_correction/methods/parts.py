@@ -286,14 +286,14 @@ class RelativeDifficulty(nn.Module):
     Each training row has a moving average of its cross-entropy under either network, l_B and l_D; the first visit sets
     it. An average is divided by the greatest one of all rows with the same label, so that a label that is hard
     throughout does not get the weight of minorities, and W = l_B / (l_B + l_D). Used by LfF (Nam et al. 2020) and DFA
-    (Lee et al. 2021). ``momentum`` is the weight of the past.
+    (Lee et al. 2021). ``momentum`` is the weight of the past, 0.7 in both papers.
     """
 
     average: Tensor
     visited: Tensor
     row_label: Tensor
 
-    def __init__(self, num_rows: int, num_labels: int, momentum: float) -> None:
+    def __init__(self, num_rows: int, num_labels: int, momentum: float = 0.7) -> None:
         super().__init__()
         self.num_labels, self.momentum = num_labels, momentum
         self.register_buffer("average", torch.zeros(2, num_rows))

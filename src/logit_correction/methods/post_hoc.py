@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.base import AttributeEstimator
-from logit_correction.errors import check_range
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import Counted, check_settled
 from logit_correction.networks.base import feature_size
@@ -20,15 +19,15 @@ from logit_correction.types import Batch, DataInfo, NetworkFactory, Step
 class CorrectedHead(nn.Module):
     """A head's logits less log P(y | a_x), which a linear reader of the same features tells; so it is exported too."""
 
-    def __init__(self, head: nn.Module, in_features: int, num_labels: int, strength: float) -> None:
+    def __init__(self, head: nn.Module, in_features: int, num_labels: int) -> None:
         super().__init__()
-        self.head, self.in_features, self.strength = head, in_features, strength
+        self.head, self.in_features = head, in_features
         self.reader = nn.Linear(in_features, num_labels)
         nn.init.zeros_(self.reader.weight)
         nn.init.zeros_(self.reader.bias)
 
     def forward(self, features: Tensor) -> Tensor:
-        logits: Tensor = self.head(features) - self.strength * self.reader(features).log_softmax(dim=1)
+        logits: Tensor = self.head(features) - self.reader(features).log_softmax(dim=1)
         return logits
 
 
@@ -50,7 +49,6 @@ class PostHoc(Algorithm):
         info: DataInfo,
         *,
         attributes: AttributeEstimator | str = "Auto",
-        strength: float = 1.0,
         biased_network: NetworkFactory | None = None,
         seed: int = 0,
     ) -> None:
@@ -58,9 +56,7 @@ class PostHoc(Algorithm):
 
         Args:
             attributes: Where the attribute of each training row comes from; estimates must be settled.
-            strength: Factor of log P; 0 corrects nothing.
         """
-        check_range("strength", strength, 0)
         super().__init__(network, info, seed=seed)
         self.use_attributes(attributes, biased_network or network)
         self.finished = bool(getattr(self.network, "finished", False))
@@ -68,7 +64,7 @@ class PostHoc(Algorithm):
         self.prior_rule = Counted()
         self.group_prior = self.prior_rule.make(self.attributes)
         size = feature_size(self.network)  # refuses a network without features
-        self.network.head = CorrectedHead(self.network.head, size, info.num_labels, strength)  # type: ignore[arg-type]
+        self.network.head = CorrectedHead(self.network.head, size, info.num_labels)  # type: ignore[arg-type]
 
     def forward(self, batch: Batch, epoch: float) -> Step:
         if self.in_pretraining:
