@@ -67,8 +67,8 @@ class TrainingConfig:
         step_factor: Factor of each fall of the step schedule.
         gradient_clip: Largest gradient norm, per network; 0 does not clip.
         finetune: Train the pretrained network of photos or texts whole, not only a head on its frozen features. The
-            last third of its layers come first, all layers after a third of the epochs, at a twentieth of the head's
-            learning rate. Needs the weights; 5 epochs if left out.
+            last third of its layers trains first, all layers after a third of the epochs, at a twentieth of the head's
+            learning rate. Needs the pretrained weights. If epochs is left out, it is then 5.
         selection: Rule by which an epoch's weights are reported and kept: `logit-correction list rules` shows them, a
             dotted path names one of your own; none reads the test split. If left out: last, or
             valid_estimated_within_error where the method estimates each row's attribute before it trains, as LC

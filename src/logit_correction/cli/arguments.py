@@ -22,13 +22,13 @@ HELP = {
     "data": "A folder of images, the file of a table, or a name from `list data`",
     "method": "A name from `list methods`; LC if left out",
     "network": "A name from `list networks`; one that fits the data if left out",
-    "biased_network": "The network of methods that have a biased one; by default like --network",
+    "biased_network": "Network of the biased part, of methods that train one; by default like --network",
     "encoder": "A frozen network whose features replace the inputs; computed once and kept",
-    "config": "YAML file of options, such as a run's config.yaml; other options given win",
-    "preset": "Named options (`list presets`); other options given win",
-    "shortcut": "A view that is a shortcut (`list views`), such as column:NAME; may be repeated",
+    "config": "YAML file of options, such as a run's config.yaml; options on the command line win",
+    "preset": "A named set of options (`list presets`); any option that you give wins",
+    "shortcut": "A view that is a shortcut, such as colour or column:NAME (`list views` shows them); may be repeated",
     "legitimate": "A view that is a legitimate cause of the label; may be repeated",
-    "when_unsure": "Where the verdict is `cannot tell`: correct, or leave training as it is (default leave)",
+    "when_unsure": "If the verdict is `cannot tell`: correct by the likeliest view, or train as ERM (default leave)",
 }
 
 #: What the plain help of a run shows, by what a person wants to do.

@@ -61,7 +61,7 @@ def train_command(
         config: what to run
         out: folder to write the run into
         resume: continue the unfinished run in --out
-        seeds: train with so many seeds, each run in OUT/seed-S
+        seeds: train N runs, each with its own seed S, in OUT/seed-S
         print_config: print all options of the run as the YAML that --config takes, and run nothing
     """
     if print_config:
@@ -113,12 +113,13 @@ def audit_command(
 
     Args:
         config: data, network and training, as for `train`
-        out: folder to write, or a finished audit
+        out: folder to write; a finished audit with --labels, or with --label_budget alone
         run: check this finished run, on its validation rows
-        predictions: check any classifier: a table of held-out rows with row or path, and probability_LABEL
+        predictions: check any classifier by a table of its predictions on rows that it was not trained on, with a
+            column row, line or path, and a column probability_LABEL for each label
         shortcut: a view known to be a shortcut; may be repeated
         legitimate: a view known to be a legitimate cause of the label; may be repeated
-        when_unsure: correct or leave the rows where the verdict is `cannot tell`
+        when_unsure: if the verdict is `cannot tell`, correct by the likeliest view or leave training as ERM
         try_fix: after finding a shortcut, train LC in folds to see what a correction gains and costs
         fail_on: exit with status 3 on this verdict; for continuous integration
         label_budget: write sheet.csv with N rows whose attribute you name; works on a finished audit too
@@ -161,15 +162,15 @@ def evaluate_command(
     json: bool = False,
     trust_code: bool = False,
 ) -> int:
-    """Show the group table of a finished run, from its checkpoint, or of new labelled rows.
+    """Show the accuracy by group of a finished run, on a split of its own data or on new labelled rows.
 
     Args:
         run: folder that `train` wrote
         split: rows of the run's own data to judge on; test by default
         on: new labelled rows: a folder with one subfolder of images per label; or a CSV or Parquet file with the
             columns of training or a column of image files, such as path
-        label: column of labels in --on; by default that of training
-        attribute: column of attributes in --on; a group is then a label with an attribute
+        label: column of the labels in the table --on; by default that of training
+        attribute: column of the attributes in the table --on; a group is then a label with an attribute
         json: print JSON
         trust_code: import the custom classes that RUN names; their code has your rights, so only for runs you trust
     """
@@ -198,7 +199,7 @@ def _print_json(content: dict[str, Any]) -> None:
 
 
 def predict_command(run: Path, inputs: list[Path], *, out: Path | None = None, trust_code: bool = False) -> int:
-    """Labels and probabilities for new files, a folder, a CSV, or rows from standard input.
+    """Predict labels and probabilities for new files, a folder, a table, or rows from standard input.
 
     Args:
         run: folder that `train` or `export` wrote
@@ -242,7 +243,7 @@ def _write_lines(file: TextIO, parts: Iterable[list[list[str]]]) -> None:
 
 
 def export_command(run: Path, *, format: str, out: Path, trust_code: bool = False) -> int:
-    """The predicting network for other programs: ONNX, torch.export, safetensors, Hugging Face Hub.
+    """Save the network of a run for other programs: ONNX, torch.export, safetensors, Hugging Face Hub.
 
     Args:
         run: folder that `train` wrote
@@ -257,7 +258,7 @@ def export_command(run: Path, *, format: str, out: Path, trust_code: bool = Fals
 
 
 def report_command(runs: list[Path], *, out: Path | None = None) -> int:
-    """One self-contained page that compares runs.
+    """Write one self-contained page that compares runs.
 
     Args:
         runs: folders that `train` wrote
@@ -273,7 +274,7 @@ def report_command(runs: list[Path], *, out: Path | None = None) -> int:
 
 
 def tune_command(config: RunConfig, *, out: Path, trials: PositiveInt, objective: str | None = None) -> int:
-    """Choose options of a run by its validation rows, on Optuna.
+    """Choose options of a run by its validation rows, with Optuna.
 
     Tries learning rate, weight decay and the method's own options, and writes trials.csv, best.yaml and a run folder
     for each trial. The same command continues where it stopped; a larger --trials adds trials.
@@ -300,14 +301,14 @@ def benchmark_command(
     jobs: PositiveInt | None = None,
     out: Path | None = None,
 ) -> int:
-    """Run a grid of runs: methods, variants of the data and seeds.
+    """Train a grid of methods, data sets and seeds.
 
     The same command continues where it stopped. Start it several times, also on machines that share the folder, to
     share the work. Writes report.html, table.csv (one row per run and selection rule), table.md, the figures as SVG
     and PNG, and benchmark.yaml.
 
     Args:
-        name: a shipped benchmark, a .yaml file, or `list`
+        name: a benchmark of the package, the path of a .yaml file, or `list` to see their names
         seeds: number of seeds; the benchmark's own by default
         jobs: runs that train at the same time; 1 by default
         out: folder to write; benchmark-NAME by default
@@ -345,10 +346,11 @@ def preview_command(data: ComponentConfig) -> int:
 
 
 def list_command(kind: str = "", *, all: bool = False) -> int:
-    """List what an option takes: methods, data, networks, views and more.
+    """List the names that options take: methods, data, networks, views and more.
 
     Args:
-        kind: methods, data, networks, views, formats, presets, estimators, rules, loggers or benchmarks
+        kind: methods, data, networks, views, formats, presets, estimators, rules, loggers or benchmarks; left out, the
+            first four
         all: list every kind
     """
     from logit_correction.attributes import ESTIMATORS
