@@ -14,6 +14,7 @@ import pytest
 
 import logit_correction
 from logit_correction.attributes import ESTIMATORS
+from logit_correction.cli import COMMANDS
 from logit_correction.data import SOURCES
 from logit_correction.errors import MissingPackage
 from logit_correction.methods import METHODS
@@ -118,6 +119,20 @@ def test_no_sentence_of_a_page_has_more_than_35_words(page: Path) -> None:
 def test_a_page_says_things_in_the_words_of_the_field(page: Path) -> None:
     text = re.sub(r"```.*?```|`[^`]*`|^:::.*$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     assert re.findall(rf"(?i)\b(?:{'|'.join(NOT_SAID)})\b", " ".join(text.split())) == []
+
+
+def test_no_page_installs_from_an_index_that_lacks_the_package_or_shows_a_backslash_in_code() -> None:
+    for page in [*SITE, ROOT / "README.md"]:
+        lines = page.read_text().splitlines()
+        assert [
+            one for one in lines if re.search(r"install .*'logit-correction\b", one) and "--no-index" not in one
+        ] == []
+        assert [one for one in lines if re.search(r"`[^`|]*\\\|[^`]*`", one)] == []
+
+
+def test_every_command_has_a_section_of_its_own() -> None:
+    headings = re.findall(r"^## (\w+)$", (DOCS / "commands.md").read_text(), re.MULTILINE)
+    assert headings == list(dict.fromkeys(headings)) and set(headings) == set(COMMANDS)
 
 
 def docstrings() -> dict[str, str]:

@@ -73,6 +73,10 @@ WORDS: dict[str, tuple[str, str]] = {
     "no run": ("evaluate hollow", "hollow"),
     "evaluate on no file": ("evaluate TABLE_RUN --on no.csv", "no.csv"),
     "evaluate an unknown label": ("evaluate TABLE_RUN --on strangers.csv", "healthy"),
+    "evaluate many unknown labels": (
+        "evaluate TABLE_RUN --on healthy.csv",
+        "and 9 more: the label 'healthy' is not in",
+    ),
     "evaluate without a column": ("evaluate TABLE_RUN --on narrow.csv", "blood"),
     "evaluate by no attribute": ("evaluate TABLE_RUN --on later.csv --attribute hospital", "hospital"),
     "predict no file": ("predict RUN no.png --out answers.csv", "no.png"),
@@ -141,6 +145,7 @@ def bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "same.csv": ["a,y", *[f"{number}.5,no" for number in range(40)]],
         "empty.csv": ["a,y"],
         "strangers.csv": ["age,blood,sex,scanner,outcome", "50,1.0,f,old,ill", "51,1.1,m,new,healthy"],
+        "healthy.csv": ["age,blood,sex,scanner,outcome", *["51,1.1,m,new,healthy"] * 12],
         "narrow.csv": ["age,sex,scanner,outcome", "50,f,old,ill", "51,m,new,well"],
         "later.csv": ["age,blood,sex,scanner,outcome", "50,1.0,f,old,ill", "51,1.1,m,new,well"],
         "bad.yaml": ["data: Digits", "method: ERM", "epochz: 3"],

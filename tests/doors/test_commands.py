@@ -147,7 +147,8 @@ def test_evaluate_gives_the_figures_of_the_report(door: Door, run: Run) -> None:
     for name in ("average", "group_balanced", "worst_group", "worst_class"):
         assert found[name] == report["test"][name]
     assert [group["accuracy"] for group in found["groups"]] == [g["accuracy"] for g in report["test"]["groups"]]
-    assert "ill" in door("evaluate", folder).out
+    shown = door("evaluate", folder).out
+    assert "ill" in shown and "margin" not in shown and "90 % interval" in shown
     assert json.loads(door("evaluate", folder, "--split", "valid", "--json").out)["count"] == 60
 
 
@@ -302,6 +303,7 @@ def test_preview(door: Door) -> None:
 def test_quickstart(door: Door, tmp_path: Path) -> None:
     answer = door("quickstart", "--out", tmp_path / "quickstart")
     assert answer.status == 0 and "ERM" in answer.out and "LC" in answer.out
+    assert re.search(r"valid average \d\d\.\d %", answer.err)  # in per cent, as in the tables
     assert "LC" in read_page(tmp_path / "quickstart" / "report.html")
 
 
@@ -320,7 +322,9 @@ columns:
 def test_benchmark_goes_on_to_the_same_table(door: Door, tmp_path: Path) -> None:
     (tmp_path / "grid.yaml").write_text(GRID)
     words = ("benchmark", tmp_path / "grid.yaml", "--out")
-    assert door(*words, tmp_path / "grid").status == 0
+    answer = door(*words, tmp_path / "grid")
+    assert answer.status == 0 and "|---|" not in answer.out
+    assert f"page: {tmp_path / 'grid' / 'report.html'}" in answer.out
     assert {path.name for path in (tmp_path / "grid").iterdir()} >= {"table.csv", "table.md", "benchmark.yaml"}
     table = pd.read_csv(tmp_path / "grid" / "table.csv")
     assert table["row"].unique().tolist() == ["ERM", "GroupDRO"] and set(table["selection"]) >= {"last"}

@@ -15,7 +15,7 @@ import pytest
 from logit_correction.errors import NBSP, InputError
 from logit_correction.pages import page as page_module
 from logit_correction.pages.page import render_page, write_page
-from logit_correction.sentences import advice
+from logit_correction.sentences import advice, question
 
 Make = Callable[..., Path]
 
@@ -91,7 +91,8 @@ def test_a_page_of_one_run_compares_nothing_and_names_no_place(birds: Make, tmp_
     # The verdict comes before everything else.
     assert text.index('class="verdict"') < min(text.index("<table"), text.index("<svg"))
     assert 'name="viewport" content="width=device-width' in text and "default-src 'none'" in text
-    assert "@media print" in text and "prefers-color-scheme: dark" in text
+    assert "@media print" in text and "print-color-adjust: exact" in text  # dots and bands are printed
+    assert "prefers-color-scheme: dark" in text
 
 
 def changed(run: Path, change: Callable[[dict[str, Any]], None]) -> Path:
@@ -170,6 +171,9 @@ def test_a_shortcut_is_named_with_its_figures_and_what_to_say_against_it(birds: 
 
 
 def test_views_are_named_as_a_reader_calls_them() -> None:
+    tail = "of the label, or an accident of this data?"
+    assert question(["column:site"]) == f"Is the column `site` a legitimate cause {tail}"
+    assert question(["column:site", "column:age"]) == f"Are the columns `site` and `age` legitimate causes {tail}"
     said = evidence("shortcut", ["colour"], sentence="A person said so")
     assert advice(said) == ""  # the shortcut that a person named needs none
     told = advice(evidence("shortcut", ["places:1,1", "column:my scanner"], signs("places:1,1", 1.0)))

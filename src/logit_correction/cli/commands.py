@@ -121,7 +121,7 @@ def audit_command(
         legitimate: a view known to be a legitimate cause of the label; may be repeated
         when_unsure: if the verdict is `cannot tell`, correct by the likeliest view or leave training as ERM
         try_fix: after finding a shortcut, train LC in folds to see what a correction gains and costs
-        fail_on: exit with status 3 on this verdict; for continuous integration
+        fail_on: exit with status 3 on this verdict (quote 'cannot tell'); for continuous integration
         label_budget: write sheet.csv with N rows whose attribute you name; works on a finished audit too
         labels: read a filled-in sheet back into a finished audit
         json: print audit.json

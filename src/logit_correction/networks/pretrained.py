@@ -42,13 +42,13 @@ def packaged(model: str) -> Path | None:
     """
     if model not in PACKAGED or os.environ.get("LOGIT_CORRECTION_ENCODERS") == "none":
         return None
-    package, file, begins, extra = PACKAGED[model]
+    package, file, begins, _ = PACKAGED[model]
     found = find_spec(package)
     if found is None or found.origin is None:
         return None
     path = Path(found.origin).parent / file
     if not path.is_file() or not hashlib.sha256(path.read_bytes()).hexdigest().startswith(begins):
-        raise InputError(f"{path} is missing or damaged: `pip install --force-reinstall 'logit-correction[{extra}]'`")
+        raise InputError(f"{path} is missing or damaged: `pip install --force-reinstall --no-deps {package}`")
     return path
 
 
