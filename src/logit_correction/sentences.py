@@ -156,12 +156,12 @@ def of_evidence(sign: Mapping[str, Any], figures: Mapping[str, Any], who: str) -
 def of_gain(figures: Mapping[str, Any]) -> str:
     """Return how likely it is that correcting helps, and by how much.
 
-    >>> of_gain({"probability": 0.71, "expected": 4.2, "low": -4.7, "high": 17.7})
-    'Correcting helps with a probability of 71 %: +4.2 points of balanced accuracy expected (-4.7 to +17.7)'
+    >>> of_gain({"probability": 0.71, "expected": 4.2, "low": -4.7, "high": 17.7}).partition(": ")[2]
+    '+4.2 points of balanced accuracy expected (90 % interval -4.7 to +17.7)'
     """
     low, high, expected = (f"{figures[name]:+.1f}" for name in ("low", "high", "expected"))
     chance = format_percent(figures["probability"], unit=" %").replace(NBSP, " ")
-    points = f"{expected} points of balanced accuracy expected ({low} to {high})"
+    points = f"{expected} points of balanced accuracy expected (90 % interval {low} to {high})"
     return f"Correcting helps with a probability of {chance}: {points}"
 
 
@@ -211,7 +211,9 @@ def describe_noise(evidence: Mapping[str, Any]) -> str:
     if value is None or low is None or high is None or not evidence.get("rows"):
         return ""
     do = "do not explain" if low > 0.5 else "may explain"
-    return f"Label errors {do} them (AUC {value:.2f}, {low:.2f} to {high:.2f}; label errors would give 0.5)"
+    return (
+        f"Label errors {do} them (AUC {value:.2f}, 90 % interval {low:.2f} to {high:.2f}; label errors would give 0.5)"
+    )
 
 
 # An audit

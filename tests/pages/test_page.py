@@ -167,7 +167,9 @@ def test_a_shortcut_is_named_with_its_figures_and_what_to_say_against_it(birds: 
     assert "Attributes: heads on colour.</p>" in page
     assert "digit 0 looks like &lt;script&gt;" in page and NASTY not in page
     assert "digit 4 looks like" in page and "digit 5" not in page and "and 2 more." in page
-    assert "Label errors do not explain them (AUC 0.86, 0.80 to 0.92; label errors would give 0.5)." in page
+    assert (
+        "Label errors do not explain them (AUC 0.86, 90 % interval 0.80 to 0.92; label errors would give 0.5)." in page
+    )
 
 
 def test_views_are_named_as_a_reader_calls_them() -> None:
