@@ -93,7 +93,7 @@ for axis in axes.flat:
 figure.tight_layout()
 
 # %% [markdown]
-# They share the paper. A clerk's paper is an accident, not a reason for the digit, so it must go. If it were a reason, we would pass
+# They share the paper. A clerk's paper is an accident, not a legitimate cause of the digit, so it must go. If it were one, we would pass
 # `legitimate=["colour"]` and stop here.
 #
 # ## Fix
@@ -141,4 +141,4 @@ pd.DataFrame(
 #
 # - `none found` would not mean that there is no shortcut. The audit sees what a view sees.
 # - The figures move by some points from seed to seed. This is one seed and a few hundred images.
-# - No figure says whether a strong feature is a reason or an accident. You decide. [Audit](../audit.md) has the rest.
+# - No figure says whether a strong feature is a legitimate cause or an accident. You decide. [Audit](../audit.md) has the rest.

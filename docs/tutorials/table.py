@@ -1,7 +1,7 @@
 # %% [markdown]
 # # A table
 #
-# In a table, a single column may predict the label. Some such columns are honest. Others are accidents of how the table came about.
+# In a table, a single column may predict the label. Some such columns are legitimate causes. Others are accidents of how the table came about.
 #
 # The same in four commands, if your table is `people.csv` (30 s on one core of an AMD EPYC):
 #
@@ -47,7 +47,7 @@ found = audit(data, "audit", epochs=15, threads=1)
 found
 
 # %% [markdown]
-# ## Reason or accident?
+# ## Legitimate or accident?
 #
 # The audit names a column. It cannot say whether that column *may* decide. These views predict the label best:
 
@@ -56,8 +56,8 @@ signs = pd.DataFrame(found.summary["evidence"]["signs"])
 signs[["view", "accuracy", "ratio", "follows_view", "rows"]].head(6).round(2)
 
 # %% [markdown]
-# A person's capital is a reason for a high income. The version of the form is an accident. If the audit names a column that is a reason, run
-# it again with `legitimate=["column:capital"]`, and it looks for the next one.
+# A person's capital is a legitimate cause of a high income. The version of the form is an accident. If the audit names a column that is
+# legitimate, run it again with `legitimate=["column:capital"]`, and it looks for the next one.
 # [Here is the page of this audit](../gallery/table-audit.html).
 #
 # ## Fix and check

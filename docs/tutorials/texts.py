@@ -103,4 +103,4 @@ pd.DataFrame(
 # ## What not to conclude
 #
 # - These reviews are generated, and views of words see the closing line well. Subtler shortcuts, such as a style, may not be found.
-# - LC does not know the truth. It corrects by the view in the audit. If that view is a reason for the label, pass `legitimate=[...]`.
+# - LC does not know the truth. It corrects by the view in the audit. If that view is a legitimate cause of the label, pass `legitimate=[...]`.
