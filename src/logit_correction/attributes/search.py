@@ -59,6 +59,9 @@ BLOCKS, FEWEST = 6, 20
 #: Names of a column that are told apart where the rest of a table is looked at.
 MOST_NAMES = 30
 
+#: A view looks at the same shortcut as another if it says the same in this share of the other's rows in conflict.
+SAME = 1 / 3
+
 #: A simpler candidate comes first if P(helps) is within this of the greatest.
 TIE = 0.05
 
@@ -251,7 +254,11 @@ class Search:
         return list({tuple(sorted(set(names))): sorted(set(names)) for names in picks}.values())
 
     def _clear_views(self) -> list[list[str]]:
-        """Return the views of a shortcut without more ado, if there is one: of several a simple one if possible."""
+        """Return the views of a shortcut without more ado, if there is one: of several a simple one if possible.
+
+        Where another simple view often says the same of the rows in conflict and is sure of more such rows, it looks
+        at the same shortcut better, and is returned though the network may follow it a little less.
+        """
         model, network, label = Model.shipped(), self.judged.network, self.label
 
         def is_clear(sign: dict[str, Any]) -> bool:
@@ -264,7 +271,18 @@ class Search:
         single = [one for one in self.signs if one["breadth"] < EVERYTHING and not one["view"].startswith("pair:")]
         found = [one for one in single if is_clear(one)] if len(label) >= FEWEST else []
         found.sort(key=lambda one: (one["breadth"] < RICH, " + " not in one["view"], one["accuracy"]))
-        return [one["view"].split(" + ") for one in found[-1:]]
+        if not found:
+            return []
+        confidence, says = self.seen[found[-1]["view"]].max(dim=1)
+        conflict = (says != label) & (confidence > SURE)
+
+        def looks_at_it(sign: dict[str, Any]) -> bool:
+            same = self.seen[sign["view"]].argmax(dim=1) == says
+            simple = sign["breadth"] <= max(found[-1]["breadth"], RICH - 1) and " + " not in sign["view"]
+            return simple and float(same[conflict].float().mean()) >= SAME
+
+        best = max([found[-1], *filter(looks_at_it, single)], key=lambda one: one["rows"])
+        return [best["view"].split(" + ")]
 
     def _weigh(self, names: Sequence[str]) -> Candidate:
         """Estimate the attribute by views that were looked at, and weigh its signs."""
