@@ -153,6 +153,19 @@ def of_evidence(sign: Mapping[str, Any], figures: Mapping[str, Any], who: str) -
     return f"{told}. {of_gain(figures)}"
 
 
+def of_leak(sign: Mapping[str, Any], who: str) -> str:
+    """Return what a view tells that agrees with the label in all rows, or in all but a few.
+
+    >>> of_leak({"view": "column:site", "accuracy": 1.0}, "ordinary classifier").partition(". ")[2]
+    'Too few rows contradict that to tell whether ERM relies on it. Leave out what will not be known in use'
+    """
+    views = views_in(sign["view"])
+    right, predict = format_percent(sign["accuracy"], unit=" %"), "predict" if is_plural(views) else "predicts"
+    told = f"{capitalize(name_views(views))} alone {predict} {right} of the held-out labels"
+    relies = f"Too few rows contradict that to tell whether {called(who)} relies on it"
+    return f"{told}. {relies}. Leave out what will not be known in use"
+
+
 def of_gain(figures: Mapping[str, Any]) -> str:
     """Return how likely it is that correcting helps, and by how much.
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -168,3 +169,14 @@ def test_many_places_together_are_no_narrow_look(num_labels: int, breadth: int) 
     (found,), seen = search.signs, search.seen[search.signs[0]["view"]]
     assert len(found["view"].split(" + ")) == num_labels and found["accuracy"] > 0.95 and seen.shape == network.shape
     assert found["breadth"] == breadth
+
+
+def test_a_column_that_no_row_contradicts_is_no_good_news() -> None:
+    generator = np.random.default_rng(0)
+    label = generator.integers(0, 2, 300)
+    frame = pd.DataFrame({"age": generator.normal(size=300) + label, "site": np.where(label, "north", "south")})
+    found = estimate_attributes(frame.assign(label=label), "label", epochs=1, threads=1)
+    assert found.verdict == "cannot tell" and not found.corrects
+    assert "`site`" in found.sentence
+    fine = estimate_attributes(frame.drop(columns="site").assign(label=label), "label", epochs=1, threads=1)
+    assert fine.verdict == "none found"

@@ -44,7 +44,7 @@ from logit_correction.errors import InputError
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve
 from logit_correction.seeds import make_generator
-from logit_correction.sentences import SAID, of_evidence
+from logit_correction.sentences import SAID, of_evidence, of_leak
 from logit_correction.types import DataInfo, TrainingRows
 from logit_correction.views.base import EVERYTHING, RICH, View, features_of
 from logit_correction.views.tables import PARTS, Pairs, columns_of, cuts_of, is_missing, is_numeric, part_of
@@ -61,6 +61,9 @@ MOST_NAMES = 30
 
 #: A view looks at the same shortcut as another if it says the same in this share of the other's rows in conflict.
 SAME = 1 / 3
+
+#: A simple view that is right in this share of the rows, and contradicted in hardly any, may be a leak of the label.
+LEAK = 0.99
 
 #: A simpler candidate comes first if P(helps) is within this of the greatest.
 TIE = 0.05
@@ -256,8 +259,8 @@ class Search:
     def _clear_views(self) -> list[list[str]]:
         """Return the views of a shortcut without more ado, if there is one: of several a simple one if possible.
 
-        Where another simple view often says the same of the rows in conflict and is sure of more such rows, it looks
-        at the same shortcut better, and is returned though the network may follow it a little less.
+        Where another simple view often says the same of the rows in conflict and is right more often, it looks at the
+        same shortcut better, and is returned though the network may follow it a little less.
         """
         model, network, label = Model.shipped(), self.judged.network, self.label
 
@@ -281,7 +284,7 @@ class Search:
             simple = sign["breadth"] <= max(found[-1]["breadth"], RICH - 1) and " + " not in sign["view"]
             return simple and float(same[conflict].float().mean()) >= SAME
 
-        best = max([found[-1], *filter(looks_at_it, single)], key=lambda one: one["rows"])
+        best = max([found[-1], *filter(looks_at_it, single)], key=lambda one: one["accuracy"])
         return [best["view"].split(" + ")]
 
     def _weigh(self, names: Sequence[str]) -> Candidate:
@@ -380,6 +383,13 @@ class Search:
         """Draw the verdict from what was weighed."""
         model = Model.shipped()
         usable = [one for one in self.candidates if one.figures["signs"]["flagged"] >= LEAST_ROWS]
+        chance = usable[0].figures["probability"] if usable else 0.0
+        if model.verdict_of(chance) == "none found" and len(self.label) >= FEWEST:
+            leak = [one for one in self.signs if one["breadth"] < RICH and one["accuracy"] >= LEAK]
+            leak = [one for one in leak if one["rows"] < LEAST_ROWS]
+            if leak:  # nothing was found since no row can show it, which must not read as if all were well
+                best_leak = max(leak, key=lambda one: (one["accuracy"], -one["breadth"]))
+                return Evidence("cannot tell", None, False, of_leak(best_leak, self.judged.who))
         if not usable:
             if len(self.label) < FEWEST:
                 reason = f"{len(self.label)} rows are too few to tell a shortcut by"
