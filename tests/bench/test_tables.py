@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import statistics
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pytest
 
 from logit_correction.bench.grid import Benchmark
 from logit_correction.bench.tables import markdown
+from logit_correction.cli import main
 
 FIGURES = {
     ("ERM", "1"): [0.30, 0.40, 0.35],
@@ -91,3 +94,12 @@ def test_the_papers_figures_stand_beside_empty_cells_if_no_run_is_finished() -> 
     assert text.startswith("# A grid\n\nNo run is finished.\n\nGroup-balanced test accuracy in % in the paper.\n")
     assert cells(text, "LC") == ["", "", "82.25", "", "", "91.16 (0.97)"]
     assert cells(text, "ERM") == [""] * 6 and cells(text, "DFA")[5] == "89.66"
+
+
+def test_runs_without_the_accuracy_of_the_grid_end_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    (tmp_path / "mine.yaml").write_text(
+        "title: A table without attributes\ncommon: {data: {name: Planted, set: plain-table, rows: 200}, epochs: 1}\n"
+        "rows: {ERM: {method: ERM}}\ncolumns: {'1': {}}\nseeds: 1\n"
+    )
+    assert main(["benchmark", str(tmp_path / "mine.yaml"), "--out", str(tmp_path / "out")]) == 0
+    assert "metric: average" in capsys.readouterr().out

@@ -133,6 +133,8 @@ def _outcome(benchmark: Benchmark, frame: pd.DataFrame) -> str:
     mean = _scores(benchmark, frame[frame["selection"] == frame["selection"].iloc[0]])[0].unstack("column")
     best = mean.eq(mean.max()).sum(axis=1).sort_values(ascending=False, kind="stable")
     measure = benchmark.metric.replace("_", "-")
+    if best.empty:
+        return f"No run has a {measure} accuracy: write `metric: average` into the grid if its data hold no attributes."
     return f"{best.index[0]} has the highest {measure} accuracy in {best.iloc[0]} of {mean.shape[1]} columns."
 
 
