@@ -154,7 +154,13 @@ class Search:
                 members = self._related([view for view in members if isinstance(view, Pairs)])
             if members:
                 self._look(members, choose_members=True)
-        self.clear = self._clear_views()
+        clear = self._clear_views()
+        if clear and max(self._views[name][0].breadth for name in clear[0]) >= RICH:
+            # Rich statistics know something of the label itself: the model must not speak against them.
+            self.report(f"weighing {', '.join(clear[0])}")
+            if Model.shipped().verdict_of(self._weigh(clear[0]).figures["probability"]) == "none found":
+                clear = []
+        self.clear = clear
 
     def _related(self, pairs: Sequence[Pairs]) -> list[View]:
         """Return the pair of columns that tells most of the label beyond what either tells alone, if one does."""
@@ -217,6 +223,10 @@ class Search:
     def weigh(self, biased: Tensor | None = None) -> None:
         """Weigh the most promising views, and what biased networks (m, L) say of the judged rows."""
         for names in self.clear or self.promising():  # a clear shortcut is named whatever else there is
+            known = next((one for one in self.candidates if one.views == names), None)
+            if known is not None:
+                self._judge(names, known.attribute, known.seen, known.estimate)
+                continue
             self.report(f"weighing {', '.join(names)}")
             self._weigh(names)
         if biased is not None:
