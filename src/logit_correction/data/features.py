@@ -24,12 +24,15 @@ if TYPE_CHECKING:
     from logit_correction.data.reader import Rows
     from logit_correction.data.rows import Problems
 
-#: What a column was found to be: its name, and its categories, or mean and std of its numbers; ``date`` if these are
-#: days, and ``gaps`` if training rows had no value. Among categories the empty text stands for no value.
+#: What a column was found to be: its name, its kind, and its categories, or mean and std of its numbers; ``gaps`` if
+#: training rows had no value. Among categories the empty text stands for no value.
 Column = dict[str, Any]
 
 #: What a column holds. A date is the number of days since 1970.
 Kind = Literal["numbers", "dates", "names"]
+
+#: What a cell of such a column is, for messages.
+A_CELL = {"numbers": "finite number", "dates": "date, such as 2024-05-31"}
 
 #: A column counts as numbers, or as dates, if so large a share of its values are.
 SHARE_OF_NUMBERS = 0.9
@@ -77,7 +80,7 @@ def read_column(
     bad = np.flatnonzero(~(np.abs(values) <= LARGEST))
     for row, text in zip(bad.tolist(), texts_of(frame.iloc[bad], name), strict=True):
         if not may_miss or (text or "").lower() not in GAPS:
-            why = f"is no {'date, such as 2024-05-31' if kind == 'dates' else 'finite number'}"
+            why = f"is no {A_CELL[kind]}"
             if np.isfinite(values[row]):
                 why = f"is more than {LARGEST:.1e} (give it in another unit, or leave it out of the features)"
             problems.add(row, f"column {name!r} " + (f"holds {text!r}, which {why}" if text else "is empty"))
@@ -178,8 +181,7 @@ class Columns:
         check_columns(frame, problems.place, names)
         read: dict[str, NDArray[Any]] = {}
         for column in self.learnt:
-            name = column["name"]
-            kind: Kind = "names" if "categories" in column else "dates" if column.get("date") else "numbers"
+            name, kind = column["name"], column["kind"]
             read[name] = values = read_column(frame, name, kind, problems, may_miss=bool(column.get("gaps")))
             unknown = [] if kind != "names" else sorted(set(values.tolist()).difference(column["categories"]))
             if unknown and name not in self._told:
@@ -205,11 +207,10 @@ def _learn(name: str, kind: Kind, values: NDArray[Any], train: NDArray[np.int64]
             )
         count = pd.Series(values[train]).value_counts().to_dict()
         commonest = sorted(count, key=lambda text: (-count[text], text))[: told_apart(len(values))]
-        return {"name": name, "categories": sorted(commonest)}
+        return {"name": name, "kind": kind, "categories": sorted(commonest)}
     present = values[train][np.isfinite(values[train])]
     mean, std = mean_and_std(present) if len(present) else (0.0, 1.0)
-    learnt: Column = {"name": name} | ({"date": True} if kind == "dates" else {})
-    learnt |= {"mean": float(mean), "std": float(std)}
+    learnt: Column = {"name": name, "kind": kind, "mean": float(mean), "std": float(std)}
     return learnt | ({"gaps": True} if len(present) < len(train) else {})
 
 
