@@ -14,8 +14,8 @@ from logit_correction.errors import NBSP, format_first, format_list, format_perc
 #: Pairs of labels, and labels of which nothing can be told, that are listed.
 _MOST_PAIRS, _MOST_NAMES = 5, 10
 
-#: The method that everything is measured against.
-BASELINE = "ERM"
+#: The method that everything is measured against, and what a biased network learns first, where a view is named.
+BASELINE, BIASED = "ERM", "biased"
 
 
 # Numbers and names
@@ -90,7 +90,7 @@ _OF_FAMILY = {
     "file": "facts of the file",
     "missing": "missing values",
     "form": "the form of the text",
-    "biased": "the easiest features of the whole input",
+    BIASED: "the easiest features of the whole input",
 }
 
 
@@ -146,7 +146,8 @@ def of_evidence(sign: Mapping[str, Any], figures: Mapping[str, Any], who: str) -
     told = f"{capitalize(view)} alone {predict} {right} of the held-out labels, the whole network {network}"
     with_view, with_label = (round(rows * (sign[name] or 0)) for name in ("follows_view", "follows_label"))
     where = f"On the {format_rows(rows)} where {view} clearly {point} to another label"
-    follows = f"{where}, {called(who)} follows {view} in {with_view:,} and the label in {with_label:,}"
+    it = "them" if several else "it"
+    follows = f"{where}, {called(who)} follows {it} in {with_view:,} and the label in {with_label:,}"
     told += f". {follows if rows else f'{capitalize(view)} never clearly {point} to another label'}"
     if along := figures.get("along"):
         told += f". They coincide with {name_views([name for one in along for name in views_in(one['view'])])}"
@@ -199,7 +200,10 @@ def advice(evidence: Mapping[str, Any], asked: Sequence[str] | None = None) -> s
     """
     views = (evidence.get("views") or []) if asked is None else asked
     if not views:
-        return "If you know a shortcut, name it: add `--shortcut VIEW` (`logit-correction list views`)"
+        likely: Mapping[str, Any] = next(iter(evidence.get("candidates") or []), {})
+        named = [view for one in likely.get("along") or [] for view in views_in(one["view"])] or likely.get("views")
+        such = f", such as `{options('shortcut', named[:1])}`" if named and named != [BIASED] else ""
+        return f"If you know a shortcut, name it: add `--shortcut VIEW`{such} (`logit-correction list views`)"
     if evidence["verdict"] != "shortcut":
         return f"Only you can tell: add `{options('shortcut', views)}` or `{options('legitimate', views)}`"
     cause = "are legitimate causes" if is_plural(views) else "is a legitimate cause"
@@ -247,8 +251,11 @@ def next_commands(found: Mapping[str, Any], place: str) -> dict[str, str]:
         accident = "If it is an accident, train" if asked else "Train"
         fix = f"logit-correction train --config {place}/fix.yaml --out fixed"
         commands[f"{accident} a classifier that does not rely on it:"] = fix
-        examine = again.format(f"--run fixed {options('shortcut', found['views'])}", "audit-of-fixed")
-        commands["Then check whether it is fixed:"] = examine
+        if found["views"] == [BIASED]:  # which is no view that a classifier could be examined by
+            commands["Then test it on labelled rows from elsewhere:"] = "logit-correction evaluate fixed --on new-rows"
+        else:
+            examine = again.format(f"--run fixed {options('shortcut', found['views'])}", "audit-of-fixed")
+            commands["Then check whether it is fixed:"] = examine
     if asked:
         legitimate = again.format(options("legitimate", asked["views"]), "another-audit")
         commands["If it is a legitimate cause, there is no shortcut:"] = legitimate
@@ -284,6 +291,9 @@ def telling_terms(contrasts: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def question(views: Sequence[str]) -> str:
     """Return the one question that only a person can answer."""
+    if list(views) == [BIASED]:
+        compare = "On the page, compare the rows that look like another label with the others of their label"
+        return f"{compare}. Is the difference a legitimate cause of the label, or an accident of this data?"
     name = name_views(views)
     are, cause = ("Are", "legitimate causes") if is_plural(views) else ("Is", "a legitimate cause")
     return f"{are} {name} {cause} of the label, or an accident of this data?"

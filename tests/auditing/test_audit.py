@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import torch
 
 from logit_correction import Audit, InputError, audit, from_table, load, train
+from logit_correction.attributes.evidence import Model
 from logit_correction.auditing.api import add_labels, add_sheet
 from logit_correction.bench.planted import Planted
 from logit_correction.sentences import next_commands
@@ -139,6 +141,8 @@ def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
 def test_a_classifier_that_is_given_is_examined(tmp_path: Path) -> None:
     biased = train(DATA, tmp_path / "erm", method="ERM", page=False, **SHORT)
     found = audit(DATA, tmp_path / "of-run", run=biased.path, shortcut=["column:form_version"], **SHORT)
+    with pytest.raises(InputError, match="name a view"):
+        audit(DATA, run=biased.path, shortcut="biased", **SHORT)
     rows = found.rows
     assert set(rows["split"]) == {"train", "valid"}
     assert rows.loc[rows["split"] == "train", "network_label"].isna().all()  # it was trained on those
@@ -154,6 +158,28 @@ def test_a_classifier_that_is_given_is_examined(tmp_path: Path) -> None:
     rows = found.summary["evidence"]["rows"]  # a check that cannot tell says how many rows it needs
     assert ("A check needs 30" in found.summary["would_change"]) == (rows < 30)
     assert again.summary["cost"] == found.summary["cost"]
+
+
+def test_in_doubt_the_page_shows_the_rows_that_it_asks_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    doubtful = replace(Model.shipped(), verdict={"shortcut": 1.0, "cannot tell": 0.4})
+    monkeypatch.setattr(Model, "shipped", lambda: doubtful)
+    found = audit(DATA, tmp_path / "out", **SHORT)
+    assert (found.verdict, found.views) == ("cannot tell", [])
+    assert not (found.path / "fix.yaml").exists()
+    assert found.summary["question"]["views"] == ["column:form_version"]
+    assert (found.rows["conflicting"].to_numpy(dtype=bool) == conflicts(found.rows["row"])).mean() > 0.99
+    assert found.summary["contrasts"][0]["view"] == "column:form_version" and found.summary["shown"]
+    assert "network" in found.summary["cost"] and "fixed" not in found.summary["cost"]
+
+
+def test_the_easiest_features_may_be_named_though_a_view_is_a_clear_shortcut(tmp_path: Path) -> None:
+    found = audit(DATA, tmp_path / "out", shortcut="biased", **SHORT)
+    assert (found.verdict, found.views) == ("shortcut", ["biased"])
+    assert set(found.summary["cost"]) == {"network", "fixed"} and found.rows["attribute"].notna().all()
+    commands = list(next_commands(found.summary, "here").values())
+    assert commands[0].endswith("--out fixed") and commands[1] == "logit-correction evaluate fixed --on new-rows"
+    with pytest.raises(InputError, match="both as shortcut and as legitimate"):
+        audit(DATA, shortcut="biased", legitimate="biased", **SHORT)
 
 
 def test_an_audit_ends_with_the_commands_that_fix_and_check_and_a_check_in_doubt_with_a_test(found: Audit) -> None:

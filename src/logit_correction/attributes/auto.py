@@ -12,7 +12,6 @@ from torch import Tensor
 
 from logit_correction.attributes.base import UNKNOWN, AttributeEstimator, Builder
 from logit_correction.attributes.cross_fitted import CrossFitted
-from logit_correction.attributes.evidence import BIASED
 from logit_correction.attributes.folds import FoldNetworks, draw_folds
 from logit_correction.attributes.heads import estimate_by_heads
 from logit_correction.attributes.search import (
@@ -27,7 +26,7 @@ from logit_correction.attributes.search import (
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import InputError
 from logit_correction.seeds import StepRandomness, derive_seed, make_generator
-from logit_correction.sentences import SAID
+from logit_correction.sentences import BIASED, SAID
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
 from logit_correction.views.base import EVERYTHING, View, ViewInputs, available_views, find_views
 from logit_correction.views.tables import Pairs, columns_of
@@ -91,11 +90,7 @@ class Auto(AttributeEstimator):
         """
         super().__init__()
         self.shortcut, self.legitimate = list(shortcut or []), list(legitimate or [])
-        both = set(self.shortcut) & set(self.legitimate)
-        if both:
-            raise InputError(f"view {sorted(both)[0]} is given both as shortcut and as legitimate: leave one out")
-        if BIASED in self.shortcut and len(self.shortcut) > 1:
-            raise InputError(f"{BIASED} is what a network sees of the whole input: give no other shortcut with it")
+        self._check_said(self.shortcut)
         search = {"views": views, "run": run, "predictions": predictions}
         asked = [name for name, option in search.items() if option is not None]
         if self.shortcut and asked:
@@ -108,10 +103,18 @@ class Auto(AttributeEstimator):
         if (searches and BIASED not in self.legitimate) or self.shortcut == [BIASED]:
             self._stages.append(BIASED)
         self.num_stages = len(self._stages)
-        self.told = bool(self.shortcut)  # by a person
+        self.insisted: list[str] = []  # views that a person calls a shortcut, while the search looks at all
         self.biased = None
         self._ordinary: Tensor | None = None
         self.search: Search | None = None  # what it saw, row by row, for those who ask
+
+    def _check_said(self, shortcut: Sequence[str]) -> None:
+        """Raise ``InputError`` if what a person calls a shortcut contradicts itself or what is legitimate."""
+        both = set(shortcut) & set(self.legitimate)
+        if both:
+            raise InputError(f"view {sorted(both)[0]} is given both as shortcut and as legitimate: leave one out")
+        if BIASED in shortcut and len(shortcut) > 1:
+            raise InputError(f"{BIASED} is what a network sees of the whole input: give no other shortcut with it")
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
@@ -133,8 +136,7 @@ class Auto(AttributeEstimator):
         if self.biased is not None:
             self.biased.setup(rows)
         if self.shortcut:
-            if not self._corrected_by(self.shortcut) and BIASED not in self.shortcut:  # what does not apply is told
-                raise InputError("all views that shortcut names are legitimate: leave one out")
+            self._corrected_by(self.shortcut)  # what does not apply is told
             return
         never = {view.name for view in self.named(self.legitimate)}
         # What sees everything would be no evidence.
@@ -156,9 +158,12 @@ class Auto(AttributeEstimator):
         return find_views([name for name in names if name != BIASED], self.rows.view_inputs)
 
     def _corrected_by(self, names: Sequence[str]) -> list[View]:
-        """Return the views of these names, less those that a person calls legitimate."""
+        """Return the views of these names, less those that a person calls legitimate; none for ``biased``."""
         never = {view.name for view in self.named(self.legitimate)}
-        return [view for view in self.named(names) if view.name not in never]
+        found = [view for view in self.named(names) if view.name not in never]
+        if not found and names and BIASED not in names:
+            raise InputError("all views that shortcut names are legitimate: leave one out")
+        return found
 
     # -- the networks
 
@@ -167,7 +172,8 @@ class Auto(AttributeEstimator):
         seen = None if bool((self.fold >= 0).all()) else (self.fold >= 0).long()
         if (biased := self._biased_alone) is not None:
             self._ordinary = outputs
-            if outputs is not None and self._looked(outputs).clear:  # nothing is asked of biased networks
+            # Nothing is asked of biased networks where a shortcut is clear, unless a person asks.
+            if outputs is not None and self._looked(outputs).clear and self.insisted != [BIASED]:
                 return Stage(epochs=0)
             plan = biased.begin_stage(0, None)
             return Stage(epochs=plan.epochs, sample_weight=seen, step_rows=ROWS_OF_A_BIASED_STEP)
@@ -217,12 +223,16 @@ class Auto(AttributeEstimator):
             evidence = Evidence("shortcut", said, True, SAID)
         else:
             search = self.search or self._looked(outputs if biased is None else self._ordinary)
-            if search.clear:
+            if search.clear and self.insisted != [BIASED]:
                 biased = None
             search.weigh(None if biased is None else biased[self.fold >= 0])
-            evidence = search.conclude(self.when_unsure)
-        self._ordinary = None
-        self._follow(evidence, biased)
+            views = self._corrected_by(self.insisted)
+            evidence = search.insist(views) if self.insisted else search.conclude(self.when_unsure)
+        self.evidence = evidence.to_dict(self.search, self.info.label_names)
+        self.abstained, self._candidate = not evidence.corrects, evidence.candidate
+        self._ordinary, self._answers = None, biased
+        super().finish(None)
+        self._drop_networks()
 
     def _looked(self, ordinary: Tensor | None) -> Search:
         """Look through the views, at what ordinary networks (N, L) said, or at what a given classifier says."""
@@ -238,16 +248,12 @@ class Auto(AttributeEstimator):
         return self.search
 
     def insist(self, views: Sequence[str]) -> None:
-        """Correct by views that a person calls a shortcut, after a search that may have concluded otherwise."""
-        assert self.search is not None
-        self.told = True
-        self._follow(self.search.insist(self._corrected_by(views)), self._answers)
-
-    def _follow(self, evidence: Evidence, biased: Tensor | None) -> None:
-        self.evidence = evidence.to_dict(self.search, self.info.label_names)
-        self.abstained, self._answers, self._candidate = not evidence.corrects, biased, evidence.candidate
-        super().finish(None)
-        self._drop_networks()
+        """Correct by views that a person calls a shortcut, whatever the search concludes; before it begins."""
+        self._check_said(views)
+        self._corrected_by(views)  # what does not apply is told at once
+        if BIASED in views and BIASED not in self._stages:
+            raise InputError(f"a given classifier is not examined by {BIASED}, which nobody trains then: name a view")
+        self.insisted = list(views)
 
     def _drop_networks(self) -> None:
         """Forget networks whose work is done: a checkpoint need not hold them."""
@@ -264,7 +270,7 @@ class Auto(AttributeEstimator):
             assert self.biased is not None and self._answers is not None
             attribute, self.held_out = self.biased.estimate_rows(self._answers), self._answers
             return attribute
-        exact = self.told and all(name.startswith("column:") for name in names)
+        exact = bool(self.shortcut or self.insisted) and all(name.startswith("column:") for name in names)
         found = None if self._candidate is None or exact else self._candidate.estimate
         if found is None or len(found[0]) < len(self.rows.label):
             seed = derive_seed(self.seed, "estimate")

@@ -28,9 +28,6 @@ Verdict: TypeAlias = Literal["shortcut", "none found", "cannot tell"]
 #: Who is asked, in sentences: a network that was trained for it, or a classifier that was given.
 ORDINARY, EXAMINED = "ordinary classifier", "examined classifier"
 
-#: What a biased network learns first, where a view is named.
-BIASED = "biased"
-
 #: Of every interval, and standard deviations to either side of one.
 CONFIDENCE, DEVIATIONS = 0.9, 1.645
 

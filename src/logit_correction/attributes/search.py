@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from logit_correction.attributes.evidence import (
-    BIASED,
     EXAMINED,
     LEAST_ROWS,
     ORDINARY,
@@ -44,7 +43,7 @@ from logit_correction.errors import InputError
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve
 from logit_correction.seeds import make_generator
-from logit_correction.sentences import SAID, of_evidence, of_leak
+from logit_correction.sentences import BIASED, SAID, of_evidence, of_leak
 from logit_correction.types import DataInfo, TrainingRows
 from logit_correction.views.base import EVERYTHING, RICH, View, features_of
 from logit_correction.views.tables import PARTS, Pairs, columns_of, cuts_of, is_missing, is_numeric, part_of
@@ -427,8 +426,6 @@ class Search:
         names = [view.name for view in views] or [BIASED]
         best = next((one for one in self.candidates if sorted(one.views) == sorted(names)), None)
         if best is None:
-            if not views:
-                raise InputError("no biased network was trained here: name a view, or train with --shortcut biased")
             self._look(views, choose_members=False)
             self.clear = self._clear_views()
             best = self._weigh(names)

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from logit_correction.attributes.auto import FOLDS, Auto
-from logit_correction.attributes.evidence import BIASED
 from logit_correction.attributes.folds import held_out
 from logit_correction.auditing import cost
 from logit_correction.auditing.budget import answers_of_sheet, judge_by_person, sheet
@@ -34,7 +33,7 @@ from logit_correction.runs.options import complete
 from logit_correction.runs.run import Run
 from logit_correction.runs.train import Built, prepare, training_rows
 from logit_correction.runs.write import environment
-from logit_correction.sentences import advice, headline, of_price, views_in
+from logit_correction.sentences import BIASED, advice, headline, of_price, views_in
 from logit_correction.training.display import choose_display
 
 #: The files of an audit beside its rows.
@@ -158,7 +157,7 @@ def audit(
     display.whole = 3 if try_fix else 2  # the search, and LC in folds
     estimator = built.algorithm.attributes
     assert isinstance(estimator, Auto)
-    estimator.named(listed(shortcut))  # what does not apply is told at once
+    estimator.insist(listed(shortcut))
     if built.chosen:
         display.say(built.chosen)
     files.make(folder)
@@ -166,8 +165,6 @@ def audit(
         started = time.monotonic()
         with display:
             built.fit(display).run(estimator_only=True)
-            if shortcut:
-                estimator.insist(listed(shortcut))
         found = _written(folder, built, estimator, bool(shortcut), try_fix, quiet=not progress)
         _write_audit(folder, found | {"seconds": time.monotonic() - started})
         if label_budget is not None:
@@ -184,7 +181,10 @@ def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool
     assert evidence is not None and looked is not None
     views, who = evidence["views"], looked.judged.who
     examined, names = estimator.run or estimator.predictions, [str(name) for name in table.label_names]
-    frame = rows_frame(table, estimator, views)
+    asked = None if said else cost.question(evidence)
+    doubted = looked.candidates[0] if asked and not views else None
+    about = views or (doubted.views if doubted else [])
+    frame = rows_frame(table, estimator, views, doubted)
     write_rows(frame, out)
     files.write_text(out / files.CONFIG, replace(config, method=ComponentConfig("LC")).to_yaml())
     if views:
@@ -195,7 +195,6 @@ def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool
             frame = with_fixed(frame, table, estimator.row_attribute.cpu(), answers_of_lc(fix, table, estimator, quiet))
             write_rows(frame, out)
     train = frame[frame["split"] == "train"]
-    asked = None if said else cost.question(evidence)
     would_change = "" if said else f"{advice(evidence, asked['views'] if asked else [])}."
     return {
         "verdict": evidence["verdict"],
@@ -204,11 +203,11 @@ def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool
         "leans": cost.leans(evidence),
         "would_change": cost.too_few(evidence) if examined else would_change,
         "question": asked,
-        "labels": cost.by_label(frame, views, names, evidence["verdict"], who),
+        "labels": cost.by_label(frame, about, names, evidence["verdict"], who),
         "groups": cost.groups(frame, names),
         "cost": cost.cost(frame, who),
         "shown": shown_rows(frame),
-        "contrasts": contrasts(table, frame, shown_views(evidence)) if views else [],
+        "contrasts": contrasts(table, frame, shown_views(about, evidence)) if about else [],
         "words": spoken(table),
         "evidence": evidence,
         "rows": {
@@ -235,10 +234,10 @@ def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool
     }
 
 
-def shown_views(evidence: Mapping[str, Any]) -> list[str]:
-    """Return the views of a shortcut; of what a biased network learns first those that it goes along with."""
-    if evidence["views"] != [BIASED]:
-        return list(evidence["views"])
+def shown_views(views: Sequence[str], evidence: Mapping[str, Any]) -> list[str]:
+    """Return the views of a shortcut; for what a biased network learns first those that it goes along with."""
+    if views != [BIASED]:
+        return list(views)
     return [name for one in evidence.get("along") or [] for name in views_in(one["view"])]
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from logit_correction.attributes.auto import Auto
 from logit_correction.attributes.evidence import SURE
+from logit_correction.attributes.search import Candidate
 from logit_correction.data.table import DataTable
 from logit_correction.files import replacing, write_cells
 from logit_correction.views.tables import columns_of
@@ -29,10 +30,13 @@ ANSWERS = ("network_label", "fixed_label", "label_noise")
 SHOWN = 60
 
 
-def rows_frame(table: DataTable, estimator: Auto, views: Sequence[str]) -> pd.DataFrame:
+def rows_frame(
+    table: DataTable, estimator: Auto, views: Sequence[str], doubted: Candidate | None = None
+) -> pd.DataFrame:
     """Return one row for each training row, and for each validation row that was judged; ``docs/audit.md`` has columns.
 
-    ``estimator`` is after its search, and after its estimate where there are ``views`` of a shortcut.
+    ``estimator`` is after its search, and after its estimate where there are ``views`` of a shortcut. Without such the
+    judged rows are told by the candidate that is ``doubted``, if there is one, so that a person can look at them.
     """
     search, rows, names = estimator.search, table.split["train"], np.asarray(table.label_names, dtype=object)
     assert search is not None
@@ -46,7 +50,9 @@ def rows_frame(table: DataTable, estimator: Auto, views: Sequence[str]) -> pd.Da
             attribute = torch.cat([attribute, estimate])
             likely = torch.cat([likely, estimator.kept.probability(inputs)])
         asked, rows = len(rows) + torch.arange(len(asked)), torch.cat([rows, judged])
-    label = table.label[rows]
+    label, told = table.label[rows], torch.arange(len(rows))
+    if doubted is not None:
+        views, attribute, likely, told = doubted.views, doubted.attribute, doubted.seen, asked
     frame = pd.DataFrame({"row": rows.numpy()})
     if table.lines is not None:
         frame["line"] = table.lines[rows].numpy()
@@ -60,18 +66,21 @@ def rows_frame(table: DataTable, estimator: Auto, views: Sequence[str]) -> pd.Da
     posterior = torch.full((len(rows), len(names)), torch.nan, dtype=torch.float64)
     if views:
         assert likely is not None
-        posterior, own = (likely / likely.sum(dim=1, keepdim=True)).double(), label.unsqueeze(1)
-        others = posterior.scatter(1, own, -1).amax(dim=1)
-        score = others / (others + posterior.gather(1, own).squeeze(1) + 1e-12)
-        known = {"attribute": names[attribute.numpy()], "conflicting": (attribute != label).numpy()}
-        frame = frame.assign(**known, score=score.numpy().round(4))
+        own_label, places = label[told], told.numpy()
+        posterior[told] = (likely / likely.sum(dim=1, keepdim=True)).double()
+        own = own_label.unsqueeze(1)
+        others = posterior[told].scatter(1, own, -1).amax(dim=1)
+        score = others / (others + posterior[told].gather(1, own).squeeze(1) + 1e-12)
+        frame.loc[places, "attribute"] = names[attribute.numpy()]
+        frame.loc[places, "conflicting"] = (attribute != own_label).numpy()
+        frame.loc[places, "score"] = score.numpy().round(4)
         seen, places = search.seen_by(views), asked.numpy()
         confidence, says = seen.max(dim=1)
         frame.loc[places, "view_label"] = names[says.numpy()]
         frame.loc[places, "view_p"] = conflict_probability(seen, label[asked]).numpy().round(4)
         frame.loc[places, "sure"] = ((says != label[asked]) & (confidence > SURE)).numpy()
-    told = pd.DataFrame(posterior.numpy().round(4), columns=[f"p_{name}" for name in names])
-    return with_answers(pd.concat([frame, told], axis=1), "network", asked, search.judged.network, table)
+    probability = pd.DataFrame(posterior.numpy().round(4), columns=[f"p_{name}" for name in names])
+    return with_answers(pd.concat([frame, probability], axis=1), "network", asked, search.judged.network, table)
 
 
 def with_answers(frame: pd.DataFrame, who: str, rows: Tensor, probability: Tensor, table: DataTable) -> pd.DataFrame:

@@ -20,7 +20,8 @@ MOST_PAIRS = 8
 def render_audit(found: Mapping[str, Any], folder: Path) -> str:
     """Return the page as text, given the content of ``audit.json`` and the folder of the audit, for the commands."""
     conflicting = [one for one in found["groups"] if one["rows"] and one["label"] != one["attribute"]]
-    source, views = found["data"].get("source") or found["data"]["name"], found["views"]
+    source, asked = found["data"].get("source") or found["data"]["name"], found["question"]
+    views = found["views"] or (asked["views"] if asked else [])
     return render(
         "audit.html.j2",
         **_first(found),
