@@ -302,7 +302,7 @@ def question(views: Sequence[str]) -> str:
 def of_label(name: str, views: Sequence[str], rows: int, with_view: int, who: str) -> str:
     """Return whether the classifier follows the view in the rows of one label."""
     where = f"on the {format_rows(rows)} where {name_views(views)} and label disagree"
-    return f"{name}: {where}, {called(who)} follows {name_views(views)} in {with_view:,}"
+    return f"{name}: {where}, {called(who)} follows {'them' if is_plural(views) else 'it'} in {with_view:,}"
 
 
 def label_lines(labels: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -343,6 +343,20 @@ def of_price(cost: Mapping[str, Any]) -> str:
         for kind in ("balanced", "like_training")
     ]
     return f"With LC, balanced accuracy goes from {told[0]}, and accuracy on data like yours from {told[1]}"
+
+
+def of_trial(cost: Mapping[str, Any]) -> str:
+    """Return a warning where LC was tried and does not raise balanced accuracy; else empty.
+
+    >>> of_trial({"network": {"balanced": {"accuracy": 0.84}}, "fixed": {"balanced": {"accuracy": 0.8}}})
+    'In this trial LC does not help: train as usual, unless labelled rows from elsewhere show a gain'
+    """
+    if "fixed" not in cost:
+        return ""
+    before, after = (cost[who]["balanced"]["accuracy"] for who in ("network", "fixed"))
+    if before is None or after is None or after > before:
+        return ""
+    return "In this trial LC does not help: train as usual, unless labelled rows from elsewhere show a gain"
 
 
 def of_person(figures: Mapping[str, Any], who: str) -> str:

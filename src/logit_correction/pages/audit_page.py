@@ -34,6 +34,7 @@ def render_audit(found: Mapping[str, Any], folder: Path) -> str:
         contrasts=[_told(one) for one in found["contrasts"]],
         words=[_spelled(one) | {"name": name_views([one["view"]])} for one in found.get("words") or [] if one["rows"]],
         labelled=found.get("labelled"),
+        trial=sentences.of_trial(found["cost"]),
         label_lines=sentences.label_lines(found["labels"]),
         pairs=sorted(conflicting, key=lambda one: -int(one["rows"]))[:MOST_PAIRS],
         commands=sentences.next_commands(found, shlex.quote(shown_path(folder))),

@@ -256,7 +256,7 @@ def show_audit(found: Mapping[str, Any], page: Path, to_fill_in: str = "") -> No
         console.print(table_of(pd.DataFrame(rows, columns=["Accuracy, %, on rows not trained on", *names.values()])))
     labelled = [found["labelled"]["sentence"]] if found["labelled"] else []
     asked = [found["question"]["text"]] if found["question"] else []
-    for text in (*labelled, *asked, found["would_change"]):
+    for text in (*labelled, sentences.of_trial(found["cost"]), *asked, found["would_change"]):
         if text:
             say(console, text)
     show_warnings(found["data"]["warnings"], console)
