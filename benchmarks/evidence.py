@@ -3,6 +3,7 @@
     python benchmarks/evidence_sets.py SETS                     # real texts and tables, once
     python benchmarks/evidence.py --real SETS --out CASES       # goes on where it was killed
     python benchmarks/evidence.py --real SETS --out CASES --part 1/2 --seed 0    # every second case
+    python benchmarks/evidence.py --real SETS --out MORE --also XRM MST          # further estimators as candidates
     python benchmarks/evidence_model.py CASES                   # signs, the model, and its judgement
 
 Of each case it trains ERM, and LC by several attributes: the true one, that of the cross-fitted biased networks (the
@@ -19,6 +20,7 @@ import json
 import math
 import time
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,9 @@ import torch
 from evidence_cases import Case, build_case, draw_case
 from evidence_shortcuts import FAMILIES
 from torch import Tensor
+from torch.nn.functional import one_hot
 
+from logit_correction.attributes import ESTIMATORS
 from logit_correction.attributes.auto import FOLDS
 from logit_correction.attributes.base import AttributeEstimator, Builder
 from logit_correction.attributes.cross_fitted import CrossFitted
@@ -43,6 +47,7 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
 from logit_correction.networks.small import MLP, ConvNet, Linear
+from logit_correction.registry import resolve
 from logit_correction.seeds import derive_seed, make_generator
 from logit_correction.types import Batch, DataInfo, NetworkFactory, TrainingRows
 from logit_correction.views.base import EVERYTHING, available_views, find_views
@@ -145,7 +150,7 @@ def probabilities(method: Algorithm, inputs: Tensor) -> Tensor:
 # -- one case
 
 
-def collect(case: Case, real: Path) -> dict[str, Any]:
+def collect(case: Case, real: Path, also: Sequence[str] = ()) -> dict[str, Any]:
     """Train all that is to be compared on a case; return arrays by name, and plain values under ``meta``."""
     started = time.process_time()
     built = build_case(case, real)
@@ -212,6 +217,14 @@ def collect(case: Case, real: Path) -> dict[str, Any]:
     keep("staged", staged)
     found |= {"staged/probability": staged.attributes.held_out, "staged/attribute": staged.attributes.row_attribute}
     meta["candidates"] = {"staged": []}
+    for name in also:
+        method = fitted(LC(network, info, attributes=resolve("attribute estimator", name, ESTIMATORS)(), seed=seed))
+        assert method.attributes is not None
+        keep(name, method)
+        meta["candidates"][name] = []
+        known, told = method.attributes.row_attribute, method.attributes.held_out
+        told = one_hot(known, info.num_labels).float() if told is None else told
+        found |= {f"{name}/probability": told, f"{name}/attribute": known}
     most = MOST_OF_IMAGES if case.kind == "images" else MOST_VIEWS
     for number, names in enumerate(search.promising()[:most]):
         chosen_views = find_views(names, rows.view_inputs)
@@ -253,6 +266,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cases", type=int, default=10_000, help="how many, from the first on")
     parser.add_argument("--part", default="0/1", help="I/N: every N-th case, from the I-th on")
+    parser.add_argument("--also", nargs="*", default=[], help="estimators that are candidates too, such as XRM")
     options = parser.parse_args()
     torch.set_num_threads(1)
     options.out.mkdir(parents=True, exist_ok=True)
@@ -263,7 +277,7 @@ def main() -> None:
             continue
         case = draw_case(number, options.seed)
         try:
-            found = collect(case, options.real)
+            found = collect(case, options.real, options.also)
         except (InputError, RuntimeError, ValueError, IndexError, np.linalg.LinAlgError):
             print(f"case {number} failed ({case.family}, {case.data})\n{traceback.format_exc()}", flush=True)
             continue
