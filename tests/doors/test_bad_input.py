@@ -30,6 +30,8 @@ WORDS: dict[str, tuple[str, str]] = {
     "option of an estimator": (f"{LC} --method.attributes Online --method.attributes.pool 2", "pool"),
     "option of another estimator": (f"{LC} --method.attributes Online --method.attributes.view colour", "view"),
     "stray word": (f"{DIGITS} stray", "stray"),
+    "data without its option": ("audit photos --out x", "write --data before it"),
+    "views that are no list": (f"{LC} --method.attributes.views colour,border", "such as [a,b]"),
     "data": (f"train --data Digit --method ERM {ONE} --out x", "Digit"),
     "method": (f"train --data Digits --method LCC {ONE} --out x", "LCC"),
     "network": (f"{DIGITS} --network MPL", "MPL"),

@@ -119,7 +119,8 @@ def _split(
         if not head.startswith("--"):
             name, value = next((one for one in places if one in several or one not in own), ""), head + equals + value
             if not name:
-                raise InputError(f"{value!r} is no option: leave it out, or write --NAME before it")
+                option = "--data" if of_run and Path(value).exists() else "--NAME"
+                raise InputError(f"{value!r} is no option: leave it out, or write {option} before it")
         else:
             name = head[2:].replace("-", "_")
             if name in ("help", "help_all"):

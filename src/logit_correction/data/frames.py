@@ -59,8 +59,9 @@ def iter_frames(file: Path, rows: int | None, fix: str = FIX, **layout: Any) -> 
     import pandas as pd
 
     if not file.is_file() or file.suffix.lower() in OTHERS:
-        what = "is no CSV or Parquet file" if file.exists() else "does not exist"
-        raise InputError(f"{file} {what}: give a CSV or Parquet file (from Excel save as CSV UTF-8)")
+        if not file.exists():
+            raise InputError(f"{file} does not exist: give the name of a file that does")
+        raise InputError(f"{file} is no CSV or Parquet file: give one (from Excel save as CSV UTF-8)")
     found = False
     try:
         for frame in _csv(file, rows, layout) if has_lines(file) else [pd.read_parquet(file).reset_index(drop=True)]:

@@ -60,7 +60,7 @@ class ImageFolder(DataSource):
             holds = ", ".join(printable(path.relative_to(self.root)) for path in sorted(self.root.glob("*"))[:10])
             raise InputError(
                 f"{self.root} must hold a folder of images for each of at least two labels, or such folders in train, "
-                f"valid and test; it holds {holds or 'nothing'}: give a table of images as the file itself"
+                f"valid and test; it holds {holds or 'nothing'}: give the folder above it, or a table of images itself"
             )
         self._reader.paths, of_file, problems, notes = find_images(self.root, folders)
         labels: list[str | None] = [printable(folder.name) for folder in of_file]

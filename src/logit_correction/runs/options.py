@@ -217,7 +217,8 @@ def explained(parser: ArgumentParser, given: Mapping[str, Any], where: str = "")
             hint = getattr(parser._option_string_actions.get(f"--{option}"), "_typehint", None)
             if hint is not None and f'"{option}"' in told:
                 of_type = hint.__name__ if isinstance(hint, type) else re.sub(r"\w+\.|Type\b", "", str(hint))
-                told = f"--{option} is {value!r}, but must be {of_type}"
+                example = ", such as [a,b]" if "list[" in of_type else ""
+                told = f"--{option} is {value!r}, but must be {of_type}{example}"
         raise InputError(told + where) from error
 
 
