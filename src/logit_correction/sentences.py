@@ -236,6 +236,11 @@ def describe_noise(evidence: Mapping[str, Any]) -> str:
 # An audit
 
 
+#: Conflicting rows that it takes to tell whether a given classifier relies on a view: with so many the interval of a
+#: share is about 30 points wide.
+NEEDED_ROWS = 30
+
+
 def next_commands(found: Mapping[str, Any], place: str) -> dict[str, str]:
     """Return what to do after an audit in the folder ``place`` -> by which command, the first thing first."""
     asked, verdict, examined = found["question"], found["verdict"], found["examined"]
@@ -248,21 +253,26 @@ def next_commands(found: Mapping[str, Any], place: str) -> dict[str, str]:
             test = f"logit-correction evaluate {shlex.quote(str(examined))} --on new-rows"
             commands["Test it on labelled rows from elsewhere, in which the shortcut does not hold:"] = test
     elif verdict == "shortcut":
-        accident = "If it is an accident, train" if asked else "Train"
+        unlikely = "To correct it all the same, train" if _is_unlikely(found["evidence"]) else "Train"
+        accident = "If it is an accident, train" if asked else unlikely
         fix = f"logit-correction train --config {place}/fix.yaml --out fixed"
         commands[f"{accident} a classifier that does not rely on it:"] = fix
         if found["views"] == [BIASED]:  # which is no view that a classifier could be examined by
             commands["Then test it on labelled rows from elsewhere:"] = "logit-correction evaluate fixed --on new-rows"
         else:
             examine = again.format(f"--run fixed {options('shortcut', found['views'])}", "audit-of-fixed")
-            commands["Then check whether it is fixed:"] = examine
+            sizes = found["data"]["rows"]
+            rows = round(found["evidence"].get("rows", 0) * sizes["valid"] / sizes["train"])
+            few = f"; it takes {NEEDED_ROWS} held-out rows that conflict, and you have about {rows}"
+            commands[f"Then check whether it is fixed{few if rows < NEEDED_ROWS else ''}:"] = examine
     if asked:
         legitimate = again.format(options("legitimate", asked["views"]), "another-audit")
         commands["If it is a legitimate cause, there is no shortcut:"] = legitimate
     budget = found.get("label_budget")  # of the sheet that was asked for
     if budget or found["rows"]["conflicting"]:  # without conflicting rows there is nothing to be surer of
         write = "" if budget else f"logit-correction audit --label-budget 100 --out {place}\n"
-        commands[f"To be surer, fill in the attribute of {budget or 100} chosen rows in `sheet.csv`, and read it:"] = (
+        told = f"To be surer, {'' if budget else 'make a sheet, '}fill in the attribute of {budget or 100} chosen rows"
+        commands[f"{told} in `sheet.csv`, and read it:"] = (
             f"{write}logit-correction audit --labels {place}/sheet.csv --out {place}"
         )
     return commands
@@ -278,9 +288,16 @@ def headline(found: Mapping[str, Any]) -> str:
             return f"It cannot be told whether this classifier relies on {views}."
         return f"This classifier {'relies' if found['leans'] else 'does not rely'} on {views}."
     if found["verdict"] == "shortcut":
-        return f"A shortcut is likely: {views}."
+        unlikely = f"You named a shortcut, but correcting it is unlikely to help: {views}."
+        return unlikely if _is_unlikely(found["evidence"]) else f"A shortcut is likely: {views}."
     none = found["verdict"] == "none found"
     return "No shortcut was found." if none else "It cannot be told whether there is a shortcut."
+
+
+def _is_unlikely(evidence: Mapping[str, Any]) -> bool:
+    """Return whether correcting what a person named is more likely to do harm."""
+    chance = evidence.get("probability")
+    return str(evidence.get("sentence")).startswith(SAID) and chance is not None and chance < 0.5
 
 
 def telling_terms(contrasts: Sequence[Mapping[str, Any]]) -> list[str]:

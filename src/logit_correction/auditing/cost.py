@@ -16,10 +16,6 @@ from logit_correction.functional import wilson_interval
 #: Who is judged, as the columns of the rows begin: the classifier, and LC.
 WHO = ("network", "fixed")
 
-#: Conflicting rows that it takes to tell whether a given classifier relies on a view: with so many the interval of a
-#: share is about 30 points wide.
-NEEDED_ROWS = 30
-
 #: A classifier relies on a view if it follows it in so many conflicting rows, and oftener than it errs elsewhere.
 FOLLOWS = 0.12
 
@@ -124,7 +120,7 @@ def balanced(conflicting: Mapping[str, Any], agreeing: Mapping[str, Any]) -> dic
 
 def leans(evidence: Mapping[str, Any]) -> bool | None:
     """Return whether the classifier relies on the views of a shortcut; None where that cannot be told."""
-    if not evidence["views"] or evidence.get("rows", 0) < NEEDED_ROWS:
+    if not evidence["views"] or evidence.get("rows", 0) < sentences.NEEDED_ROWS:
         return None
     weighed = next(one for one in evidence["candidates"] if one["views"] == evidence["views"])
     return _follows(evidence["follows_low"], evidence["follows_high"], weighed["signs"]["error"])
@@ -140,8 +136,8 @@ def too_few(evidence: Mapping[str, Any]) -> str:
     """Return why a check of a given classifier tells nothing; empty where it has the rows that it needs."""
     rows = int(evidence.get("rows") or 0)
     there = "there is 1" if rows == 1 else f"there are {rows}"
-    needs = f"A check needs {NEEDED_ROWS} held-out rows that clearly point to another label; {there}."
-    return needs if evidence["views"] and rows < NEEDED_ROWS else ""
+    needs = f"A check needs {sentences.NEEDED_ROWS} held-out rows that clearly point to another label; {there}."
+    return needs if evidence["views"] and rows < sentences.NEEDED_ROWS else ""
 
 
 def question(evidence: Mapping[str, Any]) -> dict[str, Any] | None:
