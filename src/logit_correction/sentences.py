@@ -253,7 +253,7 @@ def next_commands(found: Mapping[str, Any], place: str) -> dict[str, str]:
             test = f"logit-correction evaluate {shlex.quote(str(examined))} --on new-rows"
             commands["Test it on labelled rows from elsewhere, in which the shortcut does not hold:"] = test
     elif verdict == "shortcut":
-        unlikely = "To correct it all the same, train" if _is_unlikely(found["evidence"]) else "Train"
+        unlikely = "To correct it all the same, train" if _is_unlikely(found) else "Train"
         accident = "If it is an accident, train" if asked else unlikely
         fix = f"logit-correction train --config {place}/fix.yaml --out fixed"
         commands[f"{accident} a classifier that does not rely on it:"] = fix
@@ -289,15 +289,17 @@ def headline(found: Mapping[str, Any]) -> str:
         return f"This classifier {'relies' if found['leans'] else 'does not rely'} on {views}."
     if found["verdict"] == "shortcut":
         unlikely = f"You named a shortcut, but correcting it is unlikely to help: {views}."
-        return unlikely if _is_unlikely(found["evidence"]) else f"A shortcut is likely: {views}."
+        return unlikely if _is_unlikely(found) else f"A shortcut is likely: {views}."
     none = found["verdict"] == "none found"
     return "No shortcut was found." if none else "It cannot be told whether there is a shortcut."
 
 
-def _is_unlikely(evidence: Mapping[str, Any]) -> bool:
-    """Return whether correcting what a person named is more likely to do harm."""
-    chance = evidence.get("probability")
-    return str(evidence.get("sentence")).startswith(SAID) and chance is not None and chance < 0.5
+def _is_unlikely(found: Mapping[str, Any]) -> bool:
+    """Return whether to correct what a person named is unlikely to help, and did not where it was tried."""
+    chance = found["evidence"].get("probability")
+    before, after = (found["cost"].get(who, {}).get("balanced", {}).get("accuracy") for who in ("network", "fixed"))
+    gains = before is not None and after is not None and after > before
+    return found["sentence"].startswith(SAID) and chance is not None and chance < 0.5 and not gains
 
 
 def telling_terms(contrasts: Sequence[Mapping[str, Any]]) -> list[str]:

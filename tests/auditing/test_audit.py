@@ -188,8 +188,8 @@ def test_an_audit_ends_with_the_commands_that_fix_and_check_and_a_check_in_doubt
     assert "--config here/config.yaml --run fixed --shortcut column:form_version" in second
     rows = round(found.summary["evidence"]["rows"] / 4)  # of the validation split
     assert (f"; it takes 30 held-out rows that conflict, and you have about {rows}:" in told[1]) == (rows < 30)
-    evidence = found.summary["evidence"] | {"sentence": "You named this shortcut. It", "probability": 0.0}
-    named = found.summary | {"evidence": evidence, "question": None}
+    evidence, sentence = found.summary["evidence"] | {"probability": 0.0}, "You named this shortcut. It"
+    named = found.summary | {"evidence": evidence, "sentence": sentence, "question": None, "cost": {}}
     assert headline(named) == "You named a shortcut, but correcting it is unlikely to help: the column `form_version`."
     assert next(iter(next_commands(named, "here"))).startswith("To correct it all the same, train")
     checked = found.summary | {"examined": "fixed", "leans": None, "question": None}
