@@ -84,8 +84,7 @@ def read_column(
             if np.isfinite(values[row]):
                 why = f"is more than {LARGEST:.1e} (give it in another unit, or leave it out of the features)"
             problems.add(row, f"column {name!r} " + (f"holds {text!r}, which {why}" if text else "is empty"))
-    values[bad] = np.nan
-    return values
+    return np.where(np.abs(values) <= LARGEST, values, np.nan)
 
 
 def _as_floats(values: pd.Series, kind: Kind) -> NDArray[np.float64]:
@@ -96,7 +95,7 @@ def _as_floats(values: pd.Series, kind: Kind) -> NDArray[np.float64]:
         return np.full(len(values), np.nan)
     if kind == "numbers":
         values = values.dt.total_seconds() if values.dtype.kind == "m" else pd.to_numeric(values, errors="coerce")
-        return values.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
+        return values.to_numpy(dtype=np.float64, na_value=np.nan)
     if values.dtype.kind != "M":
         written = values.astype(object).where(values.notna(), "").astype(str).str.strip()
         written = written.where(written.str.match(r"\d{4}-\d\d"))  # pandas would take "now" for a date as well
@@ -150,7 +149,7 @@ class Columns:
             texts = f", or the column of texts by --data.text: {format_faults(left_out)}" if left_out else ""
             raise InputError(f"{problems.place} has no column left for features: name them by --data.features{texts}")
         told = {
-            "columns that are no features, since few rows share a text": left_out,
+            "columns left out of the features, since few rows share a text": left_out,
             "columns that look like numbers, but are read as names": as_names,
             "columns with missing values, which count as the mean of training and have an input of their own": gaps,
         }
