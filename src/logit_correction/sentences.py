@@ -297,9 +297,14 @@ def headline(found: Mapping[str, Any]) -> str:
 def _is_unlikely(found: Mapping[str, Any]) -> bool:
     """Return whether to correct what a person named is unlikely to help, and did not where it was tried."""
     chance = found["evidence"].get("probability")
-    before, after = (found["cost"].get(who, {}).get("balanced", {}).get("accuracy") for who in ("network", "fixed"))
-    gains = before is not None and after is not None and after > before
-    return found["sentence"].startswith(SAID) and chance is not None and chance < 0.5 and not gains
+    named = found["sentence"].startswith(SAID)
+    return named and chance is not None and chance < 0.5 and not _gains(found["cost"])
+
+
+def _gains(cost: Mapping[str, Any]) -> bool | None:
+    """Return whether LC raises balanced accuracy where it was tried; None where it was not."""
+    before, after = (cost.get(who, {}).get("balanced", {}).get("accuracy") for who in ("network", "fixed"))
+    return None if before is None or after is None else bool(after > before)
 
 
 def telling_terms(contrasts: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -370,12 +375,8 @@ def of_trial(cost: Mapping[str, Any]) -> str:
     >>> of_trial({"network": {"balanced": {"accuracy": 0.84}}, "fixed": {"balanced": {"accuracy": 0.8}}})
     'In this trial LC does not help: train as usual, unless labelled rows from elsewhere show a gain'
     """
-    if "fixed" not in cost:
-        return ""
-    before, after = (cost[who]["balanced"]["accuracy"] for who in ("network", "fixed"))
-    if before is None or after is None or after > before:
-        return ""
-    return "In this trial LC does not help: train as usual, unless labelled rows from elsewhere show a gain"
+    unless = "train as usual, unless labelled rows from elsewhere show a gain"
+    return f"In this trial LC does not help: {unless}" if _gains(cost) is False else ""
 
 
 def of_person(figures: Mapping[str, Any], who: str) -> str:
