@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import logging
+import os
 import shlex
 import shutil
 import warnings
@@ -27,7 +27,6 @@ from logit_correction.evaluation.report import REPORT, Report
 from logit_correction.exporting import FORMATS
 from logit_correction.exporting.card import model_card
 from logit_correction.files import new_folder, seal, write_text
-from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.registry import needed, resolve
 from logit_correction.runs.api import load
@@ -63,26 +62,21 @@ class Exported:
         return list(self.settings["input"]["inputs"])
 
     def example(self, rows: int, length: int) -> tuple[Tensor, ...]:
-        """Return inputs, drawn at random; ``length`` stands for what may vary."""
+        """Return inputs, random but for tokens; ``length`` stands for what may vary."""
         draw, found = torch.Generator().manual_seed(rows), []
         for one in self.inputs:
             shape, dtype = [rows, *(size or length for size in one["shape"][1:])], getattr(torch, one["dtype"])
-            if dtype.is_floating_point:
-                found.append(torch.rand(shape, generator=draw).to(dtype))
-            elif one["name"] == TOKENS[1]:  # the mask
-                found.append(torch.ones(shape, dtype=dtype))
-            else:  # few numbers are tokens of every vocabulary
-                most = 256 if dtype == torch.uint8 else 2
-                found.append(torch.randint(most, shape, generator=draw, dtype=dtype))
+            values = torch.rand(shape, generator=draw) * (255 if dtype == torch.uint8 else 1)
+            found.append(torch.ones(shape, dtype=dtype) if dtype == torch.int64 else values.to(dtype))
         return tuple(found)
 
-    def check(self, answer: Callable[..., Any], what: str, tolerance: float = 1e-4) -> None:
-        """Raise ``InputError`` unless ``answer`` gives the network's logits, on rows that it was not traced with."""
+    def check(self, answer: Callable[..., Any], what: str) -> None:
+        """Raise ``InputError`` unless ``answer`` gives the run's logits, on rows that it was not traced with."""
         inputs = self.example(rows=5, length=6)
         with torch.no_grad():
-            expected, found = self.network(*inputs).numpy(), np.asarray(answer(*inputs))
-        if not np.allclose(found, expected, rtol=tolerance, atol=tolerance):
-            far = np.abs(found - expected).max()
+            expected, found = self.run.algorithm.predict(self.network.encoded(*inputs)), answer(*inputs)
+        if not np.allclose(found, expected, rtol=1e-4, atol=1e-4):
+            far = np.abs(np.asarray(found) - expected.numpy()).max()
             raise InputError(f"The logits of {what} are up to {far:.2g} from the run's: take another --format")
 
 
@@ -96,8 +90,7 @@ def export(
 ) -> Path:
     """Write the predicting network of a run, with the preparation of its inputs, for other programs.
 
-    The preparation is part of the network: the scaling of images and columns, one number for each name of a column, an
-    encoder. Texts come as tokens, and the folder holds their tokenizer. ``config.json`` describes inputs and outputs.
+    ``config.json`` in the folder describes inputs and outputs. Of tokens the folder holds the tokenizer.
 
     Args:
         run: The run, or its folder.
@@ -116,19 +109,15 @@ def export(
     write = resolve("format", format, FORMATS)
     folder, loaded = Path(out), load(run, trust_code=trust_code)
     with new_folder(folder) as temporary:
-        algorithm = loaded.algorithm
         prepare, given = _input(loaded)
-        network = algorithm.network if type(algorithm).predict is Algorithm.predict else Predicting(algorithm)
-        encoder = None if loaded.config.encoder is None else loaded.encoder.features
-        portable = Portable(prepare, encoder, network).cpu().eval().requires_grad_(False)
-        labels = [str(name) for name in loaded.label_names]
+        portable = _portable(loaded, prepare)
         settings = {
             "library_name": "logit-correction",
             "library_version": __version__,
             "format_name": format,
-            "label_names": labels,
+            "label_names": loaded.label_names,
             "input": given,
-            "outputs": [{"name": "logits", "dtype": "float32", "shape": [None, len(labels)]}],
+            "outputs": [{"name": "logits", "dtype": "float32", "shape": [None, len(loaded.label_names)]}],
         }
         exported = Exported(loaded, portable, settings)
         write_json(temporary / DESCRIPTION, settings)
@@ -151,17 +140,13 @@ def write_onnx(exported: Exported, folder: Path) -> str:
         needed(package, "--format onnx", "onnx")
     onnxruntime = needed("onnxruntime", "--format onnx", "onnx")
     program, names = _traced(exported, "onnx"), [one["name"] for one in exported.inputs]
-    silenced = logging.root.manager.disable
     try:
-        logging.disable(max(silenced, logging.WARNING))  # the exporter tells of its own progress
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
             made = torch.onnx.export(program, input_names=names, output_names=["logits"], dynamo=True, verbose=False)
     except Exception as error:  # the exporter raises many kinds
         told = f"This network cannot be written as ONNX ({reason_of(error)}): take another --format"
         raise InputError(told) from error
-    finally:
-        logging.disable(silenced)
     assert made is not None
     for name in ("label_names", "input"):
         made.model.metadata_props[name] = json.dumps(exported.settings[name])
@@ -188,11 +173,6 @@ def write_program(exported: Exported, folder: Path) -> str:
 def write_weights(exported: Exported, folder: Path) -> str:
     """Write a run folder whose checkpoint is ``model.safetensors``, and see that it answers as the run does."""
     safetensors, network = needed("safetensors.torch", "--format safetensors", "hub"), exported.network
-    if isinstance(network.network, Predicting):
-        raise InputError(
-            f"{exported.run.report['method']} predicts by code of its own, not by its network's weights alone: take "
-            "--format onnx or torch-export"
-        )
     parts = {NETWORK: network.network} | ({} if network.encoder is None else {ENCODER: network.encoder})
     # Cloned, for tensors that share their memory are refused.
     tensors = {
@@ -209,9 +189,7 @@ def write_weights(exported: Exported, folder: Path) -> str:
             sizes.save_pretrained(folder / name)
     shutil.copymode(folder / DESCRIPTION, folder / WEIGHTS)  # safetensors lets its owner alone read it
     again = Run(folder, trust_code=exported.run.trust_code)
-    encoder = None if network.encoder is None else again.encoder.features
-    loaded = Portable(network.prepare, encoder, again.algorithm.network).eval()
-    exported.check(loaded, "the network that is built again", tolerance=1e-5)
+    exported.check(_portable(again, network.prepare), "the network that is built again")
     return "load it by: logit_correction.load(folder)"
 
 
@@ -251,21 +229,19 @@ class Portable(nn.Module):
         super().__init__()
         self.prepare, self.encoder, self.network = prepare, encoder, network
 
+    def encoded(self, *inputs: Tensor) -> Inputs:
+        """Return the inputs of the network."""
+        prepared: Inputs = self.prepare(*inputs)
+        return prepared if self.encoder is None else self.encoder(prepared)
+
     def forward(self, *inputs: Tensor) -> Tensor:
-        prepared = self.prepare(*inputs)
-        logits: Tensor = self.network(prepared if self.encoder is None else self.encoder(prepared))
+        logits: Tensor = self.network(self.encoded(*inputs))
         return logits
 
 
-class Predicting(nn.Module):
-    """A method that predicts by more than its network."""
-
-    def __init__(self, algorithm: Algorithm) -> None:
-        super().__init__()
-        self.algorithm = algorithm
-
-    def forward(self, inputs: Inputs) -> Tensor:
-        return self.algorithm.predict(inputs)
+def _portable(run: Run, prepare: nn.Module) -> Portable:
+    encoder = None if run.config.encoder is None else run.encoder.features
+    return Portable(prepare, encoder, run.algorithm.network).cpu().eval().requires_grad_(False)
 
 
 class Scaled(nn.Module):
@@ -374,9 +350,7 @@ def _portable_config(run: Run) -> dict[str, Any]:
         with without_pretrained_weights():
             plain = network_factory(_origin(config.network), run.info)().state_dict()
         trained = run.algorithm.network.state_dict()
-        alone = type(run.algorithm).predict is Algorithm.predict and {k: v.shape for k, v in plain.items()} == {
-            k: v.shape for k, v in trained.items()
-        }
+        alone = {name: value.shape for name, value in plain.items()} == {k: v.shape for k, v in trained.items()}
         flat = RunConfig(config.data, ComponentConfig("ERM") if alone else config.method).to_dict()
         parts = {"data": flat["data"], "method": flat["method"]}
         for part, choice, model in (
@@ -404,8 +378,8 @@ def _without_places(value: Any) -> Any:
         return {name: _without_places(part) for name, part in value.items()}
     if isinstance(value, list):
         return [_without_places(part) for part in value]
-    if not isinstance(value, str) or value.startswith(HERE) or "\0" in value or len(value) > 4096:
+    if not isinstance(value, str) or value.startswith(HERE):
         return value
     path = PurePath(value)
-    is_place = path.is_absolute() or value.startswith(("~", "..")) or (len(path.parts) > 1 and Path(value).exists())
+    is_place = path.is_absolute() or value.startswith(("~", "..")) or (len(path.parts) > 1 and os.path.exists(value))
     return path.name if is_place else value
