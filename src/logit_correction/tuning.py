@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import torch
-import yaml
 
 from logit_correction.config import RunConfig, merge
 from logit_correction.errors import InputError, TrainingError, format_percent
 from logit_correction.evaluation import Predictions
 from logit_correction.files import replacing, write_text
 from logit_correction.registry import needed
-from logit_correction.runs.folder import VALIDATION, acquire, make
+from logit_correction.runs.folder import VALIDATION
 from logit_correction.runs.options import complete, components_of, find_class
 from logit_correction.runs.train import train
 from logit_correction.training.rules import ValidationRows, rule_of
 
 #: Files of a study, and the run with the options as given, which the others are measured against.
-JOURNAL, SETTINGS, BEST, TABLE, REFERENCE = "journal.log", "tune.yaml", "best.yaml", "trials.csv", "reference"
+BEST, TABLE, REFERENCE = "best.yaml", "trials.csv", "reference"
 
 #: Column of the table, and what a trial holds whose run failed: why.
 FAILED = "failed"
@@ -54,7 +51,10 @@ def tune(
     objective: str | None = None,
     say: Callable[[str], object] = lambda text: None,
 ) -> Path:
-    """Try options of a run and write a table of the trials; the same call goes on where it was stopped."""
+    """Try options of a run and write a table of the trials.
+
+    The same call draws the same options again, finds what is finished, and so goes on where it was stopped.
+    """
     optuna = needed("optuna", "tune", "tune")
     config = complete(config)
     if config.training.devices * config.training.nodes > 1:
@@ -65,62 +65,42 @@ def tune(
         raise InputError("--objective last chooses nothing: take valid_worst_class, or another of `list rules`")
     also = list(dict.fromkeys([*config.training.also_select, rule]))  # a rule that is reported says what is to be read
     config = complete(replace(config, training=replace(config.training, also_select=also)))
-    make(out)
-    with acquire(out):
-        settings = yaml.safe_dump({"objective": rule, "run": config.to_dict()}, sort_keys=False, allow_unicode=True)
-        there = out / SETTINGS
-        if there.is_file() and there.read_text(encoding="utf-8") != settings:
-            raise InputError(f"--out {out} holds a study with other options: give those of {there}, or another --out")
-        write_text(there, settings)
-        train(config, out / REFERENCE, resume=True)
-        rows: list[dict[str, Any]] = [{"run": REFERENCE, "score": score_of(out / REFERENCE, rule, out), FAILED: None}]
-        say(f"options as given: {format_percent(rows[0]['score'], 1)} by {rule}")
+    train(config, out / REFERENCE, resume=True)
+    reference = score_of(out / REFERENCE, rule, out)
+    say(f"options as given: {format_percent(reference, 1)} by {rule}")
 
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
-        storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(out / JOURNAL)))
-        study = optuna.create_study(study_name="tune", storage=storage, direction="maximize", load_if_exists=True)
-        for stopped in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):  # we hold the lock
-            study.tell(stopped.number, state=optuna.trial.TrialState.FAIL)
-            study.enqueue_trial(stopped.params)  # its run goes on, since the same options have the same folder
+    def trained(trial: Any) -> float:
+        flat = config.to_dict()
+        for name, (low, high, log) in (SPACE | OWN.get(config.method.name, {})).items():
+            suggest = trial.suggest_int if isinstance(low, int) else trial.suggest_float
+            value = suggest(name, low, high, log=log)
+            part, _, option = name.partition(".")
+            flat = merge(flat, {part: {option: value}} if option else {part: value})
+        try:
+            train(complete(RunConfig.from_dict(flat)), out / f"trial-{trial.number}", resume=True)
+        except TrainingError as error:  # as with a learning rate that is too high
+            trial.set_user_attr(FAILED, str(error))
+            say(f"trial {trial.number}: {error}")
+            raise
+        score = score_of(out / f"trial-{trial.number}", rule, out)
+        options = ", ".join(f"{name} {value:.3g}" for name, value in trial.params.items())
+        say(f"trial {trial.number}: {format_percent(score, 1)}, {options}")
+        return score
 
-        def ended() -> list[Any]:
-            return [one for one in study.trials if one.value is not None or FAILED in one.user_attrs]
-
-        while len(ended()) < trials:
-            trial = study.ask()
-            study.sampler = optuna.samplers.TPESampler(seed=config.training.seed + trial.number)
-            drawn, flat = {}, config.to_dict()
-            for name, (low, high, log) in (SPACE | OWN.get(config.method.name, {})).items():
-                suggest = trial.suggest_int if isinstance(low, int) else trial.suggest_float
-                drawn[name] = suggest(name, low, high, log=log)
-                part, _, option = name.partition(".")
-                flat = merge(flat, {part: {option: drawn[name]}} if option else {name: drawn[name]})
-            folder = folder_of(out, drawn)
-            try:
-                train(complete(RunConfig.from_dict(flat)), folder, resume=True)
-            except TrainingError as error:  # as with a learning rate that is too high
-                trial.set_user_attr(FAILED, str(error))
-                study.tell(trial, state=optuna.trial.TrialState.FAIL)
-                say(f"trial {trial.number}: {error}")
-                continue
-            score = score_of(folder, rule, out)
-            study.tell(trial, score)
-            options = ", ".join(f"{name} {value:.3g}" for name, value in drawn.items())
-            say(f"trial {trial.number}: {format_percent(score, 1)}, {options}")
-        for one in ended():
-            row = {"run": folder_of(out, one.params).name, "score": one.value}
-            rows.append(row | {FAILED: one.user_attrs.get(FAILED), **one.params})
-        table = pd.DataFrame(rows).sort_values("score", ascending=False, kind="stable")
-        with replacing(out / TABLE) as temporary:
-            table.to_csv(temporary, index=False)
-        best = out / str(table["run"].iloc[0])
-        write_text(out / BEST, (best / "config.yaml").read_text(encoding="utf-8"))
-        return best
-
-
-def folder_of(out: Path, drawn: Mapping[str, Any]) -> Path:
-    """Return the folder of the run with these options; the same options have the same folder."""
-    return out / f"trial-{hashlib.sha256(json.dumps(drawn, sort_keys=True).encode()).hexdigest()[:10]}"
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=config.training.seed), direction="maximize")
+    study.optimize(trained, trials, catch=TrainingError)
+    rows: list[dict[str, Any]] = [{"run": REFERENCE, "score": reference, FAILED: None}]
+    for one in study.trials:
+        rows.append(
+            {"run": f"trial-{one.number}", "score": one.value, FAILED: one.user_attrs.get(FAILED), **one.params}
+        )
+    table = pd.DataFrame(rows).sort_values("score", ascending=False, kind="stable")
+    with replacing(out / TABLE) as temporary:
+        table.to_csv(temporary, index=False)
+    best = out / str(table["run"].iloc[0])
+    write_text(out / BEST, (best / "config.yaml").read_text(encoding="utf-8"))
+    return best
 
 
 def score_of(folder: Path, rule: str, out: Path) -> float:

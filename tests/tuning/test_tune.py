@@ -76,7 +76,7 @@ def test_the_same_call_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     trained = watched(monkeypatch, lambda folder: None)
     tune(config(), tmp_path, 1)
     assert trained == stopped[1:]  # the same options
-    with pytest.raises(InputError, match="holds a study with other options"):
+    with pytest.raises(InputError, match="holds a run with seed = 0, not 1"):
         tune(config(seed=1), tmp_path, 1)
     said: list[str] = []
     watched(monkeypatch, fail)
