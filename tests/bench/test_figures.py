@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import xml.etree.ElementTree as ElementTree
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from PIL import Image
 
 from logit_correction.bench.figures import figures
 from logit_correction.bench.grid import Benchmark
@@ -57,14 +55,12 @@ def history(columns: tuple[str, ...] = ("0.5 %", "5 %")) -> pd.DataFrame:
 )
 def test_what_is_drawn(figure: Any, columns: tuple[str, ...], expected: list[str]) -> None:
     given = benchmark(figure, columns)
-    assert [drawing.name for drawing in figures(given, frame(columns), history(columns))] == expected
+    assert [name for name, _ in figures(given, frame(columns), history(columns))] == expected
     assert list(figures(given, pd.DataFrame(), pd.DataFrame())) == []
 
 
-def test_svg_is_the_same_every_time_and_png_an_image() -> None:
+def test_svg_is_the_same_every_time() -> None:
     first, second = (next(figures(benchmark("accuracy"), frame(), history())) for _ in range(2))
     assert first == second
-    root = ElementTree.fromstring(first.svg)
+    root = ElementTree.fromstring(first[1])
     assert root.tag.endswith("svg") and "A <grid> & more" in root.attrib["aria-label"]
-    with Image.open(io.BytesIO(first.png)) as image:
-        assert image.format == "PNG" and min(image.size) > 200

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,36 +24,28 @@ _MARKERS, _DASHES = "osD^vPX*<>", ("-", "--", ":", "-.")
 _RATIOS = {"least": "train_margin_ratio", "mean": "train_mean_margin_ratio"}
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """A figure: the name of its file without the ending, and itself in two forms."""
+def figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    """Draw the figures that the benchmark asks for: the name of each file without the ending, and the SVG.
 
-    name: str
-    svg: str
-    png: bytes
-
-
-def figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFrame) -> Iterator[Drawing]:
-    """Draw the figures that the benchmark asks for; what there are no figures for is left out."""
+    What there are no figures for is left out.
+    """
     if frame.empty:
         return
     frame = frame[frame["selection"] == frame["selection"].iloc[0]]
     columns, methods = list(benchmark.columns), dict(zip(frame["row"], frame["method"], strict=True))
     colors = plots.series_colors({row: methods.get(row, "") for row in benchmark.rows})
-    numbers = pd.to_numeric(pd.Series(columns).str.replace("%", ""), errors="coerce")
-    ordered = bool(numbers.notna().all())
+    places = pd.to_numeric(pd.Series(columns, index=columns).str.replace("%", ""), errors="coerce")
 
-    def drawn(name: str, title: str, height: float, paint: Callable[[Axes], None], column: str = "") -> Drawing:
+    def drawn(name: str, title: str, height: float, paint: Callable[[Axes], None], column: str = "") -> tuple[str, str]:
         def titled(axes: Axes) -> None:
             paint(axes)
             axes.spines["left"].set_visible(False)
             axes.set_title(title)
 
         description = f"{title}: {benchmark.title}" + (f", {column}" if column else "")
-        given = (_WIDTH, height, description, titled)
-        return Drawing(name + (f"-{slug(column)}" if column else ""), plots.draw(*given), plots.draw_png(*given))
+        return name + (f"-{slug(column)}" if column else ""), plots.draw(_WIDTH, height, description, titled)
 
-    asked = benchmark.figure or ("accuracy" if ordered and len(columns) > 1 else "bars")
+    asked = benchmark.figure or ("accuracy" if places.notna().all() and len(columns) > 1 else "bars")
     for one in asked if isinstance(asked, list) else [asked]:
         options = {"kind": one} if isinstance(one, str) else one
         kind, margin = options["kind"], options.get("margin", "least")
@@ -66,24 +57,23 @@ def figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFrame) ->
         if kind == "none" or value not in known or known[value].isna().all():
             continue
         title = f"{value.removeprefix('test_').replace('_', '-').capitalize()} test accuracy, %"
-        if kind == "accuracy" and ordered:
-            place = dict(zip(columns, numbers, strict=True))
-            of_rows = _summary(100 * frame[value], frame, "row", "column")
-            yield drawn(kind, title, _HEIGHT, partial(_lines, benchmark, of_rows, colors, place))
-        elif kind in ("accuracy", "bars"):
-            height = max(0.6, len(columns) * (0.18 * len(benchmark.rows) + 0.22))
-            of_rows = _summary(100 * frame[value], frame, "row", "column")
-            yield drawn(kind, title, height, partial(_bars, benchmark, of_rows, colors))
-        else:
-            ratio = kind == "margins"
-            if ratio:
-                title = f"Majority margin / minority margin ({margin} of a group)"
-            values = np.log(known[value].where(known[value] > 0)) if ratio else 100 * known[value]
-            curves = _summary(values, known, "column", "row", "epoch")
-            for column in [one for one in columns if one in curves.index.get_level_values("column")]:
-                name = "margins-mean" if ratio and margin == "mean" else kind
-                paint = partial(_curves, curves.loc[(column,), :], colors, ratio)
-                yield drawn(name, title, _HEIGHT, paint, column if len(columns) > 1 else "")
+        if kind in ("accuracy", "bars"):
+            of_rows, height = _summary(100 * frame[value], frame, "row", "column"), _HEIGHT
+            paint = partial(_lines, benchmark, of_rows, colors, places)
+            if kind == "bars":
+                height = max(0.6, len(columns) * (0.18 * len(benchmark.rows) + 0.22))
+                paint = partial(_bars, benchmark, of_rows, colors)
+            yield drawn(kind, title, height, paint)
+            continue
+        ratio, name = kind == "margins", kind
+        if ratio:
+            title = f"Majority margin / minority margin ({margin} of a group)"
+            name += "-mean" if margin == "mean" else ""
+        values = np.log(known[value].where(known[value] > 0)) if ratio else 100 * known[value]
+        curves = _summary(values, known, "column", "row", "epoch")
+        for column in [one for one in columns if one in curves.index.get_level_values("column")]:
+            paint = partial(_curves, curves.loc[(column,), :], colors, ratio)
+            yield drawn(name, title, _HEIGHT, paint, column if len(columns) > 1 else "")
 
 
 def _summary(values: pd.Series, frame: pd.DataFrame, *by: str) -> pd.DataFrame:
@@ -93,16 +83,16 @@ def _summary(values: pd.Series, frame: pd.DataFrame, *by: str) -> pd.DataFrame:
 
 
 def _lines(
-    benchmark: Benchmark, summary: pd.DataFrame, colors: Mapping[str, str], place: Mapping[str, float], axes: Axes
+    benchmark: Benchmark, summary: pd.DataFrame, colors: Mapping[str, str], place: pd.Series[float], axes: Axes
 ) -> None:
     """Paint a line a row over the columns, error bars one standard deviation each way."""
-    low, high = min(place.values()), max(place.values())
+    low, high = place.min(), place.max()
     logarithmic = low > 0 and high >= 5 * low
     rows = [row for row in benchmark.rows if row in summary.index.get_level_values("row")]
     for order, row in enumerate(rows):
         of_row = summary.loc[row].reindex([c for c in benchmark.columns if (row, c) in summary.index])
         aside = order - (len(rows) - 1) / 2  # so that error bars do not hide each other
-        x = np.array([place[column] for column in of_row.index])
+        x = place[of_row.index].to_numpy()
         axes.errorbar(
             x * 1.012**aside if logarithmic else x + 0.006 * aside * (high - low),
             of_row["mean"].to_numpy(float),
@@ -117,7 +107,7 @@ def _lines(
         )
     if logarithmic:
         axes.set_xscale("log")
-    axes.set_xticks(list(place.values()), list(place))
+    axes.set_xticks(place.tolist(), list(place.index))
     axes.minorticks_off()
     axes.set_xlabel(benchmark.column_title)
     axes.grid(axis="y")

@@ -111,13 +111,11 @@ def write_results(benchmark: Benchmark, out: Path, seeds: int | None = None) -> 
     changed = "" if seeds is None else f"# Run with --seeds {seeds}.\n"
     write_text(out / "benchmark.yaml", changed + benchmark.text)
     drawn = list(figures(benchmark, frame, history(benchmark, out)))
-    for figure in drawn:
-        write_text(out / f"{figure.name}.svg", figure.svg + "\n")
-        with replacing(out / f"{figure.name}.png") as temporary:
-            temporary.write_bytes(figure.png)
+    for name, svg in drawn:
+        write_text(out / f"{name}.svg", svg + "\n")
     shown, told = tables(benchmark, frame), _outcome(benchmark, frame)
     page = {"title": benchmark.title, "headline": told, "tables": shown, "machine": _machine(frame)}
-    figured = [inline_svg(figure.svg) for figure in drawn]
+    figured = [inline_svg(svg) for _, svg in drawn]
     save_page(render("grid.html.j2", **page, figures=figured, settings=changed + benchmark.text), out / PAGE)
     say(console, told, "bold")
     for caption, (head, *lines) in shown[:1]:  # the runs' own selection rule; the others are on the page
@@ -130,7 +128,7 @@ def _outcome(benchmark: Benchmark, frame: pd.DataFrame) -> str:
     """Return in how many columns which row is best, by the runs' own selection rule."""
     if frame.empty:
         return "No run is finished."
-    mean = _scores(benchmark, frame[frame["selection"] == frame["selection"].iloc[0]])[0].unstack("column")
+    mean = _scores(benchmark, frame[frame["selection"] == frame["selection"].iloc[0]])["mean"].unstack("column")
     best = mean.eq(mean.max()).sum(axis=1).sort_values(ascending=False, kind="stable")
     measure = benchmark.metric.replace("_", "-")
     if best.empty:
@@ -147,19 +145,19 @@ def _machine(frame: pd.DataFrame) -> list[str]:
 
 def _table(benchmark: Benchmark, frame: pd.DataFrame, rows: Iterable[str]) -> list[list[str]]:
     """Return a line a row: the splits whose attributes it read, and for each column our figure and the paper's."""
-    mean, deviation, _ = _scores(benchmark, frame)
+    scores = _scores(benchmark, frame)
     lines = {name: [name, _information(frame[frame["row"] == name]) if len(frame) else ""] for name in rows}
     head = ["", "Attributes read"]
     for column in benchmark.columns:
         head.append(column)
-        own = mean.xs(column, level="column") if column in mean.index.get_level_values("column") else pd.Series()
+        own = scores[scores.index.get_level_values("column") == column].droplevel("column")
         for name, line in lines.items():
-            if name not in own:
-                line.append("")
-                continue
-            spread = deviation[name, column]
-            shown = f"{own[name]:.1f}" + (f" ({spread:.1f})" if spread == spread else "")
-            line.append(f"**{shown}**" if len(benchmark.rows) > 1 and own[name] == own.max() else shown)
+            shown = ""
+            if name in own.index:
+                mean, spread = own["mean"][name], own["std"][name]
+                shown = f"{mean:.1f}" + (f" ({spread:.1f})" if spread == spread else "")
+                shown = f"**{shown}**" if len(benchmark.rows) > 1 and mean == own["mean"].max() else shown
+            line.append(shown)
         if any(column in cells for cells in benchmark.paper.values()):
             head.append("paper")
             for name, line in lines.items():
@@ -167,16 +165,14 @@ def _table(benchmark: Benchmark, frame: pd.DataFrame, rows: Iterable[str]) -> li
     return [head, *lines.values()]
 
 
-def _scores(benchmark: Benchmark, frame: pd.DataFrame) -> tuple[Any, Any, Any]:
+def _scores(benchmark: Benchmark, frame: pd.DataFrame) -> pd.DataFrame:
     """Return mean, standard deviation and number of the figures in %, each column's by its own metric."""
     if frame.empty:
-        none = pd.Series(dtype=float, index=pd.MultiIndex.from_arrays([[], []], names=["row", "column"]))
-        return none, none, none
+        frame = pd.DataFrame(columns=[*{"row", "column", benchmark.metric, *benchmark.column_metrics.values()}])
     score = 100 * pd.to_numeric(frame[benchmark.metric])
     for column, metric in benchmark.column_metrics.items():
         score = score.where(frame["column"] != column, 100 * pd.to_numeric(frame[metric]))
-    grouped = score.groupby([frame["row"], frame["column"]])
-    return grouped.mean().dropna(), grouped.std(), grouped.count()
+    return score.groupby([frame["row"], frame["column"]]).agg(["mean", "std", "count"]).dropna(subset=["mean"])
 
 
 def _measure(benchmark: Benchmark) -> str:
@@ -186,8 +182,8 @@ def _measure(benchmark: Benchmark) -> str:
 
 
 def _caption(benchmark: Benchmark, frame: pd.DataFrame, rule: str) -> str:
-    count = _scores(benchmark, frame)[2]
-    least, most = int(count.min()), int(count.max())
+    count = frame.groupby(["row", "column"]).size()
+    least, most = count.min(), count.max()
     seeds = f"{most}" if least == most else f"{least} to {most}"
     over = f"mean (standard deviation) of {seeds} seeds" if most > 1 else "one seed"
     epoch = RULES.get(rule, ("", "the epoch that it chose"))[1]

@@ -74,23 +74,7 @@ def draw(width: float, height: float, description: str, paint: Callable[[Axes], 
         description: What a person who does not see the figure is told.
         paint: Draws on the axes.
     """
-    svg = _saved(width, height, description, paint, "svg").decode()
-    svg = re.sub(r"\s*<metadata>.*?</metadata>", "", svg[svg.index("<svg") :].strip(), flags=re.DOTALL)
-    used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', svg))
-    svg = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", svg)
-    return svg.replace("<svg", f'<svg role="img" aria-label="{escape(description)}"', 1)
-
-
-def draw_png(width: float, height: float, description: str, paint: Callable[[Axes], None]) -> bytes:
-    """Return the figure that ``draw`` returns as a PNG image."""
-    return _saved(width, height, description, paint, "png", dpi=200)
-
-
-def _saved(
-    width: float, height: float, description: str, paint: Callable[[Axes], None], kind: str, dpi: int = 72
-) -> bytes:
     import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_svg import RendererSVG
     from matplotlib.figure import Figure
 
@@ -100,15 +84,16 @@ def _saved(
         settings: Any = matplotlib.rcParams
         settings.update(_SETTINGS | {"svg.hashsalt": description})
         warnings.filterwarnings("ignore", "Glyph .* missing")  # the viewer's font draws the text, not ours
-        figure, stream = Figure(figsize=(width, height), dpi=dpi), io.BytesIO()
+        figure, stream = Figure(figsize=(width, height), dpi=72), io.StringIO()
         paint(figure.add_axes((0, 0, 1, 1)))
-        metadata: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
         # The box is measured here, since ``bbox_inches="tight"`` draws the whole figure once more for it.
-        svg = kind == "svg"
-        renderer = RendererSVG(width, height, io.StringIO()) if svg else FigureCanvasAgg(figure).get_renderer()
-        box = figure.get_tightbbox(renderer).padded(0.04)
-        figure.savefig(stream, format=kind, dpi=dpi, metadata=metadata, bbox_inches=box)
-    return stream.getvalue()
+        box = figure.get_tightbbox(RendererSVG(width, height, io.StringIO())).padded(0.04)
+        figure.savefig(stream, format="svg", metadata={"Date": None}, bbox_inches=box)
+    text = stream.getvalue()
+    svg = re.sub(r"\s*<metadata>.*?</metadata>", "", text[text.index("<svg") :].strip(), flags=re.DOTALL)
+    used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', svg))
+    svg = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", svg)
+    return svg.replace("<svg", f'<svg role="img" aria-label="{escape(description)}"', 1)
 
 
 def shorten(name: object, length: int = 22) -> str:
