@@ -198,14 +198,6 @@ def test_predict_files_a_folder_and_a_csv_of_names(door: Door, run: Run, here: P
     assert all(table.drop(columns="path").equals(tables[0].drop(columns="path")) for table in tables)
 
 
-def test_predict_rows_from_standard_input(run: Run, here: Path) -> None:
-    words = [sys.executable, "-m", "logit_correction", "predict", str(run("patients-lc")), "-"]
-    text = (here / "later.csv").read_text()
-    answer = subprocess.run(words, input=text, capture_output=True, text=True, env=dict(os.environ))
-    assert answer.returncode == 0 and "Traceback" not in answer.stderr
-    assert len(answer.stdout.splitlines()) in (120, 121)
-
-
 def test_report_compares_runs(door: Door, run: Run, tmp_path: Path) -> None:
     runs = [run("digits-erm"), run("digits-lc")]
     assert door("report", *runs, "--out", tmp_path / "page.html").status == 0

@@ -20,7 +20,6 @@ EXAMPLES = {
     "group_metrics": "fairlearn",
     "tracking": "tensorboard",
     "export_onnx": "onnxruntime",
-    "serve_rows": "torch",
 }
 
 

@@ -6,7 +6,6 @@ No type is imported for type checkers alone: the parser would import it too, and
 from __future__ import annotations
 
 import csv
-import os
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
@@ -25,12 +24,6 @@ FOUND = 3
 
 #: What both methods of the quickstart are trained with.
 QUICKSTART = {"epochs": 60, "learning_rate": 2e-3, "batch_size": 64, "device": "cpu", "threads": 1, "log_every": 19}
-
-#: Stands for standard input.
-STREAM = Path("-")
-
-#: Rows of a CSV that `predict` holds in memory at a time.
-CHUNK = 50_000
 
 
 def quickstart_command(*, out: Path = Path("quickstart"), seed: int = 0) -> int:
@@ -199,33 +192,26 @@ def _print_json(content: dict[str, Any]) -> None:
 
 
 def predict_command(run: Path, inputs: list[Path], *, out: Path | None = None, trust_code: bool = False) -> int:
-    """Predict labels and probabilities for new files, a folder, a table, or rows from standard input.
+    """Predict labels and probabilities for new files, a folder or a table.
 
     Args:
         run: folder that `train` or `export` wrote
         inputs: image files, folders, or a CSV or Parquet file with the columns of training or a column of image
-            files, such as path; - reads rows (CSV or JSON) or names of image files from standard input, and answers
-            each as it comes
+            files, such as path
         out: CSV to write; standard output by default
         trust_code: import the custom classes that RUN names; their code has your rights, so only for runs you trust
     """
     from logit_correction.files import replacing
     from logit_correction.runs.api import load
     from logit_correction.runs.folder import check_parent
-    from logit_correction.runs.new_rows import answers, rows_of_stream
+    from logit_correction.runs.new_rows import answers
 
-    if STREAM in inputs and len(inputs) > 1:
-        raise InputError("- stands for standard input: give it alone")
     if out is not None:
         check_parent(out)
         if out.exists() and any(one.exists() and one.samefile(out) for one in inputs):
             raise InputError(f"--out {out} is an input itself, which would be lost: give another file")
     model = load(run, trust_code=trust_code)
-    if inputs == [STREAM]:
-        rows = rows_of_stream(os.fdopen(os.dup(0), "rb"), model.source)
-    else:
-        rows = model.source.new_rows(inputs, chunk=CHUNK)
-    told = answers(model, rows, several=len(inputs) > 1)
+    told = answers(model, model.source.new_rows(inputs), several=len(inputs) > 1)
     if out is None:
         _write_lines(sys.stdout, told)
         return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,56 +47,40 @@ def read_frame(file: Path, columns: Sequence[str] | None = None, fix: str = FIX,
     A CSV is read as text: a label 007 stays 007, and "NA" is a text and not a gap. Blank lines are left out.
     Its index numbers the rows as a spreadsheet does, from 2; that of Parquet from 0.
     """
-    frame = next(iter_frames(file, None, fix, **layout))
+    import pandas as pd
+
+    if not file.is_file() or file.suffix.lower() in OTHERS:
+        what = "is no CSV or Parquet file" if file.exists() else "does not exist"
+        raise InputError(f"{file} {what}: give a CSV or Parquet file (from Excel save as CSV UTF-8)")
+    try:
+        frame = _csv(file, layout) if has_lines(file) else pd.read_parquet(file).reset_index(drop=True)
+    except Exception as error:  # pandas and pyarrow raise many kinds on a damaged file
+        reason = reason_of(error).rpartition("C error: ")[2]
+        raise InputError(f"{file} cannot be read as a table ({reason}): {fix}") from error
+    frame.columns = [str(name).strip() for name in frame.columns]
+    if not len(frame):
+        raise InputError(f"{file} has no rows: give a table with some")
     if columns is None:
         return frame
     check_names(list(frame.columns), str(file), columns, fix)
     return frame[list(columns)]
 
 
-def iter_frames(file: Path, rows: int | None, fix: str = FIX, **layout: Any) -> Iterator[pd.DataFrame]:
-    """Yield a CSV so many rows at a time, a Parquet file as a whole; see ``read_frame``."""
-    import pandas as pd
-
-    if not file.is_file() or file.suffix.lower() in OTHERS:
-        if not file.exists():
-            raise InputError(f"{file} does not exist: give the name of a file that does")
-        raise InputError(f"{file} is no CSV or Parquet file: give one (from Excel save as CSV UTF-8)")
-    found = False
-    try:
-        for frame in _csv(file, rows, layout) if has_lines(file) else [pd.read_parquet(file).reset_index(drop=True)]:
-            frame.columns = [str(name).strip() for name in frame.columns]
-            if len(frame):
-                found = True
-                yield frame
-    except Exception as error:  # pandas and pyarrow raise many kinds on a damaged file
-        reason = reason_of(error).rpartition("C error: ")[2]
-        raise InputError(f"{file} cannot be read as a table ({reason}): {fix}") from error
-    if not found:
-        raise InputError(f"{file} has no rows: give a table with some")
-
-
-def _csv(file: Path, rows: int | None, layout: dict[str, Any]) -> Iterator[pd.DataFrame]:
+def _csv(file: Path, layout: dict[str, Any]) -> pd.DataFrame:
     import pandas as pd
 
     with (gzip.open if file.suffix == ".gz" else open)(file, "rt", encoding="utf-8", errors="replace") as lines:
         separator = max("\t;,|", key=lines.readline(2**20).count)
     text: Any = {"dtype": str, "keep_default_na": False, "na_filter": False, "encoding": "utf-8-sig"}
     usual = {"sep": separator, "index_col": False, "skip_blank_lines": False}  # so that lines are numbered
-    start = (1 if "names" in layout else FIRST_LINE) + int(layout.get("skiprows", 0))
-    with pd.read_csv(file, **usual | layout | text, iterator=True) as reader:
-        while True:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error", pd.errors.ParserWarning)  # of rows that are too long
-                try:
-                    frame = reader.get_chunk(rows)
-                except StopIteration:
-                    return
-            frame.index += start
-            blank = (frame.iloc[:, 0].str.strip() == "") & (frame.shape[1] > 1)  # alone it is a row that is empty
-            if blank.any():
-                blank &= (frame.map(str.strip) == "").all(axis=1)
-            yield frame[~blank]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # of rows that are too long
+        frame = pd.read_csv(file, **usual | layout | text)
+    frame.index += (1 if "names" in layout else FIRST_LINE) + int(layout.get("skiprows", 0))
+    if frame.shape[1] == 1:  # a blank line is a row that is empty
+        return frame
+    blank = frame[frame.iloc[:, 0].str.strip() == ""]
+    return frame.drop(index=blank.index[(blank.map(str.strip) == "").all(axis=1)])
 
 
 def check_names(names: Sequence[str], place: str, wanted: Sequence[str], fix: str = "") -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.data.frames import has_lines, is_table, iter_frames, row_names
+from logit_correction.data.frames import has_lines, is_table, read_frame, row_names
 from logit_correction.data.images import (
     SUFFIXES,
     Fit,
@@ -33,8 +33,8 @@ from logit_correction.types import DataInfo, as_array
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Image files that are read at a time.
-CHUNK = 512
+#: New rows that are read at a time: image files, and others.
+FILES_AT_A_TIME, ROWS_AT_A_TIME = 512, 50_000
 
 #: Features of which each is a column that can be looked at alone; of more, one says little.
 MOST_COLUMNS = 256
@@ -130,7 +130,7 @@ class Numbers:
         return array_store(given, problems, self.scale), {"columns": columns}
 
 
-def rows_of(given: Any, *, texts: bool = False, labelled: bool = False, chunk: int | None = None) -> Iterator[Rows]:
+def rows_of(given: Any, *, texts: bool = False, labelled: bool = False) -> Iterator[Rows]:
     """Yield rows as what they are; nothing else decides that.
 
     Args:
@@ -138,7 +138,6 @@ def rows_of(given: Any, *, texts: bool = False, labelled: bool = False, chunk: i
             names of files, of mappings or of numbers; or a ``Path`` or several: image files, folders, CSV and Parquet.
         texts: Whether a str is a text, rather than the name of a file.
         labelled: Whether a folder holds a folder of images for each label.
-        chunk: Rows of a CSV that are yielded at a time; by default all.
     """
     given = [given] if isinstance(given, Path) else given
     frame = frame_of(given)
@@ -153,7 +152,7 @@ def rows_of(given: Any, *, texts: bool = False, labelled: bool = False, chunk: i
             if texts and all(isinstance(row, str) for row in given):
                 yield Rows("the new texts", range(len(given)), texts=given)
             else:
-                yield from _rows_of_places([Path(row) for row in given], labelled, chunk, tables=texts)
+                yield from _rows_of_places([Path(row) for row in given], labelled, tables=texts)
             return
     try:
         values = as_array(given)
@@ -186,7 +185,7 @@ def frame_of(given: Any) -> pd.DataFrame | None:
     return None
 
 
-def _rows_of_places(places: Sequence[Path], labelled: bool, chunk: int | None, tables: bool) -> Iterator[Rows]:
+def _rows_of_places(places: Sequence[Path], labelled: bool, tables: bool) -> Iterator[Rows]:
     """Yield the rows of files, folders and tables, in their order; with ``tables`` a file is one unless an image."""
     files: list[Path] = []
     for place in places:
@@ -208,9 +207,8 @@ def _rows_of_places(places: Sequence[Path], labelled: bool, chunk: int | None, t
             if files:
                 yield Rows("images", range(len(files)), files=files)
                 files = []
-            for frame in iter_frames(place, chunk):
-                key = "line" if has_lines(place) else "row"
-                yield Rows(str(place), frame.index, key, frame=frame, folder=place.parent)
+            frame = read_frame(place)
+            yield Rows(str(place), frame.index, "line" if has_lines(place) else "row", frame, place.parent)
         else:
             files.append(place)
     if files:
@@ -250,15 +248,15 @@ class DataSource(ABC):
         """Take over what training found out of its rows, ``DataTable.preparation``, before new rows are read."""
         self.reader.prepare(preparation)
 
-    def new_rows(self, given: Any, *, labelled: bool = False, chunk: int | None = None) -> Iterator[Rows]:
+    def new_rows(self, given: Any, *, labelled: bool = False) -> Iterator[Rows]:
         """Yield new rows as what they are; see ``rows_of``."""
         texts = not isinstance(self.reader, Images | Numbers)
-        return rows_of(given, texts=texts, labelled=labelled, chunk=chunk)
+        return rows_of(given, texts=texts, labelled=labelled)
 
     def read(self, rows: Rows, info: DataInfo) -> Iterator[NewRows]:
-        """Yield new rows as the networks take them, image files a few at a time; ``info`` is what inputs are."""
+        """Yield new rows as the networks take them, some at a time; ``info`` is what inputs are."""
         reader, files = self.reader, isinstance(self.reader, Images) and rows.values is None
-        for part in rows.parts(CHUNK if files else len(rows) or 1):
+        for part in rows.parts(FILES_AT_A_TIME if files else ROWS_AT_A_TIME):
             problems = Problems(part.place, part.names)
             store, looks = reader.transform(part, problems)
             if not info.tokens and tuple(store.input_shape) != tuple(info.input_shape):

@@ -1,24 +1,18 @@
-"""New rows of a run: what is known of their labels and attributes, and rows from standard input as they come."""
+"""New rows of a run: what is known of their labels and attributes, and what the run says of them."""
 
 from __future__ import annotations
 
-import csv
-import json
-import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.correlation import Correlation
 from logit_correction.data.frames import as_text, check_columns, texts_of
-from logit_correction.data.images import Images
-from logit_correction.data.reader import DataSource, Rows
+from logit_correction.data.reader import Rows
 from logit_correction.data.rows import FIX, Problems, places_of
 from logit_correction.errors import InputError, InputWarning
 from logit_correction.evaluation.report import DataSummary
@@ -31,9 +25,6 @@ NewInputs: TypeAlias = Tensor | NDArray[Any] | Sequence[Any] | Mapping[str, Any]
 
 #: Names of n rows, or the column of a data frame that holds them.
 Names: TypeAlias = str | Sequence[Any] | NDArray[Any]
-
-#: Bytes that are read from a stream at a time, and those of a row at most: whatever is sent, memory stays bounded.
-BLOCK, MOST_BYTES = 2**16, 2**24
 
 
 def labels_of(rows: Rows, label: Names | None, known: Sequence[str]) -> NDArray[np.int64]:
@@ -103,55 +94,3 @@ def answers(run: Run, rows: Iterable[Rows], several: bool = False) -> Iterator[l
         what = "1 row has no answer" if count == 1 else f"{count:,} rows have no answer"
         told = "; ".join(f"{one.place}: {one}" for one in bad[:3])
         warnings.warn(f"{what}: {told}{'; and more' if len(bad) > 3 else ''}", InputWarning, stacklevel=2)
-
-
-def rows_of_stream(stream: Any, source: DataSource) -> Iterator[Rows]:
-    """Yield rows from a stream of bytes as they come: a CSV, JSON lines, or names of image files, a line each."""
-    images, header, separator, number = isinstance(source.reader, Images), list[str](), ",", 0
-    for lines in _lines_as_they_come(stream):
-        there = {line: text for line, text in enumerate(lines, number + 1) if text.strip()}
-        number += len(lines)
-        as_json = next(iter(there.values()), "").startswith(("{", "["))
-        if there and not (header or as_json or images):
-            first = there.pop(min(there)).removeprefix("\ufeff")
-            separator = max("\t;,|", key=first.count)
-            header = [name.strip() for name in next(csv.reader([first], delimiter=separator))]
-        if not there:
-            continue
-        form: dict[str, Any]
-        numbers, texts = pd.Index(list(there)), list(there.values())
-        try:
-            if as_json:
-                found = [json.loads(text) for text in texts]
-                if images:
-                    form = {"files": [Path(one["path"]) for one in found]}
-                elif isinstance(found[0], dict):
-                    form = {"frame": pd.DataFrame(found, numbers, dtype=object)}
-                else:
-                    form = {"values": np.asarray(found, dtype=np.float32)}
-            elif images:
-                form = {"files": list(map(Path, texts))}
-            else:
-                cells = list(csv.reader(texts, delimiter=separator, strict=True))
-                if max(map(len, cells)) > len(header):
-                    raise ValueError(f"a row has {max(map(len, cells))} cells, but there are {len(header)} columns")
-                rows = [dict(zip(header, row, strict=False)) for row in cells]
-                form = {"frame": pd.DataFrame(rows, numbers, columns=header, dtype=object)}
-        except (ValueError, KeyError, TypeError, RecursionError, csv.Error) as error:
-            raise InputError(
-                f"the stream cannot be read from line {numbers[0]} on ({error}); the rows before it were answered"
-            ) from error
-        yield Rows("the stream", numbers, "line", **form)
-
-
-def _lines_as_they_come(stream: Any) -> Iterator[list[str]]:
-    """Yield the lines that are there, and wait for more only where there is none; names of files may be any bytes."""
-    rest = b""
-    while block := stream.read1(BLOCK):
-        *lines, rest = (rest + block).split(b"\n")
-        if len(rest) > MOST_BYTES:
-            raise InputError(f"a row of the stream is longer than {MOST_BYTES:,} bytes")
-        if lines:
-            yield [os.fsdecode(line).rstrip("\r") for line in lines]
-    if rest:
-        yield [os.fsdecode(rest)]
