@@ -12,10 +12,9 @@ import pytest
 import torch
 from rich.console import Console
 
-from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
-from logit_correction.pages.console import announce, comparison_table, reports_of, show_runs, to_console
+from logit_correction.pages.console import comparison_table, reports_of, show_rows, show_runs, to_console
 
 Make = Callable[..., Path]
 
@@ -102,5 +101,5 @@ def test_groups_that_have_no_room_are_counted(labels: int, told: str, capsys: py
     split = {"train": rows[:600], "valid": rows[600:900], "test": rows[900:]}
     names = [f"label {y}" for y in range(labels)], ["red", "blue", "[bold]"]
     table = DataTable(ArrayStore(torch.zeros(1200, 2)), rows % labels, rows % 3, split, *names)
-    announce(RunConfig(ComponentConfig("Table"), ComponentConfig("ERM")), table)
+    show_rows(table, "ERM on Table")
     assert capsys.readouterr().err.splitlines()[-1].startswith(told)

@@ -51,7 +51,7 @@ _ESTIMATED = [one.name for one in fields(EstimatedReport) if one.name not in ("s
 
 
 def names_attributes(test: Mapping[str, Any]) -> bool:
-    """Return whether the rows that a test block is of have attributes, or groups of their own."""
+    """Return whether the test rows have attributes, or groups of their own."""
     return any(group["attribute"] is not None for group in test["groups"])
 
 
@@ -90,17 +90,13 @@ class RunFolder:
         report = Report.read(path).to_dict()
         check_seal(file, FIX)
         try:
-            metrics = pd.read_csv(plain(file)) if file.exists() else pd.DataFrame({"step": [], "epoch": []})
-            metrics = metrics.apply(pd.to_numeric)
-            if not metrics[["step", "epoch"]].stack().between(0, 2**53).all():
-                raise ValueError("column step or epoch holds what is no count")
-            return cls(path, report, metrics)
-        except (OSError, ValueError, KeyError) as error:
+            metrics = pd.read_csv(plain(file)).apply(pd.to_numeric) if file.exists() else pd.DataFrame()
+        except (OSError, ValueError) as error:
             raise InputError(f"{file} cannot be read ({error}): {FIX}, or remove it") from error
+        return cls(path, report, metrics)
 
     @property
     def test(self) -> dict[str, Any]:
-        """Figures on the test split; those by estimated group as ``estimated_minority`` and so on."""
         return flat_figures(self.report["test"])
 
     def groups(self, estimated: bool = False) -> pd.DataFrame | None:
@@ -112,7 +108,7 @@ class RunFolder:
         return frame.astype(dict.fromkeys(("accuracy", "low", "high"), float))
 
     def settings(self) -> dict[str, Any]:
-        """Return everything but the seed that tells this run from another one on the same data."""
+        """Return everything but the seed in which runs on the same data may differ."""
         report = self.report
         network = {k: {"name": one["name"], **one["options"]} for k in ("network", "encoder") if (one := report[k])}
         training = {name: value for name, value in report["training"].items() if name not in _NOT_THE_METHOD}
@@ -126,24 +122,24 @@ class RunFolder:
 
 
 def with_estimates(runs: Sequence[RunFolder]) -> list[RunFolder]:
-    """Evaluate all runs on the same test rows by the estimate of one of them, so that they can be compared.
+    """Judge all runs on the same test rows by the estimate of the first of them that has one.
 
-    The first run that has an estimate serves all whose test rows are the same. Runs whose test rows have attributes,
-    those of which only the report is there, and those to whose rows no estimate belongs, stay as they are.
+    Runs whose test rows have attributes, and those of which only the report is there, stay as they are.
     """
-    files = [run.path / "predictions.parquet" for run in runs]
-    unnamed = [not names_attributes(run.test) and file.is_file() for run, file in zip(runs, files, strict=True)]
-    rows = [Predictions.load(file) if wanted else None for file, wanted in zip(files, unnamed, strict=True)]
-    judged = []
-    for run, own in zip(runs, rows, strict=True):
-        for other, theirs in zip(runs, rows, strict=True):
-            if own is None or theirs is None or theirs.estimate is None:
+
+    def rows_of(run: RunFolder) -> Predictions | None:
+        file = run.path / "predictions.parquet"
+        return Predictions.load(file) if file.is_file() and not names_attributes(run.test) else None
+
+    rows, judged = [rows_of(run) for run in runs], []
+    tasks = [_key([run.report["data"]["name"], run.report["data"]["options"]]) for run in runs]
+    for run, own, task in zip(runs, rows, tasks, strict=True):
+        for theirs, other in zip(rows, tasks, strict=True):
+            if own is None or theirs is None or theirs.estimate is None or task != other:
                 continue
-            same = all(run.report["data"][entry] == other.report["data"][entry] for entry in ("name", "options"))
-            if same and np.array_equal(own.index, theirs.index) and np.array_equal(own.label, theirs.label):
+            if np.array_equal(own.index, theirs.index) and np.array_equal(own.label, theirs.label):
                 block = to_plain(estimated_report(replace(own, estimate=theirs.estimate)))
-                test = {**run.report["test"], "estimated": block}
-                run = replace(run, report={**run.report, "test": test})
+                run = replace(run, report={**run.report, "test": {**run.report["test"], "estimated": block}})
                 break
         judged.append(run)
     return judged
@@ -235,14 +231,8 @@ def _key(value: Any) -> str:
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings that are given; options of a part by the name of the part and their own."""
-    found: dict[str, Any] = {}
-    for name, value in settings.items():
-        if isinstance(value, Mapping) and "name" in value:
-            options = {f"{name} {option}": one for option, one in value.items() if option != "name"}
-            found |= {name: value["name"], **_flat(options)}
-        elif value is not None:
-            found[name] = value
-    return found
+    flat = pd.json_normalize(dict(settings), sep=" ").to_dict("records")[0] if settings else {}
+    return {str(name).removesuffix(" name"): value for name, value in flat.items() if value is not None}
 
 
 def _differences(settings: Sequence[dict[str, Any]]) -> list[list[str]]:

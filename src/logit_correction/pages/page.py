@@ -28,12 +28,6 @@ if TYPE_CHECKING:
 #: So many groups are shown at once, views listed, examples of rows shown.
 _MOST_GROUPS, _MOST_VIEWS, _MOST_EXAMPLES = 12, 12, 24
 
-#: Images of fewer pixels a side are enlarged pixel by pixel.
-_SMALL = 100
-
-#: Breadth of a view that sees everything, which is no evidence.
-_EVERYTHING = 3
-
 #: Pairs of entries of the test block whose distance tells of a shortcut, and what each of them means.
 _GAPS = (
     ("minority", "majority", "right on bias-conflicting rows", "right on bias-aligned rows"),
@@ -41,33 +35,20 @@ _GAPS = (
     ("estimated_minority", "estimated_majority", f"right on {MEANINGS['estimated_minority']}", "right on the others"),
 )
 
-#: Entries of a sign of the evidence that are shown.
-_SIGN = (
-    *("share", "rows", "accuracy", "network_accuracy", "ratio", "ratio_low", "ratio_high", "information"),
-    *("follows_view", "follows_label"),
-)
-
 
 def write_page(run_folders: Sequence[Path | str], out: Path | str) -> None:
-    """Write one self-contained page that compares finished runs; those that differ only by their seed are averaged.
-
-    Only files of the run folders are read. Where something fails, an older page at ``out`` stays as it was.
-    """
+    """Write one self-contained page that compares finished runs; those that differ only by their seed are averaged."""
     save_page(render_page(run_folders, out), out)
 
 
 def render_page(run_folders: Sequence[Path | str], out: Path | str = "report.html") -> str:
     """Return the page as text; ``out`` is only named in the commands that make the page again."""
-    if not run_folders:
-        raise InputError("there is nothing to report: name at least one run folder")
-    unique: dict[Path, Path] = {}
-    for folder in map(Path, run_folders):
-        unique.setdefault(folder.resolve(), folder)
-    runs = [RunFolder.read(folder) for folder in unique.values()]
+    folders = {Path(folder).resolve(): Path(folder) for folder in run_folders}.values()
+    runs = [RunFolder.read(folder) for folder in folders]
     comparisons = compare(runs)
     methods = dict.fromkeys(one.method for _, series in comparisons for one in series)
     data = dict.fromkeys(name_of_data(run.report["data"]) for run in runs)
-    places = [shown_path(folder) for folder in unique.values()]
+    places = [shown_path(folder) for folder in folders]
     train = [("train", "--config", f"{place}/config.yaml", "--out", f"{place}-again") for place in places]
     lines = [("report", *places, "--out", shown_path(out)), *train]
     return render(
@@ -137,9 +118,9 @@ def inline_svg(svg: str) -> Markup:
 def shown_path(path: Path | str) -> str:
     """Return a path as a page names it, which others will read: below the working folder, or its last part alone."""
     path = Path(path)
-    if not path.is_absolute():
-        return str(path)
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else path.name
+    if path.is_relative_to(Path.cwd()):
+        return str(path.relative_to(Path.cwd()))
+    return path.name if path.is_absolute() else str(path)
 
 
 def name_of_data(data: Mapping[str, Any]) -> str:
@@ -194,8 +175,9 @@ def _groups(series: Sequence[Series], estimated: str | None) -> dict[str, Any]:
     """The groups of the test rows, named or estimated, of many first the least accurate."""
     known = {one.name: one.groups(estimated is not None) for one in series}
     frames = {name: frame for name, frame in known.items() if frame is not None}
-    first, run = frames[series[0].name], series[0].runs[0]
-    train = [None] * len(first) if estimated else _train_counts(run, len(first))
+    first, data = frames[series[0].name], series[0].runs[0].report["data"]
+    counted = np.ravel(((data["scoring"] or data)["counts"] or {}).get("train") or []).tolist()
+    train = counted if len(counted) == len(first) and not estimated else [None] * len(first)
     rows = [
         {**group, "train": count, "results": [frame.iloc[number] for frame in frames.values()]}
         for number, (group, count) in enumerate(zip(first.to_dict("records"), train, strict=True))
@@ -209,33 +191,26 @@ def _groups(series: Sequence[Series], estimated: str | None) -> dict[str, Any]:
         # Of many labels and attribute values most never meet.
         "all": [] if few else [row for row in rows if row["count"] or row["train"]],
         "starred": bool(first["minority"].eq(True).any()),
-        "overlapping": bool((run.report["data"]["scoring"] or {}).get("overlapping")),
+        "overlapping": bool((data["scoring"] or {}).get("overlapping")),
         "count": len(first),
     }
 
 
-def _train_counts(run: RunFolder, num_groups: int) -> list[Any]:
-    """The training rows per group, None if they are not counted for these very groups."""
-    data = run.report["data"]
-    flat = np.ravel(((data["scoring"] or data)["counts"] or {}).get("train") or []).tolist()
-    return flat if len(flat) == num_groups else [None] * num_groups
-
-
 def evidence_block(evidence: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a page shows of the ``evidence`` of a report."""
-    chosen, signs = set(evidence.get("views") or []), []
-    for sign in evidence.get("signs") or []:
-        names, everything = sentences.views_in(str(sign.get("view"))), int(sign.get("breadth") or 0) >= _EVERYTHING
-        own = {"name": sentences.name_views(names), "chosen": set(names) == chosen, "everything": everything}
-        text = plots.shorten(sign.get("sentence") or "", 150)
-        signs.append({**dict.fromkeys(_SIGN), **sign, **own, "sentence": text})
-    signs.sort(key=lambda one: (one["everything"], -float(one["ratio"] or 0)))  # what sees everything last
+    signs = []
+    for sign in evidence["signs"]:
+        names = sentences.views_in(sign["view"])
+        own = {"name": sentences.name_views(names), "chosen": set(names) == set(evidence["views"])}
+        own |= {"everything": sign["breadth"] == 3, "sentence": plots.shorten(sign["sentence"], 150)}
+        signs.append(sign | own)
+    signs.sort(key=lambda one: (one["everything"], -float(one["ratio"] or 0)))  # what sees everything is no evidence
     return {
         "answer": sentences.answer(evidence).removeprefix("shortcut: "),
-        "sentence": evidence.get("sentence") or "",
+        "sentence": evidence["sentence"],
         "advice": sentences.advice(evidence),
         "rows": signs[:_MOST_VIEWS],
-        "pairs": sentences.describe_conflicts(evidence.get("conflicts") or []),
+        "pairs": sentences.describe_conflicts(evidence.get("conflicts", [])),
         "noise": sentences.describe_noise(evidence),
     }
 
@@ -251,10 +226,10 @@ def _conflicting(series: Series) -> dict[str, Any] | None:
         **found,
         "name": series.name,
         "examples": examples,
-        "small": len(data["input_shape"]) == 3 and max(data["input_shape"]) < _SMALL,
+        "small": len(data["input_shape"]) == 3 and max(data["input_shape"]) < 100,  # enlarged pixel by pixel
         "total": data["rows"]["train"],
         "named": {one["estimated_attribute"] for one in examples} <= set(data["attribute_names"]),
-        "abstained": bool(evidence) and evidence.get("verdict") != "shortcut",
+        "abstained": bool(evidence) and evidence["verdict"] != "shortcut",
         "source": report["attributes"],
         "texts": any(one["name"] and not one["picture"] for one in examples),
     }

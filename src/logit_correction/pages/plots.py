@@ -68,21 +68,15 @@ _SETTINGS: dict[str, Any] = {
 def draw(width: float, height: float, description: str, paint: Callable[[Axes], None]) -> str:
     """Return one axes of ``width`` x ``height`` inches as an SVG element; labels and the title come on top.
 
-    Args:
-        width: Of the axes.
-        height: Of the axes.
-        description: What a person who does not see the figure is told.
-        paint: Draws on the axes.
+    ``description`` is what a person who does not see the figure is told.
     """
-    import matplotlib
+    from matplotlib import style
     from matplotlib.backends.backend_svg import RendererSVG
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(), warnings.catch_warnings():
-        matplotlib.rcdefaults()  # no trace of a user's own settings
-        # The salt keeps the ids of two figures on one page apart, and makes them the same in every run.
-        settings: Any = matplotlib.rcParams
-        settings.update(_SETTINGS | {"svg.hashsalt": description})
+    # The salt keeps the ids of two figures on one page apart, and makes them the same in every run.
+    settings: Any = ["default", _SETTINGS | {"svg.hashsalt": description}]  # no trace of a user's own
+    with style.context(settings), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # the viewer's font draws the text, not ours
         figure, stream = Figure(figsize=(width, height), dpi=72), io.StringIO()
         paint(figure.add_axes((0, 0, 1, 1)))
@@ -104,13 +98,11 @@ def shorten(name: object, length: int = 22) -> str:
 
 def series_colors(methods: Mapping[str, str]) -> dict[str, str]:
     """Return a colour for each name, given its method: that of the method, or a spare one if another name has it."""
-    colors: dict[str, str] = {}
-    for name in sorted(methods, key=lambda name: name != methods[name]):  # first those that are named as their method
-        color = METHOD_COLORS.get(methods[name])
-        if color and color not in colors.values():
-            colors[name] = color
-    spare = (color for color in _SPARE if color not in colors.values())
-    return {name: colors.get(name) or next(spare, MUTED) for name in methods}
+    own = {color: name for name, method in reversed([*methods.items()]) if (color := METHOD_COLORS.get(method))}
+    own |= {METHOD_COLORS[name]: name for name in methods if name in METHOD_COLORS}  # whose name is its method's
+    spare = (color for color in _SPARE if color not in own)
+    first = {name: color for color, name in own.items()}
+    return {name: first.get(name) or next(spare, MUTED) for name in methods}
 
 
 def bars(
@@ -123,14 +115,8 @@ def bars(
 ) -> None:
     """Paint a bar for each series and name, its value beside it, a line from its lower to its upper end.
 
-    Args:
-        axes: Where; a unit of its y axis is an inch.
-        series: For each series a frame of per cent with the columns value, low and high, and a row for each name; a
-            value that is NaN has no bar.
-        names: Stand at the left, from top to bottom.
-        colors: Of the series.
-        digits: Of the values.
-        gap: Between the bars of two names.
+    A series is a frame of per cent with the columns value, low and high, a row for each name; NaN has no bar. A unit of
+    the y axis is an inch; ``gap`` is between the bars of two names.
     """
     thickness, pitch = 0.16, 0.16 * len(series) + gap
     for order, (name, frame) in enumerate(series.items()):
@@ -150,12 +136,7 @@ def bars(
 
 
 def accuracy_curve(metrics: Mapping[str, pd.DataFrame], colors: Mapping[str, str]) -> str | None:
-    """Draw the validation accuracy of runs over the epochs of their last stage; None where no run recorded it.
-
-    Args:
-        metrics: For each run the table of its ``metrics.csv``.
-        colors: Colour of each run.
-    """
+    """Draw the validation accuracy of runs, by their ``metrics.csv``, over the epochs of their last stage."""
     known = {name: 100 * per_epoch(table, "valid_average") for name, table in metrics.items()}
     lines = {name: line for name, line in known.items() if len(line)}
 
@@ -176,9 +157,8 @@ def per_epoch(table: pd.DataFrame, column: str) -> pd.Series[float]:
     """Return a validation figure of ``metrics.csv`` after each epoch of the last stage, where it is finite."""
     if column not in table or table.empty:
         return pd.Series(dtype=float)
-    stage = table["stage"] if "stage" in table else pd.Series(0, table.index)
-    value = table[column].replace([np.inf, -np.inf], np.nan)[stage == stage.max()]
-    return value.groupby(table["epoch"]).mean().dropna()
+    last = table[table["stage"] == table["stage"].max()]
+    return last[column].replace([np.inf, -np.inf], np.nan).groupby(last["epoch"]).mean().dropna()
 
 
 def make_logarithmic(axes: Axes) -> None:
