@@ -15,6 +15,7 @@ import torch
 from logit_correction import Audit, InputError, audit, from_table, load, train
 from logit_correction.attributes.evidence import Model
 from logit_correction.auditing.api import add_labels, add_sheet
+from logit_correction.auditing.cost import question
 from logit_correction.bench.planted import Planted
 from logit_correction.sentences import headline, next_commands
 
@@ -180,6 +181,11 @@ def test_the_easiest_features_may_be_named_though_a_view_is_a_clear_shortcut(tmp
     assert commands[0].endswith("--out fixed") and commands[1] == "logit-correction evaluate fixed --on new-rows"
     with pytest.raises(InputError, match="both as shortcut and as legitimate"):
         audit(DATA, shortcut="biased", legitimate="biased", **SHORT)
+
+
+def test_a_leak_asks_nothing_of_another_view() -> None:
+    doubt = {"verdict": "cannot tell", "views": [], "candidates": [{"views": ["form"]}]}
+    assert question(doubt) is None and question(doubt | {"probability": 0.5})["views"] == ["form"]  # type: ignore[index]
 
 
 def test_an_audit_ends_with_the_commands_that_fix_and_check_and_a_check_in_doubt_with_a_test(found: Audit) -> None:

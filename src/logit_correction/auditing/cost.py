@@ -145,6 +145,7 @@ def question(evidence: Mapping[str, Any]) -> dict[str, Any] | None:
 
     An honest strong feature and a shortcut look alike: both predict the label nearly as well as the whole input.
     """
+    # Of a leak nothing is asked: it is no candidate.
     in_doubt = evidence["verdict"] == "cannot tell" and evidence.get("probability") is not None
     views = evidence["candidates"][0]["views"] if in_doubt else evidence["views"]
     return {"views": views, "text": sentences.question(views)} if views else None

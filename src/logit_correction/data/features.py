@@ -138,7 +138,7 @@ class Columns:
                 kind, word = "names", ""
             values = read_column(frame, name, kind, problems)
             if kind == "names" and every and hardly_categories(len(different := set(values.tolist())), rows):
-                left_out.append(f"{name!r} ({len(different):,} different texts, such as {values[0]!r})")
+                left_out.append(f"{name!r} ({len(different):,} different texts, such as {values[0][:40]!r})")
                 continue
             self._read[name] = kind, values
             if word:
@@ -149,7 +149,7 @@ class Columns:
             texts = f", or the column of texts by --data.text: {format_faults(left_out)}" if left_out else ""
             raise InputError(f"{problems.place} has no column left for features: name them by --data.features{texts}")
         told = {
-            "columns left out of the features, since few rows share a text": left_out,
+            "columns left out of the features, since few rows share a text (--data.text reads texts)": left_out,
             "columns that look like numbers, but are read as names": as_names,
             "columns with missing values, which count as the mean of training and have an input of their own": gaps,
         }

@@ -50,8 +50,9 @@ def read_frame(file: Path, columns: Sequence[str] | None = None, fix: str = FIX,
     import pandas as pd
 
     if not file.is_file() or file.suffix.lower() in OTHERS:
-        what = "is no CSV or Parquet file" if file.exists() else "does not exist"
-        raise InputError(f"{file} {what}: give a CSV or Parquet file (from Excel save as CSV UTF-8)")
+        if not file.exists():
+            raise InputError(f"{file} does not exist: give a file or folder that does")
+        raise InputError(f"{file} is no CSV or Parquet file: give one (from Excel save as CSV UTF-8)")
     try:
         frame = _csv(file, layout) if has_lines(file) else pd.read_parquet(file).reset_index(drop=True)
     except Exception as error:  # pandas and pyarrow raise many kinds on a damaged file
