@@ -61,7 +61,7 @@ def name_views(views: Sequence[str], terms: Sequence[str] = ()) -> str:
     """Return what a sentence calls views: columns as columns, and by the words that a view of words goes by.
 
     >>> name_views(["colour"]), name_views(["column:scanner"]), name_views(["places:1,1", "places:4,4"])
-    ('colour', 'the column `scanner`', 'the places 1,1 and 4,4')
+    ('colour', 'the column `scanner`', 'the places row 1, column 1 and row 4, column 4')
     >>> name_views(["word"], ["north", "south"])
     'the words `north` and `south`'
     """
@@ -73,6 +73,8 @@ def name_views(views: Sequence[str], terms: Sequence[str] = ()) -> str:
     named = []
     for family, found in members.items():
         told = [f"`{one}`" for one in found] if family in ("column", "word") else found
+        if family == "places":
+            told = [f"row {one.replace(',', ', column ')}" for one in found]
         if family == "pair":
             named += [f"the relation of the columns `{one.replace(' & ', '` and `')}`" for one in found]
             continue
