@@ -180,8 +180,8 @@ def test_views_are_named_as_a_reader_calls_them() -> None:
     assert advice(said) == ""  # the shortcut that a person named needs none
     told = advice(evidence("shortcut", ["places:1,1", "column:my scanner"], signs("places:1,1", 1.0)))
     assert told == (
-        "If the place row 1, column 1 and the column `my scanner` are legitimate causes of the label, this is no shortcut: "
-        "add `--legitimate places:1,1 --legitimate 'column:my scanner'`"
+        "If the place row 1, column 1 and the column `my scanner` are legitimate causes of the label, "
+        "this is no shortcut: add `--legitimate places:1,1 --legitimate 'column:my scanner'`"
     )
 
 
