@@ -112,7 +112,7 @@ def test_a_killed_collection_goes_on_with_the_next_missing_case(
     monkeypatch.setattr(script, "draw_case", lambda number, seed: replace(one, number=number, seed=seed))
     collect = script.collect
 
-    def noted(case: Case, real: Path) -> dict[str, Any]:
+    def noted(case: Case, real: Path, also: object) -> dict[str, Any]:
         collected.append(case.number)
         if len(collected) == 2:
             raise KeyboardInterrupt
