@@ -205,7 +205,8 @@ def advice(evidence: Mapping[str, Any], asked: Sequence[str] | None = None) -> s
         likely: Mapping[str, Any] = next(iter(evidence.get("candidates") or []), {})
         named = [view for one in likely.get("along") or [] for view in views_in(one["view"])] or likely.get("views")
         such = f", such as `{options('shortcut', named[:1])}`" if named and named != [BIASED] else ""
-        return f"If you know a shortcut, name it: add `--shortcut VIEW`{such} (`logit-correction list views`)"
+        names = "`logit-correction list views` shows the names"
+        return f"If you know a shortcut, name it: add `--shortcut VIEW`{such}. {names}"
     if evidence["verdict"] != "shortcut":
         return f"Only you can tell: add `{options('shortcut', views)}` or `{options('legitimate', views)}`"
     cause = "are legitimate causes" if is_plural(views) else "is a legitimate cause"

@@ -233,9 +233,10 @@ class Search:
             self._judge([BIASED], attribute, biased, None)
         best = max((one.figures["probability"] for one in self.candidates), default=0.0) - TIE
 
-        def rank(one: Candidate) -> tuple[bool, int, float]:
+        def rank(one: Candidate) -> tuple[bool, bool, int, float]:
             families = len({name.partition(":")[0] for name in one.views}) if one.figures["probability"] >= best else 99
-            return not one.figures["clear"], families, -one.figures["probability"]
+            few = one.figures["signs"]["flagged"] < LEAST_ROWS  # of which nothing can be concluded
+            return few, not one.figures["clear"], families, -one.figures["probability"]
 
         self.candidates.sort(key=rank)
 

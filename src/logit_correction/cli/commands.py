@@ -72,18 +72,25 @@ def train_command(
 
 def _train(configs: Mapping[Path, RunConfig], out: Path, resume: bool) -> int:
     """Train what is not trained yet, show all, and compare several on one page."""
+    from logit_correction.data.table import DataTable
     from logit_correction.pages.console import announce, show_runs
     from logit_correction.pages.page import write_page
     from logit_correction.runs.folder import PAGE
     from logit_correction.runs.train import is_first_process, train
     from logit_correction.training.display import choose_display
 
+    told: list[str] = []  # notes on the data, which stand in the report as well
+
+    def announce_once(config: RunConfig, table: DataTable) -> None:
+        told.extend([*table.notes, *table.attribute_notes])
+        announce(config, table)
+
     for number, (folder, config) in enumerate(configs.items()):
-        train(config, folder, resume=resume, display=choose_display(), announce=None if number else announce)
+        train(config, folder, resume=resume, display=choose_display(), announce=None if number else announce_once)
     if is_first_process(config.training):
         if len(configs) > 1:
             write_page(list(configs), out / PAGE)
-        show_runs(list(configs), out / PAGE)
+        show_runs(list(configs), out / PAGE, told)
     return 0
 
 

@@ -180,8 +180,11 @@ def show_rows(table: DataTable, name: str, method: str = "") -> None:
     console.print(table_of(shown))
 
 
-def show_runs(folders: Sequence[Path], page: Path) -> None:
-    """Print the figures of finished runs, of several seeds their mean and spread, and what was found."""
+def show_runs(folders: Sequence[Path], page: Path, told: Sequence[str] = ()) -> None:
+    """Print the figures of finished runs, of several seeds their mean and spread, and what was found.
+
+    Of the warnings of a single run those are left out that were ``told`` before.
+    """
     reports, console = reports_of(folders), console_of()
     table = comparison_table(reports)
     console.print(to_console(table))
@@ -190,15 +193,15 @@ def show_runs(folders: Sequence[Path], page: Path) -> None:
             if evidence := report["evidence"]:
                 seed = f"seed {report['seed']}: " if len(reports) > 1 else ""
                 say(console, f"{seed}{sentences.answer(evidence)}. {evidence.get('sentence') or ''}.")
-                if told := sentences.advice(evidence):
-                    say(console, told)
+                if advice := sentences.advice(evidence):
+                    say(console, advice)
         for name in ("estimated_minority", "average", "group_balanced", "worst_group"):
             if len(table) > 1 and name in table and bool(table[name].notna().all()):
                 mean, spread = 100 * table[name].mean(), 100 * table[name].std()
                 seeds = f"in the mean of {len(table)} seeds, standard deviation {spread:.1f}"
                 say(console, f"{FIGURES[name]}: {mean:.1f} % {seeds}")
     if len(reports) == 1:
-        show_warnings(reports[0]["warnings"], console)
+        show_warnings([one for one in reports[0]["warnings"] if one not in told], console)
     say(console, f"page: {page}")
 
 
