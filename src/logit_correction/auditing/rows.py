@@ -50,9 +50,9 @@ def rows_frame(
             attribute = torch.cat([attribute, estimate])
             likely = torch.cat([likely, estimator.kept.probability(inputs)])
         asked, rows = len(rows) + torch.arange(len(asked)), torch.cat([rows, judged])
-    label, told = table.label[rows], torch.arange(len(rows))
+    label, estimated = table.label[rows], torch.arange(len(rows))
     if doubted is not None:
-        views, attribute, likely, told = doubted.views, doubted.attribute, doubted.seen, asked
+        views, attribute, likely, estimated = doubted.views, doubted.attribute, doubted.seen, asked
     frame = pd.DataFrame({"row": rows.numpy()})
     if table.lines is not None:
         frame["line"] = table.lines[rows].numpy()
@@ -66,13 +66,13 @@ def rows_frame(
     posterior = torch.full((len(rows), len(names)), torch.nan, dtype=torch.float64)
     if views:
         assert likely is not None
-        own_label, places = label[told], told.numpy()
-        posterior[told] = (likely / likely.sum(dim=1, keepdim=True)).double()
-        own = own_label.unsqueeze(1)
-        others = posterior[told].scatter(1, own, -1).amax(dim=1)
-        score = others / (others + posterior[told].gather(1, own).squeeze(1) + 1e-12)
+        found = (likely / likely.sum(dim=1, keepdim=True)).double()
+        posterior[estimated], own = found, label[estimated].unsqueeze(1)
+        others = found.scatter(1, own, -1).amax(dim=1)
+        score = others / (others + found.gather(1, own).squeeze(1) + 1e-12)
+        places = estimated.numpy()
         frame.loc[places, "attribute"] = names[attribute.numpy()]
-        frame.loc[places, "conflicting"] = (attribute != own_label).numpy()
+        frame.loc[places, "conflicting"] = (attribute != label[estimated]).numpy()
         frame.loc[places, "score"] = score.numpy().round(4)
         seen, places = search.seen_by(views), asked.numpy()
         confidence, says = seen.max(dim=1)

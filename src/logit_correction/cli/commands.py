@@ -81,12 +81,12 @@ def _train(configs: Mapping[Path, RunConfig], out: Path, resume: bool) -> int:
 
     told: list[str] = []  # notes on the data, which stand in the report as well
 
-    def announce_once(config: RunConfig, table: DataTable) -> None:
+    def announce_first(config: RunConfig, table: DataTable) -> None:
         told.extend([*table.notes, *table.attribute_notes])
         announce(config, table)
 
     for number, (folder, config) in enumerate(configs.items()):
-        train(config, folder, resume=resume, display=choose_display(), announce=None if number else announce_once)
+        train(config, folder, resume=resume, display=choose_display(), announce=None if number else announce_first)
     if is_first_process(config.training):
         if len(configs) > 1:
             write_page(list(configs), out / PAGE)
