@@ -297,8 +297,8 @@ def benchmark_command(
     """Train a grid of methods, data sets and seeds.
 
     The same command continues where it stopped. Start it several times, also on machines that share the folder, to
-    share the work. Writes report.html, table.csv (one row per run and selection rule), table.md, the figures as SVG
-    and PNG, and benchmark.yaml.
+    share the work. Writes report.html, table.csv (one row per run and selection rule), table.md, the figures as SVG,
+    and benchmark.yaml.
 
     Args:
         name: a benchmark of the package, the path of a .yaml file, or `list` to see their names
