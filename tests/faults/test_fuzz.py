@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from logit_correction.cli.arguments import arguments_of
@@ -85,7 +85,11 @@ inputs = st.one_of(
 )
 
 
+NO_UTF_8 = pd.DataFrame({"label": ["a"], "x": [b"\x80"]})
+
+
 @given(frame=frames(), given_options=options, given_inputs=inputs, label=names, parquet=st.booleans())
+@example(frame=NO_UTF_8, given_options={}, given_inputs={"features": "*"}, label="label", parquet=True)
 def test_tables(
     frame: pd.DataFrame,
     given_options: dict[str, Any],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -119,7 +120,7 @@ def _split(
         if not head.startswith("--"):
             name, value = next((one for one in places if one in several or one not in own), ""), head + equals + value
             if not name:
-                option = "--data" if of_run and Path(value).exists() else "--NAME"
+                option = "--data" if of_run and os.path.exists(value) else "--NAME"
                 raise InputError(f"{value!r} is no option: leave it out, or write {option} before it")
         else:
             name = head[2:].replace("-", "_")

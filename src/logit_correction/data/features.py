@@ -97,7 +97,7 @@ def _as_floats(values: pd.Series, kind: Kind) -> NDArray[np.float64]:
         values = values.dt.total_seconds() if values.dtype.kind == "m" else pd.to_numeric(values, errors="coerce")
         return values.to_numpy(dtype=np.float64, na_value=np.nan)
     if values.dtype.kind != "M":
-        written = values.astype(object).where(values.notna(), "").astype(str).str.strip()
+        written = values.astype(object).where(values.notna(), "").map(str).str.strip()
         written = written.where(written.str.match(r"\d{4}-\d\d"))  # pandas would take "now" for a date as well
         values = pd.to_datetime(written, format="ISO8601", errors="coerce", utc=True)
     if values.dt.tz is not None:
