@@ -32,6 +32,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "stray word": (f"{DIGITS} stray", "stray"),
     "data without its option": ("audit photos --out x", "write --data before it"),
     "views that are no list": (f"{LC} --method.attributes.views colour,border", "such as [a,b]"),
+    "name that no file can have": (f"train --method ERM {ONE} --out x --data {'n' * 300}", "too long"),
     "data": (f"train --data Digit --method ERM {ONE} --out x", "Digit"),
     "method": (f"train --data Digits --method LCC {ONE} --out x", "LCC"),
     "network": (f"{DIGITS} --network MPL", "MPL"),

@@ -104,16 +104,14 @@ def _report(error: BaseException, words: list[str]) -> int:
         # Nobody reads on, as in `... | head`; the interpreter would complain when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:  # only a person gives such a name
+        name = str(error.filename)[:60]
+        error = InputError(f"No file can have the name {name!r}…, it is too long: give a file or folder")
     told = str(error)
     if isinstance(error, NoRoom):
         told = f"{error.filename} cannot be written ({error.strerror}): make room, or give another place"
     elif isinstance(error, MemoryError) or any(of_memory in told for of_memory in _OF_MEMORY):
         told = "There is not enough memory: take a smaller network, batch or image size"
-    elif isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-        error = InputError(
-            f"No file can have the name {str(error.filename)[:60]!r}…, it is too long: give a file or folder"
-        )
-        told = str(error)
     elif not isinstance(error, InputError | TrainingError):
         told = f"{type(error).__name__}: {' '.join(told.split()) or 'no message'} (--debug shows where)"
     print(f"error: {told}", file=sys.stderr)
