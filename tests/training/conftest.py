@@ -38,8 +38,7 @@ class AskedAfter:
     def __init__(self, fit: Fit, steps: int) -> None:
         self.fit, self.steps = fit, steps
 
-    @property
-    def asked(self) -> bool:
+    def __bool__(self) -> bool:
         return self.fit.progress.total_steps >= self.steps
 
 

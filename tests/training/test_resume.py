@@ -193,9 +193,9 @@ def test_between_the_stages_the_training_rows_are_predicted_in_evaluation_mode(m
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_asks_and_a_second_one_ends(kind: signal.Signals) -> None:
     before = signal.getsignal(kind)
-    with stop_requests() as request:
+    with stop_requests() as asked:
         signal.raise_signal(kind)
-        assert request.asked
+        assert asked
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(kind)
     assert signal.getsignal(kind) is before

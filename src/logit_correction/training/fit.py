@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -73,7 +72,7 @@ class Fit:
         self.rules = rules_of(self.config, self.algorithm)
         self.scored = scored(self.rules)
         self.valid_groups = judged_groups(self.table, "valid") if reads_attributes(self.rules) else None
-        self._valid = self._loader("valid")
+        self._valid = BatchLoader(self.table, "valid", device=self.fabric.device)
         self._valid_estimate: tuple[EstimatedAttributes | None] | None = None  # None: nobody has asked yet
         device = self.fabric.device
         prepare(self.algorithm, self.config, device)
@@ -90,11 +89,11 @@ class Fit:
         optimizer_state = self._read_checkpoint(self.checkpoint_path) if resume and self.checkpoint_path else None
         progress = self.progress
         self._started = time.monotonic() - progress.seconds
-        with torch.random.fork_rng(devices=self._cuda), stop_requests() as request:
+        with torch.random.fork_rng(devices=self._cuda), stop_requests() as self._asked:
             if progress.plan is None:
                 self._begin_stage(0, None)
             while not (last := progress.stage + 1 == self.algorithm.num_stages) or not estimator_only:
-                self._run_stage(request, optimizer_state)
+                self._run_stage(optimizer_state)
                 if last:
                     break
                 optimizer_state, outputs = None, self.predict("train", self.algorithm.collect)
@@ -124,7 +123,7 @@ class Fit:
         self.progress.plan = self.algorithm.begin_stage(stage, outputs)
         self.progress.stage, self.progress.epoch, self.progress.step = stage, 0, 0
 
-    def _run_stage(self, request: StopRequest, optimizer_state: dict[str, Any] | None) -> None:
+    def _run_stage(self, optimizer_state: dict[str, Any] | None) -> None:
         progress, config, plan = self.progress, self.config, self.progress.plan
         assert plan is not None and config.batch_size is not None and config.epochs is not None
         algorithm, processes = self.algorithm, self.fabric.world_size
@@ -144,8 +143,9 @@ class Fit:
         # The strategy's module alone, DistributedDataParallel or none: what fabric.setup puts around it walks
         # through every batch and hooks every loss, which costs more than all the rest of the loop.
         module = self.fabric.strategy.setup_module(algorithm)
-        groups, pretrained = algorithm.parameter_groups(), layers_of(algorithm) if config.finetune else []
-        groups = slower(groups, pretrained)
+        pretrained = layers_of(algorithm) if config.finetune else []
+        theirs = {id(one) for layers in pretrained for one in layers}
+        groups = split(algorithm.parameter_groups(), lambda one: id(one) in theirs, learning_rate_scale=FINETUNE_RATE)
         optimizer = make_optimizer(groups, config, plan.learning_rate or config.learning_rate)
         if optimizer_state is not None:
             optimizer.load_state_dict(optimizer_state)
@@ -157,27 +157,22 @@ class Fit:
             for layers in pretrained:
                 for number, layer in enumerate(layers):
                     layer.requires_grad_(3 * progress.epoch >= epochs or 3 * number >= 2 * len(layers))
-            self._run_epoch(module, optimizer, loader, epochs, request)
+            self._run_epoch(module, optimizer, loader, epochs)
             progress.warnings = algorithm.end_epoch()
             progress.epoch, progress.step = progress.epoch + 1, 0
             self._validate()
-            self._save_if_due(optimizer, request, force=progress.epoch == epochs)
+            self._save_if_due(optimizer, force=progress.epoch == epochs)
 
-    def _run_epoch(
-        self,
-        module: torch.nn.Module,
-        optimizer: Optimizer,
-        loader: BatchLoader,
-        epochs: int,
-        request: StopRequest,
-    ) -> None:
+    def _run_epoch(self, module: torch.nn.Module, optimizer: Optimizer, loader: BatchLoader, epochs: int) -> None:
         progress, config, steps = self.progress, self.config, len(loader)
         for batch in loader.epoch(progress.epoch, progress.step):
-            set_learning_rates(optimizer.param_groups, progress.epoch * steps + progress.step, epochs * steps, config)
+            now = progress.epoch * steps + progress.step
+            for group in optimizer.param_groups:
+                group["lr"] = group["start"] * scheduled_factor(group["schedule"], now, epochs * steps, config)
             with self.fabric.autocast():
                 self._layers.seed(progress.total_steps)
                 step = module(batch, progress.epoch + progress.step / steps)
-            clear_gradients(optimizer.param_groups)
+            optimizer.zero_grad()
             (step.loss if self.fabric.world_size == 1 else step.loss * loader.weight(progress.step)).backward()
             if config.gradient_clip:
                 clip_gradients(optimizer.param_groups, config.gradient_clip)
@@ -186,9 +181,9 @@ class Fit:
             progress.step, progress.total_steps = progress.step + 1, progress.total_steps + 1
             if progress.total_steps % config.log_every == 0:
                 self._flush(progress.epoch * steps + progress.step, optimizer)
-                self._save_if_due(optimizer, request)
-            elif request.asked and self.fabric.world_size == 1:
-                self._save_if_due(optimizer, request)
+                self._save_if_due(optimizer)
+            elif self._asked and self.fabric.world_size == 1:
+                self._save_if_due(optimizer)
             elif time.monotonic() - self._shown_at > SHOW_SECONDS:  # of slow steps nobody shall wait for a row
                 self._show(progress.epoch * steps + progress.step)
         self._flush((progress.epoch + 1) * steps, optimizer)
@@ -234,10 +229,6 @@ class Fit:
             self._valid_estimate = (estimate,)
         return estimate
 
-    def _loader(self, split: str) -> BatchLoader:
-        """Return a loader of all rows of a split in order, without attributes."""
-        return BatchLoader(self.table, split, device=self.fabric.device)
-
     def predict(self, split: str, predict: Callable[[Batch], Tensor] | None = None) -> Tensor:
         """Return the logits (n, L) of all rows of ``split`` in evaluation mode, on the CPU."""
         predict = predict or (lambda batch: self.algorithm.predict(batch.inputs))
@@ -245,13 +236,13 @@ class Fit:
 
     def collect(self, split: str, function: Callable[[Batch], dict[str, Tensor]]) -> dict[str, Tensor]:
         """Apply ``function`` to every batch of ``split`` in evaluation mode."""
-        loader = self._valid if split == "valid" else self._loader(split)
+        loader = self._valid if split == "valid" else BatchLoader(self.table, split, device=self.fabric.device)
         with evaluating(self.algorithm), self.fabric.autocast():
             return collect(function, loader.epoch())
 
-    def _save_if_due(self, optimizer: Optimizer, request: StopRequest, force: bool = False) -> None:
+    def _save_if_due(self, optimizer: Optimizer, force: bool = False) -> None:
         """Write the checkpoint to resume from, and end if somebody has asked to stop."""
-        stop = request.asked
+        stop = bool(self._asked)
         due = force or stop or time.monotonic() - self._saved_at >= self.checkpoint_seconds
         if self.fabric.world_size > 1:
             due, stop = self.fabric.broadcast((due, stop))
@@ -326,29 +317,26 @@ def attribute_names_of(algorithm: Algorithm) -> list[str]:
 # -- stopping, and the optimizer
 
 
-class StopRequest:
-    """Whether somebody has asked to stop; a second request stops at once, and the last whole checkpoint stays."""
-
-    asked = False
-
-    def ask(self, signum: int, frame: FrameType | None) -> None:
-        """Take a signal."""
-        if self.asked:
-            raise KeyboardInterrupt
-        self.asked = True
-
-
 @contextmanager
-def stop_requests() -> Iterator[StopRequest]:
-    """Turn Ctrl-C and SIGTERM into a request for the length of the block, in the main thread."""
-    request = StopRequest()
+def stop_requests() -> Iterator[list[int]]:
+    """Turn Ctrl-C and SIGTERM into a request for the length of the block, in the main thread.
+
+    The list holds the signals that came. A second one stops at once, and the last whole checkpoint stays.
+    """
+    asked: list[int] = []
+
+    def ask(signum: int, frame: object) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(signum)
+
     if threading.current_thread() is not threading.main_thread():
-        yield request
+        yield asked
         return
     kinds = (signal.SIGINT, signal.SIGTERM)
-    before = {kind: signal.signal(kind, request.ask) for kind in kinds}
+    before = {kind: signal.signal(kind, ask) for kind in kinds}
     try:
-        yield request
+        yield asked
     finally:
         for kind, handler in before.items():
             signal.signal(kind, handler)
@@ -401,19 +389,6 @@ def layers_of(algorithm: Algorithm) -> list[list[Tensor]]:
     return [list(one.parameters()) for one in features if isinstance(one, torch.nn.Module)]
 
 
-def slower(groups: list[dict[str, Any]], pretrained: list[list[Tensor]]) -> list[dict[str, Any]]:
-    """Give pretrained parameters a twentieth of the learning rate."""
-    theirs = {id(one) for layers in pretrained for one in layers}
-    return split(groups, lambda one: id(one) in theirs, learning_rate_scale=FINETUNE_RATE) if theirs else groups
-
-
-def clear_gradients(groups: Iterable[dict[str, Any]]) -> None:
-    """Forget all gradients, as ``zero_grad`` does, but without its hooks for profilers and compilers: 15 us a step."""
-    for group in groups:
-        for parameter in group["params"]:
-            parameter.grad = None
-
-
 def clip_gradients(groups: Iterable[dict[str, Any]], largest: float) -> None:
     """Scale the gradients of each network, whose groups have one name, to a norm of at most ``largest``."""
     networks: dict[Any, list[torch.Tensor]] = {}
@@ -430,9 +405,3 @@ def scheduled_factor(schedule: str, step: int, total_steps: int, config: Trainin
     if schedule == "step":
         return float(config.step_factor ** (step // config.step_every))
     return 1.0
-
-
-def set_learning_rates(groups: Iterable[dict[str, Any]], step: int, total_steps: int, config: TrainingConfig) -> None:
-    """Set every group's learning rate for ``step`` of its stage."""
-    for group in groups:
-        group["lr"] = group["start"] * scheduled_factor(group["schedule"], step, total_steps, config)
