@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from types import MappingProxyType
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes import ESTIMATORS
 from logit_correction.attributes.base import AttributeEstimator
+from logit_correction.attributes.given import Given, TrueAttributes
 from logit_correction.attributes.heads import outputs_of
-from logit_correction.errors import check_range
+from logit_correction.errors import InputError, check_range
 from logit_correction.methods.base import Algorithm
-from logit_correction.methods.parts import validation_groups
 from logit_correction.networks.base import Network
 from logit_correction.registry import component
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step, TrainingRows
@@ -65,7 +66,17 @@ class LastLayer(Algorithm):
             self.register_buffer(name, None, persistent=False)
 
     def setup(self, rows: TrainingRows) -> None:
-        self.label, self.rows, self.group = validation_groups(rows, self.known, self.info, self.build)
+        held = rows.held_out
+        if held is None or not len(held.label) or held.view_inputs is None:
+            raise InputError("LastLayer retrains on validation rows, but there are none: give the data some")
+        self.label, self.rows, self.group = held.label, held.view_inputs, held.label
+        for one in self.known:
+            if not isinstance(one, Given | TrueAttributes):
+                raise InputError("LastLayer needs known groups: take Given or TrueAttributes, or no attributes for AFR")
+            one.attach(self.build, nn.Identity, replace(self.info, num_rows=len(held.label)), 0)
+            one.setup(held)
+            attribute = one.estimate_rows(None)
+            self.group = torch.where(attribute < 0, -1, held.label * one.num_attributes + attribute)
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
         self.stage = stage

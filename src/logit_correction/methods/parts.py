@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from logit_correction.attributes.base import AttributeEstimator, Builder, Estimate
-from logit_correction.attributes.given import Given, TrueAttributes
+from logit_correction.attributes.base import AttributeEstimator, Estimate
 from logit_correction.correlation import Correlation
 from logit_correction.distributed import join_over_processes
 from logit_correction.errors import InputError, check_range
@@ -19,7 +17,7 @@ from logit_correction.functional import MixupForm, count_prior, group_mixup, mix
 from logit_correction.functional.prior import shifted
 from logit_correction.networks.base import mixing_place
 from logit_correction.prior import Estimator, GroupPrior
-from logit_correction.types import Batch, DataInfo, TrainingRows, ViewInputs
+from logit_correction.types import Batch, DataInfo
 
 #: Name -> dotted path and one line.
 PRIORS: dict[str, tuple[str, str]] = {
@@ -254,30 +252,6 @@ class GroupMixUp(Mixing):
             generator=drawn_by,
         )
         return rest(mixed), shifted(prior.log(prior_of_mixed))
-
-
-def validation_groups(
-    rows: TrainingRows, known: Sequence[AttributeEstimator], info: DataInfo, build: Builder
-) -> tuple[Tensor, ViewInputs, Tensor]:
-    """Return labels (M,), inputs and groups (M,) of the validation rows.
-
-    The group is by at most one estimator, -1 where unknown, or the label.
-
-    Raises:
-        InputError: There are no validation rows, or their attributes would be estimated.
-    """
-    held = rows.held_out
-    if held is None or not len(held.label) or held.view_inputs is None:
-        raise InputError("LastLayer retrains on validation rows, but there are none: give the data some")
-    group = held.label
-    for one in known:
-        if not isinstance(one, Given | TrueAttributes):
-            raise InputError("LastLayer needs known groups: take Given or TrueAttributes, or no attributes for AFR")
-        one.attach(build, nn.Identity, replace(info, num_rows=len(group)), 0)
-        one.setup(held)
-        attribute = one.estimate_rows(None)
-        group = torch.where(attribute < 0, -1, group * one.num_attributes + attribute)
-    return held.label, held.view_inputs, group
 
 
 class RelativeDifficulty(nn.Module):
