@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+_HERE = "logit_correction.methods."
+
 #: Name -> dotted path and one line. A dotted path of your own works wherever a name does.
 METHODS: dict[str, tuple[str, str]] = {
-    "ERM": ("logit_correction.methods.erm.ERM", "empirical risk minimization: plain cross-entropy"),
-    "LC": (
-        "logit_correction.methods.lc.LC",
-        "logit correction (Liu et al. 2023) for the shortcut that it finds, if any",
-    ),
-    "GroupDRO": (
-        "logit_correction.methods.group_dro.GroupDRO",
-        "worst group's loss, with training attributes (Sagawa et al. 2020)",
-    ),
-    "LfF": ("logit_correction.methods.lff.LfF", "learning from failure: relative difficulty (Nam et al. 2020)"),
-    "JTT": ("logit_correction.methods.jtt.JTT", "just train twice: errors are seen more often (Liu et al. 2021)"),
-    "DFA": ("logit_correction.methods.dfa.DFA", "disentangled feature augmentation (Lee et al. 2021)"),
+    "ERM": (_HERE + "erm.ERM", "empirical risk minimization: plain cross-entropy"),
+    "LC": (_HERE + "lc.LC", "logit correction (Liu et al. 2023) for the shortcut that it finds, if any"),
+    "GroupDRO": (_HERE + "group_dro.GroupDRO", "worst group's loss, with training attributes (Sagawa et al. 2020)"),
+    "LfF": (_HERE + "lff.LfF", "learning from failure: relative difficulty (Nam et al. 2020)"),
+    "JTT": (_HERE + "jtt.JTT", "just train twice: errors are seen more often (Liu et al. 2021)"),
+    "DFA": (_HERE + "dfa.DFA", "disentangled feature augmentation (Lee et al. 2021)"),
     "Reweighting": (
-        "logit_correction.methods.reweighting.Reweighting",
+        _HERE + "reweighting.Reweighting",
         "cross-entropy weighted by 1 / P(y, a), the prior estimated or true",
     ),
     "PostHoc": (
@@ -25,11 +21,8 @@ METHODS: dict[str, tuple[str, str]] = {
         "ERM or a finished run, corrected when it predicts (after Menon et al. 2021)",
     ),
     "LastLayer": (
-        "logit_correction.methods.last_layer.LastLayer",
+        _HERE + "last_layer.LastLayer",
         "the last layer of ERM or of a finished run retrained: AFR and DFR (both 2023)",
     ),
-    "StagedLC": (
-        "logit_correction.methods.lc.LC",
-        "logit correction after cross-fitted biased networks; our own, the preset staged",
-    ),
+    "StagedLC": (_HERE + "lc.LC", "logit correction after cross-fitted biased networks; our own, the preset staged"),
 }

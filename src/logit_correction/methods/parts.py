@@ -19,18 +19,17 @@ from logit_correction.networks.base import mixing_place
 from logit_correction.prior import Estimator, GroupPrior
 from logit_correction.types import Batch, DataInfo
 
+_HERE = "logit_correction.methods.parts."
+
 #: Name -> dotted path and one line.
 PRIORS: dict[str, tuple[str, str]] = {
-    "Counted": ("logit_correction.methods.parts.Counted", "counted once, from estimates that are settled"),
-    "Moving": ("logit_correction.methods.parts.Moving", "estimated batch by batch, as in the paper"),
+    "Counted": (_HERE + "Counted", "counted once, from estimates that are settled"),
+    "Moving": (_HERE + "Moving", "estimated batch by batch, as in the paper"),
 }
 MIXING: dict[str, tuple[str, str]] = {
-    "NoMixing": ("logit_correction.methods.parts.NoMixing", "samples as they are"),
-    "GroupMixUp": ("logit_correction.methods.parts.GroupMixUp", "the paper's: partners of the same label (eq. 13)"),
-    "IndependentMixUp": (
-        "logit_correction.methods.parts.IndependentMixUp",
-        "partners drawn whatever they are, which keeps the prior right",
-    ),
+    "NoMixing": (_HERE + "NoMixing", "samples as they are"),
+    "GroupMixUp": (_HERE + "GroupMixUp", "the paper's: partners of the same label (eq. 13)"),
+    "IndependentMixUp": (_HERE + "IndependentMixUp", "partners drawn whatever they are, which keeps the prior right"),
 }
 
 
