@@ -9,8 +9,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from logit_correction.methods.parts import RelativeDifficulty
-
 
 class Reference:
     """Moving averages in dicts, one row at a time."""
@@ -34,17 +32,6 @@ class Reference:
                 relative.append(average[i] / greatest)
             weights.append(relative[0] / (relative[0] + relative[1]))
         return torch.tensor(weights)
-
-
-def test_the_weights_are_those_of_a_loop_over_rows() -> None:
-    generator = torch.Generator().manual_seed(0)
-    difficulty, reference = RelativeDifficulty(30, 3, 0.7), Reference(0.7)
-    label = torch.arange(30) % 3
-    for _ in range(12):
-        index = torch.randperm(30, generator=generator)[:7]
-        biased, debiased = 5 * torch.rand((2, 7), generator=generator)
-        expected = reference.weights(index, label[index], biased, debiased)
-        torch.testing.assert_close(difficulty(index, label[index], biased, debiased), expected)
 
 
 @pytest.mark.parametrize("q", [0.7, 0.0])
