@@ -8,15 +8,15 @@ import torch
 from logit_correction.data.augment import (
     PADDING,
     CropFlip,
-    ResizedCropFlip,
     mixed_seeds,
+    resized_crop_flip,
 )
 
 IMAGES = torch.randint(0, 256, (16, 3, 12, 10), dtype=torch.uint8, generator=torch.Generator().manual_seed(3))
 
 
-@pytest.mark.parametrize("augment", [CropFlip(), ResizedCropFlip()])
-def test_the_seed_alone_decides(augment: CropFlip | ResizedCropFlip) -> None:
+@pytest.mark.parametrize("augment", [CropFlip(), resized_crop_flip])
+def test_the_seed_alone_decides(augment: CropFlip | resized_crop_flip) -> None:
     seeds = mixed_seeds(torch.arange(16), 4)
     torch.manual_seed(1)
     expected = torch.rand(3)
@@ -52,7 +52,7 @@ def test_crop_flip_is_a_shift_and_a_mirror() -> None:
 def test_resized_crop_flip_is_a_part_of_the_image() -> None:
     """Of a slope the result is a slope: as steep as the part is long."""
     ramp = torch.linspace(0, 255, 101).round().to(torch.uint8).expand(101, 101)
-    changed = ResizedCropFlip()(torch.stack([ramp, ramp.T]).expand(500, -1, -1, -1), torch.arange(500)).float()
+    changed = resized_crop_flip(torch.stack([ramp, ramp.T]).expand(500, -1, -1, -1), torch.arange(500)).float()
     across = (changed[:, 0, :, -2] - changed[:, 0, :, 1]).mean(1) / 250
     down = (changed[:, 1, -2] - changed[:, 1, 1]).mean(1) / 250
     area = across.abs() * down

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from logit_correction.data.augment import CropFlip, ResizedCropFlip
+from logit_correction.data.augment import CropFlip, resized_crop_flip
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
@@ -50,7 +50,7 @@ def same(one: list, other: list) -> None:
         (None, None),
         (CropFlip(), None),
         (CropFlip(), torch.arange(14) % 3),
-        (ResizedCropFlip(), torch.arange(14) % 3),
+        (resized_crop_flip, torch.arange(14) % 3),
     ],
 )
 def test_the_place_of_inputs_changes_no_batch(

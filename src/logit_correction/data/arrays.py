@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ from logit_correction.config import ComponentConfig
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder, digest, made_once
 from logit_correction.data.frames import as_text, check_names
-from logit_correction.data.images import Images, images_of
-from logit_correction.data.reader import DataSource, Numbers, Reader, Rows, frame_of, rows_of
+from logit_correction.data.images import images_of
+from logit_correction.data.reader import DataSource, Numbers, Rows, frame_of, rows_of
 from logit_correction.data.rows import Problems, Records, Splitting, build_table
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, reason_of
@@ -29,12 +28,7 @@ class Arrays(DataSource):
 
     users_own = True
 
-    def __init__(
-        self,
-        file: str,
-        augment: AugmentationName = "none",
-        **splitting: Any,
-    ) -> None:
+    def __init__(self, file: str, augment: AugmentationName = "none", **splitting: Any) -> None:
         """Choose the file.
 
         Args:
@@ -44,14 +38,6 @@ class Arrays(DataSource):
         """
         self.file, self.augment = Path(file).expanduser(), augment
         self.splitting = Splitting(**splitting)
-        self.shape: tuple[int, ...] = ()
-
-    @property
-    def reader(self) -> Reader:
-        return Images((self.shape[1], self.shape[2])) if len(self.shape) == 3 and self.shape[0] == 3 else Numbers()
-
-    def prepare(self, preparation: Mapping[str, Any]) -> None:
-        self.shape = tuple(preparation.get("shape", ()))
 
     def build(self) -> DataTable:
         try:
@@ -62,7 +48,6 @@ class Arrays(DataSource):
                 f"the arrays' file {self.file} cannot be read ({reason_of(error)}): call from_arrays again"
             ) from error
         inputs, rows = arrays["inputs"], range(len(arrays["label"]))
-        self.shape = inputs.shape[1:]
         problems = Problems("the arrays", [f"row {row}" for row in rows])
         store, looks = Numbers().transform(Rows("the arrays", rows, values=inputs), problems)
         del arrays["inputs"]
@@ -74,8 +59,7 @@ class Arrays(DataSource):
         source: dict[str, object] = {"source": "arrays given in Python"}
         raw = Records(problems, texts["label"], texts.get("split"), attributes, metadata=source)
         augment = named_augmentation(self.augment) if inputs.ndim == 4 else None
-        table = build_table(raw, lambda *_: (store, looks), self.splitting, augment)
-        return replace(table, preparation={"shape": list(self.shape)})
+        return build_table(raw, lambda *_: (store, looks), self.splitting, augment)
 
 
 def checked_arrays(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

@@ -31,7 +31,7 @@ def named_augmentation(name: AugmentationName) -> Augmentation | None:
     """Return the augmentation of a published recipe; none for ``none``."""
     if name == "none":
         return None
-    return CropFlip() if name == "crop-flip" else ResizedCropFlip()
+    return CropFlip() if name == "crop-flip" else resized_crop_flip
 
 
 @dataclass(frozen=True)
@@ -57,24 +57,21 @@ class CropFlip:
         return padded.flatten(2).gather(2, flat.expand(-1, channels, -1)).reshape(images.shape)
 
 
-@dataclass(frozen=True)
-class ResizedCropFlip:
-    """A part of 70 to 100 % of the image, resized to the whole, and mirrored half of the time."""
-
-    def __call__(self, images: Tensor, seeds: Tensor) -> Tensor:
-        height, width = images.shape[2:]
-        draws = mixed_seeds(seeds, torch.arange(1, 6, device=images.device)[:, None])
-        area, shape, top, left = (draws[:4].float() / 2**63).unbind(0)
-        area, shape = LEAST_AREA + (1 - LEAST_AREA) * area, (math.log(MOST_SHAPE) * (2 * shape - 1)).exp()
-        down, across = (area / shape).sqrt().clamp(max=1), (area * shape).sqrt().clamp(max=1)
-        # Where each row and column of the result lies in the image, whose edges are -1 and 1.
-        y = ((1 - down) * (2 * top - 1))[:, None] + down[:, None] * _middles(height, images.device)
-        across_or_back = torch.where(draws[4] % 2 == 0, across, -across)
-        x = ((1 - across) * (2 * left - 1))[:, None] + across_or_back[:, None] * _middles(width, images.device)
-        size = len(images), height, width
-        grid = torch.stack([x[:, None, :].expand(size), y[:, :, None].expand(size)], dim=-1)
-        changed = torch.nn.functional.grid_sample(images.float(), grid, padding_mode="border", align_corners=False)
-        return changed.round().to(torch.uint8)
+def resized_crop_flip(images: Tensor, seeds: Tensor) -> Tensor:
+    """Take 70 to 100 % of each image, resized to the whole, and mirror half of the time."""
+    height, width = images.shape[2:]
+    draws = mixed_seeds(seeds, torch.arange(1, 6, device=images.device)[:, None])
+    area, shape, top, left = (draws[:4].float() / 2**63).unbind(0)
+    area, shape = LEAST_AREA + (1 - LEAST_AREA) * area, (math.log(MOST_SHAPE) * (2 * shape - 1)).exp()
+    down, across = (area / shape).sqrt().clamp(max=1), (area * shape).sqrt().clamp(max=1)
+    # Where each row and column of the result lies in the image, whose edges are -1 and 1.
+    y = ((1 - down) * (2 * top - 1))[:, None] + down[:, None] * _middles(height, images.device)
+    across_or_back = torch.where(draws[4] % 2 == 0, across, -across)
+    x = ((1 - across) * (2 * left - 1))[:, None] + across_or_back[:, None] * _middles(width, images.device)
+    size = len(images), height, width
+    grid = torch.stack([x[:, None, :].expand(size), y[:, :, None].expand(size)], dim=-1)
+    changed = torch.nn.functional.grid_sample(images.float(), grid, padding_mode="border", align_corners=False)
+    return changed.round().to(torch.uint8)
 
 
 def _middles(count: int, device: torch.device) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 
 from logit_correction.data.frames import check_columns, texts_of
 from logit_correction.data.rows import format_faults
-from logit_correction.data.stores import ArrayStore
+from logit_correction.data.stores import ArrayStore, Reader
 from logit_correction.errors import InputError, InputWarning
 from logit_correction.views.tables import FEWEST_NAMES, told_apart
 
@@ -106,7 +106,7 @@ def _as_floats(values: pd.Series, kind: Kind) -> NDArray[np.float64]:
     return np.asarray((seconds - np.datetime64(0, "s")) / np.timedelta64(1, "D"), dtype=np.float64)
 
 
-class Columns:
+class Columns(Reader):
     """Reads columns of numbers and dates, standardised by the training rows, and of names, each a 0 or 1 of its own.
 
     Attributes:
@@ -137,8 +137,14 @@ class Columns:
             if name in self.categorical:
                 kind, word = "names", ""
             values = read_column(frame, name, kind, problems)
-            if kind == "names" and every and hardly_categories(len(different := set(values.tolist())), rows):
-                left_out.append(f"{name!r} ({len(different):,} different texts, such as {values[0][:40]!r})")
+            different = len(set(values.tolist())) if kind == "names" else 0
+            if different > FEWEST_NAMES and different * FEWEST_ROWS > rows:
+                if not every:
+                    raise InputError(
+                        f"column {name!r} holds {different:,} different texts in {rows:,} rows, such as {values[0]!r}, "
+                        "which are hardly categories: leave it out of the features, or give it as --data.text"
+                    )
+                left_out.append(f"{name!r} ({different:,} different texts, such as {values[0][:40]!r})")
                 continue
             self._read[name] = kind, values
             if word:
@@ -156,7 +162,6 @@ class Columns:
         return problems.rows, [f"{what}: {format_faults(found)}" for what, found in told.items() if found]
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:
-        """Take over what the training rows showed."""
         self.learnt = list(preparation.get("columns", []))
 
     def learn(self, train: Tensor, problems: Problems) -> tuple[ArrayStore, dict[str, Any]]:
@@ -198,12 +203,6 @@ def _learn(name: str, kind: Kind, values: NDArray[Any], train: NDArray[np.int64]
     if kind == "names":
         import pandas as pd
 
-        different = len(set(values.tolist()))
-        if hardly_categories(different, len(values)):
-            raise InputError(
-                f"column {name!r} holds {different:,} different texts in {len(values):,} rows, such as {values[0]!r}, "
-                "which are hardly categories: leave it out of the features, or give it as --data.text"
-            )
         count = pd.Series(values[train]).value_counts().to_dict()
         commonest = sorted(count, key=lambda text: (-count[text], text))[: told_apart(len(values))]
         return {"name": name, "kind": kind, "categories": sorted(commonest)}
@@ -221,11 +220,6 @@ def mean_and_std(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDAr
     mean, std = values.mean(axis=0), values.std(axis=0)
     varies = std > ROUNDING * np.abs(mean)  # false where either is no number
     return mean, np.where(varies & (values.max(axis=0) > values.min(axis=0)), std, 1.0)
-
-
-def hardly_categories(different: int, rows: int) -> bool:
-    """Return whether so many different texts in so many rows are hardly categories."""
-    return different > FEWEST_NAMES and different * FEWEST_ROWS > rows
 
 
 def to_vectors(read: Mapping[str, NDArray[Any]], learnt: Sequence[Column]) -> Tensor:

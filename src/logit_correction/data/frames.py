@@ -50,9 +50,8 @@ def read_frame(file: Path, columns: Sequence[str] | None = None, fix: str = FIX,
     import pandas as pd
 
     if not file.is_file() or file.suffix.lower() in OTHERS:
-        if not file.exists():
-            raise InputError(f"{file} does not exist: give a file or folder that does")
-        raise InputError(f"{file} is no CSV or Parquet file: give one (from Excel save as CSV UTF-8)")
+        what = "is no CSV or Parquet file" if file.exists() else "does not exist"
+        raise InputError(f"{file} {what}: give a CSV or Parquet file (from Excel save as CSV UTF-8)")
     try:
         frame = _csv(file, layout) if has_lines(file) else pd.read_parquet(file).reset_index(drop=True)
     except Exception as error:  # pandas and pyarrow raise many kinds on a damaged file
@@ -124,14 +123,6 @@ def as_text(value: Any) -> str | None:
         value = int(value)
     text = "" if type(value).__name__ in ("NAType", "NaTType") else str(value).strip()
     return text or None
-
-
-def file_column(frame: pd.DataFrame, place: str) -> str:
-    """Return the column that holds the names of files; ``InputError`` if there is none of the usual name."""
-    column = next((name for name in FILE_COLUMNS if name in frame.columns), None)
-    if column is None:
-        raise InputError(f"{place} needs a column of image files named {' or '.join(FILE_COLUMNS[:2])}")
-    return column
 
 
 def row_names(numbers: range | pd.Index) -> list[str]:

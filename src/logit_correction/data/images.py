@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -18,9 +18,9 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from logit_correction.data.cache import cache_folder, digest, kept_array
-from logit_correction.data.frames import check_columns, file_column, texts_of
+from logit_correction.data.frames import FILE_COLUMNS, check_columns, texts_of
 from logit_correction.data.rows import Problems, files_within, format_faults, split_name
-from logit_correction.data.stores import ArrayStore, InputStore
+from logit_correction.data.stores import ArrayStore, InputStore, Reader, array_store
 from logit_correction.errors import InputError, check_range, format_first, reason_of
 from logit_correction.files import in_threads, is_within, plain, read_json, write_text
 
@@ -41,10 +41,10 @@ Fit = Literal["stretch", "crop"]
 LARGEST, SOME_FILES = 224, 100
 
 
-def read_image(path: Path | BinaryIO, size: tuple[int, int], fit: Fit = "stretch") -> NDArray[np.uint8]:
+def read_image(path: Path, size: tuple[int, int], fit: Fit = "stretch") -> NDArray[np.uint8]:
     """Read one image file as RGB on white (3, height, width), upright and resized; raises whatever Pillow raises."""
     box = (size[1], size[0])
-    with Image.open(plain(path) if isinstance(path, Path) else path) as file:
+    with Image.open(plain(path)) as file:
         # JPEG can be decoded at a half, a quarter or an eighth of its size, which takes a fraction of the time; twice
         # the size that is asked for is kept, so that the resizing below still has something to average over.
         file.draft("RGB", (2 * box[0], 2 * box[1]))
@@ -56,10 +56,8 @@ def read_image(path: Path | BinaryIO, size: tuple[int, int], fit: Fit = "stretch
             image.paste(above, mask=above)  # below what can be seen through the colour is mostly black
         image = image.convert("RGB")
     if image.size != box:
-        if fit == "crop":
-            image = ImageOps.fit(image, box, Image.Resampling.BILINEAR)
-        else:
-            image = image.resize(box, Image.Resampling.BILINEAR)
+        resize = ImageOps.fit if fit == "crop" else Image.Image.resize
+        image = resize(image, box, Image.Resampling.BILINEAR)
     return np.ascontiguousarray(np.asarray(image, dtype=np.uint8).transpose(2, 0, 1))
 
 
@@ -129,7 +127,7 @@ def _read_into(
     return [(row, why) for row, why in enumerate(in_threads(fault, range(len(paths)), title)) if why]
 
 
-class Images:
+class Images(Reader):
     """Reads new images: files, tables that name files, and arrays."""
 
     def __init__(
@@ -151,7 +149,6 @@ class Images:
         self.paths: list[Path] = []  # of all rows of the data
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:
-        """Take over the size of training."""
         if self.size is None:
             self.size = (preparation["size"],) * 2
 
@@ -175,7 +172,8 @@ class Images:
         if rows.values is not None:
             return array_store(images_of(rows.values), problems, self.scale), {}
         if rows.frame is not None:
-            column = self.column or file_column(rows.frame, problems.place)
+            column = self.column or next((name for name in FILE_COLUMNS if name in rows.frame), FILE_COLUMNS[0])
+            check_columns(rows.frame, problems.place, [column])
             folder = rows.folder or self.root or Path()
             paths = files_within(folder, texts_of(rows.frame, column), problems, column, also=self.root)
         elif rows.files is not None:
@@ -187,16 +185,6 @@ class Images:
         for row, fault in _read_into(images, paths, problems.of_row, self.fit):
             problems.add(row, fault)
         return ArrayStore(torch.from_numpy(images), self.scale), {"files": paths}
-
-
-def array_store(values: NDArray[Any], problems: Problems, scale: float = 1.0) -> ArrayStore:
-    """Return rows of numbers as a store of bytes or of float32; those that are not finite are noted, and 0."""
-    finite = np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
-    for row in np.flatnonzero(~finite).tolist():
-        problems.add(row, "its input holds NaN or infinity")
-    if values.dtype != np.uint8:
-        values = np.where(finite.reshape(-1, *[1] * (values.ndim - 1)), values, 0).astype(np.float32)
-    return ArrayStore(torch.from_numpy(np.require(values, requirements=["C", "W"])), scale)
 
 
 def images_of(values: NDArray[Any]) -> NDArray[Any]:

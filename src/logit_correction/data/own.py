@@ -14,7 +14,7 @@ from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.features import Columns
 from logit_correction.data.frames import check_columns, has_lines, read_frame, row_names, texts_of
 from logit_correction.data.images import Images, find_images, label_folders, printable
-from logit_correction.data.reader import DataSource, Reader
+from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Problems, Records, Splitting, build_table
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import Texts
@@ -33,11 +33,7 @@ class ImageFolder(DataSource):
     users_own = True
 
     def __init__(
-        self,
-        root: str,
-        size: int | None = None,
-        augment: AugmentationName = "none",
-        **splitting: Any,
+        self, root: str, size: int | None = None, augment: AugmentationName = "none", **splitting: Any
     ) -> None:
         """Choose the folder and how images are read.
 
@@ -49,8 +45,8 @@ class ImageFolder(DataSource):
             **splitting: Those of ``Splitting``.
         """
         self.root = Path(root).expanduser()
-        self._reader, self.augment = Images(size, "crop"), named_augmentation(augment)
-        self.splitting = Splitting(**splitting)
+        self.reader: Images = Images(size, "crop")
+        self.augment, self.splitting = named_augmentation(augment), Splitting(**splitting)
 
     def build(self) -> DataTable:
         if not self.root.is_dir():
@@ -62,17 +58,13 @@ class ImageFolder(DataSource):
                 f"{self.root} must hold a folder of images for each of at least two labels, or such folders in train, "
                 f"valid and test; it holds {holds or 'nothing'}: give the folder above it, or a table of images itself"
             )
-        self._reader.paths, of_file, problems, notes = find_images(self.root, folders)
+        self.reader.paths, of_file, problems, notes = find_images(self.root, folders)
         labels: list[str | None] = [printable(folder.name) for folder in of_file]
         splits = None if folders[of_file[0]] is None else [folders[folder] for folder in of_file]
         # Folders are read label by label: the place of a row would tell its label.
         source: dict[str, object] = {"source": f"the images of {self.root.resolve().name}"}
         raw = Records(problems, labels, splits, {}, problems.rows, source, notes, ordered=False)
-        return build_table(raw, self._reader.learn, self.splitting, self.augment)
-
-    @property
-    def reader(self) -> Reader:
-        return self._reader
+        return build_table(raw, self.reader.learn, self.splitting, self.augment)
 
 
 class Table(DataSource):
@@ -142,16 +134,12 @@ class Table(DataSource):
         self.named = {label, split, text, path, *self.attributes, *chosen, *names}
         self.augment = named_augmentation(augment) if path else None
         if text:
-            self._reader: Texts | Images | Columns = Texts(text, tokenizer, max_tokens)
+            self.reader: Texts | Images | Columns = Texts(text, tokenizer, max_tokens)
         elif path:
-            self._reader = Images(size, "crop", column=path, root=Path(root).expanduser() if root else None)
+            self.reader = Images(size, "crop", column=path, root=Path(root).expanduser() if root else None)
         else:
             others = [label, *self.attributes, *({split or "", SPLIT} - {*names, *chosen})]
-            self._reader = Columns(chosen, others, names)
-
-    @property
-    def reader(self) -> Reader:
-        return self._reader
+            self.reader = Columns(chosen, others, names)
 
     def build(self) -> DataTable:
         frame = read_frame(self.file)
@@ -169,7 +157,7 @@ class Table(DataSource):
         repeated = others.apply(lambda cells: cells.map(str) if cells.dtype == object else cells).duplicated().sum()
         if repeated:
             notes.append(f"{repeated:,} of {len(frame):,} rows repeat earlier ones and are kept")
-        names, of_inputs = self._reader.check(frame, problems, self.file.parent)
+        names, of_inputs = self.reader.check(frame, problems, self.file.parent)
         raw = Records(
             problems,
             label=texts_of(frame, self.label),
@@ -179,5 +167,5 @@ class Table(DataSource):
             metadata={"source": "rows given in Python" if from_python else f"the rows of {self.file.name}"},
             notes=[*notes, *of_inputs],
         )
-        table = build_table(raw, self._reader.learn, self.splitting, self.augment)
+        table = build_table(raw, self.reader.learn, self.splitting, self.augment)
         return replace(table, lines=torch.tensor(frame.index.to_numpy()) if has_lines(self.file) else None)

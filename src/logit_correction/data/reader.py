@@ -6,26 +6,18 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.data.frames import has_lines, is_table, read_frame, row_names
-from logit_correction.data.images import (
-    SUFFIXES,
-    Fit,
-    Images,
-    array_store,
-    find_images,
-    images_of,
-    label_folders,
-    printable,
-)
+from logit_correction.data.images import SUFFIXES, Fit, Images, find_images, images_of, label_folders, printable
 from logit_correction.data.rows import FIX, Problems
-from logit_correction.data.stores import InputStore
+from logit_correction.data.stores import InputStore, Reader, array_store
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, InputWarning, reason_of
 from logit_correction.types import DataInfo, as_array
@@ -99,25 +91,12 @@ class NewRows:
         return self.rows.key, [str(number) for number in self.rows.numbers]
 
 
-class Reader(Protocol):
-    """Brings rows into the form that a network takes: ``Images``, ``Texts``, ``Columns`` or ``Numbers``."""
-
-    def transform(self, rows: Rows, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
-        """Return the inputs of new rows, and in what other forms views may look at them; bad rows are noted."""
-
-    def prepare(self, preparation: Mapping[str, Any]) -> None:
-        """Take over what training found out of its rows, ``DataTable.preparation``, before new rows are read."""
-
-
-class Numbers:
+class Numbers(Reader):
     """Reads arrays: feature vectors, standardised if mean and deviation are given, or images."""
 
     def __init__(self, scale: float = 1.0, mean: Any = None, std: Any = None) -> None:
         """Choose what inputs are multiplied by, and the mean (F,) and deviation (F,) of vectors."""
         self.scale, self.mean, self.std = scale, mean, std
-
-    def prepare(self, preparation: Mapping[str, Any]) -> None:
-        """Take over nothing: all is given."""
 
     def transform(self, rows: Rows, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
         """Return the arrays, and the columns of vectors, named by their number; what is not finite is noted, and 0."""
@@ -173,8 +152,7 @@ def frame_of(given: Any) -> pd.DataFrame | None:
     if isinstance(given, pd.DataFrame):
         return given
     if hasattr(given, "to_pandas"):
-        frame: pd.DataFrame = given.to_pandas()
-        return frame
+        return given.to_pandas()
     try:
         if isinstance(given, Mapping) and not hasattr(given, "shape"):
             return pd.DataFrame({name: list(values) for name, values in given.items()})
@@ -239,7 +217,7 @@ class DataSource(ABC):
     def ensure_files(self) -> None:  # noqa: B027  (most sources have no files of a known place)
         """Look for the files that ``build`` reads, or download them; ``InputError`` says where to get and put them."""
 
-    @property
+    @cached_property
     def reader(self) -> Reader:
         """What brings new rows into the form of the training rows."""
         return Numbers(self.scale) if self.image_size is None else Images(self.image_size, self.fit, self.scale)

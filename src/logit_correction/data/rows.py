@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -19,9 +19,6 @@ from logit_correction.data.table import SPLITS, UNKNOWN, DataTable
 from logit_correction.errors import InputError, check_range, format_first
 from logit_correction.files import is_within
 from logit_correction.seeds import make_generator
-
-if TYPE_CHECKING:
-    pass
 
 OnBadRows = Literal["error", "skip"]
 
@@ -95,7 +92,7 @@ def files_within(
     root: Path,
     names: Sequence[str | None],
     problems: Problems,
-    column: str = "",
+    column: str,
     look: bool = True,
     also: Path | None = None,
 ) -> list[Path]:
@@ -123,11 +120,7 @@ class Splitting:
     """Which rows are for what where no split is given, and what is done with bad ones."""
 
     def __init__(
-        self,
-        valid_fraction: float = 0.1,
-        test_fraction: float = 0.2,
-        seed: int = 0,
-        on_bad_rows: OnBadRows = "error",
+        self, valid_fraction: float = 0.1, test_fraction: float = 0.2, seed: int = 0, on_bad_rows: OnBadRows = "error"
     ) -> None:
         """Choose the fractions.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.data.frames import check_columns, texts_of
-from logit_correction.data.stores import InputStore
+from logit_correction.data.stores import InputStore, Reader
 from logit_correction.errors import InputError, check_range, reason_of
 from logit_correction.networks.pretrained import text_model
 from logit_correction.registry import needed
@@ -84,7 +84,7 @@ class WordStore(InputStore):
         return WordStore(self.place_of_word.to(device), self.weight.to(device), self.num_features)
 
 
-class Texts:
+class Texts(Reader):
     """Reads texts: as the tokens of a language model, or as counted words."""
 
     def __init__(
@@ -103,9 +103,6 @@ class Texts:
     def learn(self, train: Tensor, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
         """Return the inputs of all rows, and what else a table holds of them."""
         return self.store(self._texts), {"texts": self._texts, "metadata": {"texts": str(self)}}
-
-    def prepare(self, preparation: Mapping[str, Any]) -> None:
-        """Take over what training has found out: nothing, for a text needs no vocabulary."""
 
     def transform(self, rows: Rows, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
         texts = self._read(rows.texts if rows.frame is None else rows.frame, problems)
