@@ -5,12 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from logit_correction.data.augment import (
-    PADDING,
-    CropFlip,
-    mixed_seeds,
-    resized_crop_flip,
-)
+from logit_correction.data.augment import PADDING, CropFlip, mixed_seeds, resized_crop_flip
 
 IMAGES = torch.randint(0, 256, (16, 3, 12, 10), dtype=torch.uint8, generator=torch.Generator().manual_seed(3))
 

@@ -25,11 +25,7 @@ def numbered_table(train: int = 10, others: int = 3) -> DataTable:
         inputs=ArrayStore(torch.arange(total, dtype=torch.float32)[:, None]),
         label=torch.arange(total) % 2,
         attribute=torch.arange(total) % 3,
-        split={
-            "train": order[:train],
-            "valid": order[train : train + others],
-            "test": order[train + others :],
-        },
+        split={"train": order[:train], "valid": order[train : train + others], "test": order[train + others :]},
         label_names=["a", "b"],
         attribute_names=["x", "y", "z"],
         correlation=Correlation.from_table([[0], [1]], 3),

@@ -34,7 +34,7 @@ def test_what_cannot_be_trained_on_is_refused(table: DataTable) -> None:
         (replace(table, split={"train": train, "valid": train[:0], "test": train}), "the valid split has no rows"),
         (replace(table, split={"train": train, "valid": train}), "the test split has no rows"),
         (replace(table, label=label.clone().fill_(1)), "one label only"),
-        (replace(table, label=label % 2), "no row with label label 2"),
+        (replace(table, label=label % 2), "no training row has label label 2"),
     ):
         with pytest.raises(InputError, match=message):
             found.check()

@@ -10,14 +10,8 @@ from logit_correction.errors import InputError, did_you_mean
 
 #: Name -> dotted path and one line. A dotted path of your own works wherever a name does.
 SOURCES: dict[str, tuple[str, str]] = {
-    "ImageFolder": (
-        "logit_correction.data.own.ImageFolder",
-        "your own images: a folder per label",
-    ),
-    "Table": (
-        "logit_correction.data.own.Table",
-        "your own CSV or Parquet file: texts, image files or feature columns",
-    ),
+    "ImageFolder": ("logit_correction.data.own.ImageFolder", "your own images: a folder per label"),
+    "Table": ("logit_correction.data.own.Table", "your own CSV or Parquet file: texts, image files or feature columns"),
     "Digits": ("logit_correction.bench.digits.Digits", "1,797 real 8x8 digits, coloured; embedded, no download"),
     "ColoredMNIST": (
         "logit_correction.bench.digits.ColoredMNIST",

@@ -16,7 +16,7 @@ from logit_correction.data.cache import cache_folder, digest, made_once
 from logit_correction.data.frames import as_text, check_names
 from logit_correction.data.images import images_of
 from logit_correction.data.reader import DataSource, Numbers, Rows, frame_of, rows_of
-from logit_correction.data.rows import Problems, Records, Splitting, build_table
+from logit_correction.data.rows import Problems, Splitting, build_table
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, reason_of
 from logit_correction.files import plain
@@ -55,11 +55,16 @@ class Arrays(DataSource):
         attribute = texts.get("attribute")
         if attribute and arrays["attribute"].dtype.kind in "iu":
             attribute = [None if value == "-1" else value for value in attribute]
-        attributes = {"attribute": attribute} if attribute else {}
-        source: dict[str, object] = {"source": "arrays given in Python"}
-        raw = Records(problems, texts["label"], texts.get("split"), attributes, metadata=source)
-        augment = named_augmentation(self.augment) if inputs.ndim == 4 else None
-        return build_table(raw, lambda *_: (store, looks), self.splitting, augment)
+        return build_table(
+            problems,
+            texts["label"],
+            lambda *_: (store, looks),
+            self.splitting,
+            source="arrays given in Python",
+            splits=texts.get("split"),
+            attributes={"attribute": attribute} if attribute else {},
+            augment=named_augmentation(self.augment) if inputs.ndim == 4 else None,
+        )
 
 
 def checked_arrays(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

@@ -23,6 +23,9 @@ LEAST_AREA = 0.7
 #: Greatest ratio of width to height of that part, and of height to width, as torchvision draws it.
 MOST_SHAPE = 4 / 3
 
+#: Factors of SplitMix64, as the signed numbers with the same 64 bits.
+STEP, FIRST, SECOND = (factor - 2**64 for factor in (GOLDEN, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
 #: Changes images of unsigned bytes (B, C, H, W), each by its seed (B,): the same seed changes one in the same way.
 Augmentation: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
@@ -86,10 +89,9 @@ def mixed_seeds(seeds: Tensor | int, *parts: Tensor | int) -> Tensor:
     """
     state = seeds if isinstance(seeds, Tensor) else torch.tensor(seeds)
     for part in (*parts, 0):
-        # Products of tensors keep the last 64 bits, as products of numbers are made to.
-        state = state + ((part + 1) * _signed(GOLDEN) if isinstance(part, Tensor) else _signed(GOLDEN * (part + 1)))
-        state = (state ^ _shifted(state, 30)) * _signed(0xBF58476D1CE4E5B9)
-        state = (state ^ _shifted(state, 27)) * _signed(0x94D049BB133111EB)
+        state = state + (torch.as_tensor(part) + 1) * STEP  # products of tensors keep the last 64 bits
+        state = (state ^ _shifted(state, 30)) * FIRST
+        state = (state ^ _shifted(state, 27)) * SECOND
         state = state ^ _shifted(state, 31)
     return _shifted(state, 1)
 
@@ -97,9 +99,3 @@ def mixed_seeds(seeds: Tensor | int, *parts: Tensor | int) -> Tensor:
 def _shifted(value: Tensor, places: int) -> Tensor:
     """Shift right as unsigned numbers are."""
     return (value >> places) & ((1 << (64 - places)) - 1)
-
-
-def _signed(value: int) -> int:
-    """Return the signed number with the same last 64 bits."""
-    value &= (1 << 64) - 1
-    return value - (1 << 64) if value >= 1 << 63 else value

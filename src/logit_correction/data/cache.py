@@ -53,9 +53,7 @@ def kept_array(path: Path, write: Callable[[Path], object]) -> NDArray[Any]:
             return _mapped(path)
         except (OSError, ValueError, EOFError, SyntaxError):  # not there, or no file of an array
             path.unlink(missing_ok=True)
-        with replacing(path) as temporary:
-            write(temporary)
-        return _mapped(path)
+        return _mapped(made_once(path, write))
 
 
 def _mapped(path: Path) -> NDArray[Any]:

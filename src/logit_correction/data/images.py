@@ -266,13 +266,12 @@ def find_images(root: Path, folders: Iterable[Path]) -> tuple[list[Path], list[P
              if path.suffix.lower() in SUFFIXES or not path.is_file()]  # fmt: skip
     if not files:
         raise InputError(f"{root} holds no images ({', '.join(SUFFIXES)})")
-    empty = [printable(folder) for folder in found.keys() - {folder for _, folder in files}]
-    other = [
-        printable(path) for path in {path for paths in found.values() for path in paths} - {path for path, _ in files}
-    ]
-    notes = [f"{folder} holds no image ({', '.join(SUFFIXES)})" for folder in sorted(empty)]
+    taken = {path for path, _ in files}
+    notes = [f"{printable(folder)} holds no image ({', '.join(SUFFIXES)})"
+             for folder, paths in found.items() if taken.isdisjoint(paths)]  # fmt: skip
+    other = [printable(path) for paths in found.values() for path in paths if path not in taken]
     if other:  # in one line: each folder may hold what its owner's computer puts into every folder
-        notes.append(f"files that are no images by name are left out: {format_faults(sorted(other))}")
+        notes.append(f"files that are no images by name are left out: {format_faults(other)}")
     problems = Problems(str(root), [printable(path.relative_to(root).as_posix()) for path, _ in files])
     base = os.path.realpath(root)
     outside = {folder for folder in {path.parent for path, _ in files} if not is_within(folder, base)}

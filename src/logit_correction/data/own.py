@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,7 +14,7 @@ from logit_correction.data.features import Columns
 from logit_correction.data.frames import check_columns, has_lines, read_frame, row_names, texts_of
 from logit_correction.data.images import Images, find_images, label_folders, printable
 from logit_correction.data.reader import DataSource
-from logit_correction.data.rows import Problems, Records, Splitting, build_table
+from logit_correction.data.rows import Problems, Splitting, build_table
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError
@@ -59,12 +58,20 @@ class ImageFolder(DataSource):
                 f"valid and test; it holds {holds or 'nothing'}: give the folder above it, or a table of images itself"
             )
         self.reader.paths, of_file, problems, notes = find_images(self.root, folders)
-        labels: list[str | None] = [printable(folder.name) for folder in of_file]
+        labels = [printable(folder.name) for folder in of_file]
         splits = None if folders[of_file[0]] is None else [folders[folder] for folder in of_file]
-        # Folders are read label by label: the place of a row would tell its label.
-        source: dict[str, object] = {"source": f"the images of {self.root.resolve().name}"}
-        raw = Records(problems, labels, splits, {}, problems.rows, source, notes, ordered=False)
-        return build_table(raw, self.reader.learn, self.splitting, self.augment)
+        return build_table(
+            problems,
+            labels,
+            self.reader.learn,
+            self.splitting,
+            source=f"the images of {self.root.resolve().name}",
+            splits=splits,
+            notes=notes,
+            augment=self.augment,
+            row_names=problems.rows,
+            ordered=False,  # folders are read label by label: the place of a row would tell its label
+        )
 
 
 class Table(DataSource):
@@ -158,14 +165,16 @@ class Table(DataSource):
         if repeated:
             notes.append(f"{repeated:,} of {len(frame):,} rows repeat earlier ones and are kept")
         names, of_inputs = self.reader.check(frame, problems, self.file.parent)
-        raw = Records(
+        return build_table(
             problems,
-            label=texts_of(frame, self.label),
-            split=texts_of(frame, self.split) if self.split else None,
+            texts_of(frame, self.label),
+            self.reader.learn,
+            self.splitting,
+            source="rows given in Python" if from_python else f"the rows of {self.file.name}",
+            splits=texts_of(frame, self.split) if self.split else None,
             attributes={name: texts_of(frame, name) for name in self.attributes},
-            row_names=names,
-            metadata={"source": "rows given in Python" if from_python else f"the rows of {self.file.name}"},
             notes=[*notes, *of_inputs],
+            augment=self.augment,
+            row_names=names,
+            lines=torch.tensor(frame.index.to_numpy()) if has_lines(self.file) else None,
         )
-        table = build_table(raw, self.reader.learn, self.splitting, self.augment)
-        return replace(table, lines=torch.tensor(frame.index.to_numpy()) if has_lines(self.file) else None)

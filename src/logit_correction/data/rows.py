@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.data.augment import Augmentation
 from logit_correction.data.stores import LARGE, ArrayStore, InputStore
 from logit_correction.data.table import SPLITS, UNKNOWN, DataTable
 from logit_correction.errors import InputError, check_range, format_first
@@ -193,72 +191,62 @@ def make_splits(
     return {name: split[name] for name in SPLITS}, how if given is None else f"given; {how} from the training rows"
 
 
-@dataclass
-class Records:
-    """Rows as they were found, with everything still a text, None where it is missing; else see ``DataTable``."""
-
-    problems: Problems
-    label: list[str | None]
-    split: list[str | None] | None = None
-    attributes: dict[str, list[str | None]] = field(default_factory=dict)
-    row_names: Sequence[str] | None = None
-    metadata: dict[str, object] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    ordered: bool = True
-
-
 def build_table(
-    raw: Records,
+    problems: Problems,
+    labels: Sequence[str | None],
     inputs: Callable[[Tensor, Problems], tuple[InputStore, dict[str, Any]]],
     splitting: Splitting,
-    augment: Augmentation | None = None,
+    *,
+    source: str,
+    splits: Sequence[str | None] | None = None,
+    attributes: Mapping[str, Sequence[str | None]] | None = None,
+    notes: Sequence[str] = (),
+    **more: Any,
 ) -> DataTable:
-    """Make the table of rows that a user gave.
+    """Make the table of rows that a user gave, everything still a text, None where it is missing.
 
     Everything that is wrong with single rows is gathered before it is told. Rows that are left out stay in the table
     and belong to no split. When all else is checked ``inputs`` makes, of the training rows (n,), the store of all rows
-    and what else ``DataTable`` holds of them; it may add to the problems. See ``Images.learn``.
+    and what else ``DataTable`` holds of them; it may add to the problems. See ``Images.learn``. ``more`` are fields of
+    the table as they are.
     """
-    problems, given = raw.problems, None
-    for row, named in enumerate(raw.label):
+    given = None
+    for row, named in enumerate(labels):
         if named is None:
             problems.add(row, "has no label")
-    if raw.split is not None:
-        given = [None if split is None else split_name(split) for split in raw.split]
-        for row, name in enumerate(raw.split):
+    if splits is not None:
+        given = [None if name is None else split_name(name) for name in splits]
+        for row, name in enumerate(splits):
             if given[row] is None:
                 problems.add(row, "has no split" if name is None else f"split {name!r} is none of train, valid, test")
         good = problems.good.nonzero().flatten().tolist()
-        trained = {raw.label[row] for row in good if given[row] == "train"}
+        trained = {labels[row] for row in good if given[row] == "train"}
         for row in good:
-            if trained and raw.label[row] not in trained:
-                problems.add(row, f"label {raw.label[row]!r} is in the {given[row]} split but not in train")
+            if trained and labels[row] not in trained:
+                problems.add(row, f"label {labels[row]!r} is in the {given[row]} split but not in train")
 
     def labels_and_splits() -> tuple[Tensor, list[str], dict[str, Tensor], str]:
-        label, names = coded(raw.label, problems.good)
+        label, names = coded(labels, problems.good)
         if len(names) < 2:
             raise InputError(f"{problems.place} has {len(names)} label: a classifier needs rows of at least two labels")
         alike: dict[str, list[str]] = {}
         for name in names:
-            alike.setdefault(" ".join(name.casefold().split()), []).append(f"{name!r} ({raw.label.count(name):,})")
+            alike.setdefault(" ".join(name.casefold().split()), []).append(f"{name!r} ({labels.count(name):,})")
         same = [" and ".join(several) for several in alike.values() if len(several) > 1]
         if same:
             raise InputError(
                 f"{problems.place}: labels that differ only in case or blanks: {format_first(same, SHOWN)}: write them "
                 "alike if they mean the same, else give each a name of its own"
             )
-        try:
-            return label, names, *make_splits(label, given, names, splitting)
-        except InputError as error:
-            raise InputError(f"{problems.place}: {error}") from error
+        return label, names, *make_splits(label, given, names, splitting)
 
-    notes, found = problems.raise_if_any(splitting.on_bad_rows), len(problems)
+    left_out, found = problems.raise_if_any(splitting.on_bad_rows), len(problems)
     label, label_names, split, how = labels_and_splits()
     store, looks = inputs(split["train"], problems)
     if len(problems) > found:  # files that cannot be read
-        notes = problems.raise_if_any(splitting.on_bad_rows)
+        left_out = problems.raise_if_any(splitting.on_bad_rows)
         label, label_names, split, how = labels_and_splits()
-    attribute, attribute_names = coded(combined(raw.attributes, len(label)), problems.good)
+    attribute, attribute_names = coded(combined(attributes or {}, len(label)), problems.good)
     if len(attribute_names) > MOST_ATTRIBUTES:
         raise InputError(
             f"{problems.place}: the attribute has {len(attribute_names):,} different values: name columns of few values"
@@ -272,7 +260,7 @@ def build_table(
     learned = {hashes[row] for row in split["train"].tolist()} if hashes else set()
     seen = sum(hashes[row] in learned for row in split["test"].tolist()) if hashes else 0
     if seen:
-        raw.notes.append(f"{seen:,} of {len(unknown):,} test rows have the input of a training row: are they copies?")
+        notes = [*notes, f"{seen:,} of {len(unknown):,} test rows have the input of a training row: are they copies?"]
     return DataTable(
         inputs=store,
         label=label.clamp(min=0),
@@ -280,13 +268,11 @@ def build_table(
         split=split,
         label_names=label_names,
         attribute_names=attribute_names,
-        metadata=raw.metadata | looks.pop("metadata", {}) | {"split": how},
-        notes=(*notes, *raw.notes),
+        metadata={"source": source} | looks.pop("metadata", {}) | {"split": how},
+        notes=(*left_out, *notes),
         attribute_notes=(told,) if unknown.any() and not unknown.all() else (),
-        augment=augment,
-        row_names=raw.row_names,
-        ordered=raw.ordered,
         **looks,
+        **more,
     )
 
 
@@ -311,7 +297,7 @@ def places_of(values: Sequence[str | None], names: Sequence[str]) -> Tensor:
     return torch.tensor([place.get(value, -1) for value in values], dtype=torch.long)
 
 
-def combined(attributes: dict[str, list[str | None]], rows: int) -> list[str | None]:
+def combined(attributes: Mapping[str, Sequence[str | None]], rows: int) -> Sequence[str | None]:
     """Return one attribute for each of so many rows: the only column's value, or the combination of several columns'.
 
     A row of which one value is unknown is unknown.

@@ -104,10 +104,6 @@ class DataTable:
         """Return whether every row of ``split`` has a known attribute."""
         return bool((self.attribute[self.split[split]] != UNKNOWN).all())
 
-    def has_groups(self, split: str) -> bool:
-        """Return whether ``split`` can be judged group by group: by scoring groups or by attributes."""
-        return self.scoring is not None or self.has_attributes(split)
-
     def group_counts(self, split: str) -> Tensor:
         """Return the number of rows per group of ``split``, (L, K) long; rows of unknown attribute are left out."""
         label, attribute = self.label[self.split[split]], self.attribute[self.split[split]]
@@ -128,18 +124,14 @@ class DataTable:
 
     def check(self, splits: Sequence[str] = SPLITS) -> DataTable:
         """Return the table itself if it can be trained on and these splits have rows, else raise ``InputError``."""
-        num_labels = len(self.label_names)
         for name in splits:
             if len(self.split.get(name, ())) == 0:
                 raise InputError(f"the {name} split has no rows: give rows to it, or a {name}_fraction above 0")
-        present = torch.bincount(self.label[self.split["train"]], minlength=num_labels) > 0
-        if int(present.sum()) < 2:
+        present = set(self.label[self.split["train"]].tolist())
+        if len(present) < 2:
             raise InputError("the training split holds one label only: a classifier needs rows of at least two labels")
-        missing = [self.label_names[i] for i in (~present).nonzero().flatten().tolist()]
-        if missing:
-            raise InputError(
-                f"the training split has no row with label {', '.join(missing)}: drop the label or add rows"
-            )
+        if missing := [name for number, name in enumerate(self.label_names) if number not in present]:
+            raise InputError(f"no training row has label {', '.join(missing)}: drop the label or add rows")
         if isinstance(self.inputs, ArrayStore) and self.inputs.values.is_floating_point():
             bad = (~torch.isfinite(self.inputs.values).flatten(1).all(1)).nonzero()
             if len(bad):

@@ -117,10 +117,4 @@ def mixing_place(network: nn.Module, inputs: Inputs, place: str) -> tuple[Tensor
     flatten, first, *rest = [*features, cast(Network, network).head]
     if not isinstance(first, nn.Linear) or first.out_features >= first.in_features:
         return values, network
-
-    def finish(values: Tensor) -> Tensor:
-        for layer in rest:
-            values = layer(values)
-        return values
-
-    return first(flatten(values)), finish
+    return first(flatten(values)), nn.Sequential(*rest)

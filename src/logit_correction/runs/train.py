@@ -144,7 +144,7 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS)
     source, told = config.data.make(), list[str]()
     table = source.build().check(splits)
     reading = [rule for rule in rules if reads_attributes([rule])]
-    if reading and not table.has_groups("valid"):
+    if reading and table.scoring is None and not table.has_attributes("valid"):
         raise InputError(
             f"selection rule {reading[0]} reads validation attributes, but some are unknown: take last, "
             "valid_average or valid_worst_class, or one that goes by estimated groups (`list rules`)"
