@@ -48,10 +48,10 @@ def test_a_column_of_numbers_with_a_word_is_read_as_names(door: Door) -> None:
     assert columns[1]["categories"] == ["4", "6", "8", "rotary"]
 
 
-def test_equal_rows_are_kept_and_told(door: Door) -> None:
+def test_test_rows_that_copy_training_rows_are_told(door: Door) -> None:
     table(a=1.0)
     answer = door(*TRAIN.split())
-    assert answer.status == 0 and "78 of 80 rows repeat earlier ones and are kept" in answer.err
+    assert answer.status == 0 and "16 of 16 test rows have the input of a training row: are they copies?" in answer.err
 
 
 def test_a_folder_of_a_label_that_is_a_broken_link_is_refused(door: Door, here: Path) -> None:

@@ -97,7 +97,10 @@ class BatchLoader:
         order = self._order(epoch)
         places = [self._share(*self._batch(step, len(order))) for step in range(self.steps)]
         # Once an epoch, since it takes as many small operations as a network has layers.
-        seeds = None if self.augment is None else place_seeds(self.seed, epoch, len(order), self.device)
+        seeds = None
+        if self.augment is not None:  # by the place in the order, whichever process works on it
+            first = int(mixed_seeds(derive_seed(self.seed, "augment", epoch)))
+            seeds = mixed_seeds(torch.arange(len(order), device=self.device) ^ first, 1)
         if self.world_size > 1:
             order = torch.cat([order[start:end] for start, end in places])
         order = order.to(self.device)
@@ -162,9 +165,3 @@ class BatchLoader:
             repeated = index.repeat_interleave(self.sample_weight)
             order = repeated[torch.randperm(len(repeated), generator=generator)]
         return order if len(order) == self.total else order.repeat(self.total)[: self.total]
-
-
-def place_seeds(seed: int, epoch: int, count: int, device: torch.device) -> Tensor:
-    """Return the seed of every place of an epoch; it does not depend on who works on it."""
-    first = int(mixed_seeds(derive_seed(seed, "augment", epoch)))
-    return mixed_seeds(torch.arange(count, device=device) ^ first, 1)

@@ -160,10 +160,6 @@ class Table(DataSource):
             notes.append(f"the first column, without a name, is not used ({UNNAMED})")
         if SPLIT in frame.columns and SPLIT not in self.named:
             notes.append("the column 'split' is not used: give --data.split split to use it")
-        others = frame.drop(columns=self.split or [])
-        repeated = others.apply(lambda cells: cells.map(str) if cells.dtype == object else cells).duplicated().sum()
-        if repeated:
-            notes.append(f"{repeated:,} of {len(frame):,} rows repeat earlier ones and are kept")
         names, of_inputs = self.reader.check(frame, problems, self.file.parent)
         return build_table(
             problems,
