@@ -5,16 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 
 from logit_correction import from_arrays
 from logit_correction.data.arrays import Arrays
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path / "cache"))
 
 
 def two_clouds(rows: int = 60) -> tuple[np.ndarray, np.ndarray]:

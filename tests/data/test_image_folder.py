@@ -12,11 +12,6 @@ from logit_correction.data.own import ImageFolder
 from logit_correction.errors import InputError
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path / "cache"))
-
-
 def save(path: Path, number: int = 0) -> None:
     """Save an image whose brightness is a number."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -26,11 +26,6 @@ FRAME = pd.DataFrame(
 )
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path / "cache"))
-
-
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     FRAME.to_csv(tmp_path / "rows.csv", index=False)

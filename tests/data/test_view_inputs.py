@@ -22,11 +22,6 @@ BAD = 7
 SPLITS = ("train", "valid", "test")
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path / "cache"))
-
-
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     """Forty rows in no order of the label, of which number 7 is bad in every form."""
