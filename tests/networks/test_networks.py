@@ -137,7 +137,7 @@ REFUSED: list[tuple[str, dict[str, Any], DataInfo, str]] = [
     *[(name, {}, TOKENS, "TextClassifier") for name in ("Timm", "MLP")],
     ("TextClassifier", {}, SMALL, "takes tokens"),
     ("MLP", {"hidden": []}, SMALL, "hidden widths"),
-    ("ConvNet", {"channels": [8] * 5}, SMALL, "images of 8x8 .*fewer channels"),
+    ("ConvNet", {"channels": [8] * 5}, SMALL, "images of 8x8.*fewer channels"),
     ("ResNet18", {"weights": "imagenet"}, DEEP, "3 channels or 1, not 5"),
     ("Timm", {"model": "resnet_18"}, SMALL, r"timm has no network 'resnet_18' \(did you mean"),
     ("Timm", {"model": "test_vit"}, TOO_SMALL, "timm's test_vit"),

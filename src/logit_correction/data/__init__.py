@@ -60,7 +60,6 @@ def source_of_place(data: Any) -> Any:
     near = Path(place).expanduser().parent
     there = [str(near / one.name) for one in near.iterdir()] if near.is_dir() else []
     raise InputError(
-        f"--data {place}: there is no such folder or file, and no data source of this name"
-        f"{did_you_mean(place, [*there, *SOURCES])}: give a folder of images, a CSV or Parquet file, or a name that "
-        "`logit-correction list data` shows"
+        f"--data {place} is no folder, file or data source{did_you_mean(place, [*there, *SOURCES])}: give a folder of "
+        "images, a CSV or Parquet file, or a name that `logit-correction list data` shows"
     )

@@ -44,9 +44,7 @@ class Arrays(DataSource):
             with np.load(plain(self.file), allow_pickle=False) as kept:
                 arrays = checked_arrays({name: kept[name] for name in kept.files})
         except Exception as error:  # zipfile and NumPy raise many kinds
-            raise InputError(
-                f"the arrays' file {self.file} cannot be read ({reason_of(error)}): call from_arrays again"
-            ) from error
+            raise InputError(f"{self.file} cannot be read ({reason_of(error)}): call from_arrays again") from error
         inputs, rows = arrays["inputs"], range(len(arrays["label"]))
         problems = Problems("the arrays", [f"row {row}" for row in rows])
         store, looks = Numbers().transform(Rows("the arrays", rows, values=inputs), problems)
@@ -71,10 +69,8 @@ def checked_arrays(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]
     """Return arrays that can be rows of data, as bytes, floats or texts; ``InputError`` if they do not fit."""
     inputs = arrays["inputs"]
     if inputs.ndim not in (2, 4) or not len(inputs) or inputs.dtype.kind not in "uifb":
-        raise InputError(
-            f"inputs have shape {inputs.shape} and type {inputs.dtype}, but must be numbers: (rows, features), or "
-            "(rows, channels, height, width) for images"
-        )
+        given = f"not {inputs.dtype} of shape {inputs.shape}"
+        raise InputError(f"inputs must be numbers (rows, features) or (rows, channels, height, width), {given}")
     for name in ("label", "attribute", "split"):
         if name in arrays and arrays[name].shape != (len(inputs),):
             raise InputError(f"{name} has shape {arrays[name].shape}, but must be ({len(inputs)},), one for each input")
@@ -144,9 +140,7 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
     try:
         content = frame.to_parquet(index=False)
     except (ArrowException, ValueError, TypeError, OverflowError) as error:
-        raise InputError(
-            f"the table cannot be saved ({reason_of(error)}): give each column its own name and values of one kind"
-        ) from error
+        raise InputError(f"the table cannot be saved ({reason_of(error)}): give columns of one kind") from error
     target = (cache_folder() / "tables" if folder is None else Path(folder)) / f"{digest([content])}.parquet"
     made_once(target, lambda file: file.write_bytes(content))
     if "path" in options:

@@ -73,7 +73,5 @@ def _writing(path: Path) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield
     except OSError as error:
-        raise InputError(
-            f"{path} cannot be written ({error.strerror or error}): make room, or name another folder by "
-            "LOGIT_CORRECTION_CACHE"
-        ) from error
+        fix = "make room, or name another folder by LOGIT_CORRECTION_CACHE"
+        raise InputError(f"{path} cannot be written ({error.strerror or error}): {fix}") from error

@@ -140,10 +140,8 @@ class Columns(Reader):
             different = len(set(values.tolist())) if kind == "names" else 0
             if different > FEWEST_NAMES and different * FEWEST_ROWS > rows:
                 if not every:
-                    raise InputError(
-                        f"column {name!r} holds {different:,} different texts in {rows:,} rows, such as {values[0]!r}, "
-                        "which are hardly categories: leave it out of the features, or give it as --data.text"
-                    )
+                    what = f"column {name!r} holds {different:,} different texts in {rows:,} rows"
+                    raise InputError(f"{what}: leave it out of the features, or give it as --data.text")
                 left_out.append(f"{name!r} ({different:,} different texts, such as {values[0][:40]!r})")
                 continue
             self._read[name] = kind, values

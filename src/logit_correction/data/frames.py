@@ -85,9 +85,8 @@ def check_names(names: Sequence[str], place: str, wanted: Sequence[str], fix: st
     """Raise ``InputError`` unless the wanted columns are among the names of a table's columns."""
     missing = [f"{name!r}{did_you_mean(name, names)}" for name in dict.fromkeys(wanted) if name not in names]
     if missing:
-        raise InputError(
-            f"{place} has no column {', '.join(missing)}: it has {format_first(names, 20)}{fix and ': ' + fix}"
-        )
+        there = format_first(names, 20) + (fix and f": {fix}")
+        raise InputError(f"{place} has no column {', '.join(missing)}: it has {there}")
 
 
 def check_columns(frame: pd.DataFrame, place: str, wanted: Sequence[str]) -> None:

@@ -94,10 +94,8 @@ def image_store(paths: Sequence[Path], size: tuple[int, int], problems: Problems
 
     def write(temporary: Path) -> None:
         if shutil.disk_usage(file.parent).free < needed:  # to write to the map of a full disk would end the process
-            raise InputError(
-                f"{file.parent}: the disk has no room for {needed / 2**30:.1f} GiB of resized images: name another "
-                "folder by LOGIT_CORRECTION_CACHE, or give a smaller --data.size"
-            )
+            fix = "name another folder by LOGIT_CORRECTION_CACHE, or give a smaller --data.size"
+            raise InputError(f"{file.parent} has no room for {needed / 2**30:.1f} GiB of images: {fix}")
         values = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
         write_text(faults, json.dumps(_read_into(values, paths, skip, fit, "reading images")))
 

@@ -130,9 +130,8 @@ class Table(DataSource):
         if label is None or sum(map(bool, (text, path, chosen))) != 1:
             columns = ", ".join(list(read_frame(self.file).columns)[:20])
             raise InputError(
-                f"give --data.label, the column of labels, and one of --data.text (a column of texts), --data.path (of "
-                "image files) and --data.features (columns of numbers, dates and names, or * for all others); "
-                f"{file} has the columns {columns}"
+                "give --data.label and one of --data.text, --data.path (images) and --data.features (numbers, dates "
+                f"and names, or * for all others): {file} has the columns {columns}"
             )
         if label in (text, path, *chosen):
             raise InputError(f"the label {label!r} would be its own input: leave it out of the inputs")

@@ -138,10 +138,7 @@ def rows_of(given: Any, *, texts: bool = False, labelled: bool = False) -> Itera
     except ValueError:  # rows of different lengths
         values = np.empty((), dtype=object)
     if not values.ndim or values.dtype.kind not in "uifb":
-        raise InputError(
-            "the inputs cannot be read as rows: give rows of equally many numbers, mappings of columns, texts or names "
-            "of files, all of one kind, or a data frame"
-        )
+        raise InputError("the inputs are no rows: give numbers, texts, files or mappings of one kind, or a data frame")
     yield Rows("the new rows", range(len(values)), values=values)
 
 

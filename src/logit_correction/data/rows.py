@@ -235,8 +235,7 @@ def build_table(
         same = [" and ".join(several) for several in alike.values() if len(several) > 1]
         if same:
             raise InputError(
-                f"{problems.place}: labels that differ only in case or blanks: {format_first(same, SHOWN)}: write them "
-                "alike if they mean the same, else give each a name of its own"
+                f"labels differ only in case or blanks: {format_first(same, SHOWN)}: write them alike, or rename them"
             )
         return label, names, *make_splits(label, given, names, splitting)
 
@@ -248,9 +247,7 @@ def build_table(
         label, label_names, split, how = labels_and_splits()
     attribute, attribute_names = coded(combined(attributes or {}, len(label)), problems.good)
     if len(attribute_names) > MOST_ATTRIBUTES:
-        raise InputError(
-            f"{problems.place}: the attribute has {len(attribute_names):,} different values: name columns of few values"
-        )
+        raise InputError(f"the attribute has {len(attribute_names):,} different values: name columns of few values")
     unknown = attribute[split["test"]] == UNKNOWN
     told = f"{int(unknown.sum()):,} of {len(unknown):,} test rows have no attribute: they count in no group"
     keys: Any = looks.get("texts", ())

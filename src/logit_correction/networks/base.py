@@ -41,10 +41,7 @@ def check_images(info: DataInfo, network: str) -> tuple[int, int, int]:
     """Return channels, height and width of the images; raise ``InputError`` if the data holds something else."""
     refuse_tokens(info, network)
     if len(info.input_shape) != 3:
-        raise InputError(
-            f"network {network} takes images (channels, height, width), but the inputs are of shape "
-            f"{tuple(info.input_shape)}: take a network for vectors, such as MLP or Linear"
-        )
+        raise InputError(f"network {network} takes images, not inputs {tuple(info.input_shape)}: take MLP or Linear")
     channels, height, width = info.input_shape
     return channels, height, width
 

@@ -108,10 +108,8 @@ class ResNet(Network):
                 trunk.load_state_dict(loaded)
             except Exception as error:  # torch raises many kinds for a damaged file, and for what it cannot download
                 folder = f"{torch.hub.get_dir()}/checkpoints"
-                raise InputError(
-                    f"the ImageNet weights of {name} are not in {folder} and cannot be downloaded, or are damaged "
-                    f"({reason_of(error)}): put the file {url} there, or give weights=none"
-                ) from error
+                what = f"the ImageNet weights of {name} are not in {folder}, or are damaged ({reason_of(error)})"
+                raise InputError(f"{what}: put the file {url} there, or give weights=none") from error
         if stem == "cifar":
             trunk.conv1, trunk.maxpool = _convolution(colors, 3, stride=1), nn.Identity()
         elif colors != 3:
@@ -192,10 +190,8 @@ class Timm(Network):
             with torch.no_grad():
                 _, size_of_features = self.features(torch.zeros(1, *info.input_shape)).shape
         except Exception as error:  # the hub and the networks raise many kinds
-            raise InputError(
-                f"timm's {model} with weights={weights} cannot be had for inputs of shape {info.input_shape} "
-                f"({reason_of(error)}): give weights=FILE.safetensors or weights=none, or another model"
-            ) from error
+            what = f"timm's {model}, weights={weights}, inputs {info.input_shape}: {reason_of(error)}"
+            raise InputError(f"{what}: give weights=FILE.safetensors or weights=none, or another model") from error
         self.features.train()
         self.metadata = {"model": model, "weights": weights, "file": None if file is None else file.name}
         self.head = nn.Linear(size_of_features, info.num_labels)
@@ -240,10 +236,8 @@ class TextClassifier(Network):
             else:
                 encoder = transformers.AutoModel.from_pretrained(place, use_safetensors=True)  # never by pickle
         except Exception as error:  # transformers and the hub raise many kinds
-            raise InputError(
-                f"text model {model!r} is not in the Hugging Face cache and cannot be downloaded, or is damaged "
-                f"({reason_of(error)}): give a folder that holds config.json and model.safetensors as model"
-            ) from error
+            what = f"text model {model!r} is not in the Hugging Face cache, or is damaged ({reason_of(error)})"
+            raise InputError(f"{what}: give a folder of config.json and model.safetensors as model") from error
         longest = getattr(config, "max_position_embeddings", None)
         if longest and shape[0] > longest:
             raise InputError(f"texts have {shape[0]} tokens, but {model} takes {longest}: cut them shorter")

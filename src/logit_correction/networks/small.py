@@ -67,10 +67,8 @@ class ConvNet(Network):
         before, height, width = check_images(info, "ConvNet")
         pixels = (height >> len(channels)) * (width >> len(channels))
         if not pixels or min(*channels, hidden) < 1:
-            raise InputError(
-                f"channels {list(channels)} and hidden {hidden} must be positive, and of images of {height}x{width} "
-                "each block halves the size: give fewer channels"
-            )
+            size = f"images of {height}x{width}, which each block halves"
+            raise InputError(f"channels {list(channels)} and hidden {hidden} do not fit {size}: give fewer channels")
         layers: list[nn.Module] = []
         for number in channels:
             convolution = nn.Conv2d(before, number, 3, padding=1, bias=False)
