@@ -31,9 +31,6 @@ Column = dict[str, Any]
 #: What a column holds. A date is the number of days since 1970.
 Kind = Literal["numbers", "dates", "names"]
 
-#: What a cell of such a column is, for messages.
-A_CELL = {"numbers": "finite number", "dates": "date, such as 2024-05-31"}
-
 #: A column counts as numbers, or as dates, if so large a share of its values are.
 SHARE_OF_NUMBERS = 0.9
 
@@ -80,7 +77,7 @@ def read_column(
     bad = np.flatnonzero(~(np.abs(values) <= LARGEST))
     for row, text in zip(bad.tolist(), texts_of(frame.iloc[bad], name), strict=True):
         if not may_miss or (text or "").lower() not in GAPS:
-            why = f"is no {A_CELL[kind]}"
+            why = "is no finite number" if kind == "numbers" else "is no date, such as 2024-05-31"
             if np.isfinite(values[row]):
                 why = f"is more than {LARGEST:.1e} (give it in another unit, or leave it out of the features)"
             problems.add(row, f"column {name!r} " + (f"holds {text!r}, which {why}" if text else "is empty"))

@@ -86,7 +86,6 @@ class BatchLoader:
         self.total = max(total, min(2 * world_size, batch_size)) if world_size > 1 else total
 
     def __len__(self) -> int:
-        """Return the number of batches of an epoch."""
         return self.steps
 
     def epoch(self, epoch: int = 0, first_step: int = 0) -> Iterator[Batch]:

@@ -151,12 +151,12 @@ class Table(DataSource):
         frame = read_frame(self.file)
         from_python = re.fullmatch(r"[0-9a-f]{32}", self.file.stem) is not None  # named by its content
         place = "the table given in Python" if from_python else str(self.file)
-        unnamed = frame.columns[0] == UNNAMED and UNNAMED not in self.named
-        frame = frame.drop(columns=UNNAMED) if unnamed else frame
-        check_columns(frame, place, [self.label, *([self.split] if self.split else []), *self.attributes])
-        problems, notes = Problems(place, row_names(frame.index)), []
-        if unnamed:
+        notes = []
+        if frame.columns[0] == UNNAMED and UNNAMED not in self.named:
+            frame = frame.drop(columns=UNNAMED)
             notes.append(f"the first column, without a name, is not used ({UNNAMED})")
+        check_columns(frame, place, [self.label, *([self.split] if self.split else []), *self.attributes])
+        problems = Problems(place, row_names(frame.index))
         if SPLIT in frame.columns and SPLIT not in self.named:
             notes.append("the column 'split' is not used: give --data.split split to use it")
         names, of_inputs = self.reader.check(frame, problems, self.file.parent)

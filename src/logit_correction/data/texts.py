@@ -97,7 +97,7 @@ class Texts(Reader):
 
     def check(self, frame: pd.DataFrame, problems: Problems, folder: Path) -> tuple[list[str], list[str]]:
         """Read all rows of a table; return what the rows are called, and what to tell a user."""
-        self._texts = self._read(frame, problems)
+        self._texts = self._read(None, frame, problems)
         return [beginning(text, 160) for text in self._texts], []
 
     def learn(self, train: Tensor, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
@@ -105,23 +105,20 @@ class Texts(Reader):
         return self.store(self._texts), {"texts": self._texts, "metadata": {"texts": str(self)}}
 
     def transform(self, rows: Rows, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
-        texts = self._read(rows.texts if rows.frame is None else rows.frame, problems)
+        texts = self._read(rows.texts, rows.frame, problems)
         return self.store(texts), {"texts": texts}
 
-    def _read(self, given: pd.DataFrame | Sequence[str] | None, problems: Problems) -> list[str]:
+    def _read(self, texts: Sequence[str | None] | None, frame: pd.DataFrame | None, problems: Problems) -> list[str]:
         """Return texts, or those of a table; empty ones are noted."""
-        if given is None or (self.column is None and not isinstance(given, Sequence)):
+        if frame is not None and self.column:
+            check_columns(frame, problems.place, [self.column])
+            texts = texts_of(frame, self.column)
+        if texts is None:
             raise InputError("this model takes texts: give a list of texts, or a table with the columns of training")
-        if isinstance(given, Sequence):
-            texts = list(given)
-        else:
-            assert self.column is not None
-            check_columns(given, problems.place, [self.column])
-            texts = [text or "" for text in texts_of(given, self.column)]
         for row, text in enumerate(texts):
             if not text:
                 problems.add(row, f"column {self.column!r} is empty" if self.column else "has no text")
-        return texts
+        return [text or "" for text in texts]
 
     def store(self, texts: Sequence[str]) -> InputStore:
         """Return texts in their form."""

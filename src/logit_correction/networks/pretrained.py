@@ -225,8 +225,7 @@ class TextClassifier(Network):
         super().__init__()
         shape = tuple(info.input_shape)
         if not info.tokens:
-            other = "ConvNet or ResNet18" if len(shape) == 3 else "MLP or Linear"
-            raise InputError(f"network TextClassifier takes tokens, but the inputs are of shape {shape}: take {other}")
+            raise InputError(f"network TextClassifier takes tokens, not inputs of shape {shape}: take another network")
         transformers: Any = needed("transformers", "network TextClassifier", "texts")
         place = text_model(model)
         try:

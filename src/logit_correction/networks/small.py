@@ -17,7 +17,6 @@ class Linear(Network):
     """One linear layer on flattened inputs: a head for the features of an ``encoder``, or for a table of numbers."""
 
     def __init__(self, info: DataInfo) -> None:
-        """Build the layer for inputs and labels of ``info``."""
         super().__init__()
         refuse_tokens(info, "Linear")
         self.features = nn.Flatten()
