@@ -17,8 +17,7 @@ from logit_correction.errors import InputError
 
 
 @pytest.fixture
-def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path / "cache"))
+def paths(tmp_path: Path) -> list[Path]:
     draw = np.random.default_rng(0)
     for i in range(6):
         Image.fromarray(draw.integers(0, 256, (8, 8, 3), dtype=np.uint8)).save(tmp_path / f"{i}.png")

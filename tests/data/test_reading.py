@@ -46,7 +46,7 @@ def same(one: list, other: list) -> None:
 
 @pytest.mark.parametrize(
     ("augment", "weight"),
-    [(None, None), (CropFlip(), None), (CropFlip(), torch.arange(14) % 3), (resized_crop_flip, torch.arange(14) % 3)],
+    [(None, None), (CropFlip(), torch.arange(14) % 3), (resized_crop_flip, torch.arange(14) % 3)],
 )
 def test_the_place_of_inputs_changes_no_batch(
     augment: object, weight: torch.Tensor | None, tables: dict[str, DataTable]
