@@ -19,7 +19,7 @@ from torch import Tensor
 
 from logit_correction.data.cache import cache_folder, digest, kept_array
 from logit_correction.data.frames import FILE_COLUMNS, check_columns, texts_of
-from logit_correction.data.rows import Problems, files_within, format_faults, split_name
+from logit_correction.data.rows import ALIASES, Problems, files_within, format_faults
 from logit_correction.data.stores import ArrayStore, InputStore, Reader, array_store
 from logit_correction.errors import InputError, check_range, format_first, reason_of
 from logit_correction.files import in_threads, is_within, plain, read_json, write_text
@@ -237,7 +237,7 @@ def label_folders(root: Path) -> dict[Path, str | None]:
     lost = next((path for path in root.iterdir() if path.is_symlink() and not path.exists()), None)
     if lost is not None:
         raise InputError(f"{lost} is a link to nothing: remove it, or put a folder of images there")
-    splits = {folder: split_name(folder.name, numbers=False) for folder in visible_folders(root)}
+    splits = {folder: ALIASES.get(folder.name.strip().lower()) for folder in visible_folders(root)}
     has_images = {folder: any(path.suffix.lower() in SUFFIXES for path in folder.iterdir()) for folder in splits}
     inner = {folder: [] if has_images[folder] else visible_folders(folder) for folder in splits}
     if all(splits.values()) and (len(splits) > 1 or any(inner.values())):

@@ -136,12 +136,6 @@ class Splitting:
         self.on_bad_rows: OnBadRows = on_bad_rows
 
 
-def split_name(value: str, numbers: bool = True) -> str | None:
-    """Return train, valid or test for what people call them, with ``numbers`` 0, 1 and 2 too; else None."""
-    name = value.strip().lower()
-    return ALIASES.get(name) or (NUMBERS.get(name) if numbers else None)
-
-
 def consecutive_splits(*sizes: int) -> dict[str, Tensor]:
     """Return the rows of train, valid and test where they follow each other."""
     return dict(zip(SPLITS, torch.arange(sum(sizes)).split(sizes), strict=True))
@@ -215,7 +209,7 @@ def build_table(
         if named is None:
             problems.add(row, "has no label")
     if splits is not None:
-        given = [None if name is None else split_name(name) for name in splits]
+        given = [(ALIASES | NUMBERS).get((name or "").lower()) for name in splits]
         for row, name in enumerate(splits):
             if given[row] is None:
                 problems.add(row, "has no split" if name is None else f"split {name!r} is none of train, valid, test")
