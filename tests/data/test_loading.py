@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from logit_correction.correlation import Correlation
+from logit_correction.data.augment import CropFlip, resized_crop_flip
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import UNKNOWN, DataTable
@@ -131,3 +132,33 @@ def test_every_row_is_in_the_share_of_one_process(rows: int, share: int, world: 
         assert seen.tolist() == indices(alone, 1)  # in its order, whatever the number of processes
     else:
         assert bool((seen.bincount(minlength=rows) >= wanted).all())
+
+
+def batches(table: DataTable, first: int = 0, weight: Tensor | None = None) -> list:
+    loader = BatchLoader(table, "train", batch_size=4, seed=3, shuffle=True, sample_weight=weight)
+    return list(loader.epoch(1, first))
+
+
+def same(one: list, other: list) -> None:
+    assert len(one) == len(other) > 0
+    for a, b in zip(one, other, strict=True):
+        assert torch.equal(a.inputs, b.inputs) and torch.equal(a.label, b.label) and torch.equal(a.index, b.index)
+
+
+@pytest.mark.parametrize(
+    ("augment", "weight"),
+    [(None, None), (CropFlip(), torch.arange(14) % 3), (resized_crop_flip, torch.arange(14) % 3)],
+)
+def test_images_that_are_read_ahead_come_as_those_in_memory(augment: object, weight: Tensor | None) -> None:
+    images = torch.randint(0, 256, (20, 3, 10, 10), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    resident, large = ArrayStore(images), ArrayStore(images)
+    large.fits = lambda device: False  # type: ignore[method-assign]
+    table = replace(numbered_table(14), inputs=resident, augment=augment)
+    expected = batches(table, weight=weight)
+    ahead = replace(table, inputs=large)
+    same(batches(ahead, weight=weight), expected)
+    same(batches(ahead, 2, weight), expected[2:])
+    if weight is not None:  # a row that is seen twice an epoch is changed anew each time
+        index, inputs = (torch.cat([getattr(batch, name) for batch in expected]) for name in ("index", "inputs"))
+        twice = inputs[index == 2]
+        assert len(twice) == 2 and torch.equal(twice[0], twice[1]) == (augment is None)
