@@ -22,11 +22,7 @@ BASELINE, BIASED = "ERM", "biased"
 
 
 def format_rows(count: int) -> str:
-    """Return a number of rows.
-
-    >>> format_rows(1), format_rows(1200)
-    ('1 row', '1,200 rows')
-    """
+    """Return a number of rows: ``1 row``, ``1,200 rows``."""
     return f"{count:,} row{'' if count == 1 else 's'}"
 
 
@@ -131,11 +127,6 @@ def of_minority(count: int, rows: int) -> list[str]:
 SAID = "You named this shortcut"
 
 
-def called(who: str) -> str:
-    """Return what a sentence calls the classifier that is judged: ordinary training is ERM."""
-    return BASELINE if who.startswith("ordinary") else f"the {who}"
-
-
 def of_evidence(sign: Mapping[str, Any], figures: Mapping[str, Any], who: str) -> str:
     """Return what the likeliest candidate tells, in a sentence or two, with its figures.
 
@@ -148,8 +139,7 @@ def of_evidence(sign: Mapping[str, Any], figures: Mapping[str, Any], who: str) -
     told = f"{capitalize(view)} alone {predict} {right} of the held-out labels, the whole network {network}"
     with_view, with_label = (round(rows * (sign[name] or 0)) for name in ("follows_view", "follows_label"))
     where = f"On the {format_rows(rows)} where {view} clearly {point} to another label"
-    it = "them" if several else "it"
-    follows = f"{where}, {called(who)} follows {it} in {with_view:,} and the label in {with_label:,}"
+    follows = f"{where}, {who} follows {'them' if several else 'it'} in {with_view:,} and the label in {with_label:,}"
     told += f". {follows if rows else f'{capitalize(view)} never clearly {point} to another label'}"
     if along := figures.get("along"):
         told += f". They coincide with {name_views([name for one in along for name in views_in(one['view'])])}"
@@ -159,13 +149,13 @@ def of_evidence(sign: Mapping[str, Any], figures: Mapping[str, Any], who: str) -
 def of_leak(sign: Mapping[str, Any], who: str) -> str:
     """Return what a view tells that agrees with the label in all rows, or in all but a few.
 
-    >>> of_leak({"view": "column:site", "accuracy": 1.0}, "ordinary classifier").partition(". ")[2]
+    >>> of_leak({"view": "column:site", "accuracy": 1.0}, "ERM").partition(". ")[2]
     'Too few rows contradict that to tell whether ERM relies on it. Leave out what will not be known in use'
     """
     views = views_in(sign["view"])
     right, predict = format_percent(sign["accuracy"], unit=" %"), "predict" if is_plural(views) else "predicts"
     told = f"{capitalize(name_views(views))} alone {predict} {right} of the held-out labels"
-    relies = f"Too few rows contradict that to tell whether {called(who)} relies on it"
+    relies = f"Too few rows contradict that to tell whether {who} relies on it"
     return f"{told}. {relies}. Leave out what will not be known in use"
 
 
@@ -205,8 +195,8 @@ def advice(evidence: Mapping[str, Any], asked: Sequence[str] | None = None) -> s
         likely: Mapping[str, Any] = next(iter(evidence.get("candidates") or []), {})
         named = [view for one in likely.get("along") or [] for view in views_in(one["view"])] or likely.get("views")
         such = f", such as `{options('shortcut', named[:1])}`" if named and named != [BIASED] else ""
-        names = "`logit-correction list views` shows the names"
-        return f"If you know a shortcut, name it: add `--shortcut VIEW`{such}. {names}"
+        add = f"add `--shortcut VIEW`{such}. `logit-correction list views` shows the names"
+        return f"If you know a shortcut, name it: {add}"
     if evidence["verdict"] != "shortcut":
         return f"Only you can tell: add `{options('shortcut', views)}` or `{options('legitimate', views)}`"
     cause = "are legitimate causes" if is_plural(views) else "is a legitimate cause"
@@ -329,7 +319,7 @@ def question(views: Sequence[str]) -> str:
 def of_label(name: str, views: Sequence[str], rows: int, with_view: int, who: str) -> str:
     """Return whether the classifier follows the view in the rows of one label."""
     where = f"on the {format_rows(rows)} where {name_views(views)} and label disagree"
-    return f"{name}: {where}, {called(who)} follows {'them' if is_plural(views) else 'it'} in {with_view:,}"
+    return f"{name}: {where}, {who} follows {'them' if is_plural(views) else 'it'} in {with_view:,}"
 
 
 def label_lines(labels: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -341,6 +331,12 @@ def label_lines(labels: Sequence[Mapping[str, Any]]) -> list[str]:
         low, high = format_percent(one["follows_low"], unit=""), format_percent(one["follows_high"], unit=" %")
         lines.append(f"{one['sentence']} ({low} to {high}): {one['verdict']}")
     return lines + ([f"labels with too few rows to tell: {format_first(others, _MOST_NAMES)}"] if others else [])
+
+
+def classifiers(found: Mapping[str, Any]) -> dict[str, str]:
+    """Return what tables call the classifier of ``audit.json``, and LC where it was tried."""
+    asked = {"network": capitalize(found["classifier"].removeprefix("the "))}
+    return asked | ({"fixed": "LC"} if "fixed" in found["cost"] else {})
 
 
 def price(cost: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -390,7 +386,7 @@ def of_person(figures: Mapping[str, Any], who: str) -> str:
     low, high = (format_percent(conflicting[end], unit=" %") for end in ("low", "high"))
     there, elsewhere = (format_percent(group["accuracy"], unit=" %") for group in (conflicting, agreeing))
     return (
-        f"By the {figures['looked_at']} rows that you labelled, {called(who)} is right on {there} ({low} to {high}) of "
+        f"By the {figures['looked_at']} rows that you labelled, {who} is right on {there} ({low} to {high}) of "
         f"the bias-conflicting rows and on {elsewhere} of the others"
     )
 

@@ -75,7 +75,7 @@ def test_a_classifier_that_was_asked_about_fewer_rows_is_judged_by_those_of_the_
     assert sheet(audited, NAMES, 120, seed=0).equals(answers) and not sheet(audited, NAMES, 120, seed=1).equals(answers)
     looks = names[(rows.label[answers["row"]] + conflicts[answers["row"]]) % 3]
     answers.assign(attribute=looks).to_csv(tmp_path / "sheet.csv", index=False)
-    found = judge_by_person(audited, tmp_path / "sheet.csv", NAMES, 0, "ordinary classifier")
+    found = judge_by_person(audited, tmp_path / "sheet.csv", NAMES, 0, "ERM")
     assert found["network"]["looked_at"] == 120
     assert found["fixed"]["looked_at"] == judged[answers["row"]].sum() > 0
     assert found["fixed"]["groups"][1]["accuracy"] == 1.0

@@ -26,7 +26,7 @@ Array: TypeAlias = NDArray[Any]
 Verdict: TypeAlias = Literal["shortcut", "none found", "cannot tell"]
 
 #: Who is asked, in sentences: a network that was trained for it, or a classifier that was given.
-ORDINARY, EXAMINED = "ordinary classifier", "examined classifier"
+ORDINARY, EXAMINED = "ERM", "the examined classifier"
 
 #: Of every interval, and standard deviations to either side of one.
 CONFIDENCE, DEVIATIONS = 0.9, 1.645

@@ -203,7 +203,7 @@ def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool
         "leans": cost.leans(evidence),
         "would_change": cost.too_few(evidence) if examined else would_change,
         "question": asked,
-        "labels": cost.by_label(frame, about, names, evidence["verdict"], who),
+        "labels": cost.by_label(frame, about, names, who) if about else [],
         "groups": cost.groups(frame, names),
         "cost": cost.cost(frame, who),
         "shown": shown_rows(frame),

@@ -16,7 +16,7 @@ from logit_correction.data.table import DataTable
 from logit_correction.pages.images import png_uris
 from logit_correction.views.base import available_views, find_views
 from logit_correction.views.tables import is_numeric
-from logit_correction.views.texts import Form, TermView
+from logit_correction.views.texts import OUTERMOST, Form, TermView
 from logit_correction.views.words import class_names, common_words, present
 
 #: Images of a kind side by side, labels that are shown, words of a label, values of a column, bins of its numbers.
@@ -34,7 +34,7 @@ def contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str]) -> li
     for view in find_views(views, inputs):
         if isinstance(view, TermView):
             view.fit(inputs)
-            rows = _terms(view.terms, view.features(inputs), label, table.label_names)
+            rows = _terms(_spelled(view), view.features(inputs), label, table.label_names)
             found.append({"kind": "terms", "view": view.name, "rows": rows})
         family, _, member = view.name.partition(":")
         if family in ("column", "missing") and member in inputs.columns:
@@ -66,7 +66,7 @@ def spoken(table: DataTable) -> list[dict[str, Any]]:
         view.fit(inputs)
         features = view.features(inputs)
         if isinstance(view, TermView):
-            rows = _terms(view.terms, features, label, table.label_names, WORDS)
+            rows = _terms(_spelled(view), features, label, table.label_names, WORDS)
             found.append({"kind": "terms", "view": view.name, "rows": rows})
         elif isinstance(view, Form):
             found.append({"kind": "numbers", "view": view.name, "rows": _form(features, label, table.label_names)})
@@ -81,6 +81,12 @@ def _form(features: Tensor, label: Tensor, label_names: Sequence[str]) -> list[d
         for column in apart.abs().topk(TERMS).indices.tolist():
             rows.append({"term": Form.names[column], "label": str(name), "deviations": float(apart[column])})
     return rows
+
+
+def _spelled(view: TermView) -> list[str]:
+    """Return the terms of a view for people: the outermost word of a text is told in words."""
+    where = {"opening": " (first word)", "closing": " (last word)"}.get(view.name, "")
+    return [one.removeprefix(OUTERMOST) + where if one.startswith(OUTERMOST) else one for one in view.terms]
 
 
 def _terms(
@@ -99,14 +105,17 @@ def _terms(
 
 
 def _values(values: NDArray[Any], label: NDArray[Any]) -> dict[str, Any]:
-    """Return how often each value of a column, or each quarter of its numbers, goes with each label."""
+    """Return the commonest label of each value of a column, or of each quarter of its numbers, and its rows."""
     if is_numeric(values) and len(np.unique(values[np.isfinite(values)])) > VALUES:
         values = np.asarray(pd.qcut(values, BINS, duplicates="drop", precision=4).astype(str))
     texts = [f"{one:g}" if is_numeric(values) else str(one) for one in values]
     counts = pd.crosstab(np.asarray(["(missing)" if one in ("", "nan") else one for one in texts], dtype=object), label)
     counts = counts.loc[counts.sum(axis=1).sort_values(ascending=False, kind="stable").index]
-    rows = [{"value": str(value), "counts": row.tolist()} for value, row in counts[:VALUES].iterrows()]
-    return {"labels": list(counts), "rows": rows, "more": max(0, len(counts) - VALUES)}
+    rows = []
+    for value, row in counts[:VALUES].iterrows():
+        most = int(row.max())
+        rows.append({"value": str(value), "label": row.idxmax(), "rows": most, "other_rows": int(row.sum()) - most})
+    return {"rows": rows, "more": max(0, len(counts) - VALUES)}
 
 
 def _images(table: DataTable, train: pd.DataFrame) -> list[dict[str, Any]]:

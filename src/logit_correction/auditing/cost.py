@@ -20,9 +20,7 @@ WHO = ("network", "fixed")
 FOLLOWS = 0.12
 
 
-def by_label(
-    frame: pd.DataFrame, views: Sequence[str], label_names: Sequence[str], verdict: str, who: str
-) -> list[dict[str, Any]]:
+def by_label(frame: pd.DataFrame, views: Sequence[str], label_names: Sequence[str], who: str) -> list[dict[str, Any]]:
     """Return for each label whether the classifier relies on the views: a verdict, figures and one plain sentence."""
     found = []
     for name in label_names:
@@ -34,9 +32,7 @@ def by_label(
         low, high = map(float, wilson_interval(with_view, with_view + with_label, CONFIDENCE))
         told = own[own["network_label"].notna() & own["conflicting"].eq(False)]
         error = float((told["network_label"] != name).mean()) if len(told) else 0.0
-        if not views:
-            entry |= {"verdict": verdict, "sentence": f"{name}: {verdict}"}
-        elif len(sure) < FEW_ROWS:
+        if len(sure) < FEW_ROWS:
             entry |= {"verdict": "cannot tell", "sentence": f"{name}: too few rows to tell", "sure_rows": len(sure)}
         else:
             entry["verdict"] = {True: "shortcut", False: "none found", None: "cannot tell"}[_follows(low, high, error)]

@@ -14,7 +14,7 @@ from logit_correction import sentences
 from logit_correction.errors import format_first, format_percent
 from logit_correction.evaluation.report import AttributeFigures, Group, headings
 from logit_correction.pages.compare import FIGURES, MEANINGS, RunFolder, flat_figures, sides, with_estimates
-from logit_correction.sentences import capitalize, describe_selection, format_name, format_value
+from logit_correction.sentences import describe_selection, format_name, format_value
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -238,23 +238,14 @@ def show_evaluation(figures: Mapping[str, Any], title: str, estimated: Mapping[s
 
 
 def show_audit(found: Mapping[str, Any], page: Path, to_fill_in: str = "") -> None:
-    """Print what an audit found, what correcting changes, what to do and where the page is.
-
-    Args:
-        found: Content of ``audit.json``.
-        page: Where the page is.
-        to_fill_in: What a person does with the sheet, if one was written.
-    """
+    """Print what ``audit.json`` found, what to do (or how ``to_fill_in`` a sheet that was written), and the page."""
     console = console_of()
     say(console, sentences.headline(found), "bold")
     say(console, f"{found['sentence']}.")
     for line in sentences.label_lines(found["labels"]):
         say(console, f"  {line}")
     if lines := sentences.price(found["cost"]):
-        names = {
-            who: capitalize(sentences.called(entry["name"]).removeprefix("the "))
-            for who, entry in found["cost"].items()
-        }
+        names = sentences.classifiers(found)
         rows = [[line["name"], *(line[who]["accuracy"] for who in names)] for line in lines]
         console.print(table_of(pd.DataFrame(rows, columns=["Accuracy, %, on rows not trained on", *names.values()])))
     labelled = [found["labelled"]["sentence"]] if found["labelled"] else []

@@ -19,7 +19,6 @@ from logit_correction.files import NoRoom, write_text
 from logit_correction.pages import plots
 from logit_correction.pages.compare import FIGURES, MEANINGS, RunFolder, Series, compare, flat_figures, names_attributes
 from logit_correction.pages.images import is_picture
-from logit_correction.sentences import describe_selection, format_name
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -81,11 +80,9 @@ def _template(name: str) -> Template:
         "percent": format_percent,
         "decimal": lambda value: "–" if is_missing(value) else f"{value:.2f}",
         "count": "{:,.0f}".format,
-        "words": format_name,
-        "selection": describe_selection,
+        "selection": sentences.describe_selection,
         "figures": flat_figures,
         "svg": inline_svg,
-        "evidence": evidence_block,
         "prose": prose,
     }
     environment.tests |= {"picture": is_picture, "missing": is_missing}
