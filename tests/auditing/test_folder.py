@@ -16,8 +16,8 @@ from logit_correction import Audit, InputError, audit, train
 from logit_correction.auditing.rows import may_be_mislabelled
 from logit_correction.cli import main
 from logit_correction.files import read_cells, write_cells
-from logit_correction.pages.audit_page import render_audit
 from logit_correction.pages.console import show_audit
+from logit_correction.pages.page import render_audit
 
 SHORT = {"epochs": 3, "threads": 1}
 LABELS = ("=<b>no</b>", "yes")

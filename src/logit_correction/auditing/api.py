@@ -24,8 +24,7 @@ from logit_correction.data.frames import read_frame
 from logit_correction.data.table import DataTable
 from logit_correction.errors import NBSP, InputError
 from logit_correction.files import SEAL, check_new, check_seal, read_json, seal, write_cells
-from logit_correction.pages.audit_page import audit_as_html, render_audit
-from logit_correction.pages.page import save_page
+from logit_correction.pages.page import audit_as_html, render_audit, save_page
 from logit_correction.runs import folder as files
 from logit_correction.runs.api import config_of, train
 from logit_correction.runs.assemble import build_algorithm, keeping_threads
@@ -273,18 +272,13 @@ def answers_of_lc(config: RunConfig, table: DataTable, estimator: Auto, quiet: b
 
 
 def _write_audit(out: Path, found: Mapping[str, Any]) -> None:
-    """Write the page and, last, ``audit.json``."""
     save_page(render_audit(found, out), out / PAGE)
     files.write_json(out / AUDIT, found)
     seal(out, (AUDIT, PARQUET))
 
 
 def add_sheet(folder: Path, budget: int) -> None:
-    """Write the sheet of rows that a person should look at, and the page that tells of it.
-
-    Raises:
-        InputError: If there is no audit, or the sheet that is there is filled in.
-    """
+    """Write the sheet of rows that a person should look at, and the page; ``InputError`` if one is filled in."""
     found, file = Audit(folder), folder / SHEET
     if file.is_file() and len(answers_of_sheet(file)):
         raise InputError(f"{file} is filled in, at least in part: read it back by --labels, or move it away")
@@ -294,13 +288,8 @@ def add_sheet(folder: Path, budget: int) -> None:
 
 
 def add_labels(folder: Path, file: Path) -> None:
-    """Take in a sheet that a person has filled in, and write page and summary anew.
-
-    Raises:
-        InputError: If there is no audit, or the sheet is not the one that it wrote.
-    """
+    """Take in a sheet that a person has filled in; ``InputError`` if it is not the one that the audit wrote."""
     found = Audit(folder)
-    summary, rows = found.summary, found.rows
-    names, seed = summary["data"]["label_names"], summary["training"]["seed"]
-    labelled = judge_by_person(rows, file, names, seed, summary["classifier"])
-    _write_audit(folder, summary | {"labelled": labelled})
+    names, seed = found.summary["data"]["label_names"], found.summary["training"]["seed"]
+    labelled = judge_by_person(found.rows, file, names, seed, found.summary["classifier"])
+    _write_audit(folder, found.summary | {"labelled": labelled})

@@ -141,11 +141,7 @@ def _accuracy(rows: NDArray[Any], drawn_rows: NDArray[Any], right: NDArray[np.bo
 
 
 def answers_of_sheet(file: Path) -> pd.DataFrame:
-    """Return row and attribute of the rows of a sheet that are filled in.
-
-    Raises:
-        InputError: If it is no such sheet.
-    """
+    """Return row and attribute of the rows of a sheet that are filled in; ``InputError`` if it is no such sheet."""
     answers = read_cells(read_frame(file))
     check_columns(answers, str(file), ("row", "attribute"))
     told = pd.DataFrame({name: texts_of(answers, name) for name in ("row", "attribute")}).dropna()
@@ -155,8 +151,7 @@ def answers_of_sheet(file: Path) -> pd.DataFrame:
 def judge_by_person(frame: pd.DataFrame, file: Path, label_names: Sequence[str], seed: int, who: str) -> dict[str, Any]:
     """Return what a filled-in sheet comes to: accuracies of each classifier, whether it confirms a shortcut.
 
-    Raises:
-        InputError: If the sheet tells of other rows than ``frame``, or too few rows are filled in.
+    Raise ``InputError`` if it tells of other rows than ``frame``, or too few rows are filled in.
     """
     told = answers_of_sheet(file)
     if len(told) < 2:
@@ -179,8 +174,8 @@ def judge_by_person(frame: pd.DataFrame, file: Path, label_names: Sequence[str],
     agreeing, conflicting = found["network"]["groups"][:2]
     confirmed = None  # whether the classifier fails where label and attribute disagree
     if conflicting["accuracy"] is not None and agreeing["accuracy"] is not None:
-        confirmed = True if conflicting["high"] < agreeing["low"] else None
-        confirmed = False if conflicting["low"] >= agreeing["low"] else confirmed
+        below, above = conflicting["high"] < agreeing["low"], conflicting["low"] >= agreeing["low"]
+        confirmed = below if below or above else None
     return found | {"confirmed": confirmed, "sentence": of_person(found["network"], who)}
 
 

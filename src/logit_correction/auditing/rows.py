@@ -139,10 +139,6 @@ def may_be_mislabelled(probability: Tensor, label: Tensor, attribute: Tensor) ->
     of what the row looks like as of the typical true row of that label; which finds about half of them. (Confident
     learning of Northcutt, Jiang and Chuang, 2021, compares with the mean, and without a view.) ``probability`` (n, L)
     is what LC says that was not trained on the row, ``attribute`` (n,) the label that the row looks like.
-
-    >>> probability = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.95, 0.05], [0.6, 0.4]])
-    >>> may_be_mislabelled(probability, torch.tensor([0, 0, 1, 1, 1]), torch.tensor([0, 0, 1, 0, 0]))
-    tensor([False, False, False,  True, False])
     """
     typical = torch.full((probability.shape[1],), 2.0)  # no row reaches that of a label without an agreeing row
     for value in range(probability.shape[1]):

@@ -39,8 +39,7 @@ def to_plain(value: Any) -> Any:
 def from_plain(kind: Any, value: Any, place: str = "it") -> Any:
     """Return a value of JSON as the dataclass that wrote it; entries that it does not know are left out.
 
-    Raises:
-        ValueError: An entry is missing or of another type. Whether it is the one that was written tell checksums.
+    Raise ``ValueError`` if an entry is missing or of another type; only checksums tell whether it was changed.
     """
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):  # with None

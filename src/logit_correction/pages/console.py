@@ -48,15 +48,10 @@ def reports_of(folders: Sequence[Path | str]) -> list[dict[str, Any]]:
 
 
 def comparison_table(reports: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """Return one row per run: method, epochs, seed, accuracies on the test split as fractions, and selection.
+    """Return one row per ``report.json``: method, epochs, seed, accuracies on the test split as fractions, selection.
 
-    Args:
-        reports: Contents of ``report.json`` files.
-
-    Returns:
-        Frame with NaN for an accuracy that is not defined. Where no run is judged by groups, their columns give way to
-        the accuracy where the estimated attribute conflicts with the label, and where it agrees, if that is known, and
-        on the worst label.
+    An accuracy that is not defined is NaN. Where no run is judged by groups, their columns give way to the accuracy on
+    the worst label and, if it is known, where the estimated attribute conflicts with the label, and where it agrees.
     """
     rows = []
     for report in reports:

@@ -19,13 +19,14 @@ from logit_correction.files import NoRoom, write_text
 from logit_correction.pages import plots
 from logit_correction.pages.compare import FIGURES, MEANINGS, RunFolder, Series, compare, flat_figures, names_attributes
 from logit_correction.pages.images import is_picture
+from logit_correction.sentences import BASELINE, name_views
 
 if TYPE_CHECKING:
     from jinja2 import Template
     from markupsafe import Markup
 
-#: So many groups are shown at once, views listed, examples of rows shown.
-_MOST_GROUPS, _MOST_VIEWS, _MOST_EXAMPLES = 12, 12, 24
+#: So many groups are shown at once, views listed, examples of rows shown, pairs of labels in an audit.
+_MOST_GROUPS, _MOST_VIEWS, _MOST_EXAMPLES, _MOST_PAIRS = 12, 12, 24, 8
 
 #: Pairs of entries of the test block whose distance tells of a shortcut, and what each of them means.
 _GAPS = (
@@ -250,3 +251,46 @@ def _without_places(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_places(one) for one in value]
     return shown_path(value) if isinstance(value, str) and Path(value).is_absolute() else value
+
+
+# The page of an audit, for a person who fears a shortcut, and who is no researcher
+
+
+def render_audit(found: Mapping[str, Any], folder: Path) -> str:
+    """Return the page as text, given the content of ``audit.json`` and the folder of the audit, for the commands."""
+    conflicting = [one for one in found["groups"] if one["rows"] and one["label"] != one["attribute"]]
+    source, asked = found["data"].get("source") or found["data"]["name"], found["question"]
+    views = found["views"] or (asked["views"] if asked else [])
+    return render(
+        "audit.html.j2",
+        **_first(found),
+        title=f"Audit of {source}",
+        views=name_views(views),
+        several=sentences.is_plural(views),
+        sure_rows=found["evidence"].get("rows") or 0,
+        evidence=evidence_block(found["evidence"]),
+        colours={"network": plots.METHOD_COLORS[BASELINE], "fixed": plots.METHOD_COLORS["LC"]},
+        contrasts=[
+            {**one, "name": name_views([one["view"]], sentences.telling_terms([one]))} for one in found["contrasts"]
+        ],
+        words=[{**one, "name": name_views([one["view"]])} for one in found.get("words") or [] if one["rows"]],
+        labelled=found.get("labelled"),
+        trial=sentences.of_trial(found["cost"]),
+        label_lines=sentences.label_lines(found["labels"]),
+        pairs=sorted(conflicting, key=lambda one: -int(one["rows"]))[:_MOST_PAIRS],
+        commands=sentences.next_commands(found, shlex.quote(shown_path(folder))),
+        rows=found["data"]["rows"]["train"],
+        what=source,
+    )
+
+
+def audit_as_html(found: Mapping[str, Any]) -> str:
+    """Return what a notebook shows of ``audit.json``: verdict, price, and a few images where the rows are such."""
+    shown = [one for one in found["contrasts"] if one["kind"] == "images"]
+    return render("audit_card.html.j2", **_first(found), contrasts=shown)
+
+
+def _first(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a person sees first: the verdict, and what correcting brings and costs."""
+    told = {"headline": sentences.headline(found), "price": sentences.price(found["cost"])}
+    return {"found": found, "classifiers": sentences.classifiers(found), **told}
