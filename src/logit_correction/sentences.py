@@ -27,25 +27,16 @@ def format_rows(count: int) -> str:
 
 
 def format_value(value: Any) -> str:
-    """Return a setting as a reader writes it: yes and no, thousands apart, lists by commas, parts by name.
+    """Return a setting as a reader writes it: yes and no, thousands apart, lists by commas.
 
-    >>> format_value(True), format_value(55000), format_value(0.005), format_value([1, [2]]), format_value({"a": 1})
-    ('yes', '55,000', '0.005', '1, [2]', 'a 1')
-    >>> format_value({"name": "Online", "q": 0.7, "epochs": None})
-    'Online, q 0.7'
+    >>> format_value(True), format_value(55000), format_value(0.005), format_value([1, "a"])
+    ('yes', '55,000', '0.005', '1, a')
     """
     if value is None or isinstance(value, bool):
         return "–" if value is None else "yes" if value else "no"
     if isinstance(value, int | float):
         return f"{value:,}" if isinstance(value, int) else f"{value:g}"
-    if isinstance(value, dict):  # what a part leaves open says nothing
-        given = {key: entry for key, entry in value.items() if key != "name" and entry is not None}
-        told = [f"{format_name(key)} {format_value(entry)}" for key, entry in given.items()]
-        return ", ".join([str(value["name"]), *told] if "name" in value else told)
-    if isinstance(value, list | tuple):
-        told = [f"[{format_value(one)}]" if isinstance(one, list | tuple) else format_value(one) for one in value]
-        return ", ".join(told)
-    return str(value)
+    return ", ".join(map(format_value, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def format_name(name: object) -> str:

@@ -42,11 +42,15 @@ def changed(content: dict[str, Any], place: tuple[Any, ...], value: Any) -> dict
     return content
 
 
+def read(content: dict[str, Any], folder: Path) -> Report:
+    (folder / "report.json").write_text(json.dumps(content, allow_nan=False))
+    return Report.read(folder)
+
+
 def test_a_report_is_read_as_it_was_written(content: dict[str, Any], tmp_path: Path) -> None:
-    written = Report.from_dict(content, "x").to_dict()
-    (tmp_path / "report.json").write_text(json.dumps(written, allow_nan=False))
-    report = Report.read(tmp_path)
-    assert report.to_dict() == written
+    report = read(content, tmp_path)
+    written = report.to_dict()
+    assert read(written, tmp_path).to_dict() == written
     assert report.test.to_dict() == content["test"] and report.evidence == content["evidence"]
     assert report.test.groups["accuracy"].isna().tolist() == [False, False, False, True]
     assert list(report.test.groups) == list(headings(Group))
@@ -64,9 +68,9 @@ def test_a_report_is_read_as_it_was_written(content: dict[str, Any], tmp_path: P
         (("warnings",), [{}], r"warnings\[0\] is {}, but must be str"),
     ],
 )
-def test_what_is_wrong_is_named(content: dict[str, Any], place: Any, value: Any, expected: str) -> None:
-    with pytest.raises(InputError, match=rf"RUN/report\.json cannot be read \({expected}.*\): put a copy"):
-        Report.from_dict(changed(content, place, value), "RUN/report.json")
+def test_what_is_wrong_is_named(content: dict[str, Any], place: Any, value: Any, expected: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=rf"report\.json cannot be read \({expected}.*\): put a copy"):
+        read(changed(content, place, value), tmp_path)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "[" * 100_000, '{"method": NaN}'])

@@ -455,26 +455,23 @@ class Report:
         return cast(dict[str, Any], to_plain(self))
 
     @classmethod
-    def from_dict(cls, content: Any, place: str, fix: str = FIX) -> Report:
-        """Return the report that ``to_dict`` gave; raise ``InputError`` that names ``place``, the entry and the fix."""
-        try:
-            return cast(Report, from_plain(cls, content))
-        except ValueError as error:
-            raise InputError(f"{place} cannot be read ({error}): {fix}") from error
-
-    @classmethod
     def read(cls, folder: Path | str) -> Report:
         """Read the ``report.json`` of a run; raise ``InputError`` for no finished run, an old one or a damaged file."""
-        folder = Path(folder)
-        check_finished(folder)
-        content = read_json(folder / REPORT, FIX)
+        file = Path(folder) / REPORT
+        check_finished(file.parent)
+        content = read_json(file, FIX)
         environment = content.get("environment") if isinstance(content, dict) else None
         if isinstance(environment, dict) and f"{environment.get('version')}.".startswith("0.1."):
-            again = shlex.join(["logit-correction", "train", "--config", str(folder / "config.yaml"), "--out", "NEW"])
+            again = shlex.join(["logit-correction", "train", "--config", f"{file.parent / 'config.yaml'}", "--out", "NEW"])
             version = environment["version"]
-            raise InputError(f"{folder} is of version {version}, whose runs are not read: train it again, `{again}`")
-        report = cls.from_dict(content, str(folder / REPORT))
-        check_seal(folder / REPORT, FIX)
+            raise InputError(
+                f"{file.parent} is of version {version}, whose runs are not read: train it again, `{again}`"
+            )
+        try:
+            report = cast(Report, from_plain(cls, content))
+        except ValueError as error:
+            raise InputError(f"{file} cannot be read ({error}): {FIX}") from error
+        check_seal(file, FIX)
         return report
 
 
