@@ -47,7 +47,7 @@ def render_page(run_folders: Sequence[Path | str], out: Path | str = "report.htm
     runs = [RunFolder.read(folder) for folder in folders]
     comparisons = compare(runs)
     methods = dict.fromkeys(one.method for _, series in comparisons for one in series)
-    data = dict.fromkeys(name_of_data(run.report["data"]) for run in runs)
+    data = dict.fromkeys(_name_of_data(run.report["data"]) for run in runs)
     places = [shown_path(folder) for folder in folders]
     train = [("train", "--config", f"{place}/config.yaml", "--out", f"{place}-again") for place in places]
     lines = [("report", *places, "--out", shown_path(out)), *train]
@@ -121,10 +121,9 @@ def shown_path(path: Path | str) -> str:
     return path.name if path.is_absolute() else str(path)
 
 
-def name_of_data(data: Mapping[str, Any]) -> str:
-    """Return what a title calls data: that of a person by folder or file."""
-    source = str(data["facts"].get("source") or "")
-    return source if data["name"] in ("ImageFolder", "Table") and source else str(data["name"])
+def _name_of_data(data: Mapping[str, Any]) -> str:
+    own = data["name"] in ("ImageFolder", "Table")  # which a person knows by the folder or file
+    return str((own and data["facts"].get("source")) or data["name"])
 
 
 def _part(title: str | None, series: Sequence[Series]) -> dict[str, Any]:
@@ -171,16 +170,15 @@ def _part(title: str | None, series: Sequence[Series]) -> dict[str, Any]:
 
 def _groups(series: Sequence[Series], estimated: str | None) -> dict[str, Any]:
     """The groups of the test rows, named or estimated, of many first the least accurate."""
-    known = {one.name: one.groups(estimated is not None) for one in series}
-    frames = {name: frame for name, frame in known.items() if frame is not None}
-    first, data = frames[series[0].name], series[0].runs[0].report["data"]
+    frames = [frame for one in series if (frame := one.groups(estimated is not None)) is not None]
+    first, data = frames[0], series[0].runs[0].report["data"]
     counted = np.ravel(((data["scoring"] or data)["counts"] or {}).get("train") or []).tolist()
     train = counted if len(counted) == len(first) and not estimated else [None] * len(first)
     rows = [
-        {**group, "train": count, "results": [frame.iloc[number] for frame in frames.values()]}
+        {**group, "train": count, "results": [frame.iloc[number] for frame in frames]}
         for number, (group, count) in enumerate(zip(first.to_dict("records"), train, strict=True))
     ]
-    mean = pd.concat([frame["accuracy"] for frame in frames.values()], axis=1).mean(axis=1)
+    mean = pd.concat([frame["accuracy"] for frame in frames], axis=1).mean(axis=1)
     few = len(first) <= _MOST_GROUPS
     return {
         "by_label": bool(first["attribute"].isna().all()),
