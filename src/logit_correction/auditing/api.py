@@ -182,7 +182,9 @@ def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool
     examined, names = estimator.run or estimator.predictions, [str(name) for name in table.label_names]
     asked = None if said else cost.question(evidence)
     doubted = looked.candidates[0] if asked and not views else None
-    about = views or (doubted.views if doubted else [])
+    about = shown = views or (doubted.views if doubted else [])
+    if about == [BIASED]:  # which shows nothing: what it goes along with does
+        shown = [name for one in evidence.get("along") or [] for name in views_in(one["view"])]
     frame = rows_frame(table, estimator, views, doubted)
     write_rows(frame, out)
     files.write_text(out / files.CONFIG, replace(config, method=ComponentConfig("LC")).to_yaml())
@@ -206,7 +208,7 @@ def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool
         "groups": cost.groups(frame, names),
         "cost": cost.cost(frame, who),
         "shown": shown_rows(frame),
-        "contrasts": contrasts(table, frame, shown_views(about, evidence)) if about else [],
+        "contrasts": contrasts(table, frame, shown) if about else [],
         "words": spoken(table),
         "evidence": evidence,
         "rows": {
@@ -231,13 +233,6 @@ def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool
         "labelled": None,
         "environment": environment(torch.device(config.training.device.replace("auto", "cpu"))),
     }
-
-
-def shown_views(views: Sequence[str], evidence: Mapping[str, Any]) -> list[str]:
-    """Return the views of a shortcut; for what a biased network learns first those that it goes along with."""
-    if views != [BIASED]:
-        return list(views)
-    return [name for one in evidence.get("along") or [] for name in views_in(one["view"])]
 
 
 def answers_of_lc(config: RunConfig, table: DataTable, estimator: Auto, quiet: bool) -> Tensor:

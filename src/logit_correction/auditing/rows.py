@@ -23,9 +23,6 @@ CSV, PARQUET = "rows.csv", "rows.parquet"
 #: Column of ``rows.parquet`` alone: what a row holds, for people.
 CONTENT = "content"
 
-#: What classifiers say of a row that a page shows.
-ANSWERS = ("network_label", "fixed_label", "label_noise")
-
 #: Training rows that a page shows at most, those of the highest score first.
 SHOWN = 60
 
@@ -153,8 +150,9 @@ def shown_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the conflicting training rows of the highest score, with names and what they hold."""
     train = frame[(frame["split"] == "train") & frame["conflicting"].eq(True)]
     chosen = train.sort_values("score", ascending=False, kind="stable")[:SHOWN].rename(columns={CONTENT: "text"})
-    keys = [*("row", "line", "path", "name", "text", "label", "attribute", "score"), *ANSWERS]
-    known = chosen[[name for name in keys if name in chosen]].astype(object)
+    told = ("row", "line", "path", "name", "text", "label", "attribute", "score")
+    keys = [name for name in (*told, "network_label", "fixed_label", "label_noise") if name in chosen]
+    known = chosen[keys].astype(object)
     return [{str(k): v for k, v in row.items()} for row in known.where(known.notna(), None).to_dict("records")]
 
 

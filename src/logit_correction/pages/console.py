@@ -29,9 +29,8 @@ ACCURACIES = [
     *("minority", "majority"),
 ]
 
-#: Groups that a notebook shows; labels that are named; characters that an attribute's column takes; of more groups
-#: those without rows are left out.
-MOST_GROUPS, MOST_LABELS, NARROWEST, MOST_EMPTY = 20, 30, 6, 30
+#: Labels that are named; characters that an attribute's column takes; of more groups those without rows are left out.
+MOST_LABELS, NARROWEST, MOST_EMPTY = 30, 6, 30
 
 _HEADINGS = FIGURES | headings(Group) | headings(AttributeFigures)
 _HEADINGS |= {"method": "Method", "epochs": "Epochs", "seed": "Seed", "selection": "Selection"}
@@ -66,21 +65,12 @@ def comparison_table(reports: Sequence[dict[str, Any]]) -> pd.DataFrame:
 
 
 def run_as_html(report: dict[str, Any]) -> str:
-    """Return the figures of one run, what it found and its least accurate groups as HTML, all text escaped."""
-    groups, evidence = pd.DataFrame(report["test"]["groups"]).sort_values("accuracy"), report.get("evidence")
-    parts = [_as_html(comparison_table([report]))]
-    if evidence:
-        parts.append(f"<p>{escape(sentences.answer(evidence))}. {escape(str(evidence.get('sentence') or ''))}</p>")
-    parts.append(_as_html(groups.head(MOST_GROUPS)[["label", "attribute", "count", "accuracy"]]))
-    if len(groups) > MOST_GROUPS:
-        parts.append(f"<p>the {MOST_GROUPS} least accurate of {len(groups)} groups; all are in <code>groups</code></p>")
-    return "\n".join(parts)
-
-
-def _as_html(frame: pd.DataFrame) -> str:
-    """Return a frame as a table of HTML, accuracies in per cent, without columns that hold nothing."""
-    shown = frame.dropna(axis="columns", how="all").rename(columns=format_name)
-    return shown.to_html(index=False, border=0, float_format=lambda value: format_percent(value, 1), na_rep="–")
+    """Return the figures of one run and what it found as HTML, all text escaped; ``Run.groups`` has its groups."""
+    shown = comparison_table([report]).dropna(axis="columns", how="all").rename(columns=format_name)
+    table = shown.to_html(index=False, border=0, float_format=lambda value: format_percent(value, 1))
+    evidence = report["evidence"]
+    found = f"{sentences.answer(evidence)}. {evidence.get('sentence') or ''}" if evidence else ""
+    return f"{table}\n<p>{escape(found)}</p>"
 
 
 # The console
