@@ -99,12 +99,9 @@ class RunFolder:
     def test(self) -> dict[str, Any]:
         return flat_figures(self.report["test"])
 
-    def groups(self, estimated: bool = False) -> pd.DataFrame | None:
-        """Return the groups of the test split, or the two of each label by the estimate; None without one."""
-        block = self.report["test"]["estimated"]
-        if estimated and block is None:
-            return None
-        frame = pd.DataFrame(sides(block["groups"]) if estimated else self.report["test"]["groups"])
+    def groups(self, estimated: bool = False) -> pd.DataFrame:
+        """Return the groups of the test split, or the two of each label by the estimate, if there is one."""
+        frame = pd.DataFrame(sides(self.test["estimated"]["groups"]) if estimated else self.test["groups"])
         return frame.astype(dict.fromkeys(("accuracy", "low", "high"), float))
 
     def settings(self) -> dict[str, Any]:
@@ -164,11 +161,9 @@ class Series:
         values = self.values(key)
         return sum(values) / len(values) if values else None
 
-    def groups(self, estimated: bool = False) -> pd.DataFrame | None:
+    def groups(self, estimated: bool = False) -> pd.DataFrame:
         """Return groups with the mean accuracy; of several runs ``low`` and ``high`` are the extremes."""
-        frames = [frame for run in self.runs if (frame := run.groups(estimated)) is not None]
-        if len(frames) < len(self.runs):
-            return None
+        frames = [run.groups(estimated) for run in self.runs]
         accuracy = pd.concat([frame["accuracy"] for frame in frames], axis=1)
         ends = {"accuracy": accuracy.mean(axis=1), "low": accuracy.min(axis=1), "high": accuracy.max(axis=1)}
         return frames[0] if len(frames) == 1 else frames[0].assign(**ends)
@@ -188,7 +183,6 @@ class Series:
     def _interval(self, key: str) -> tuple[float, float, float]:
         """A share and its 90 % interval, by the test rows that it rests on."""
         frame = self.groups(key.startswith("estimated"))
-        assert frame is not None
         chosen = frame["minority"].eq(True) if key.endswith("minority") else frame.index == frame["accuracy"].idxmin()
         share, rows = self.figure(key) or 0.0, float(frame["count"][chosen].sum())
         low, high = wilson_interval(share * rows, rows)

@@ -130,7 +130,8 @@ def _part(title: str | None, series: Sequence[Series]) -> dict[str, Any]:
     """Everything about one task, which is named where the page holds others too."""
     test = series[0].runs[0].test
     named = names_attributes(test)
-    estimated = None if named or any(one.groups(estimated=True) is None for one in series) else test["estimated"]
+    judged = not named and all(run.test["estimated"] for one in series for run in one.runs)
+    estimated = test["estimated"] if judged else None
     headline, details, advice = sentences.conclude(series, named, estimated)
     columns = {
         key: text
@@ -170,7 +171,7 @@ def _part(title: str | None, series: Sequence[Series]) -> dict[str, Any]:
 
 def _groups(series: Sequence[Series], estimated: str | None) -> dict[str, Any]:
     """The groups of the test rows, named or estimated, of many first the least accurate."""
-    frames = [frame for one in series if (frame := one.groups(estimated is not None)) is not None]
+    frames = [one.groups(estimated is not None) for one in series]
     first, data = frames[0], series[0].runs[0].report["data"]
     counted = np.ravel(((data["scoring"] or data)["counts"] or {}).get("train") or []).tolist()
     train = counted if len(counted) == len(first) and not estimated else [None] * len(first)
@@ -265,19 +266,16 @@ def render_audit(found: Mapping[str, Any], folder: Path) -> str:
         title=f"Audit of {source}",
         views=name_views(views),
         several=sentences.is_plural(views),
-        sure_rows=found["evidence"].get("rows") or 0,
         evidence=evidence_block(found["evidence"]),
         colours={"network": plots.METHOD_COLORS[BASELINE], "fixed": plots.METHOD_COLORS["LC"]},
         contrasts=[
             {**one, "name": name_views([one["view"]], sentences.telling_terms([one]))} for one in found["contrasts"]
         ],
         words=[{**one, "name": name_views([one["view"]])} for one in found.get("words") or [] if one["rows"]],
-        labelled=found.get("labelled"),
         trial=sentences.of_trial(found["cost"]),
         label_lines=sentences.label_lines(found["labels"]),
         pairs=sorted(conflicting, key=lambda one: -int(one["rows"]))[:_MOST_PAIRS],
         commands=sentences.next_commands(found, shlex.quote(shown_path(folder))),
-        rows=found["data"]["rows"]["train"],
         what=source,
     )
 
