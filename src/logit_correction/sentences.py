@@ -168,11 +168,7 @@ def views_in(name: str) -> list[str]:
 
 
 def answer(evidence: Mapping[str, Any]) -> str:
-    """Return the verdict in a word or two, with the views of a shortcut.
-
-    >>> answer({"verdict": "shortcut", "views": ["colour"]}), answer({"verdict": "none found", "views": []})
-    ('shortcut: colour', 'shortcut: none found')
-    """
+    """Return the verdict with the views of a shortcut: ``shortcut: colour``, ``shortcut: none found``."""
     return f"shortcut: {name_views(evidence.get('views') or []) or evidence.get('verdict')}"
 
 

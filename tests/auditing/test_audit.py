@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -102,14 +101,6 @@ def test_a_sheet_that_does_not_fit_is_refused(folder: Path, rows: list[int], att
     assert (folder / "audit.json").read_text() == before
 
 
-def test_the_page_asks_for_nothing_and_says_what_to_do(found: Audit) -> None:
-    page = (found.path / "report.html").read_text()
-    assert not re.search(r'(src|href)="(?!data:image/png)', page) and "<script" not in page
-    assert "default-src 'none'" in page
-    for words in ("A shortcut is likely", "<code>form_version</code>", "fix.yaml", "--legitimate", "rows.csv"):
-        assert words in page
-
-
 def test_attributes_are_never_read(tmp_path: Path) -> None:
     def of(seed: int) -> dict[str, object]:
         x = np.random.default_rng(0).normal(size=(240, 4)).astype(np.float32)
@@ -192,6 +183,7 @@ def test_an_audit_ends_with_the_commands_that_fix_and_check_and_a_check_in_doubt
     told, (first, second, *_) = zip(*next_commands(found.summary, "here").items(), strict=True)
     assert first == "logit-correction train --config here/fix.yaml --out fixed"
     assert "--config here/config.yaml --run fixed --shortcut column:form_version" in second
+    assert "--legitimate column:form_version" in (found.path / "report.html").read_text()
     rows = round(found.summary["evidence"]["rows"] / 4)  # of the validation split
     assert (f"; it takes 30 held-out rows that conflict, and you have about {rows}:" in told[1]) == (rows < 30)
     evidence, sentence = found.summary["evidence"] | {"probability": 0.0}, "You named this shortcut. It"

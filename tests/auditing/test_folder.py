@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -94,6 +95,8 @@ def test_the_page_names_the_column_says_the_price_and_shows_what_rows_hold(found
     assert ">line " in page and ">row " not in page  # a line of the CSV, as rows.csv has it
     assert "scanner +two, age " in page and str(found.path) not in page
     assert "<b>no</b>" not in page and "&lt;b&gt;no&lt;/b&gt;" in page and "<script" not in page
+    assert not re.search(r'(src|href)="(?!data:image/png)', page) and "default-src 'none'" in page
+    assert "fix.yaml" in page and "rows.csv" in page and "--shortcut column:scanner" in page
     rows = found.rows
     assert (rows["line"] == rows["row"] + 2).all() and "name" not in rows
 

@@ -137,10 +137,7 @@ def too_few(evidence: Mapping[str, Any]) -> str:
 
 
 def question(evidence: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the one question that only a person can answer, with the views it is about; None where nothing is asked.
-
-    An honest strong feature and a shortcut look alike: both predict the label nearly as well as the whole input.
-    """
+    """Return the one question that only a person can answer, and the views it is about; None where nothing is asked."""
     # Of a leak nothing is asked: it is no candidate.
     in_doubt = evidence["verdict"] == "cannot tell" and evidence.get("probability") is not None
     views = evidence["candidates"][0]["views"] if in_doubt else evidence["views"]

@@ -160,8 +160,8 @@ class Predictions:
         """Read what ``save`` wrote; raise ``InputError`` where there is no such file, or it is damaged."""
         import pyarrow.parquet as pq
 
+        check_seal(Path(path), "evaluate the run again")
         try:
-            check_seal(Path(path), "evaluate the run again")
             table = pq.read_table(plain(Path(path)), page_checksum_verification=True)
             metadata = json.loads(table.schema.metadata[_METADATA_KEY])
             column = {name: table[name].to_numpy() for name in table.column_names}
@@ -171,8 +171,6 @@ class Predictions:
                 metadata["membership"] = np.stack(groups, axis=1)
             logits = np.stack([column[f"logit_{number}"] for number in range(len(metadata["label_names"]))], axis=1)
             return cls(column["index"], column["label"], logits, attribute=column["attribute"], **metadata)
-        except InputError:
-            raise
         except FileNotFoundError as error:
             raise InputError(f"there are no predictions at {path}: name a file of a finished run") from error
         except Exception as error:  # pyarrow raises many kinds

@@ -18,7 +18,8 @@ def frame_of(kind: type, rows: Any) -> pd.DataFrame:
     ``Annotated[pd.DataFrame, kind]`` says of a field that JSON holds such a frame as a list of mappings.
     """
     frame = pd.DataFrame(rows, columns=[one.name for one in fields(kind)], dtype=object)
-    return frame.astype({name: base for name, hint in _hints(kind).items() if (base := _base(hint)) in (int, float)})
+    numbers: dict[Any, type] = {int: int, float: float, float | None: float}
+    return frame.astype({name: numbers[hint] for name, hint in _hints(kind).items() if hint in numbers})
 
 
 def to_plain(value: Any) -> Any:
@@ -68,8 +69,3 @@ def from_plain(kind: Any, value: Any, place: str = "it") -> Any:
 @cache
 def _hints(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind, include_extras=True)
-
-
-def _base(hint: Any) -> Any:
-    """Return the plain type of a hint such as ``float | None``."""
-    return hint if hint is Any or not get_args(hint) else _base(get_args(hint)[0])

@@ -190,10 +190,7 @@ class Series:
 
 
 def compare(runs: Sequence[RunFolder]) -> list[tuple[str, list[Series]]]:
-    """Return each task with its title and its series, runs that differ only by their seed, the ordinary one first.
-
-    Tasks of one source, and series of one method, are told apart by the settings in which they differ.
-    """
+    """Return each task with its title and its series, ERM first; names tell in which settings they differ."""
     tasks: dict[str, list[RunFolder]] = {}
     for run in runs:
         names = [(row["label"], row["attribute"]) for row in run.test["groups"]]
