@@ -2,42 +2,22 @@
 
 from __future__ import annotations
 
-#: Name -> dotted path and one line. A dotted path of your own works wherever a name does.
+#: Name -> path from here and one line. A dotted path of your own works wherever a name does.
 ESTIMATORS: dict[str, tuple[str, str]] = {
-    "Auto": (
-        "logit_correction.attributes.auto.Auto",
-        "looks for a shortcut by named views, estimates it, and abstains where there is none",
-    ),
-    "Online": (
-        "logit_correction.attributes.online.Online",
-        "the paper's: a biased network trained with the robust one",
-    ),
+    "Auto": ("auto.Auto", "looks for a shortcut by named views, estimates it, and abstains where there is none"),
+    "Online": ("online.Online", "the paper's: a biased network trained with the robust one"),
     "CrossFitted": (
-        "logit_correction.attributes.cross_fitted.CrossFitted",
+        "cross_fitted.CrossFitted",
         "biased networks, or small heads on a view, each estimating rows it was not trained on",
     ),
-    "Given": (
-        "logit_correction.attributes.given.Given",
-        "from a file or a column, row by row; rows without one are not corrected",
-    ),
-    "TrueAttributes": (
-        "logit_correction.attributes.given.TrueAttributes",
-        "the attribute labels of the training rows, which are then read",
-    ),
+    "Given": ("given.Given", "from a file or a column, row by row; rows without one are not corrected"),
+    "TrueAttributes": ("given.TrueAttributes", "the attribute labels of the training rows, which are then read"),
     "Clusters": (
-        "logit_correction.attributes.clusters.Clusters",
+        "clusters.Clusters",
         "tells apart several attribute values of one label, on top of a biased network (LC+)",
     ),
-    "XRM": (
-        "logit_correction.attributes.xrm.XRM",
-        "twin networks that imitate each other's held-out mistakes (Pezeshki et al. 2024)",
-    ),
-    "EIIL": (
-        "logit_correction.attributes.mst.EIIL",
-        "the environments in which an early network is least invariant (Creager et al. 2021)",
-    ),
-    "MST": (
-        "logit_correction.attributes.mst.MST",
-        "what a network answers that overfits a tenth of the rows (Zhao and Zhang 2026)",
-    ),
+    "XRM": ("xrm.XRM", "twin networks that imitate each other's held-out mistakes (Pezeshki et al. 2024)"),
+    "EIIL": ("mst.EIIL", "the environments in which an early network is least invariant (Creager et al. 2021)"),
+    "MST": ("mst.MST", "what a network answers that overfits a tenth of the rows (Zhao and Zhang 2026)"),
 }
+ESTIMATORS |= {name: (f"{__name__}.{path}", line) for name, (path, line) in ESTIMATORS.items()}

@@ -2,55 +2,41 @@
 
 from __future__ import annotations
 
-#: Name -> dotted path and one line. A dotted path of your own works wherever a name does.
+#: Name -> path from here and one line. A dotted path of your own works wherever a name does.
 VIEWS: dict[str, tuple[str, str]] = {
-    "column": ("logit_correction.views.tables.Columns", "each column of a table of features alone"),
-    "pair": (
-        "logit_correction.views.tables.Pairs",
-        "two columns of a table of features together, such as which of them is greater",
-    ),
-    "missing": ("logit_correction.views.tables.Missing", "which columns of a table of features have no value"),
-    "places": (
-        "logit_correction.views.images.Places",
-        "each cell of a grid of 4 x 4 over the image alone, such as a mark in a corner",
-    ),
-    "file": (
-        "logit_correction.views.files.FileFacts",
-        "facts of the file: size, format, camera, name, folder and order, without its content",
-    ),
-    "colour": ("logit_correction.views.images.Colour", "the colours of the image, wherever they are"),
-    "border": (
-        "logit_correction.views.images.Border",
-        "the colours of a frame along the edge of the image, against those of its centre",
-    ),
+    "column": ("tables.Columns", "each column of a table of features alone"),
+    "pair": ("tables.Pairs", "two columns of a table of features together, such as which of them is greater"),
+    "missing": ("tables.Missing", "which columns of a table of features have no value"),
+    "places": ("images.Places", "each cell of a grid of 4 x 4 over the image alone, such as a mark in a corner"),
+    "file": ("files.FileFacts", "facts of the file: size, format, camera, name, folder and order, without its content"),
+    "colour": ("images.Colour", "the colours of the image, wherever they are"),
+    "border": ("images.Border", "the colours of a frame along the edge of the image, against those of its centre"),
     "thumbnail": (
-        "logit_correction.views.images.Thumbnail",
+        "images.Thumbnail",
         "the image averaged to 4 x 4 points: where it is light and dark, and in which colour",
     ),
     "spectrum": (
-        "logit_correction.views.textures.Spectrum",
+        "textures.Spectrum",
         "blur, noise and compression: how much of the image is coarse and how much is fine",
     ),
-    "stripes": ("logit_correction.views.textures.Stripes", "stripes and grids all over the image: their direction"),
-    "light": (
-        "logit_correction.views.images.Light",
-        "the side that the image is lit from: how brightness rises and falls across all of it",
-    ),
-    "word": ("logit_correction.views.texts.Words", "which words a text has, in any order"),
-    "characters": ("logit_correction.views.texts.Characters", "which short runs of characters a text has"),
-    "form": ("logit_correction.views.texts.Form", "length, punctuation, capitals and digits of a text"),
-    "opening": ("logit_correction.views.texts.Opening", "the first words of a text"),
-    "closing": ("logit_correction.views.texts.Closing", "the last words of a text"),
+    "stripes": ("textures.Stripes", "stripes and grids all over the image: their direction"),
+    "light": ("images.Light", "the side that the image is lit from: how brightness rises and falls across all of it"),
+    "word": ("texts.Words", "which words a text has, in any order"),
+    "characters": ("texts.Characters", "which short runs of characters a text has"),
+    "form": ("texts.Form", "length, punctuation, capitals and digits of a text"),
+    "opening": ("texts.Opening", "the first words of a text"),
+    "closing": ("texts.Closing", "the last words of a text"),
     "texture": (
-        "logit_correction.views.textures.Texture",
+        "textures.Texture",
         "colours and textures of small patches, wherever they are: no shapes larger than a patch",
     ),
     "words": (
-        "logit_correction.views.words.PhotoWords",
+        "words.PhotoWords",
         "what stands in a photo, by ImageNet's classes; behind the encoder of photos, and only where you name it",
     ),
     "inputs": (
-        "logit_correction.views.tables.Inputs",
+        "tables.Inputs",
         "all numbers that the network sees, with a small head; also the features of a frozen encoder",
     ),
 }
+VIEWS |= {name: (f"{__name__}.{path}", line) for name, (path, line) in VIEWS.items()}

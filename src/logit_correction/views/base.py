@@ -14,18 +14,6 @@ from logit_correction.registry import resolve
 from logit_correction.types import ViewInputs
 from logit_correction.views import VIEWS
 
-__all__ = [
-    "EVERYTHING",
-    "RICH",
-    "View",
-    "ViewInputs",
-    "available_views",
-    "features_of",
-    "find_views",
-    "state_of",
-    "view_of",
-]
-
 #: Breadth of views of rich statistics, and of one that sees everything.
 RICH, EVERYTHING = 2, 3
 
@@ -89,7 +77,7 @@ class View(ABC):
 def features_of(views: Sequence[View], inputs: ViewInputs) -> list[Tensor]:
     """Return the features (N, F) of each of some fitted views."""
     found = []
-    for family, members in groupby(views, key=lambda view: type(view)):
+    for family, members in groupby(views, key=type):
         found += family.features_together(list(members), inputs)
     return found
 

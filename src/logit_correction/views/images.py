@@ -104,22 +104,19 @@ class Colour(ImageView):
 
     def look(self, images: Tensor) -> Tensor:
         """Return (B, 9 C) in [0, 1]: the means of all channels, then deviations, maxima, minima and quantiles."""
-        rows, channels, pixels = *images.shape[:2], images.shape[2] * images.shape[3]
-        # All follows from how often each byte is in each channel, which takes a fifth of the time of sorting pixels.
-        start = 256 * torch.arange(rows * channels).view(-1, 1)
-        places = images.reshape(rows * channels, -1).add(start).flatten()
-        count = torch.bincount(places, minlength=rows * channels * 256).view(rows, channels, 256)
-        level = torch.arange(256)
-        mean = (count * level).sum(2).double() / pixels
-        # The sums are whole numbers, so that a channel of one value has a standard deviation of exactly 0.
-        variance = ((count * level.square()).sum(2).double() / pixels - mean.square()).clamp_min(0)
+        flat = images.flatten(2)
+        in_order = torch.from_numpy(np.sort(flat.numpy(), axis=-1, kind="stable"))  # of bytes, ten times as quick
         # Quantiles are linear between neighbouring pixels, as ``torch.quantile`` has them.
-        position = torch.tensor((0, 0.05, 0.25, 0.5, 0.75, 0.95, 1), dtype=torch.float64) * (pixels - 1)
-        wanted = torch.cat([position.floor(), position.ceil()]).long().expand(rows, channels, -1).contiguous()
-        below, above = torch.searchsorted(count.cumsum(2), wanted, right=True).double().chunk(2, dim=-1)
-        found = torch.lerp(below, above, position - position.floor())
-        inner = found[..., 1:-1].transpose(1, 2).flatten(1)
-        return (torch.cat([mean, variance.sqrt(), found[..., -1], found[..., 0], inner], dim=1) / 255).float()
+        position = torch.tensor((0.05, 0.25, 0.5, 0.75, 0.95), dtype=torch.float64) * (flat.shape[2] - 1)
+        below, above = (in_order[..., place.long()].double() for place in (position.floor(), position.ceil()))
+        inner = torch.lerp(below, above, position - position.floor()).transpose(1, 2).flatten(1)
+        return (torch.cat([_moments(flat.double()), in_order[..., -1], in_order[..., 0], inner], dim=1) / 255).float()
+
+
+def _moments(points: Tensor) -> Tensor:
+    """Return means, then deviations (B, 2 C) of points (B, C, P); they are whole numbers, so that sums are exact."""
+    mean = points.mean(2)
+    return torch.cat([mean, (points.square().mean(2) - mean.square()).clamp_min(0).sqrt()], dim=1)
 
 
 class Border(ImageView):
@@ -139,26 +136,11 @@ class Border(ImageView):
         Each is means, then standard deviations.
         """
         side = min(images.shape[2:])
-        # Sums of whole numbers are exact in float64, so that the frame is what the centre leaves of the whole.
-        points = images.double()
-        whole = points.sum((2, 3)), points.square().sum((2, 3))
-        frame, centre = _around(points, whole, max(1, round(side / 8)))
-        outer, _ = _around(points, whole, max(1, round(side / 16)))
+        down, across = (torch.minimum(place, place.flip(0)) for place in map(torch.arange, images.shape[2:]))
+        depth, points = torch.minimum(down.unsqueeze(1), across), images.double()
+        in_frame, in_outer = depth < max(1, round(side / 8)), depth < max(1, round(side / 16))
+        frame, centre, outer = (_moments(points[..., place]) for place in (in_frame, ~in_frame, in_outer))
         return (torch.cat([frame, centre, frame - centre, outer], dim=1) / 255).float()
-
-
-def _around(points: Tensor, whole: tuple[Tensor, Tensor], width: int) -> tuple[Tensor, Tensor]:
-    """Return means and deviations (B, 2 C) of a frame of this width, and of the centre that it leaves."""
-    height, length = points.shape[2:]
-    inner = points[:, :, width : height - width, width : length - width]
-
-    def moments(total: Tensor, squares: Tensor, pixels: int) -> Tensor:
-        mean = total / pixels
-        return torch.cat([mean, (squares / pixels - mean.square()).clamp_min(0).sqrt()], dim=1)
-
-    total, squares, inside = inner.sum((2, 3)), inner.square().sum((2, 3)), inner.shape[2] * inner.shape[3]
-    frame = moments(whole[0] - total, whole[1] - squares, height * length - inside)
-    return frame, moments(total, squares, inside)
 
 
 class Light(ImageView):
