@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -14,15 +13,7 @@ from logit_correction.attributes.base import UNKNOWN, AttributeEstimator, Builde
 from logit_correction.attributes.cross_fitted import CrossFitted
 from logit_correction.attributes.folds import FoldNetworks, draw_folds
 from logit_correction.attributes.heads import estimate_by_heads
-from logit_correction.attributes.search import (
-    Candidate,
-    Evidence,
-    Judged,
-    Search,
-    judged_by_file,
-    judged_by_run,
-    network_of_run,
-)
+from logit_correction.attributes.search import Candidate, Evidence, Judged, Search, judged_by_file, judged_by_run
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import InputError
 from logit_correction.seeds import StepRandomness, derive_seed, make_generator
@@ -147,7 +138,7 @@ class Auto(AttributeEstimator):
         if self.run is not None:
             if rows.held_out is None:
                 raise InputError("a given run is asked about validation rows: give TrainingRows.held_out")
-            self._judge = partial(judged_by_run, network_of_run(self.run, self.info), rows.held_out)
+            self._judge = judged_by_run(self.run, self.info, rows.held_out)
         elif self.predictions is not None:
             judged = judged_by_file(self.predictions, rows, self.info.label_names, self._draw)
             self._judge = lambda _: judged

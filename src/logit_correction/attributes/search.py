@@ -43,7 +43,7 @@ from logit_correction.errors import InputError
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve
 from logit_correction.seeds import make_generator
-from logit_correction.sentences import BIASED, SAID, of_evidence, of_leak
+from logit_correction.sentences import BIASED, SAID, of_evidence, of_leak, views_in
 from logit_correction.types import DataInfo, TrainingRows
 from logit_correction.views.base import EVERYTHING, RICH, View, features_of
 from logit_correction.views.tables import PARTS, Pairs, columns_of, cuts_of, is_missing, is_numeric, part_of
@@ -128,7 +128,7 @@ class Search:
         self.candidates: list[Candidate] = []
         self.clear: list[list[str]] = []
         self._views: dict[str, tuple[View, list[Tensor]]] = {}
-        self._rest: dict[str, Tensor] | None = None
+        self._rest: list[Tensor] = []  # what parts of the texts say
         if judged.split == "train":
             self._inputs = [rows.view_inputs.take(judged.rows)]
             self._label, self._fold = rows.label[judged.rows], judged.fold
@@ -154,12 +154,10 @@ class Search:
             if members:
                 self._look(members, choose_members=True)
         clear = self._clear_views()
-        if clear and max(self._views[name][0].breadth for name in clear[0]) >= RICH:
-            # Rich statistics know something of the label itself: the model must not speak against them.
-            self.report(f"weighing {', '.join(clear[0])}")
-            if Model.shipped().verdict_of(self._weigh(clear[0]).figures["probability"]) == "none found":
-                clear = []
-        self.clear = clear
+        rich = bool(clear) and max(self._views[name][0].breadth for name in clear[0]) >= RICH
+        # Rich statistics know something of the label itself: the model must not speak against them.
+        against = rich and Model.shipped().verdict_of(self._weigh(clear[0]).figures["probability"]) == "none found"
+        self.clear = [] if against else clear
 
     def _related(self, pairs: Sequence[Pairs]) -> list[View]:
         """Return the pair of columns that tells most of the label beyond what either tells alone, if one does."""
@@ -222,11 +220,6 @@ class Search:
     def weigh(self, biased: Tensor | None = None) -> None:
         """Weigh the most promising views, and what biased networks (m, L) say of the judged rows."""
         for names in self.clear or self.promising():  # a clear shortcut is named whatever else there is
-            known = next((one for one in self.candidates if one.views == names), None)
-            if known is not None:
-                self._judge(names, known.attribute, known.seen, known.estimate)
-                continue
-            self.report(f"weighing {', '.join(names)}")
             self._weigh(names)
         if biased is not None:
             attribute = likely_attribute(self.correlation.posterior(biased), self.label, self.correlation)
@@ -259,8 +252,8 @@ class Search:
         useful = [one for one in narrow if one["information"] > USEFUL] or narrow
         if not useful or len(label) < FEWEST:
             return []
-        telling = [one["view"].split(" + ") for one in sorted(useful, key=lambda one: -one["information"])]
-        followed = max(useful, key=explains)["view"].split(" + ")
+        telling = [views_in(one["view"]) for one in sorted(useful, key=lambda one: -one["information"])]
+        followed = views_in(max(useful, key=explains)["view"])
         picks = [*self.clear, telling[0], followed]
         picks += [telling[0] + telling[1], telling[1]] if len(telling) > 1 else []
         picks += pairs
@@ -295,10 +288,14 @@ class Search:
             return simple and float(same[conflict].float().mean()) >= SAME
 
         best = max([found[-1], *filter(looks_at_it, single)], key=lambda one: one["accuracy"])
-        return [best["view"].split(" + ")]
+        return [views_in(best["view"])]
 
     def _weigh(self, names: Sequence[str]) -> Candidate:
         """Estimate the attribute by views that were looked at, and weigh its signs."""
+        known = next((one for one in self.candidates if one.views == names), None)
+        if known is not None:  # what else was looked at since then may speak against it
+            return self._judge(names, known.attribute, known.seen, known.estimate)
+        self.report(f"weighing {', '.join(names)}")
         views = [self._views[name][0] for name in names]
         of_parts = self._features(views)
         learned = TrainingRows(self._label[: self._inputs[0].num_rows], view_inputs=self._inputs[0])
@@ -311,34 +308,20 @@ class Search:
         return self._judge(names, attribute, seen, estimate)
 
     def _judge(
-        self,
-        views: Sequence[str],
-        attribute: Tensor,
-        seen: Tensor,
-        estimate: tuple[Tensor, Tensor, KeptHeads] | None,
+        self, views: Sequence[str], attribute: Tensor, seen: Tensor, estimate: tuple[Tensor, Tensor, KeptHeads] | None
     ) -> Candidate:
-        alone = next((one for key, one in self.seen.items() if members_of(key) == {*views}), seen)
-        others = {key: one for key, one in self.seen.items() if not members_of(key) & {*views}}
-        signs = signs_of(
-            self.label.numpy(),
-            self.judged.network.numpy(),
-            attribute.numpy(),
-            alone.numpy(),
-            [one.numpy() for one in others.values()],
-            [one.numpy() for one in self._rest_of(views, attribute)],
-        )
+        alone = next((one for key, one in self.seen.items() if {*views_in(key)} == {*views}), seen)
+        others = {key: one for key, one in self.seen.items() if not {*views_in(key)} & {*views}}
+        looks = [one.numpy() for one in others.values()], [one.numpy() for one in self._rest_of(views, attribute)]
+        network = self.judged.network.numpy()
+        signs = signs_of(self.label.numpy(), network, attribute.numpy(), alone.numpy(), *looks)
         flagged = attribute != self.label
         clear = any({*one} == {*views} for one in self.clear)
-        figures: dict[str, Any] = {
-            "views": list(views),
-            **Model.shipped().judge(signs, self._part_of(views), clear),
-            "clear": clear,
-        }
+        figures = {"views": list(views), **Model.shipped().judge(signs, self._part_of(views), clear), "clear": clear}
         figures["signs"] = {name: round(float(value), 4) for name, value in signs.items()}
         if views == [BIASED]:
-            along = {
-                key: float((one.argmax(dim=1) == attribute)[flagged].float().mean()) for key, one in others.items()
-            }
+            says = {key: one.argmax(dim=1) == attribute for key, one in others.items()}
+            along = {key: float(same[flagged].float().mean()) for key, same in says.items()}
             named = sorted((key for key in along if along[key] >= ALONG), key=lambda key: -along[key])[:3]
             figures["along"] = [{"view": key, "share": round(along[key], 4)} for key in named]
         found = Candidate(list(views), attribute, seen, figures, estimate)
@@ -347,35 +330,28 @@ class Search:
 
     def _part_of(self, views: Sequence[str]) -> str:
         """Return by which weights of the model a candidate is judged."""
-        if views == [BIASED]:
-            return BIASED
-        if self._inputs[-1].texts is not None:
-            return "texts"
-        return "tables" if self._inputs[-1].columns else "images"
+        looked = self._inputs[-1]
+        return BIASED if views == [BIASED] else "texts" if looked.texts else "tables" if looked.columns else "images"
 
     def _rest_of(self, views: Sequence[str], attribute: Tensor) -> list[Tensor]:
         """Return what the rest of a table beside the candidate's columns says (m, L), or parts of the texts."""
         columns, texts = self._inputs[-1].columns, self._inputs[-1].texts
-        label = self.label
-        judged = self.judged.fold if len(self.judged.fold.unique()) > 1 else torch.arange(len(label)) % 2
+        judged = self.judged.fold if len(self.judged.fold.unique()) > 1 else torch.arange(len(self.label)) % 2
+
+        def told(features: Tensor) -> Tensor:
+            return held_out(logistic(features, self.label, self.num_labels), judged, self.num_labels)
+
         if columns and texts is None:
             parts = {name: column_features(values) for name, values in columns.items()}
             looked_at = columns_of(views, parts) or [told_by(parts, attribute)]
             rest = [part for name, part in parts.items() if name not in looked_at]
-            if not rest:
-                return []
-            return [held_out(logistic(torch.cat(rest, dim=1), label, self.num_labels), judged, self.num_labels)]
-        if texts is None:
-            return []
-        if self._rest is None:
+            return [told(torch.cat(rest, dim=1))] if rest else []
+        if texts is not None and not self._rest:
             self.report("looking at parts of the texts")
             features = self._words_of()
             order = torch.randperm(features.shape[1], generator=make_generator(self.seed, "words"))
-            self._rest = {
-                str(number): held_out(logistic(features[:, block], label, self.num_labels), judged, self.num_labels)
-                for number, block in enumerate(order.chunk(BLOCKS))
-            }
-        return list(self._rest.values())
+            self._rest = [told(features[:, block]) for block in order.chunk(BLOCKS)]
+        return self._rest
 
     def _words_of(self) -> Tensor:
         """Return which words the judged texts have, (m, F)."""
@@ -391,31 +367,25 @@ class Search:
 
     def conclude(self, when_unsure: Literal["correct", "leave"] | None = None) -> Evidence:
         """Draw the verdict from what was weighed."""
-        model = Model.shipped()
-        usable = [one for one in self.candidates if one.figures["signs"]["flagged"] >= LEAST_ROWS]
-        chance = usable[0].figures["probability"] if usable else 0.0
-        if model.verdict_of(chance) == "none found" and len(self.label) >= FEWEST:
+        model, enough, who = Model.shipped(), len(self.label) >= FEWEST, self.judged.who
+        best = next((one for one in self.candidates if one.figures["signs"]["flagged"] >= LEAST_ROWS), None)
+        verdict = model.verdict_of(best.figures["probability"]) if best is not None else "none found"
+        if verdict == "none found" and enough:
             leak = [one for one in self.signs if one["breadth"] < RICH and one["accuracy"] >= LEAK]
             leak = [one for one in leak if one["rows"] < LEAST_ROWS]
             if leak:  # nothing was found since no row can show it, which must not read as if all were well
                 best_leak = max(leak, key=lambda one: (one["accuracy"], -one["breadth"]))
-                return Evidence("cannot tell", None, False, of_leak(best_leak, self.judged.who))
-        if not usable:
-            if len(self.label) < FEWEST:
+                return Evidence("cannot tell", None, False, of_leak(best_leak, who))
+        if best is None:
+            reason = "No view and no biased network says of any row that it looks like another label"
+            if not enough:
                 reason = f"{len(self.label)} rows are too few to tell a shortcut by"
             elif not self.signs:
                 reason = "There is no view of these inputs to look through"
-            else:
-                reason = "No view and no biased network says of any row that it looks like another label"
-            return Evidence(
-                "none found" if self.signs and len(self.label) >= FEWEST else "cannot tell", None, False, reason
-            )
-        best = usable[0]
-        verdict = model.verdict_of(best.figures["probability"])
-        corrects = verdict == "shortcut" or (
-            verdict == "cannot tell" and (when_unsure or model.when_unsure) == "correct"
-        )
-        return Evidence(verdict, best, corrects, of_evidence(self.sign_of(best), best.figures, self.judged.who))
+            return Evidence(verdict if self.signs and enough else "cannot tell", None, False, reason)
+        in_doubt = verdict == "cannot tell" and (when_unsure or model.when_unsure) == "correct"
+        corrects = verdict == "shortcut" or in_doubt
+        return Evidence(verdict, best, corrects, of_evidence(self.sign_of(best), best.figures, who))
 
     def insist(self, views: Sequence[View]) -> Evidence:
         """Take a person's word that these views, or none for the biased network's, are a shortcut."""
@@ -430,9 +400,8 @@ class Search:
             self._look(views, choose_members=False)
             self.clear = self._clear_views()
             best = self._weigh(names)
-        return Evidence(
-            "shortcut", best, True, f"{SAID}. {of_evidence(self.sign_of(best), best.figures, self.judged.who)}"
-        )
+        told = of_evidence(self.sign_of(best), best.figures, self.judged.who)
+        return Evidence("shortcut", best, True, f"{SAID}. {told}")
 
     def seen_by(self, views: Sequence[str]) -> Tensor:
         """Return what the views of a candidate say of the judged rows, (m, L)."""
@@ -440,14 +409,14 @@ class Search:
 
     def sign_of(self, candidate: Candidate) -> dict[str, Any]:
         """Return what the views of a candidate tell together."""
-        known = next((one for one in self.signs if members_of(one["view"]) == {*candidate.views}), None)
+        names = {*candidate.views}
+        known = next((one for one in self.signs if {*views_in(one["view"])} == names), None)
         if known is not None:
             return known
-        parts = [one for one in self.signs if members_of(one["view"]) & {*candidate.views}]
+        parts = [one for one in self.signs if {*views_in(one["view"])} & names]
         sentence = " and ".join(one["sentence"] for one in parts) or "what a network learns first of the whole input"
-        return self._told(
-            candidate.views, sentence, max([one["breadth"] for one in parts], default=RICH), candidate.seen
-        )
+        breadth = max([one["breadth"] for one in parts], default=RICH)
+        return self._told(candidate.views, sentence, breadth, candidate.seen)
 
 
 @dataclass(frozen=True)
@@ -477,11 +446,6 @@ class Evidence:
                     for label, says, rows in conflicts_of(seen, search.label)
                 ]
         return found | {"signs": search.signs, "candidates": [one.figures for one in search.candidates]}
-
-
-def members_of(view: str) -> set[str]:
-    """Return the names of the views of which a sign tells, which calls several ``a + b``."""
-    return {*view.split(" + ")}
 
 
 def of_cells(cell: NDArray[Any], label: NDArray[Any], half: NDArray[Any], num_labels: int) -> NDArray[Any]:
@@ -520,18 +484,17 @@ def told_by(columns: dict[str, Tensor], attribute: Tensor) -> str:
 # -- classifiers that are given
 
 
-def network_of_run(run: str, info: DataInfo) -> nn.Module:
-    """Return the network of a finished run on the same data."""
-    network: nn.Module = resolve("network", "FromRun", NETWORKS)(info=info, run=run)
-    return network.requires_grad_(False)
+def judged_by_run(run: str, info: DataInfo, rows: TrainingRows) -> Callable[[torch.device], Judged]:
+    """Return what asks, on a device, the network of a finished run on the same data about all validation rows."""
+    network: nn.Module = resolve("network", "FromRun", NETWORKS)(info=info, run=run).requires_grad_(False)
 
+    def judge(device: torch.device) -> Judged:
+        assert rows.view_inputs is not None
+        places = torch.arange(len(rows.label))
+        found = answers(network.eval().to(device), rows.view_inputs, device)
+        return Judged("valid", places, found, torch.zeros_like(places), EXAMINED)
 
-def judged_by_run(network: nn.Module, rows: TrainingRows, device: torch.device) -> Judged:
-    """Return what a finished run says of the validation rows, all of them."""
-    assert rows.view_inputs is not None
-    places = torch.arange(len(rows.label))
-    found = answers(network.eval().to(device), rows.view_inputs, device)
-    return Judged("valid", places, found, torch.zeros_like(places), EXAMINED)
+    return judge
 
 
 def judged_by_file(path: str, rows: TrainingRows, labels: Sequence[str], fold_of: Callable[[int], Tensor]) -> Judged:
