@@ -1,8 +1,7 @@
-"""Cross-fitted learners in the loop, rounds of relabelling, heads on views, options that do not fit."""
+"""Cross-fitted learners in the loop, heads on views and their rounds, options that do not fit."""
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ import torch
 from torch import nn
 
 from logit_correction import CrossFitted
-from logit_correction.attributes.heads import relabeled
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.methods.erm import ERM
@@ -40,7 +38,7 @@ def test_the_stage_has_its_own_length_and_q_rises_over_two_thirds_of_it(table) -
     batch = all_rows(table)
     for epoch, q in ((0.0, 0.0), (2.0, 0.35), (5.0, 0.7)):
         found = estimator.step(batch, epoch, StepRandomness(0))
-        expected = estimator.networks.loss(batch, batch.label, q)
+        expected = estimator.networks.loss(batch, q)
         torch.testing.assert_close(found.loss, expected)
         torch.testing.assert_close(found.logs["loss_biased"], found.loss.detach() / 4)
 
@@ -56,25 +54,6 @@ def test_the_estimates_are_the_argmax_of_the_held_out_posteriors(make_table) -> 
         torch.testing.assert_close(estimator.predict(batch.inputs).exp(), seen)  # of new rows all networks tell
 
 
-def test_a_round_relabels_the_rows_and_draws_the_weights_anew(table) -> None:
-    estimator, batch = begun(table, rounds=2), all_rows(table)
-    assert estimator.num_stages == 3
-    first = copy.deepcopy(estimator.networks.state_dict())
-    outputs = torch.rand(48, 3, generator=torch.Generator().manual_seed(0)).softmax(1) ** 12
-    outputs = outputs / outputs.sum(1, keepdim=True)
-    assert estimator.begin_stage(1, outputs) == Stage(epochs=3)
-    assert torch.equal(estimator.target, relabeled(outputs, batch.label))
-    assert 0 < int((estimator.target != batch.label).sum()) < 48
-    second = estimator.networks.state_dict()
-    assert not any(torch.equal(first[key], second[key]) for key in first if "weight" in key)
-    loss = estimator.step(batch, 0.0, StepRandomness(0)).loss
-    again = begun(table, rounds=2)
-    again.begin_stage(1, outputs)
-    assert torch.equal(again.step(batch, 0.0, StepRandomness(0)).loss, loss)
-    again.target.copy_(batch.label)
-    assert not torch.equal(again.step(batch, 0.0, StepRandomness(0)).loss, loss)  # the targets are what is learned
-
-
 # Views
 
 
@@ -88,7 +67,7 @@ def test_heads_on_a_view_tell_the_planted_attribute(make_table) -> None:
     assert estimator.describe() == "heads on my_parts.Tail, cross-fitted"
 
 
-def test_rounds_on_a_view_forget_what_is_known_of_the_label() -> None:
+def test_rounds_on_a_view_forget_what_is_known_of_the_label(monkeypatch: pytest.MonkeyPatch) -> None:
     # One number tells the attribute well, four tell the label a little.
     label, generator = torch.arange(800) % 2, torch.Generator().manual_seed(0)
     attribute = torch.where(torch.rand(800, generator=generator) < 0.15, 1 - label, label)
@@ -96,7 +75,8 @@ def test_rounds_on_a_view_forget_what_is_known_of_the_label() -> None:
     values[:, 0] += 5 * attribute - 0.7 * label
     info, recall, told = DataInfo(num_labels=2, num_rows=800, input_shape=(5,)), [], []
     for rounds in (0, 3):
-        estimator = CrossFitted(view="inputs", rounds=rounds)
+        monkeypatch.setattr("logit_correction.attributes.heads.ROUNDS", rounds)
+        estimator = CrossFitted(view="inputs")
         estimator.attach(ERM(lambda: MLP(info), info).build, lambda: MLP(info), info, 0)
         rows = ViewInputs(800, lambda rows: values[rows])
         estimator.setup(TrainingRows(label, view_inputs=rows, report=told.append))
@@ -111,7 +91,7 @@ def test_few_features_have_linear_heads_and_many_a_hidden_layer() -> None:
     label, info = torch.arange(80) % 2, DataInfo(num_labels=2, num_rows=80, input_shape=(101,))
     for columns, layers, odds in ((100, 1, 4.0), (101, 2, 3.0)):
         values = torch.randn(80, columns, generator=torch.Generator().manual_seed(0))
-        estimator = CrossFitted(view="inputs", splits=1, rounds=0)
+        estimator = CrossFitted(view="inputs", splits=1)
         estimator.attach(nn.Identity, nn.Identity, info, 0)
         estimator.setup(TrainingRows(label, view_inputs=ViewInputs(80, lambda rows, values=values: values[rows])))
         estimator.finish(None)

@@ -45,7 +45,7 @@ IMAGES, FEATURES, FEWER, SEVERAL = SOURCES
 SIDE_BY_SIDE = {"name": "Online", "input_dropout": 0.5, "q_ramp_up_epochs": 1.0, "schedule": "none"}
 ONCE_AHEAD = {"name": "Online", "head_start_epochs": 1, "epochs": 1}
 HALVES = {"name": "CrossFitted", "splits": 1, "input_dropout": 0.5}
-HEADS = {"name": "CrossFitted", "view": "inputs", "splits": 1, "rounds": 1}
+HEADS = {"name": "CrossFitted", "view": "inputs", "splits": 1}
 GIVEN = {"name": "Given", "column": "hint"}
 PAPER = {
     "attributes": "Online",
@@ -68,7 +68,7 @@ FURTHER: list[tuple[str, dict[str, Any], str]] = [
         },
         IMAGES,
     ),
-    ("LC", {"attributes": {**HALVES, "rounds": 1, "correlation": "known"}}, FEWER),
+    ("LC", {"attributes": {**HALVES, "correlation": "known"}}, FEWER),
     ("LC", {"attributes": HEADS, "strength": 0.5}, IMAGES),
     ("LC", {"attributes": GIVEN, "prior": {"name": "Counted", "smoothing": 1.0}, "oversampling": 0.5}, FEATURES),
     ("LC", {"attributes": "Clusters"}, SEVERAL),

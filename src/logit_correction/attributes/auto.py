@@ -185,7 +185,7 @@ class Auto(AttributeEstimator):
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
         if (biased := self._biased_alone) is not None:
             return biased.step(batch, epoch, randomness)
-        total = self.networks.loss(batch, batch.label)
+        total = self.networks.loss(batch)
         return Step(total, {"loss_ordinary": total.detach() / FOLDS})
 
     def collect(self, batch: Batch) -> Tensor:

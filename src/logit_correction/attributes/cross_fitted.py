@@ -10,7 +10,7 @@ from torch import Tensor
 
 from logit_correction.attributes.base import AttributeEstimator, Builder
 from logit_correction.attributes.folds import FoldNetworks, draw_halves, ramped_q
-from logit_correction.attributes.heads import answers, estimate_by_heads, likely_attribute, relabeled
+from logit_correction.attributes.heads import answers, estimate_by_heads, likely_attribute
 from logit_correction.errors import InputError, check_range
 from logit_correction.seeds import StepRandomness, make_generator
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
@@ -30,18 +30,16 @@ class CrossFitted(AttributeEstimator):
     - With ``view``, a small head on what this view keeps of an input. It trains in seconds, and can learn little
       but a shortcut of the view's kind.
 
-    With ``rounds`` the learners are trained anew. Rows that they gave another label at held-out odds of 10 get that
-    label as a target, so the learners forget what they knew of the label itself.
+    Heads are trained anew twice. Rows that they gave another label at held-out odds of 10 get that label as a target,
+    so the heads forget what they knew of the label itself.
     """
 
     networks: FoldNetworks
-    target: Tensor
 
     def __init__(
         self,
         view: str | list[str] | None = None,
         splits: int = 2,
-        rounds: int | None = None,
         epochs: int | None = None,
         input_dropout: float | None = None,
         correlation: Literal["one-to-one", "known"] = "one-to-one",
@@ -52,7 +50,6 @@ class CrossFitted(AttributeEstimator):
             view: What the learner sees: a view or several side by side; None for the whole input. `logit-correction
                 list views` names them.
             splits: S, the number of random splits into two halves; 2 S learners are trained.
-            rounds: Rounds of relabelling; None takes 2 on a view and 0 on the whole input.
             epochs: Epochs of a network; None takes 3.
             input_dropout: Probability with which a pixel or feature is hidden from the networks while they train;
                 None takes 0.
@@ -61,27 +58,23 @@ class CrossFitted(AttributeEstimator):
         """
         super().__init__()
         check_range("splits", splits, 1, 1000)
-        check_range("rounds", rounds or 0, 0, 1000)
         check_range("epochs", 3 if epochs is None else epochs, 1)
         check_range("input_dropout", input_dropout or 0, 0, 1, open_end=True)
         if view is not None and (epochs, input_dropout) != (None, None):
             raise InputError("epochs and input_dropout concern networks: leave them out with view")
         self.views = [] if view is None else [view] if isinstance(view, str) else list(view)
-        self.rounds = rounds if rounds is not None else 2 if self.views else 0
         self.splits, self.choice = splits, correlation
         self.epochs, self.input_dropout = epochs or 3, input_dropout or 0.0
-        self.trains_network, self.num_stages = not self.views, 0 if self.views else 1 + self.rounds
+        self.trains_network, self.num_stages = not self.views, int(not self.views)
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
         self.correlation = info.chosen_correlation(self.choice)
         if self.views:
             return
-        self._fresh = lambda role: build(network, role)
-        networks = [self._fresh(f"biased network {number}") for number in range(2 * self.splits)]
+        networks = [build(network, f"biased network {number}") for number in range(2 * self.splits)]
         halves = [draw_halves(info.num_rows, make_generator(seed, "split", split)) for split in range(self.splits)]
         self.networks = FoldNetworks(networks, torch.stack(halves))
-        self.register_buffer("target", torch.zeros(info.num_rows, dtype=torch.long))
 
     def setup(self, rows: TrainingRows) -> None:
         super().setup(rows)
@@ -90,24 +83,16 @@ class CrossFitted(AttributeEstimator):
                 raise InputError("views need the inputs of all training rows: give TrainingRows.view_inputs")
             self._found = find_views(self.views, rows.view_inputs)
 
-    # -- networks, in stages of the loop
+    # -- networks, in a stage of the loop
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
-        """Ask for the epochs of a round; before all but the first, relabel the rows and draw the weights anew."""
         self.stage = stage
-        if outputs is None:
-            self.target.copy_(self.rows.label)
-        else:
-            self.target.copy_(relabeled(outputs, self.rows.label))
-            for number, network in enumerate(self.networks):
-                fresh = self._fresh(f"biased network {number}, round {stage}")
-                network.load_state_dict(fresh.state_dict())
         return Stage(epochs=self.epochs)
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
-        target, q = self.target.index_select(0, batch.index), ramped_q(Q, epoch, Q_RAMP_UP * self.epochs)
+        q = ramped_q(Q, epoch, Q_RAMP_UP * self.epochs)
         generator = randomness.next(batch.label.device) if self.input_dropout else None
-        total = self.networks.loss(batch, target, q, self.input_dropout, generator)
+        total = self.networks.loss(batch, q, self.input_dropout, generator)
         return Step(total, {"loss_biased": total.detach() / len(self.networks)})
 
     def collect(self, batch: Batch) -> Tensor:
@@ -125,7 +110,7 @@ class CrossFitted(AttributeEstimator):
     def estimate_rows(self, outputs: Tensor | None) -> Tensor:
         if self.views:
             attribute, self.held_out, self.kept = estimate_by_heads(
-                self._found, self.rows, self.correlation, self.seed, self.splits, self.rounds
+                self._found, self.rows, self.correlation, self.seed, self.splits
             )
         else:
             assert outputs is not None

@@ -70,16 +70,14 @@ class FoldNetworks(nn.ModuleList):
         for number, network in enumerate(self):
             yield network, self.fold[number // self.folds].index_select(0, index) == number % self.folds
 
-    def loss(
-        self, batch: Batch, target: Tensor, q: float = 0, dropout: float = 0, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def loss(self, batch: Batch, q: float = 0, dropout: float = 0, generator: torch.Generator | None = None) -> Tensor:
         """Return the sum (0-d) of the networks' mean generalized cross-entropies, each over its rows of the batch."""
         total = torch.zeros((), device=batch.label.device)
         for network, left_out in self._left_out(batch.index):
             rows, weight = gather_members(~left_out, 1 - 1 / self.folds)
             inputs = take_rows(batch.inputs, rows)
             logits = hidden_logits(network, inputs, dropout, generator) if generator is not None else network(inputs)
-            loss = cross_entropy(logits, target.index_select(0, rows), reduction="none")
+            loss = cross_entropy(logits, batch.label.index_select(0, rows), reduction="none")
             total = total + (generalize(loss, q) * weight).sum()
         return total
 

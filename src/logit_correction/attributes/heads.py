@@ -28,6 +28,9 @@ from logit_correction.views.base import View, ViewInputs, features_of, state_of,
 #: linear head finds the shortcut, and is the surer for it; more want a hidden layer.
 MANY_FEATURES, LINEAR_FEATURES = 300, 100
 
+#: Rounds of relabelling: heads forget what they knew of the label itself.
+ROUNDS = 2
+
 #: Held-out odds from which a row counts as minority: of linear heads, and of those with a hidden layer; and odds from
 #: which it is given another target in the next round.
 LINEAR_ODDS, HIDDEN_ODDS, RELABEL_ODDS = 4.0, 3.0, 10.0
@@ -205,13 +208,12 @@ def estimate_by_heads(
     correlation: Correlation,
     seed: int,
     splits: int = 2,
-    rounds: int = 2,
     features: Tensor | None = None,
     exact: bool = False,
 ) -> tuple[Tensor, Tensor, KeptHeads]:
     """Fit views, and estimate the attribute of all training rows by heads on them, cross-fitted in halves.
 
-    ``splits`` into halves are averaged after so many ``rounds`` of relabelling. ``features`` (N, F) are those of views
+    ``splits`` into halves are averaged after two rounds of relabelling. ``features`` (N, F) are those of views
     that are fitted already. Returned are the attribute (N,), the class probabilities (N, L) by heads that have not
     seen the row, and the heads.
 
@@ -229,7 +231,7 @@ def estimate_by_heads(
     features, few = scaled(features, *scale), next((view.few for view in views if view.few is not None), None)
     linear = few is not None or features.shape[1] <= LINEAR_FEATURES
     target, num_labels = rows.label, correlation.num_labels
-    rounds = 0 if exact else rounds
+    rounds = 0 if exact else ROUNDS
     for turn in range(rounds + 1):
         rows.report(f"estimating the attribute, round {turn + 1} of {rounds + 1}")
         times = splits if turn == rounds else 1  # the targets of a round need be no better than that

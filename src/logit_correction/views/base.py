@@ -77,7 +77,7 @@ class View(ABC):
 def features_of(views: Sequence[View], inputs: ViewInputs) -> list[Tensor]:
     """Return the features (N, F) of each of some fitted views."""
     found = []
-    for family, members in groupby(views, key=type):
+    for family, members in groupby(views, key=lambda view: type(view)):
         found += family.features_together(list(members), inputs)
     return found
 
