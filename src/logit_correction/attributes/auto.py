@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
@@ -126,15 +127,15 @@ class Auto(AttributeEstimator):
             raise InputError("Auto looks at all training rows: give TrainingRows.view_inputs, or take Online")
         if self.biased is not None:
             self.biased.setup(rows)
+        self._never = {view.name for view in self._named(self.legitimate)}
         if self.shortcut:
             self._corrected_by(self.shortcut)  # what does not apply is told
             return
-        never = {view.name for view in self.named(self.legitimate)}
         # What sees everything would be no evidence.
         usable = [view for view in available_views(rows.view_inputs, self.family_names) if view.breadth < EVERYTHING]
-        told = set(columns_of(never, rows.view_inputs.columns))  # a pair with one of them would be it again
+        told = set(columns_of(self._never, rows.view_inputs.columns))  # a pair with one of them would be it again
         again = {view.name for view in usable if isinstance(view, Pairs) and told & {*view.columns}}
-        self.views = [view for view in usable if view.name not in never | again]
+        self.views = [view for view in usable if view.name not in self._never | again]
         if self.run is not None:
             if rows.held_out is None:
                 raise InputError("a given run is asked about validation rows: give TrainingRows.held_out")
@@ -143,15 +144,13 @@ class Auto(AttributeEstimator):
             judged = judged_by_file(self.predictions, rows, self.info.label_names, self._draw)
             self._judge = lambda _: judged
 
-    def named(self, names: Sequence[str]) -> list[View]:
-        """Return the views of these names, without ``biased``; ``InputError`` for one that does not apply."""
+    def _named(self, names: Sequence[str]) -> list[View]:
         assert self.rows.view_inputs is not None
         return find_views([name for name in names if name != BIASED], self.rows.view_inputs)
 
     def _corrected_by(self, names: Sequence[str]) -> list[View]:
         """Return the views of these names, less those that a person calls legitimate; none for ``biased``."""
-        never = {view.name for view in self.named(self.legitimate)}
-        found = [view for view in self.named(names) if view.name not in never]
+        found = [view for view in self._named(names) if view.name not in self._never]
         if not found and names and BIASED not in names:
             raise InputError("all views that shortcut names are legitimate: leave one out")
         return found
@@ -166,8 +165,7 @@ class Auto(AttributeEstimator):
             # Nothing is asked of biased networks where a shortcut is clear, unless a person asks.
             if outputs is not None and self._looked(outputs).clear and self.insisted != [BIASED]:
                 return Stage(epochs=0)
-            plan = biased.begin_stage(0, None)
-            return Stage(epochs=plan.epochs, sample_weight=seen, step_rows=ROWS_OF_A_BIASED_STEP)
+            return replace(biased.begin_stage(0, None), sample_weight=seen, step_rows=ROWS_OF_A_BIASED_STEP)
         epochs, size = self.length()
         return Stage(epochs=epochs, sample_weight=seen, step_rows=size)
 
@@ -189,19 +187,15 @@ class Auto(AttributeEstimator):
         return Step(total, {"loss_ordinary": total.detach() / FOLDS})
 
     def collect(self, batch: Batch) -> Tensor:
-        if (biased := self._biased_alone) is not None:
-            return biased.collect(batch)
-        return self.networks.held_out(batch, self.info.num_labels)
+        return (self._biased_alone or self).networks.held_out(batch, self.info.num_labels)
 
     def parameter_groups(self) -> list[dict[str, object]]:
-        if (biased := self._biased_alone) is not None:
-            return biased.parameter_groups()
-        return self.networks.parameter_groups("ordinary_network")
+        biased = self._biased_alone
+        return self.networks.parameter_groups("ordinary_network") if biased is None else biased.parameter_groups()
 
     def predict(self, inputs: Inputs) -> Tensor:
-        if (biased := self._biased_alone) is not None:
-            return biased.predict(inputs)
-        return self.networks.log_probabilities(inputs).mean(dim=0)
+        biased = self._biased_alone
+        return self.networks.log_probabilities(inputs).mean(dim=0) if biased is None else biased.predict(inputs)
 
     # -- the search, and the estimate
 

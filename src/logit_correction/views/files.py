@@ -8,7 +8,6 @@ import warnings
 import zlib
 from pathlib import Path
 
-import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
@@ -49,18 +48,17 @@ class FileFacts(View):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of huge or oddly written images: they are not decoded here
             inside = dict(zip(distinct, in_threads(_inside, distinct, threads=threads), strict=True))
-        table = torch.from_numpy(np.array([inside[file] + _names(file) for file in files], dtype=np.float32))
+        table = torch.tensor([inside[file] + _names(file) for file in files], dtype=torch.float32)
         order = torch.zeros(inputs.num_rows, 7)
         if inputs.position is not None:
-            position = torch.from_numpy(np.asarray(inputs.position, dtype=np.float64))
-            place = (position / position.max().clamp_min(1)).unsqueeze(1)
+            position = torch.as_tensor(inputs.position, dtype=torch.float64).unsqueeze(1)
+            place = position / position.max().clamp_min(1)
             angle = 2 * math.pi * place * torch.tensor((1, 2, 4), dtype=torch.float64)
             order = torch.cat([place, angle.sin(), angle.cos()], dim=1).float()
         return torch.cat([table, order], dim=1)
 
 
 def _names(file: Path) -> list[float]:
-    """Return what the path tells: extension, length of the name, folder above the file's own."""
     return [*_hashed(file.suffix.lower(), 8), math.log1p(len(file.name)), *_hashed(file.parent.parent.name, 16)]
 
 
