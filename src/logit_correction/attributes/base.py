@@ -151,7 +151,7 @@ class AttributeEstimator(nn.Module, ABC):
         By default it is what the kept heads say, by the same odds as of training rows; None where nothing can be told.
         Networks of the estimator must be in evaluation mode.
         """
-        if self.kept is None or not self.kept.can_look(rows):
+        if self.kept is None or not all(view.can_look(rows) for view in self.kept.views):
             return None
         posterior = self.correlation.posterior(self.kept.probability(rows))
         return likely_attribute(posterior, label, self.correlation, self.kept.odds)

@@ -173,10 +173,6 @@ class KeptHeads:
     heads: Sequence[Head]
     odds: float  # from which a row counts as minority
 
-    def can_look(self, rows: ViewInputs) -> bool:
-        """Return whether the views find in rows what they look at."""
-        return all(view.can_look(rows) for view in self.views)
-
     def probability(self, rows: ViewInputs) -> Tensor:
         """Return class probabilities (n, L) of rows by what the views keep of them, the mean over the heads."""
         return self.of_features(torch.cat(features_of(self.views, rows), dim=1))

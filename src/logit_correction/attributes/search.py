@@ -46,7 +46,7 @@ from logit_correction.seeds import make_generator
 from logit_correction.sentences import BIASED, SAID, of_evidence, of_leak, views_in
 from logit_correction.types import DataInfo, TrainingRows
 from logit_correction.views.base import EVERYTHING, RICH, View, features_of
-from logit_correction.views.tables import PARTS, Pairs, columns_of, cuts_of, is_missing, is_numeric, part_of
+from logit_correction.views.tables import PARTS, Inputs, Pairs, columns_of, cuts_of, is_missing, is_numeric, part_of
 from logit_correction.views.texts import Words
 
 #: A view is a candidate if it takes away more than this share of the label's entropy, or where none does.
@@ -348,20 +348,12 @@ class Search:
             return [told(torch.cat(rest, dim=1))] if rest else []
         if texts is not None and not self._rest:
             self.report("looking at parts of the texts")
-            features = self._words_of()
+            words = Inputs() if self._words else Words()
+            words.fit(self._inputs[-1])
+            features = words.features(self._inputs[-1])
             order = torch.randperm(features.shape[1], generator=make_generator(self.seed, "words"))
             self._rest = [told(features[:, block]) for block in order.chunk(BLOCKS)]
         return self._rest
-
-    def _words_of(self) -> Tensor:
-        """Return which words the judged texts have, (m, F)."""
-        if self._words:
-            inputs = self._inputs[-1].inputs(torch.arange(len(self.label)))
-            assert isinstance(inputs, Tensor)
-            return inputs.float()
-        words = Words()
-        words.fit(self._inputs[-1])
-        return words.features(self._inputs[-1])
 
     # -- the verdict
 

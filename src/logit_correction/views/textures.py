@@ -194,23 +194,12 @@ class Texture(ImageView):
         variance = square.mean(1)
         fourth = square.square_().mean(1)
         response = _respond(patches[:, ::2, ::2], self._filters, -(self._mean @ self._filters) - 0.5)
-        above = response.clamp_min(0)
-        below = response.add_(1.0).clamp_max_(0)
-        above_mean, below_mean = above.mean(1), below.mean(1)
-        above_variance = above.square_().mean(1) - above_mean.square()
-        below_variance = below.square_().mean(1) - below_mean.square()
-        return torch.cat(
-            [
-                mean,
-                0.5 * (variance + 1e-4).log(),
-                (fourth + 1e-6).log() - 2 * (variance + 1e-3).log(),
-                above_mean,
-                -below_mean,
-                (above_variance.clamp_min(0) + 1e-6).sqrt(),
-                (below_variance.clamp_min(0) + 1e-6).sqrt(),
-            ],
-            dim=1,
-        )
+        tails = [response.clamp_min(0), response.add_(1.0).clamp_max_(0)]
+        above, below = (tail.mean(1) for tail in tails)
+        variances = [tail.square_().mean(1) - own.square() for tail, own in zip(tails, (above, below), strict=True)]
+        deviations = [(one.clamp_min(0) + 1e-6).sqrt() for one in variances]
+        kurtosis = (fourth + 1e-6).log() - 2 * (variance + 1e-3).log()
+        return torch.cat([mean, 0.5 * (variance + 1e-4).log(), kurtosis, above, -below, *deviations], dim=1)
 
 
 def _respond(patches: Tensor, weights: Tensor, shift: Tensor) -> Tensor:

@@ -24,7 +24,6 @@ class PhotoWords(View):
     A person reads the words of each label, and says which of them are a shortcut or legitimate.
     """
 
-    sentence = "what stands in the photo, by the classes of ImageNet"
     breadth = EVERYTHING
     few = 3
     needs: ClassVar[str] = "photos behind the encoder of the extra `photos`"
