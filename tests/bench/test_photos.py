@@ -61,16 +61,16 @@ class TestCivilComments:
         return pd.read_csv(folder / "all_data_with_identities.csv", index_col=0, keep_default_na=False)
 
     def test_labels_splits_and_attributes(self, frame: pd.DataFrame, tmp_path: Path) -> None:
-        table = CivilComments(root=str(tmp_path), num_words=64).build().check()
+        table = CivilComments(root=str(tmp_path)).build().check()
         assert table.label.tolist() == (frame["toxicity"] >= 0.5).astype(int).tolist()
         assert table.attribute.tolist() == (frame["identity_any"] >= 0.5).astype(int).tolist()
         for name, there in (("train", "train"), ("valid", "val"), ("test", "test")):
             assert table.split[name].tolist() == np.flatnonzero(frame["split"] == there).tolist()
-        assert table.inputs.input_shape == (64,)
+        assert table.inputs.input_shape == (4096,)
         assert table.group_counts("train").shape == (2, 2)
 
     def test_sixteen_groups_that_overlap(self, frame: pd.DataFrame, tmp_path: Path) -> None:
-        scoring = CivilComments(root=str(tmp_path), num_words=64).build().scoring
+        scoring = CivilComments(root=str(tmp_path)).build().scoring
         assert scoring is not None and scoring.membership.shape == (len(frame), 16)
         for group, (label, identity) in enumerate(scoring.names):
             expected = (frame["toxicity"] >= 0.5) == (label == "toxic")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.bench import published
+from logit_correction.bench.published import Published, codes, rows_of_splits
 from logit_correction.data.frames import read_frame, row_names
-from logit_correction.data.reader import DataSource, Reader
+from logit_correction.data.reader import Reader
 from logit_correction.data.rows import Problems
 from logit_correction.data.table import DataTable, Scoring
 from logit_correction.data.texts import Texts
@@ -25,19 +24,17 @@ LABELS = ("non-toxic", "toxic")
 
 _TEXT = "comment_text"
 _FILE = "all_data_with_identities.csv"
-_ARCHIVE = "https://worksheets.codalab.org/rest/bundles/0x8cd3de0634154aeaad2ee6eb96723c6e/contents/blob/"
 
 
-class CivilComments(DataSource):
+class CivilComments(Published):
     """CivilComments of WILDS: 269,038 train, 45,180 valid, 133,782 test comments, judged on 16 overlapping groups."""
 
-    def __init__(
-        self,
-        root: str | None = None,
-        tokenizer: str | None = None,
-        max_tokens: int = 300,
-        num_words: int = 4096,
-    ) -> None:
+    title = "CivilComments"
+    folders = ("civilcomments_v1.0", "civilcomments")
+    files = (_FILE,)
+    source = "https://worksheets.codalab.org/rest/bundles/0x8cd3de0634154aeaad2ee6eb96723c6e/contents/blob/ (CC0)"
+
+    def __init__(self, root: str | None = None, tokenizer: str | None = None, max_tokens: int = 300) -> None:
         """Choose the place of the file and the form of the texts.
 
         Methods that need attributes get four groups: the label, and whether any group of people is mentioned. All
@@ -50,23 +47,15 @@ class CivilComments(DataSource):
             tokenizer: Name or folder of a language model's tokenizer; without one, hashed words, which a small network
                 takes.
             max_tokens: Longer comments are cut; 300 is what WILDS takes.
-            num_words: Number of places of hashed words.
         """
-        self.root, self._texts = root, Texts(_TEXT, tokenizer, max_tokens, num_words)
-
-    def ensure_files(self) -> None:
-        self._folder()
-
-    def _folder(self) -> Path:
-        folders = ("civilcomments_v1.0", "civilcomments")
-        return published.find_folder("CivilComments", self.root, folders, [_FILE], f"{_ARCHIVE} (CC0)")
+        self.root, self._texts = root, Texts(_TEXT, tokenizer, max_tokens)
 
     def build(self) -> DataTable:
-        folder = self._folder()
+        folder = self.folder()
         columns = [_TEXT, "split", "toxicity", *IDENTITIES, "identity_any"]
         frame = read_frame(folder / _FILE, columns, "get it again")
         problems = Problems(str(folder / _FILE), row_names(frame.index))
-        split = published.codes(frame["split"], {"train": 0, "val": 1, "test": 2}, problems)
+        split = codes(frame["split"], {"train": 0, "val": 1, "test": 2}, problems)
         label = _present(frame["toxicity"], problems, required=True).long()
         mentioned = torch.stack([_present(frame[name], problems) for name in IDENTITIES], dim=1)
         anybody = _present(frame["identity_any"], problems).long()
@@ -79,7 +68,7 @@ class CivilComments(DataSource):
             inputs=self._texts.store(texts),
             label=label,
             attribute=anybody,
-            split=published.rows_of_splits(split),
+            split=rows_of_splits(split),
             label_names=LABELS,
             attribute_names=["nobody mentioned", "somebody mentioned"],
             metadata={

