@@ -269,9 +269,8 @@ class Search:
 
         def is_clear(sign: dict[str, Any]) -> bool:
             seen = self.seen[sign["view"]]
-            says, answer = seen.argmax(dim=1), network.argmax(dim=1)
-            agrees, conflict = says == label, (says != label) & (seen.amax(dim=1) > SURE)
-            excess = sign["follows_view"] - float((answer != label)[agrees].float().mean()) if conflict.any() else 0.0
+            errs = float((network.argmax(dim=1) != label)[seen.argmax(dim=1) == label].float().mean())
+            excess = (sign["follows_view"] or 0.0) - errs
             return model.is_clear(sign, told_apart(seen, network, label), excess, self.num_labels)
 
         single = [one for one in self.signs if one["breadth"] < EVERYTHING and not one["view"].startswith("pair:")]
