@@ -111,7 +111,6 @@ def export(
     folder, loaded = Path(out), load(run, trust_code=trust_code)
     with new_folder(folder) as temporary:
         prepare, given = _input(loaded)
-        portable = _portable(loaded, prepare)
         settings = {
             "library_name": "logit-correction",
             "library_version": __version__,
@@ -120,12 +119,11 @@ def export(
             "input": given,
             "outputs": [{"name": "logits", "dtype": "float32", "shape": [None, len(loaded.label_names)]}],
         }
-        exported = Exported(loaded, portable, settings)
         write_json(temporary / DESCRIPTION, settings)
         tokenizer = loaded.config.data.options.get("tokenizer")
         if tokenizer:
             load_tokenizer(tokenizer).save_pretrained(temporary / TOKENIZER)
-        advice = write(exported, temporary)
+        advice = write(Exported(loaded, Portable(loaded, prepare), settings), temporary)
         seal(temporary, [CONFIG, REPORT, WEIGHTS])
     if say is not None:
         say(f"{folder}\n{advice.replace('FOLDER', shlex.quote(str(folder)))}")
@@ -190,7 +188,7 @@ def write_weights(exported: Exported, folder: Path) -> str:
             sizes.save_pretrained(folder / name)
     shutil.copymode(folder / DESCRIPTION, folder / WEIGHTS)  # safetensors lets its owner alone read it
     again = Run(folder, trust_code=exported.run.trust_code)
-    exported.check(_portable(again, network.prepare), "the network that is built again", tolerance=1e-5)
+    exported.check(Portable(again, network.prepare), "the network that is built again", tolerance=1e-5)
     return "load it by: logit_correction.load(folder)"
 
 
@@ -226,9 +224,13 @@ def _traced(exported: Exported, name: str) -> torch.export.ExportedProgram:
 class Portable(nn.Module):
     """Inputs as they come -> logits (n, L): preparation, encoder and network of a run as one module."""
 
-    def __init__(self, prepare: nn.Module, encoder: nn.Module | None, network: nn.Module) -> None:
+    encoder: nn.Module | None
+
+    def __init__(self, run: Run, prepare: nn.Module) -> None:
         super().__init__()
-        self.prepare, self.encoder, self.network = prepare, encoder, network
+        self.prepare, self.network = prepare, run.algorithm.network
+        self.encoder = None if run.config.encoder is None else run.encoder.features
+        self.cpu().eval().requires_grad_(False)
 
     def encoded(self, *inputs: Tensor) -> Inputs:
         """Return the inputs of the network."""
@@ -238,11 +240,6 @@ class Portable(nn.Module):
     def forward(self, *inputs: Tensor) -> Tensor:
         logits: Tensor = self.network(self.encoded(*inputs))
         return logits
-
-
-def _portable(run: Run, prepare: nn.Module) -> Portable:
-    encoder = None if run.config.encoder is None else run.encoder.features
-    return Portable(prepare, encoder, run.algorithm.network).cpu().eval().requires_grad_(False)
 
 
 class Scaled(nn.Module):
