@@ -16,7 +16,7 @@ import torch
 import yaml
 
 from logit_correction import InputError, export, from_arrays, load, train
-from logit_correction.exporting.card import model_card
+from logit_correction.exporting.formats import model_card
 from logit_correction.files import seal
 from logit_correction.runs.run import Run
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
+import re
 import shlex
 import shutil
 import warnings
@@ -22,17 +24,18 @@ from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.features import Column
 from logit_correction.data.images import Images
 from logit_correction.data.texts import LENGTH, MOST_WORDS, TOKENS, Texts, load_tokenizer
-from logit_correction.errors import InputError, reason_of
+from logit_correction.errors import InputError, format_percent, reason_of
 from logit_correction.evaluation.report import REPORT, Report
 from logit_correction.exporting import FORMATS
-from logit_correction.exporting.card import model_card
 from logit_correction.files import new_folder, seal, write_text
 from logit_correction.networks.base import without_pretrained_weights
+from logit_correction.pages.compare import names_attributes, sides
 from logit_correction.registry import needed, resolve
 from logit_correction.runs.api import load
 from logit_correction.runs.assemble import network_factory
 from logit_correction.runs.folder import CONFIG, write_json
 from logit_correction.runs.run import ENCODER, HERE, NETWORK, WEIGHTS, Run
+from logit_correction.sentences import answer, describe_selection
 from logit_correction.types import Inputs
 
 #: Folders beside ``config.json`` that hold what texts are read by, and the sizes of text encoders.
@@ -40,6 +43,16 @@ TOKENIZER, TEXT_MODEL, TEXT_ENCODER = "tokenizer", "text_model", "text_encoder"
 
 #: What goes in and what comes out, for other programs.
 DESCRIPTION = "config.json"
+
+
+#: Kind of input -> task, and what ``load(...).predict`` takes.
+_KINDS = {
+    "images": ("image-classification", "a list of image files, or bytes of shape (n, channels, height, width)"),
+    "columns": ("tabular-classification", "a data frame with the columns of training"),
+    "numbers": ("tabular-classification", "an array of numbers, a row each"),
+    "words": ("text-classification", "a list of texts"),
+    "tokens": ("text-classification", "a list of texts"),
+}
 
 
 @dataclass(frozen=True)
@@ -381,3 +394,38 @@ def _without_places(value: Any) -> Any:
     path = PurePath(value)
     is_place = path.is_absolute() or value.startswith(("~", "..")) or (len(path.parts) > 1 and os.path.exists(value))
     return path.name if is_place else value
+
+
+# -- the model card
+
+
+def model_card(report: Mapping[str, Any], kind: str) -> str:
+    """Return the model card as Markdown, YAML in front; all text of users is escaped.
+
+    Args:
+        report: Content of ``report.json``.
+        kind: What a row is, such as ``images``.
+    """
+    from jinja2 import Environment, FileSystemLoader
+    from markupsafe import Markup
+
+    def written(value: Any) -> Markup:
+        return value if isinstance(value, Markup) else Markup(markdown(value))
+
+    loader = FileSystemLoader(Path(__file__).parent)
+    environment = Environment(loader=loader, autoescape=True, finalize=written, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"percent": format_percent, "count": "{:,}".format, "join": lambda parts, by: by.join(parts)}
+    environment.globals |= {"sides": sides, "answer": answer, "selection": describe_selection}
+    (task, rows), test = _KINDS[kind], report["test"]
+    template = environment.get_template("card.md.j2")
+    return template.render(report=report, test=test, named=names_attributes(test), task=task, rows=rows).lstrip() + "\n"
+
+
+def markdown(text: Any) -> str:
+    r"""Return a text so that Markdown and HTML show it as it is, on one line and in a table too.
+
+    >>> markdown("a|b <img src=x> [c](d)\n# e")
+    'a\\|b &lt;img src=x&gt; \\[c\\]\\(d\\) \\# e'
+    """
+    line = html.escape(" ".join(str(text).split()), quote=False)
+    return re.sub(r"([\\`*_\[\]()#|~$!{}])", r"\\\1", line)

@@ -11,11 +11,17 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    has_fit_parameter,
+    validate_data,
+)
 
 from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.features import Columns, mean_and_std
@@ -28,13 +34,12 @@ from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError, InputWarning, Interrupted
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import GroupReport
-from logit_correction.integrations.wrapped import argument_of, fit_corrected
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.runs.api import Part, config_of
 from logit_correction.runs.assemble import build_algorithm, keeping_threads
 from logit_correction.runs.encode import batches_of
-from logit_correction.runs.estimate import estimates_of
+from logit_correction.runs.estimate import AttributeEstimates, estimates_of
 from logit_correction.runs.train import prepare
 from logit_correction.training.display import choose_display
 from logit_correction.training.fit import attribute_names_of, estimate_rows
@@ -45,6 +50,10 @@ if TYPE_CHECKING:
 
 #: Sizes and names that networks are built by again.
 _INFO = ("num_labels", "num_rows", "input_shape", "num_attributes", "label_names", "attribute_names", "tokens")
+
+
+#: Arguments of ``fit`` that are added to the margins of each row while a booster trains: XGBoost, LightGBM, CatBoost.
+OFFSETS = ("base_margin", "init_score", "baseline")
 
 
 class InMemory(DataSource):
@@ -445,3 +454,62 @@ def _known_attribute(attribute: ArrayLike | None, n: int) -> tuple[NDArray[np.in
     texts = [as_text(value) for value in values.tolist()]
     number, names = coded([None if text == "-1" else text for text in texts], torch.ones(n, dtype=torch.bool))
     return number.numpy(), names
+
+
+# -- other people's classifiers: corrected by offsets of their logits, or by weights
+
+
+def argument_of(estimator: Any) -> str:
+    """Return the argument of ``fit`` that takes the correction, steps of a pipeline in front.
+
+    Raises:
+        InputError: If a classifier takes neither offsets nor weights, or is none.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> argument_of(make_pipeline(LogisticRegression()))
+    'logisticregression__sample_weight'
+    """
+    if isinstance(estimator, type) or not hasattr(estimator, "fit") or not hasattr(estimator, "predict"):
+        name = type(estimator).__name__
+        raise InputError(f"estimator is {name}, but must be a classifier with fit and predict, not yet fitted")
+    if hasattr(estimator, "steps"):
+        step, last = estimator.steps[-1]
+        return f"{step}__{argument_of(last)}"
+    if hasattr(estimator, "cv") and hasattr(estimator, "estimator"):  # a search passes it on, cut to each fold
+        return argument_of(estimator.estimator)
+    for argument in (*OFFSETS, "sample_weight"):
+        if has_fit_parameter(estimator, argument):
+            return argument
+    raise InputError(
+        f"{type(estimator).__name__} takes neither offsets ({', '.join(OFFSETS)}) nor sample_weight in fit, so that it "
+        "cannot be corrected: take another estimator"
+    )
+
+
+def fit_corrected(estimator: Any, X: Any, label: NDArray[np.int64], found: AttributeEstimates) -> tuple[Any, str]:
+    """Fit a copy of a classifier with the correction.
+
+    Args:
+        estimator: The classifier.
+        X: n rows, as they were given.
+        label: (n,) numbers of their labels, which the classifier learns.
+        found: The estimated attributes of the rows.
+
+    Returns:
+        The fitted classifier, and how it was corrected, in words.
+    """
+    argument, fitted = argument_of(estimator), clone(estimator)
+    if argument.endswith("sample_weight"):
+        fitted.fit(X, label, **{argument: found.sample_weight()})
+        said = f"sample weights ({argument})"
+    else:
+        log = found.log_prior_of_rows()
+        offset = log[:, 1] - log[:, 0] if log.shape[1] == 2 else log  # of two labels, of the second against the first
+        # Else XGBoost adds the share of the labels to its predictions, though it trained without; also in a pipeline.
+        options = fitted.get_params()
+        unset = [one for one in options if one.rpartition("__")[2] == "base_score" and options[one] is None]
+        fitted.set_params(**dict.fromkeys(unset, 0.5))
+        fitted.fit(X, label, **{argument: offset})
+        said = f"logit offsets ({argument})"
+    return fitted, said if found.corrects else f"{said}, which change nothing: {found.verdict}"
