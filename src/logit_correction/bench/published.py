@@ -54,12 +54,11 @@ class Published(DataSource):
 
 
 def find_folder(name: str, root: str | None, folders: Sequence[str], files: Sequence[str], source: str) -> Path:
-    """Return the first folder that holds all of ``files``: the data folder itself, or one of ``folders`` in it."""
+    """Return the folder that holds all of ``files``: one of ``folders`` in the data folder, or that itself."""
     base = data_folder(root)
-    places = [base, *(base / folder for folder in folders)]
+    places = [*(base / folder for folder in folders), base]
     lacking = {place: [file for file in files if not (place / file).exists()] for place in places}
-    begun = next((place for place in places if len(lacking[place]) < len(files)), places[1])
-    place = next((place for place in places if not lacking[place]), begun)
+    place = min(places, key=lambda place: len(lacking[place]))
     if lacking[place]:
         raise InputError(
             f"{name} is not complete: {place} has no {' and no '.join(lacking[place])}: get it from {source} and put "

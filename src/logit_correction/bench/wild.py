@@ -113,12 +113,9 @@ class Wild(Published):
         self._reader = reader = Columns()
         problems = Problems(file, row_names(range(len(frame))))
         reader.check(frame, problems)
-        number, split = torch.from_numpy(label.astype(np.int64)), torch.zeros(len(frame), dtype=torch.long)
-        if self.set == "celeba":
-            split[CELEBA_PARTS[0] :] = 1
-            split[CELEBA_PARTS[1] :] = 2
-        else:
-            split = self._drawn(number)
+        number = torch.from_numpy(label.astype(np.int64))
+        parts = torch.bucketize(torch.arange(len(frame)), torch.tensor(CELEBA_PARTS), right=True)
+        split = parts if self.set == "celeba" else self._drawn(number)
         store, looks = reader.learn((split == 0).nonzero().flatten(), problems)
         return DataTable(
             inputs=store,
