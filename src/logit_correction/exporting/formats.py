@@ -185,13 +185,9 @@ def write_program(exported: Exported, folder: Path) -> str:
 def write_weights(exported: Exported, folder: Path) -> str:
     """Write a run folder whose checkpoint is ``model.safetensors``, and see that it answers as the run does."""
     safetensors, network = needed("safetensors.torch", "--format safetensors", "hub"), exported.network
-    parts = {NETWORK: network.network} | ({} if network.encoder is None else {ENCODER: network.encoder})
     # Cloned, for tensors that share their memory are refused.
-    tensors = {
-        prefix + name: value.detach().contiguous().clone()
-        for prefix, module in parts.items()
-        for name, value in module.state_dict().items()
-    }
+    weights = {name: value.contiguous().clone() for name, value in network.state_dict().items()}
+    tensors = {name: value for name, value in weights.items() if name.startswith((NETWORK, ENCODER))}
     write_text(folder / CONFIG, yaml.safe_dump(_portable_config(exported.run), sort_keys=False, allow_unicode=True))
     write_json(folder / REPORT, _portable_report(exported.run.results).to_dict())
     safetensors.save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
