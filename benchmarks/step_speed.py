@@ -28,7 +28,7 @@ from torch.utils.data import DataLoader
 
 from logit_correction.attributes.given import TrueAttributes
 from logit_correction.attributes.online import Online
-from logit_correction.bench.digits import NUM_TRAIN, ColoredMNIST, ColoredStore, color_names, mnist_present
+from logit_correction.bench.digits import NUM_TRAIN, ColoredMNIST, ColoredStore, color_names
 from logit_correction.config import TrainingConfig
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.stores import ArrayStore
@@ -64,7 +64,7 @@ STEPS: dict[str, Callable[[], dict[str, Any]]] = {
 def load_table(root: str | None) -> tuple[DataTable, str]:
     """Colored MNIST, or random images of its shape where there is no MNIST; and which of the two."""
     folder = root or os.environ.get("LOGIT_CORRECTION_DATA", "")
-    if folder and mnist_present(Path(folder)):
+    if folder and (Path(folder) / "MNIST" / "raw").is_dir():
         return ColoredMNIST(root=folder, download=False).build(), f"MNIST from {folder}"
     generator = torch.Generator().manual_seed(0)
     glyphs = torch.randint(0, 256, (70_000, 28, 28), generator=generator, dtype=torch.uint8)

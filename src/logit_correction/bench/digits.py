@@ -15,7 +15,6 @@ from logit_correction.data.rows import consecutive_splits
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
-from logit_correction.files import plain
 from logit_correction.seeds import make_generator
 
 #: Mean colours of the attribute values: those of the published Colored MNIST benchmark, so that figures compare,
@@ -65,35 +64,24 @@ def small_digits() -> tuple[Tensor, Tensor]:
     return torch.tensor(raw.images * (255 / 16)).round().to(torch.uint8), torch.tensor(raw.target).long()
 
 
-def mnist_present(root: Path) -> bool:
-    """Return whether any of MNIST's raw files lie under ``root``; what is there is never downloaded over."""
-    return any((root / "MNIST" / "raw").glob("*-ubyte"))
-
-
 def read_mnist(root: Path, download: bool) -> tuple[Tensor, Tensor]:
     """Return MNIST's 70,000 digits (P, 28, 28) as unsigned bytes, and what they are (P,); its test part comes last."""
     from torchvision.datasets import MNIST
-    from torchvision.datasets.mnist import read_image_file, read_label_file
 
-    where, glyphs, digits = root / "MNIST" / "raw", [], []
     try:
-        if download and not mnist_present(root):
-            MNIST(str(root), download=True)
-        for part, size in (("train", NUM_MNIST_TRAIN), ("t10k", 10_000)):
-            # MNIST() itself would rather read pickles, where there are such beside.
-            images, labels = (plain(where / f"{part}-{name}-ubyte") for name in ("images-idx3", "labels-idx1"))
-            glyphs.append(read_image_file(str(images)))
-            digits.append(read_label_file(str(labels)).long())
-            if glyphs[-1].shape != (size, 28, 28) or digits[-1].shape != (size,) or not bool((digits[-1] < 10).all()):
-                raise ValueError(f"the images or labels of {part} are not those of MNIST")
+        train, test = (MNIST(str(root), train=part, download=download) for part in (True, False))
+        glyphs, digits = torch.cat([train.data, test.data]), torch.cat([train.targets, test.targets])
+        if len(train.data) != NUM_MNIST_TRAIN or glyphs.shape != (70_000, 28, 28) or digits.shape != (70_000,):
+            raise ValueError("these are not the images and labels of MNIST")
     except (RuntimeError, OSError, ValueError, AssertionError, TypeError, LookupError) as error:
         # torchvision asserts the file's format without a word, and looks its type up in a dict.
         reason = "" if isinstance(error, LookupError) else str(error).partition("\n")[0]
         raise InputError(
-            f"MNIST cannot be read from {where} ({reason or 'a file is not in its format'}): put the four idx files "
-            "there, name their folder by --data.root or LOGIT_CORRECTION_DATA, or delete damaged files to download them"
+            f"MNIST cannot be read from {root} ({reason or 'a file is not in its format'}): put its four idx files "
+            "into MNIST/raw there, name another folder by --data.root or LOGIT_CORRECTION_DATA, or delete damaged "
+            "files to download them"
         ) from error
-    return torch.cat(glyphs), torch.cat(digits)
+    return glyphs, digits
 
 
 class ColoredStore(InputStore):
@@ -255,8 +243,7 @@ class ColoredMNIST(DataSource):
         self.scale, self.shift, self.download, self.root = SCALINGS[scaling], shift, download, data_folder(root)
 
     def ensure_files(self) -> None:
-        if not mnist_present(self.root):
-            read_mnist(self.root, self.download)
+        read_mnist(self.root, self.download)
 
     def build(self) -> DataTable:
         glyphs, digit = read_mnist(self.root, self.download)

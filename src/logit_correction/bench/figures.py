@@ -36,44 +36,41 @@ def figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFrame) ->
     colors = plots.series_colors({row: methods.get(row, "") for row in benchmark.rows})
     places = pd.to_numeric(pd.Series(columns, index=columns).str.replace("%", ""), errors="coerce")
 
-    def drawn(name: str, title: str, height: float, paint: Callable[[Axes], None], column: str = "") -> tuple[str, str]:
-        def titled(axes: Axes) -> None:
-            paint(axes)
-            axes.spines["left"].set_visible(False)
-            axes.set_title(title)
-
-        description = f"{title}: {benchmark.title}" + (f", {column}" if column else "")
-        return name + (f"-{slug(column)}" if column else ""), plots.draw(_WIDTH, height, description, titled)
-
     asked = benchmark.figure or ("accuracy" if places.notna().all() and len(columns) > 1 else "bars")
     for one in asked if isinstance(asked, list) else [asked]:
         options = {"kind": one} if isinstance(one, str) else one
         kind, margin = options["kind"], options.get("margin", "least")
-        if kind in ("accuracy", "bars"):
-            value, known = benchmark.metric, frame
-        else:
-            value = _RATIOS[margin] if kind == "margins" else f"test_{options.get('metric', 'group_balanced')}"
-            known = history
+        of_ends, ratio = kind in ("accuracy", "bars"), kind == "margins"
+        value = _RATIOS[margin] if ratio else f"test_{options.get('metric', 'group_balanced')}"
+        value, known = (benchmark.metric, frame) if of_ends else (value, history)
         if kind == "none" or value not in known or known[value].isna().all():
             continue
         title = f"{value.removeprefix('test_').replace('_', '-').capitalize()} test accuracy, %"
-        if kind in ("accuracy", "bars"):
-            of_rows, height = _summary(100 * frame[value], frame, "row", "column"), _HEIGHT
-            paint = partial(_lines, benchmark, of_rows, colors, places)
+        if of_ends:
+            summary, height = _summary(100 * frame[value], frame, "row", "column"), _HEIGHT
+            paint = partial(_lines, benchmark, summary, colors, places)
             if kind == "bars":
                 height = max(0.6, len(columns) * (0.18 * len(benchmark.rows) + 0.22))
-                paint = partial(_bars, benchmark, of_rows, colors)
-            yield drawn(kind, title, height, paint)
+                paint = partial(_bars, benchmark, summary, colors)
+            yield kind, _drawn(f"{title}: {benchmark.title}", title, height, paint)
             continue
-        ratio, name = kind == "margins", kind
-        if ratio:
-            title = f"Majority margin / minority margin ({margin} of a group)"
-            name += "-mean" if margin == "mean" else ""
+        title = f"Majority margin / minority margin ({margin} of a group)" if ratio else title
+        name = "margins-mean" if ratio and margin == "mean" else kind
         values = np.log(known[value].where(known[value] > 0)) if ratio else 100 * known[value]
         curves = _summary(values, known, "column", "row", "epoch")
         for column in [one for one in columns if one in curves.index.get_level_values("column")]:
             paint = partial(_curves, curves.loc[(column,), :], colors, ratio)
-            yield drawn(name, title, _HEIGHT, paint, column if len(columns) > 1 else "")
+            file, of_column = (f"{name}-{slug(column)}", f", {column}") if len(columns) > 1 else (name, "")
+            yield file, _drawn(f"{title}: {benchmark.title}{of_column}", title, _HEIGHT, paint)
+
+
+def _drawn(description: str, title: str, height: float, paint: Callable[[Axes], None]) -> str:
+    def titled(axes: Axes) -> None:
+        paint(axes)
+        axes.spines["left"].set_visible(False)
+        axes.set_title(title)
+
+    return plots.draw(_WIDTH, height, description, titled)
 
 
 def _summary(values: pd.Series, frame: pd.DataFrame, *by: str) -> pd.DataFrame:

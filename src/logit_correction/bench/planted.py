@@ -137,7 +137,7 @@ class Planted(DataSource):
     def ensure_files(self) -> None:
         if self.kind == "photos":
             ensure_cifar10(self.root, self.download)
-        elif self.kind == "mnist" and not digits.mnist_present(self.root):
+        elif self.kind == "mnist":
             digits.read_mnist(self.root, self.download)
 
     def build(self) -> DataTable:

@@ -60,13 +60,10 @@ def run(benchmark: Benchmark, out: Path, jobs: int | None = None, say: Callable[
     waiting = {folder: config for folder, config in configs.items() if not is_complete(folder)}
     done = len(cells) - len(waiting)
     say(f"{benchmark.name}: {len(cells)} runs, {done} finished before")
-    missing = missing_data(waiting)
-    for reason in dict.fromkeys(missing.values()):
-        columns = list(dict.fromkeys(cells[folder].column for folder, why in missing.items() if why == reason))
-        are = f"column {columns[0]} is" if len(columns) == 1 else f"columns {', '.join(columns)} are"
-        say(f"{are} left out: {reason}")
-    waiting = {folder: config for folder, config in waiting.items() if folder not in missing}
-    if missing and not waiting and not done:
+    for reason, folders in missing_data(waiting).items():
+        say(f"left out, column {', '.join(dict.fromkeys(cells[folder].column for folder in folders))}: {reason}")
+        waiting = {folder: config for folder, config in waiting.items() if folder not in folders}
+    if cells and not waiting and not done:
         raise DataMissing(f"{benchmark.name}: no run can be trained, since all data are missing; see above")
     total, ended, failed = len(waiting), 0, []
     wait = False  # first the runs that nobody is at, then those of others, which may die at them
@@ -154,10 +151,10 @@ def _train(config: RunConfig, folder: Path) -> State:
     return "done"
 
 
-def missing_data(configs: Mapping[Path, RunConfig]) -> dict[Path, str]:
-    """Return why the data of runs are missing and where to put them; what may be is downloaded."""
+def missing_data(configs: Mapping[Path, RunConfig]) -> dict[str, list[Path]]:
+    """Return why data are missing and where to put them -> the runs without them; what may be is downloaded."""
     looked: dict[str, str] = {}
-    missing: dict[Path, str] = {}
+    missing: dict[str, list[Path]] = {}
     for folder, config in configs.items():
         key = repr((config.data.name, {**config.data.options, "seed": None}))
         if key not in looked:
@@ -167,5 +164,5 @@ def missing_data(configs: Mapping[Path, RunConfig]) -> dict[Path, str]:
             except InputError as error:
                 looked[key] = str(error)
         if looked[key]:
-            missing[folder] = looked[key]
+            missing.setdefault(looked[key], []).append(folder)
     return missing

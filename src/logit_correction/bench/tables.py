@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +62,6 @@ def history(benchmark: Benchmark, out: Path) -> pd.DataFrame:
     """Return one row per finished run and epoch with the figures that ``watch`` recorded in ``metrics.csv``."""
     frames = []
     for cell in finished(benchmark, out):
-        if not (cell.folder / METRICS).is_file():
-            continue
         table = pd.read_csv(cell.folder / METRICS)
         watched = table.filter(regex="^(test|train)_").dropna(how="all").reset_index(drop=True)
         if len(watched):
@@ -146,8 +144,11 @@ def _machine(frame: pd.DataFrame) -> list[str]:
 def _table(benchmark: Benchmark, frame: pd.DataFrame, rows: Iterable[str]) -> list[list[str]]:
     """Return a line a row: the splits whose attributes it read, and for each column our figure and the paper's."""
     scores = _scores(benchmark, frame)
-    lines = {name: [name, _information(frame[frame["row"] == name]) if len(frame) else ""] for name in rows}
-    head = ["", "Attributes read"]
+    lines, head = {name: [name, ""] for name in rows}, ["", "Attributes read"]
+    if len(frame):  # the splits whose attributes any run of a row read
+        read = frame["attributes_read"].fillna("").groupby(frame["row"]).agg(" ".join)
+        for name in read.index.intersection(list(lines)):
+            lines[name][1] = ", ".join(one for one in ("train", "valid") if one in read[name]) or "none"
     for column in benchmark.columns:
         head.append(column)
         own = scores[scores.index.get_level_values("column") == column].droplevel("column")
@@ -161,7 +162,9 @@ def _table(benchmark: Benchmark, frame: pd.DataFrame, rows: Iterable[str]) -> li
         if any(column in cells for cells in benchmark.paper.values()):
             head.append("paper")
             for name, line in lines.items():
-                line.append(_printed(benchmark.paper.get(name, {}).get(column)))
+                figure = benchmark.paper.get(name, {}).get(column)
+                with_spread = "{0[0]:.2f} ({0[1]:.2f})" if isinstance(figure, list) else "{:.2f}"
+                line.append("" if figure is None else with_spread.format(figure))
     return [head, *lines.values()]
 
 
@@ -192,16 +195,3 @@ def _caption(benchmark: Benchmark, frame: pd.DataFrame, rule: str) -> str:
         caption += f" Columns: {benchmark.column_title}."
     caption += " Attributes read: the splits whose attributes training or selection used."
     return caption + (" Columns named paper hold its figures." if benchmark.paper else "")
-
-
-def _information(frame: pd.DataFrame) -> str:
-    """Name the splits whose attributes the runs of a row read."""
-    read = {split for splits in frame["attributes_read"].fillna("") for split in str(splits).split()}
-    return ", ".join(split for split in ("train", "valid") if split in read) or ("" if frame.empty else "none")
-
-
-def _printed(figure: float | Sequence[float] | None) -> str:
-    """Return the paper's figure as it is printed there."""
-    if isinstance(figure, Sequence):
-        return f"{figure[0]:.2f} ({figure[1]:.2f})"
-    return "" if figure is None else f"{figure:.2f}"

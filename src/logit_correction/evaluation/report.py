@@ -455,7 +455,8 @@ class Report:
         content = read_json(file, FIX)
         environment = content.get("environment") if isinstance(content, dict) else None
         if isinstance(environment, dict) and f"{environment.get('version')}.".startswith("0.1."):
-            again = shlex.join(["logit-correction", "train", "--config", f"{file.parent / 'config.yaml'}", "--out", "NEW"])
+            words = "logit-correction", "train", "--config", str(file.with_name("config.yaml")), "--out", "NEW"
+            again = shlex.join(words)
             version = environment["version"]
             raise InputError(
                 f"{file.parent} is of version {version}, whose runs are not read: train it again, `{again}`"
