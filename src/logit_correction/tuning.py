@@ -91,10 +91,10 @@ def tune(
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=config.training.seed), direction="maximize")
     study.optimize(trained, trials, catch=TrainingError)
     rows: list[dict[str, Any]] = [{"run": REFERENCE, "score": reference, FAILED: None}]
-    for one in study.trials:
-        rows.append(
-            {"run": f"trial-{one.number}", "score": one.value, FAILED: one.user_attrs.get(FAILED), **one.params}
-        )
+    rows += [
+        {"run": f"trial-{one.number}", "score": one.value, FAILED: one.user_attrs.get(FAILED), **one.params}
+        for one in study.trials
+    ]
     table = pd.DataFrame(rows).sort_values("score", ascending=False, kind="stable")
     with replacing(out / TABLE) as temporary:
         table.to_csv(temporary, index=False)
@@ -109,10 +109,9 @@ def score_of(folder: Path, rule: str, out: Path) -> float:
     All go by the groups that the reference run estimates: each would have groups of its own otherwise.
     """
     chosen, rows = rule_of(rule), Predictions.load(folder / VALIDATION)
-    estimate = Predictions.load(out / REFERENCE / VALIDATION).estimate
-    prediction, label = torch.from_numpy(rows.prediction), torch.from_numpy(rows.label)
+    answers = torch.from_numpy(rows.prediction), torch.from_numpy(rows.label), len(rows.label_names)
     groups = rows.judged_groups() if "attribute" in chosen.reads else None
-    score = chosen.score(ValidationRows(prediction, label, len(rows.label_names), groups, estimate))
+    score = chosen.score(ValidationRows(*answers, groups, Predictions.load(out / REFERENCE / VALIDATION).estimate))
     if score is None:
         raise InputError(
             f"--objective {rule} has no score of {folder}: name a shortcut by --shortcut VIEW, or take --objective "

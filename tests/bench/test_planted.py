@@ -48,7 +48,7 @@ def small_cifar(tmp_path_factory: pytest.TempPathFactory) -> cifar10_images.Cifa
     draw = np.random.default_rng(0)
     label = np.concatenate([np.arange(10).repeat(120), np.arange(10).repeat(40)])
     values = draw.integers(90, 160, (len(label), 3, 32, 32)).astype(np.uint8)
-    return cifar10_images.Cifar10(values, label, 1200, "none", "CIFAR-10, drawn for a test")
+    return cifar10_images.Cifar10(values, label, 1200, "CIFAR-10, drawn for a test")
 
 
 @pytest.fixture(scope="module")

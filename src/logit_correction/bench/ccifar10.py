@@ -93,7 +93,7 @@ class CorruptedCIFAR10(DataSource):
             draw = bias.draw_conflicts if self.ratios[name] < 1 else bias.draw_attributes
             attribute[rows] = draw(label[rows], self.correlation, self.ratios[name], generator)
         chosen = attribute.numpy().astype(np.int64)
-        parts = [RECIPE, cifar.checksum, self.severity, self.seed, *self.names]
+        parts = [RECIPE, checksum_of(cifar.images), self.severity, self.seed, *self.names]
         versions = [np.__version__, scipy.__version__, PIL.__version__]  # others may round otherwise here and there
         file = cache_folder() / "corrupted-cifar10" / f"{digest([*map(str, parts), chosen.tobytes(), *versions])}.npy"
         recipe = self.names, self.severity, self.seed, available_cores()

@@ -7,13 +7,14 @@ import tarfile
 import zlib
 from collections import Counter
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from logit_correction.data.cache import cache_folder, checksum_of, kept_array
+from logit_correction.data.cache import cache_folder, kept_array
 from logit_correction.errors import InputError, reason_of
 from logit_correction.files import checksum_of_file, plain
 
@@ -32,12 +33,11 @@ _PUT = f"put {BATCHES} or {ARCHIVE} there, or name another folder by --data.root
 
 @dataclass(frozen=True)
 class Cifar10:
-    """All images (M, 3, 32, 32) and labels, those of the training part first; ``checksum`` is that of the images."""
+    """All images (M, 3, 32, 32) and labels, those of the training part first."""
 
     images: NDArray[np.uint8]
     label: NDArray[np.int64]
     num_train: int
-    checksum: str
     source: str
 
 
@@ -76,7 +76,7 @@ def _from_batches(folder: Path) -> Cifar10:
         raise InputError(f"{folder} {fault}: delete the folder to download CIFAR-10 again") from error
     images = np.ascontiguousarray(np.concatenate([train.data, test.data]).transpose(0, 3, 1, 2))
     label = np.array([*train.targets, *test.targets], np.int64)
-    return Cifar10(images, label, len(train), checksum_of(images), "CIFAR-10, the original pixels")
+    return Cifar10(images, label, len(train), "CIFAR-10, the original pixels")
 
 
 def _from_archive(archive: Path) -> Cifar10:
@@ -100,11 +100,10 @@ def _from_archive(archive: Path) -> Cifar10:
         except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError, RecursionError, SyntaxError) as error:
             raise InputError(f"{archive} cannot be read ({name}: {error}): get it again") from error
         counts = Counter(key[:2] for key in found)
-        for part, expected in PER_CLASS.items():
-            for label in CLASSES:
-                if counts[part, label] != expected:
-                    have = f"{counts[part, label]:,} {part} images of {label}"
-                    raise InputError(f"{archive} has {have}, but CIFAR-10 has {expected:,}: get it again")
+        for part, label in product(PER_CLASS, CLASSES):
+            if counts[part, label] != PER_CLASS[part]:
+                have = f"{counts[part, label]:,} {part} images of {label}"
+                raise InputError(f"{archive} has {have}, but CIFAR-10 has {PER_CLASS[part]:,}: get it again")
         # In the order of CIFAR-10's part, of class and of name.
         return np.stack([found[key] for key in sorted(found, key=lambda key: (key[0] != "train", key))])
 
@@ -115,4 +114,4 @@ def _from_archive(archive: Path) -> Cifar10:
     values = kept_array(cache_folder() / "cifar10" / f"{name}.npy", lambda path: np.save(path, make()))
     label = np.concatenate([np.arange(10).repeat(count) for count in PER_CLASS.values()])
     source = f"CIFAR-10 from JPEG files, so not the original pixels ({archive.name})"
-    return Cifar10(values, label, 10 * PER_CLASS["train"], checksum_of(values), source)
+    return Cifar10(values, label, 10 * PER_CLASS["train"], source)

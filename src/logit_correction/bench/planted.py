@@ -261,13 +261,10 @@ class Planted(DataSource):
             parts[2] = parts[2].repeat_interleave(marks or 1)
         example, split = torch.cat(parts), consecutive_splits(*map(len, parts))
         label = example_label[example]
-        return example, split, label, self._marks_of(label, split)
+        return example, split, label, self._marks_of(label, split) if marks else torch.full_like(label, UNKNOWN)
 
     def _marks_of(self, label: Tensor, split: dict[str, Tensor]) -> Tensor:
-        attribute = torch.full_like(label, UNKNOWN)
-        if not self.marks:
-            return attribute
-        generator = make_generator(self.seed, "planted", self.kind, "marks")
+        attribute, generator = torch.empty_like(label), make_generator(self.seed, "planted", self.kind, "marks")
         for y in range(len(self.labels)):  # the marks in turn, so that each pair of label and mark is equally frequent
             rows = split["test"][label[split["test"]] == y]
             attribute[rows] = torch.arange(len(rows)) % len(self.marks)
@@ -283,9 +280,9 @@ class Planted(DataSource):
         self, inputs: InputStore, label: Tensor, attribute: Tensor, split: dict[str, Tensor], source: str
     ) -> DataTable:
         metadata: dict[str, object] = {"source": source, "set": self.name}
-        test = "each pair of label and mark equally frequent"
+        test = "each pair of label and mark equally frequent" if self.marks else "like training"
         if self.mark is None:
-            metadata["planted"], test = "nothing", "like training"
+            metadata["planted"] = "nothing"
         elif self.control:
             metadata["planted"] = f"{self.mark} at random, going with no label ({', '.join(self.marks)})"
         else:

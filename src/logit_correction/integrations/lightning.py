@@ -116,9 +116,6 @@ class CorrectLogits(Callback):
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         self.teardown(trainer, pl_module, "fit")  # which Lightning does not call after an error
 
-    def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
-        self.teardown(trainer, pl_module, "fit")
-
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
         if self._hook is not None:
             self._hook.remove()

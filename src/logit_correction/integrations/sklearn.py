@@ -204,9 +204,9 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         views = (self.evidence_ or {}).get("views") or []
         if not form["names"] and any(view.startswith("column:") for view in views):
             told = (
-                "The shortcut's columns are called by their numbers, since X has no names: give a data frame, or call "
+                "The shortcut's columns are called by their numbers, since X has no names: give a data frame, or call"
             )
-            warnings.warn(f'{told}.set_output(transform="pandas") of what makes X', InputWarning, stacklevel=2)
+            warnings.warn(f'{told} .set_output(transform="pandas") of what makes X', InputWarning, stacklevel=2)
         self.attribute_names_ = attribute_names_of(algorithm) if corrects else []
         self.attribute_posterior_ = None if posterior is None else posterior.cpu().numpy()
         self.group_prior_ = prior.table.double().cpu().numpy() if corrects and prior is not None else None
@@ -221,7 +221,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         known |= {"epochs": self.epochs, "batch_size": self.batch_size, "learning_rate": self.learning_rate}
         options = {"seed": seed, "device": self.device, "selection": "last", "also_select": []}
         data = ComponentConfig("rows in memory", cls=lambda: InMemory(table))
-        config = config_of(data, method=method, preset=self.preset, **known, **(options | dict(self.training or {})))
+        config = config_of(data, method=method, preset=self.preset, **known, **options | dict(self.training or {}))
         if config.training.devices * config.training.nodes > 1:
             raise InputError("The classifier trains in this process, on one device: leave devices and nodes out")
         display = choose_display(quiet=not self.verbose)
@@ -387,16 +387,7 @@ def kind_of(X: Any) -> str:
 
 
 def read_rows(form: dict[str, Any], X: Any, fit: bool = False) -> tuple[InputStore, dict[str, Any]]:
-    """Return rows as networks take them, and in what other forms views may look at them.
-
-    Args:
-        form: How rows are read: what they are, and what the rows of ``fit`` showed.
-        X: The rows, checked.
-        fit: Whether these are the rows of ``fit``, which ``form`` learns from.
-
-    Raises:
-        InputError: If rows are bad.
-    """
+    """Return rows as networks take them and as views see them; ``form``, how they are read, learns from those of fit."""
     problems = Problems("the rows", row_names(range(len(X))))
     store: InputStore
     if form["kind"] == "texts":
@@ -488,17 +479,7 @@ def argument_of(estimator: Any) -> str:
 
 
 def fit_corrected(estimator: Any, X: Any, label: NDArray[np.int64], found: AttributeEstimates) -> tuple[Any, str]:
-    """Fit a copy of a classifier with the correction.
-
-    Args:
-        estimator: The classifier.
-        X: n rows, as they were given.
-        label: (n,) numbers of their labels, which the classifier learns.
-        found: The estimated attributes of the rows.
-
-    Returns:
-        The fitted classifier, and how it was corrected, in words.
-    """
+    """Fit a copy of a classifier to labels (n,), 0..L-1, with the correction; return it, and in words how it is."""
     argument, fitted = argument_of(estimator), clone(estimator)
     if argument.endswith("sample_weight"):
         fitted.fit(X, label, **{argument: found.sample_weight()})

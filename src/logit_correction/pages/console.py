@@ -165,7 +165,7 @@ def show_rows(table: DataTable, name: str, method: str = "") -> None:
 
 
 def show_runs(folders: Sequence[Path], page: Path, told: Sequence[str] = ()) -> None:
-    """Print figures of finished runs, of several seeds mean and spread, what was found, and warnings not yet ``told``."""
+    """Print figures of finished runs, of several seeds mean and spread, what was found, and warnings not ``told``."""
     reports, console = reports_of(folders), console_of()
     table = comparison_table(reports)
     console.print(to_console(table))
