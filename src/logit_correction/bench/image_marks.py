@@ -15,14 +15,6 @@ Values = NDArray[np.int64]
 Paint = Callable[[Images, Values, int, np.random.Generator], Images]
 
 
-def mark_images(
-    name: str, images: NDArray[np.uint8], values: Values, num_values: int, draw: np.random.Generator
-) -> NDArray[np.uint8]:
-    """Return images (N, 3, H, W) that bear the mark ``name`` in the given values (N,)."""
-    painted = MARKS[name](images.astype(np.float32), values, num_values, draw)
-    return np.rint(painted).clip(0, 255).astype(np.uint8)
-
-
 #: What K values of a mark mean: grey, width in pixels, standard deviation, quality.
 LEVELS: dict[str, Callable[[int], NDArray[np.float64]]] = {
     "frame": lambda num_values: np.linspace(40, 215, num_values),

@@ -154,8 +154,9 @@ class Planted(DataSource):
         example, split, label, attribute = self._drawn(label, torch.arange(len(label)) >= cifar.num_train)
         images = cifar.images[example.numpy()]
         if self.mark is not None:
-            draw = self._generator("look")
-            images = image_marks.mark_images(self.mark, images, attribute.numpy(), len(self.marks), draw)
+            paint, draw = image_marks.MARKS[self.mark], self._generator("look")
+            painted = paint(images.astype(np.float32), attribute.numpy(), len(self.marks), draw)
+            images = np.rint(painted).clip(0, 255).astype(np.uint8)
         return self._table(ArrayStore(torch.from_numpy(images)), label, attribute, split, cifar.source)
 
     def _digits(self) -> DataTable:

@@ -9,7 +9,8 @@ import re
 import shlex
 import shutil
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
@@ -151,14 +152,9 @@ def write_onnx(exported: Exported, folder: Path) -> str:
     for package in ("onnx", "onnxscript"):
         needed(package, "--format onnx", "onnx")
     onnxruntime = needed("onnxruntime", "--format onnx", "onnx")
-    program, names = _traced(exported, "onnx"), [one["name"] for one in exported.inputs]
-    try:
-        with warnings.catch_warnings(), torch.no_grad():
-            warnings.simplefilter("ignore")
-            made = torch.onnx.export(program, input_names=names, output_names=["logits"], dynamo=True, verbose=False)
-    except Exception as error:  # the exporter raises many kinds
-        told = f"This network cannot be written as ONNX ({reason_of(error)}): take another --format"
-        raise InputError(told) from error
+    program, names = _traced(exported), [one["name"] for one in exported.inputs]
+    with _translating("written as ONNX"):
+        made = torch.onnx.export(program, input_names=names, output_names=["logits"], dynamo=True, verbose=False)
     assert made is not None
     for name in ("label_names", "input"):
         made.model.metadata_props[name] = json.dumps(exported.settings[name])
@@ -175,7 +171,7 @@ def write_onnx(exported: Exported, folder: Path) -> str:
 
 def write_program(exported: Exported, folder: Path) -> str:
     """Write ``model.pt2``: ``torch.export.load("model.pt2").module()(images)`` gives the logits of any rows."""
-    program = _traced(exported, "torch-export")
+    program = _traced(exported)
     exported.check(program.module(), "the traced network")
     extra = {"label_names.json": json.dumps(exported.settings["label_names"])}
     torch.export.save(program, folder / "model.pt2", extra_files=extra)
@@ -209,7 +205,7 @@ def write_hub(exported: Exported, folder: Path) -> str:
     return "nothing was uploaded; put a licence into README.md, then: hf upload OWNER/NAME FOLDER"
 
 
-def _traced(exported: Exported, name: str) -> torch.export.ExportedProgram:
+def _traced(exported: Exported) -> torch.export.ExportedProgram:
     """Return the network as a program of torch, for any number of rows and, of texts, of tokens."""
     example = exported.example(rows=3, length=4)  # one row would be taken for a constant
     free: tuple[dict[int, Any], ...] = tuple(
@@ -217,14 +213,20 @@ def _traced(exported: Exported, name: str) -> torch.export.ExportedProgram:
         | {axis: torch.export.Dim.DYNAMIC for axis, size in enumerate(one["shape"]) if axis and size is None}
         for one in exported.inputs
     )
+    with _translating("traced"):
+        return torch.export.export(exported.network, example, dynamic_shapes=(free,))
+
+
+@contextmanager
+def _translating(how: str) -> Iterator[None]:
+    """Let torch translate the network, without its warnings; it raises many kinds of errors."""
     try:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
-            return torch.export.export(exported.network, example, dynamic_shapes=(free,))
-    except Exception as error:  # torch raises many kinds
-        raise InputError(
-            f"--format {name}: this network cannot be traced ({reason_of(error)}): take --format safetensors or hub"
-        ) from error
+            yield
+    except Exception as error:
+        told = f"this network cannot be {how} ({reason_of(error)}): take --format safetensors or hub"
+        raise InputError(told) from error
 
 
 # -- the network, from inputs as they come to logits
