@@ -16,6 +16,14 @@ from logit_correction.cli import main
 
 from ..forked import Forked
 
+DATA = Path(os.environ.get("LOGIT_CORRECTION_DATA", "nowhere"))
+
+#: Marks of a test that reads MNIST.
+needs_mnist = [
+    pytest.mark.mnist,
+    pytest.mark.skipif(not (DATA / "MNIST" / "raw").is_dir(), reason="LOGIT_CORRECTION_DATA names no folder with it"),
+]
+
 USER_CODE = Path(__file__).parents[1] / "user_code"
 
 #: The command; what is forked does not wait at its end for joblib's processes, as a plain process would not.

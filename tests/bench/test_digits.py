@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,16 +10,9 @@ import torch
 from sklearn.datasets import load_digits
 
 from logit_correction.bench.digits import COLORS, ColoredMNIST, Digits, jittered_colors
-from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 
-ROOT = os.environ.get("LOGIT_CORRECTION_DATA")
-FILES = {
-    "train-images-idx3-ubyte": (60_000, 28, 28),
-    "train-labels-idx1-ubyte": (60_000,),
-    "t10k-images-idx3-ubyte": (10_000, 28, 28),
-    "t10k-labels-idx1-ubyte": (10_000,),
-}
+from .conftest import needs_mnist
 
 
 @pytest.mark.parametrize("severity", [1, 5])
@@ -67,36 +57,15 @@ def test_training_is_as_biased_as_the_ratio_says(ratio: float) -> None:
     assert abs(conflicting - rows * share) <= 4 * math.sqrt(rows * share * (1 - share))
 
 
-def found() -> bool:
-    return ROOT is not None and all((Path(ROOT) / "MNIST" / "raw" / name).is_file() for name in FILES)
-
-
-needs_mnist = [
-    pytest.mark.mnist,
-    pytest.mark.skipif(not found(), reason="LOGIT_CORRECTION_DATA names no folder with MNIST/raw"),
-]
-
-
-def build(**options: Any) -> DataTable:
-    return ColoredMNIST(root=ROOT, download=False, **options).build()
-
-
-@pytest.fixture(scope="module")
-def table() -> Iterator[DataTable]:
-    yield build()
-
-
 class TestRealFiles:
     pytestmark = needs_mnist
 
-    def test_sizes(self, table: DataTable) -> None:
+    def test_sizes_and_that_about_249_training_rows_conflict(self) -> None:
+        table = ColoredMNIST(download=False).build().check()
         sizes = {name: len(rows) for name, rows in table.split.items()}
         assert sizes == {"train": 55_000, "valid": 5_000, "test": 10_000}
-        assert table.check() is table and table.inputs.input_shape == (3, 28, 28)
+        assert table.inputs.input_shape == (3, 28, 28) and table.inputs.glyphs.dtype == torch.uint8
         assert len(torch.cat(list(table.split.values())).unique()) == 70_000
-        assert table.inputs.glyphs.dtype == torch.uint8
-
-    def test_about_249_training_rows_conflict(self, table: DataTable) -> None:
         conflicting = {}
         for name in ("train", "valid"):
             counts = table.group_counts(name)

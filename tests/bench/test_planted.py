@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,14 +15,7 @@ from logit_correction.bench.planted import SETS, Planted
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 
-DATA = os.environ.get("LOGIT_CORRECTION_DATA")
-
-needs_mnist = [
-    pytest.mark.mnist,
-    pytest.mark.skipif(
-        not (DATA and (Path(DATA) / "MNIST" / "raw").is_dir()), reason="no MNIST under LOGIT_CORRECTION_DATA"
-    ),
-]
+from .conftest import needs_mnist
 
 #: Sets that need no files, the sets of photos, and those of MNIST.
 PHOTOS = [name for name, chosen in SETS.items() if chosen.kind == "photos"]
