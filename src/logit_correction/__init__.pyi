@@ -50,7 +50,6 @@ from logit_correction.runs.api import train as train
 from logit_correction.runs.estimate import AttributeEstimates as AttributeEstimates
 from logit_correction.runs.estimate import estimate_attributes as estimate_attributes
 from logit_correction.runs.run import Run as Run
-from logit_correction.runs.run import TrainedRun as TrainedRun
 from logit_correction.types import Batch as Batch
 from logit_correction.types import DataInfo as DataInfo
 from logit_correction.types import Stage as Stage

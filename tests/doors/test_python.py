@@ -26,7 +26,7 @@ README = Path(__file__).parents[2] / "README.md"
 #: Names that README and docs import, by module.
 NAMES = {
     "logit_correction": """
-        train load TrainedRun from_arrays from_table estimate_attributes AttributeEstimates audit Audit export
+        train load Run from_arrays from_table estimate_attributes AttributeEstimates audit Audit export
         LogitCorrectionClassifier runs_table RunConfig TrainingConfig ComponentConfig load_preset InputError
         InputWarning LogitCorrectedLoss GroupPrior Correlation GroupReport Predictions LC ERM StagedLC GroupDRO LfF
         JTT DFA Reweighting Auto Online CrossFitted Given TrueAttributes Clusters MLP Algorithm AttributeEstimator

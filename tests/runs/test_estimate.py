@@ -38,9 +38,7 @@ def test_all_rows_given_are_told_of_in_their_order(table: tuple, found: Attribut
     assert (np.where(found.attribute == 0, "north", "south") == frame["site"]).all()
     assert found.posterior is not None and (found.posterior.argmax(1) == found.attribute).mean() > 0.95
     assert found.counts.to_numpy().sum() == 600 and found.rows.tolist() == list(range(600))
-    assert found._repr_html_().startswith(
-        "<p><strong>shortcut: the column `site`</strong>. You named this shortcut</p>"
-    )
+    assert found.sentence == "You named this shortcut"
 
 
 def test_a_named_column_divides_rare_labels_too(table: tuple) -> None:

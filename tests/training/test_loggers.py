@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from logit_correction import InputError, InputWarning, TrainedRun, train
+from logit_correction import InputError, InputWarning, Run, train
 
 
-def trained(out: Path, logger: Any, **options: Any) -> TrainedRun:
+def trained(out: Path, logger: Any, **options: Any) -> Run:
     options = {"epochs": 2, "batch_size": 256, "log_every": 2, "threads": 1, "device": "cpu"} | options
     network = {"name": "MLP", "hidden": [8]}
     return train("Digits", out, method="ERM", network=network, logger=logger, page=False, **options)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,6 @@ from logit_correction.runs.api import Part, config_of, source_of
 from logit_correction.runs.assemble import keeping_threads
 from logit_correction.runs.new_rows import Names, NewInputs, labels_of
 from logit_correction.runs.train import prepare
-from logit_correction.sentences import answer
 from logit_correction.training.display import Display, choose_display
 from logit_correction.training.fit import attribute_names_of, estimate_rows
 from logit_correction.types import DataInfo
@@ -151,12 +149,6 @@ class AttributeEstimates:
     def __repr__(self) -> str:
         known = int((self.attribute >= 0).sum())
         return f"AttributeEstimates({self.verdict or 'estimated'}, {known:,} of {len(self.label):,} rows)"
-
-    def _repr_html_(self) -> str:
-        """Show the verdict and the groups in a notebook."""
-        verdict = answer(self.evidence) if self.evidence else "estimated"
-        head = f"<p><strong>{escape(verdict)}</strong>. {escape(self.sentence)}</p>"
-        return head + (self.counts._repr_html_() if self.corrects else "")  # type: ignore[operator]
 
 
 def estimate_attributes(

@@ -233,28 +233,22 @@ class Run(os.PathLike[str]):
             label: Of new rows, n names; of a data frame or a file a column, by default that of training.
             attribute: Of new rows, n names or a column, None where unknown: groups are label by attribute.
         """
-        if isinstance(data, str) and label is None:
-            if self.exported:
-                raise InputError(f"{self.path} holds no rows of the run's data: give new rows with their labels")
-            rows, table = self._predicted(data)
-            return figures_of(rows, table).to_dict()
-        return self._evaluate_new(data, label, attribute)
-
-    def _predicted(self, split: str) -> tuple[Predictions, Any]:
-        """Return what the run predicts of a split of its data, which are read anew, and the data."""
-        if split not in SPLITS:
-            raise InputError(f"{split!r} is no split: give test, valid or train, or new rows with their labels")
+        if not isinstance(data, str) or label is not None:
+            return self._evaluate_new(data, label, attribute)
+        if self.exported:
+            raise InputError(f"{self.path} holds no rows of the run's data: give new rows with their labels")
+        if data not in SPLITS:
+            raise InputError(f"{data!r} is no split: give test, valid or train, or new rows with their labels")
         table = self.source.build().check()
         check_same_data(self.results, table, self.path, "judge other rows by `evaluate --on FILE`")
         if self.config.encoder is not None:
             with self.names():
                 table = encode_table(table, self.config, expected=self.report["encoder"])
-        algorithm, batches = self.algorithm, BatchLoader(table, split, device=self.device).epoch()
+        algorithm, batches = self.algorithm, BatchLoader(table, data, device=self.device).epoch()
         logits = collect(lambda batch: {"logits": algorithm.predict(batch.inputs)}, batches)["logits"]
-        return predictions_of(table, split, logits, estimate_split(algorithm, table, split)), table
+        return figures_of(predictions_of(table, data, logits, estimate_split(algorithm, table, data)), table).to_dict()
 
     def _evaluate_new(self, data: Path | NewInputs, label: Names | None, attribute: Names | None) -> dict[str, Any]:
-        """Return the figures on new labelled rows; see ``evaluate``."""
         found, options = list(self.source.new_rows(data, labelled=True)), self.config.data.options
         if len(found) != 1:
             raise InputError("there are no rows to judge: give one folder of images, one table, or rows with labels")
@@ -282,10 +276,6 @@ class Run(os.PathLike[str]):
         index, scores = np.arange(len(labels)), torch.cat(logits).numpy()
         predicted = Predictions(index, labels, scores, self.label_names, split="new rows", **known)
         return GroupReport.from_predictions(predicted, correlation).to_dict()
-
-
-#: Its name until version 0.1.
-TrainedRun = Run
 
 
 def from_run(info: DataInfo, run: str) -> nn.Module:

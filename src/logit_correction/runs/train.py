@@ -19,12 +19,7 @@ from logit_correction.evaluation.report import Report
 from logit_correction.files import SEAL, seal
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs import folder as files
-from logit_correction.runs.assemble import (
-    build_algorithm,
-    build_fabric,
-    fitted,
-    keeping_threads,
-)
+from logit_correction.runs.assemble import build_algorithm, build_fabric, fitted, keeping_threads
 from logit_correction.runs.encode import check_finetuned, encode_table, with_usual_encoder
 from logit_correction.runs.options import complete
 from logit_correction.runs.write import check_same_data, write_run
@@ -61,13 +56,9 @@ def train(
     first = is_first_process(config.training)
     display = display if first and display is not None else Display()
     files.check_out(out, config, resume)
-    if first:
-        files.check_free(out)
     built = None if resume and files.is_finished(out) else prepare(config, display)
     if built is not None:
         files.make(out)
-        if built.chosen:  # after all that may be refused: a refusal stands alone
-            display.say(built.chosen)
     with files.acquire(out) if first else nullcontext(), files.going_on_later(out):
         files.check_out(out, built.config if built else config, resume)  # others may have trained here meanwhile
         if built is None or (resume and files.is_finished(out)):  # but perhaps it was killed before its page
@@ -75,6 +66,8 @@ def train(
                 seal(out, files.SEALED)
             _finish(out, page and not (out / files.PAGE).is_file())
             return out
+        if built.chosen:  # after all that may be refused: a refusal stands alone
+            display.say(built.chosen)
         fabric = build_fabric(built.config.training)
         fabric.barrier()  # each process has found the folder free before the first one writes into it
         if fabric.is_global_zero:
