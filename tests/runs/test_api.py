@@ -12,10 +12,6 @@ import pandas as pd
 import pytest
 
 from logit_correction import (
-    ComponentConfig,
-    Run,
-    RunConfig,
-    TrainingConfig,
     from_table,
     train,
 )
@@ -24,26 +20,12 @@ SHORT: dict[str, Any] = {"epochs": 1, "device": "cpu", "threads": 1}
 DIGITS = {"name": "Digits", "minority_ratio": 0.05}
 
 
-@pytest.fixture(scope="module")
-def digits(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return train(DIGITS, tmp_path_factory.mktemp("runs") / "digits", method="ERM", **{**SHORT, "epochs": 5})
-
-
 @pytest.fixture
 def frame() -> pd.DataFrame:
     generator = np.random.default_rng(0)
     label = np.arange(120) % 2
     values = generator.normal(size=120) + 3 * label
     return pd.DataFrame({"size": values, "kind": np.where(label, "dog", "cat"), "place": ["lawn", "sofa", None] * 40})
-
-
-def test_plain_names_make_the_run_that_a_config_makes(digits: Run, tmp_path: Path) -> None:
-    training = TrainingConfig(**{**SHORT, "epochs": 5})
-    config = RunConfig(ComponentConfig("Digits", {"minority_ratio": 0.05}), ComponentConfig("ERM"), training=training)
-    other = train(config, tmp_path / "run", page=False)
-    assert other.report["test"] == digits.report["test"] and other.config.to_dict() == digits.config.to_dict()
-    assert (digits / "report.html").is_file() and not (other / "report.html").exists()
-    assert Path(digits) == digits.path and os.fspath(digits) == str(digits.path)
 
 
 def test_the_default_method_is_lc_and_a_preset_brings_its_own() -> None:
@@ -58,7 +40,8 @@ def test_without_a_folder_the_run_lives_as_long_as_its_object() -> None:
     def folder_of_one() -> Path:
         run = train(DIGITS, method="ERM", **SHORT)
         run.predict(np.zeros((1, 3, 8, 8), np.uint8))
-        assert (run.path / "report.json").is_file()
+        assert (run.path / "report.json").is_file() and (run / "report.html").is_file()
+        assert Path(run) == run.path and os.fspath(run) == str(run) == str(run.path)
         return run.path
 
     folder = folder_of_one()

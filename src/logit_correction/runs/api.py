@@ -11,7 +11,6 @@ import pandas as pd
 from logit_correction.config import ComponentConfig, RunConfig, as_mapping
 from logit_correction.data.arrays import from_rows, from_table
 from logit_correction.errors import InputError
-from logit_correction.evaluation.report import check_finished
 from logit_correction.pages.console import comparison_table, reports_of
 from logit_correction.runs.folder import given_or_temporary
 from logit_correction.runs.options import complete
@@ -113,10 +112,7 @@ def runs_table(runs: Sequence[Run | Path | str]) -> pd.DataFrame:
     Raises:
         InputError: If a folder holds no finished run.
     """
-    folders = [Path(run) for run in runs]
-    for folder in folders:
-        check_finished(folder)
-    return comparison_table(reports_of(folders))
+    return comparison_table(reports_of([Path(run) for run in runs]))
 
 
 def config_of(data: Any, **options: Any) -> RunConfig:
