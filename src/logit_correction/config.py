@@ -41,10 +41,7 @@ PLACE_OF_TRAINING = ("threads", "log_every", "logger")
 #: Options of a data source that say where its files are.
 PLACE_OF_DATA = ("root", "download")
 
-Optimizer = Literal["adam", "adamw", "sgd"]
-Schedule = Literal["cosine", "step", "none"]
 Watch = Literal["test", "train_margins"]
-Compilation = Literal["reduce-overhead"]
 
 
 @dataclass(frozen=True)
@@ -104,12 +101,12 @@ class TrainingConfig:
 
     epochs: int | None = None
     batch_size: int | None = None
-    optimizer: Optimizer = "adam"
+    optimizer: Literal["adam", "adamw", "sgd"] = "adam"
     learning_rate: float = 2e-3
     weight_decay: float | None = None
     decay_norm_and_bias: bool = True
     sgd_momentum: float = 0.9
-    schedule: Schedule = "cosine"
+    schedule: Literal["cosine", "step", "none"] = "cosine"
     step_every: int = 10_000
     step_factor: float = 0.5
     gradient_clip: float = 0.0
@@ -122,7 +119,7 @@ class TrainingConfig:
     nodes: int = 1
     precision: Literal["32-true", "bf16-mixed"] = "32-true"
     channels_last: bool = True
-    compile: bool | Compilation = False
+    compile: bool | Literal["reduce-overhead"] = False
     deterministic: bool = True
     threads: int | None = None
     log_every: int = 50

@@ -82,25 +82,3 @@ def test_what_only_speaks_does_not_load_torch(words: list[str]) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (("train", *DIGITS, "--out", "x", "--seeds", "0"), "--seeds"),
-        (("train", *DIGITS, "--out", "x", "--network.hidden", "4"), "give --network NAME too"),
-        (("audit", "--data", "Digits", "--method", "ERM", "--out", "x"), "There is no option --method"),
-        (("predict", "x"), "inputs"),
-    ],
-)
-def test_what_is_wrong_is_named(words: tuple[str, ...], expected: str, command: Any, tmp_path: Path) -> None:
-    assert expected in command(*words).error() and not Path("x").exists()
-
-
-def test_a_column_that_is_no_view_is_offered_as_one(command: Any, tmp_path: Path) -> None:
-    (tmp_path / "rows.csv").write_text(
-        "site,age,y\n" + "".join(f"{'ab'[n % 2]},{n},{n // 2 % 2}\n" for n in range(200))
-    )
-    words = ("--data", tmp_path / "rows.csv", "--data.label", "y", "--data.features", "*", "--threads", "1")
-    outcome = command("train", *words, "--method", "LC", "--shortcut", "site", "--epochs", "1", "--out", tmp_path / "x")
-    assert outcome.status == 2 and "column:site" in outcome.err and not (tmp_path / "x").exists()

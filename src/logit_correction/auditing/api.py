@@ -157,8 +157,6 @@ def audit(
     estimator = built.algorithm.attributes
     assert isinstance(estimator, Auto)
     estimator.insist(listed(shortcut))
-    if built.chosen:
-        display.say(built.chosen)
     files.make(folder)
     with files.acquire(folder), keeping_threads():
         started = time.monotonic()
@@ -254,7 +252,7 @@ def answers_of_lc(config: RunConfig, table: DataTable, estimator: Auto, quiet: b
             display.say(f"what LC would bring: training {number + 1} of {FOLDS}")
             algorithm = build_algorithm(config, part.info)
             algorithm.setup(training_rows(part, algorithm, config.training.epochs or 0, None))
-            loop = Built(config, part, algorithm, "").fit(display)
+            loop = Built(config, part, algorithm).fit(display)
             with display:
                 loop.run()
                 return loop.predict("test").softmax(dim=1)

@@ -66,8 +66,6 @@ def train(
                 seal(out, files.SEALED)
             _finish(out, page and not (out / files.PAGE).is_file())
             return out
-        if built.chosen:  # after all that may be refused: a refusal stands alone
-            display.say(built.chosen)
         fabric = build_fabric(built.config.training)
         fabric.barrier()  # each process has found the folder free before the first one writes into it
         if fabric.is_global_zero:
@@ -107,12 +105,11 @@ def _finish(out: Path, page: bool) -> None:
 
 @dataclass(frozen=True)
 class Built:
-    """What a run is made of, when all that may be refused has been; ``chosen`` says what was made to fit the data."""
+    """What a run is made of, when all that may be refused has been."""
 
     config: RunConfig
     table: DataTable
     algorithm: Algorithm
-    chosen: str = ""
 
     def fit(
         self,
@@ -127,7 +124,7 @@ class Built:
 
 
 def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS) -> Built:
-    """Read the data, fill in what a complete config leaves to them, and build the method.
+    """Read the data, fill in what a complete config leaves to them, build the method, and show what was chosen.
 
     All that may be refused is refused here, by an ``InputError``. ``splits`` are those that must have rows.
     """
@@ -165,7 +162,9 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS)
     check_watch(config.training.watch, table)
     check_estimates(rules, algorithm, config.method.name)
     algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0, display))
-    return Built(config, table, algorithm, f"chosen to fit the data: {'; '.join(chosen)}" if chosen else "")
+    if chosen:  # after all that may be refused: a refusal stands alone
+        display.say(f"chosen to fit the data: {'; '.join(chosen)}")
+    return Built(config, table, algorithm)
 
 
 def training_rows(table: DataTable, algorithm: Algorithm, epochs: int, display: Display | None = None) -> TrainingRows:
