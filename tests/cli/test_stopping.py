@@ -55,7 +55,7 @@ def test_a_checkpoint_that_does_not_fit_leaves_the_last_one(stopped: Path, comma
     assert outcome.status == 1
     last = outcome.err.splitlines()[-1]
     assert last.startswith(f"error: {stopped / 'resume.pt'} cannot be written (File too large): ")
-    assert last.endswith(f"`train --resume --out '{stopped}'`")
+    assert last.endswith(f"continue with: logit-correction train --resume --out '{stopped}'")
     assert {path.name for path in stopped.iterdir()} >= {"config.yaml", "resume.pt"}
     assert command("train", "--resume", "--out", stopped).status == 0
 

@@ -94,11 +94,11 @@ def _show_plainly(message: Warning | str, *where: Any, **more: Any) -> None:
 
 def _report(error: BaseException, words: list[str]) -> int:
     """Say in one message what went wrong and return the exit status."""
+    resume = ["--resume"] if words[0] == "train" and "--resume" not in words else []
+    again = shlex.join(["logit-correction", *words, *resume])
     if isinstance(error, KeyboardInterrupt | Interrupted):
-        resume = ["--resume"] if words[0] == "train" and "--resume" not in words else []
-        again = shlex.join(["logit-correction", *words, *resume])
-        goes_on = isinstance(error, Interrupted) or words[0] in ("quickstart", "tune", "benchmark")
-        print(f"stopped; continue with: {again}" if goes_on else "interrupted", file=sys.stderr)
+        resumable = isinstance(error, Interrupted) or words[0] in ("quickstart", "tune", "benchmark")
+        print(f"stopped; continue with: {again}" if resumable else "interrupted", file=sys.stderr)
         return 130
     if isinstance(error, BrokenPipeError):
         # Nobody reads on, as in `... | head`; the interpreter would complain when it flushes at exit.
@@ -109,10 +109,15 @@ def _report(error: BaseException, words: list[str]) -> int:
         error = InputError(f"No file can have the name {name!r}…, it is too long: give a file or folder")
     told = str(error)
     if isinstance(error, NoRoom):
-        told = f"{error.filename} cannot be written ({error.strerror}): make room, or give another place"
+        goes_on = f" and continue with: {again}" if words[0] == "train" else ", or give another place"
+        told = f"{error.filename} cannot be written ({error.strerror}): make room{goes_on}"
     elif isinstance(error, MemoryError) or any(of_memory in told for of_memory in _OF_MEMORY):
         told = "There is not enough memory: take a smaller network, batch or image size"
     elif not isinstance(error, InputError | TrainingError):
+        from logit_correction.distributed import lost_process  # torch, which is loaded where such an error is from
+
         told = f"{type(error).__name__}: {' '.join(told.split()) or 'no message'} (--debug shows where)"
+        if isinstance(error, RuntimeError) and lost_process(error):
+            told = f"another process of this run has ended, perhaps for want of memory: continue with: {again}"
     print(f"error: {told}", file=sys.stderr)
     return 2 if isinstance(error, InputError) else 1

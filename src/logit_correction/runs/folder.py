@@ -7,7 +7,6 @@ that ends.
 from __future__ import annotations
 
 import json
-import shlex
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -18,9 +17,9 @@ from typing import Any, TypeVar
 from filelock import FileLock, Timeout
 
 from logit_correction.config import LEFT_TO_THE_DATA, RunConfig
-from logit_correction.errors import InputError, TrainingError
+from logit_correction.errors import InputError
 from logit_correction.evaluation.report import REPORT
-from logit_correction.files import NoRoom, check_new, writable, write_text
+from logit_correction.files import check_new, writable, write_text
 
 CONFIG, METRICS, PAGE = "config.yaml", "metrics.csv", "report.html"
 PREDICTIONS, VALIDATION, CHECKPOINT = "predictions.parquet", "validation.parquet", "checkpoint.pt"
@@ -105,26 +104,6 @@ def make(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
-
-
-@contextmanager
-def going_on_later(folder: Path) -> Iterator[None]:
-    """Raise ``TrainingError`` that says how to go on where the disk gets full or another process of the run ends."""
-    command = f"`train --resume --out {shlex.quote(str(folder))}`"
-    try:
-        yield
-    except NoRoom as error:
-        raise TrainingError(
-            f"{error.filename} cannot be written ({error.strerror}): make room and continue with {command}"
-        ) from error
-    except RuntimeError as error:
-        from logit_correction.distributed import lost_process  # torch, which reading a folder needs not
-
-        if not lost_process(error):
-            raise
-        raise TrainingError(
-            f"another process of this run has ended, perhaps for want of memory: continue with {command}"
-        ) from error
 
 
 def given_or_temporary(out: Path | str | None, name: str) -> tuple[Path, Callable[[Owner], Owner]]:

@@ -59,7 +59,7 @@ def train(
     built = None if resume and files.is_finished(out) else prepare(config, display)
     if built is not None:
         files.make(out)
-    with files.acquire(out) if first else nullcontext(), files.going_on_later(out):
+    with files.acquire(out) if first else nullcontext():
         files.check_out(out, built.config if built else config, resume)  # others may have trained here meanwhile
         if built is None or (resume and files.is_finished(out)):  # but perhaps it was killed before its page
             if not (out / SEAL).is_file():
