@@ -73,7 +73,7 @@ def test_groups_by_estimate_and_by_name(planted: tuple, fitted: LogitCorrectionC
     estimated = fitted.group_report(frame, y)
     assert estimated["accuracy"].tolist() == pytest.approx(named["accuracy"].tolist())
     assert estimated["minority"].tolist() == [False, True, True, False]
-    with pytest.raises(ValueError, match="previously unseen labels"):
+    with pytest.raises(InputError, match="Row 2: the label 'dead' was not in fit"):
         fitted.group_report(frame.head(3), ["ill", "well", "dead"])
 
 

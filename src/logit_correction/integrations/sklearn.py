@@ -12,7 +12,6 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.preprocessing import LabelEncoder
 from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -65,6 +64,11 @@ class InMemory(DataSource):
 
     def build(self) -> DataTable:
         return self.table
+
+
+def _has_probabilities(classifier: Any) -> bool:
+    wrapped = getattr(classifier, "estimator_", classifier.estimator)
+    return wrapped is None or hasattr(wrapped, "predict_proba")
 
 
 class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
@@ -245,10 +249,6 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
 
     # -- answers
 
-    @property
-    def _wrapped(self) -> Any:
-        return getattr(self, "estimator_", self.estimator)
-
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable label of each row, (n,)."""
         check_is_fitted(self)
@@ -257,7 +257,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         self._new_rows(X)  # its own checks may be none
         return self.classes_[np.asarray(self.estimator_.predict(X)).ravel().astype(np.int64)]
 
-    @available_if(lambda self: self.estimator is None or hasattr(self._wrapped, "predict_proba"))
+    @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probability of every label, (n, L), in the order of ``classes_``."""
         check_is_fitted(self)
@@ -280,10 +280,15 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             ``high`` of its 90 % interval, and ``minority``, None where it is not known.
 
         Raises:
-            ValueError: If a label was not in ``fit``, or nothing can be estimated.
+            InputError: If a label was not in ``fit``, or nothing can be estimated.
         """
         check_is_fitted(self)
-        label = LabelEncoder().fit(self.classes_).transform(y).astype(np.int64)
+        given = np.asarray(y)
+        label = np.searchsorted(self.classes_, given).clip(max=len(self.classes_) - 1).astype(np.int64)
+        unknown = np.flatnonzero(self.classes_[label] != given)
+        if len(unknown):
+            row = int(unknown[0])
+            raise InputError(f"Row {row}: the label {given.tolist()[row]!r} was not in fit: leave such rows out")
         answers = np.searchsorted(self.classes_, self.predict(X))
         check_consistent_length(answers, label)
         correlation = None
@@ -382,7 +387,7 @@ def kind_of(X: Any) -> str:
 
 
 def read_rows(form: dict[str, Any], X: Any, fit: bool = False) -> tuple[InputStore, dict[str, Any]]:
-    """Return rows as networks take them and as views see them; ``form``, the way to read them, is learnt in fit."""
+    """Return rows as networks take them and as views see them; ``form``, how they are read, learns from those of fit."""
     problems = Problems("the rows", row_names(range(len(X))))
     store: InputStore
     if form["kind"] == "texts":
