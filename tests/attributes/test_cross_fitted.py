@@ -106,7 +106,8 @@ def test_few_features_have_linear_heads_and_many_a_hidden_layer() -> None:
     [
         ({"splits": 0}, "splits is 0"),
         ({"epochs": 0}, "epochs is 0"),
-        ({"view": "colour", "epochs": 3}, "epochs concern networks: leave them out with view"),
+        ({"input_dropout": 1.0}, r"input_dropout is 1\.0"),
+        ({"view": "colour", "epochs": 3}, "epochs and input_dropout concern networks: leave them out with view"),
     ],
 )
 def test_impossible_options_are_refused(options: dict[str, Any], words: str) -> None:

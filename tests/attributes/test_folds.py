@@ -16,6 +16,7 @@ from logit_correction.attributes.folds import (
     draw_halves,
     gather_members,
     held_out,
+    hidden_logits,
 )
 from logit_correction.types import Batch
 
@@ -115,3 +116,17 @@ def test_members_find_a_place_each(share: float, most: int) -> None:
     own, weight = gather_members(torch.ones(256, dtype=torch.bool))  # more members than places
     assert len(set(own.tolist())) == len(own) and float(weight.sum()) == pytest.approx(1.0)
     assert float(gather_members(torch.zeros(8, dtype=torch.bool))[1].sum()) == 0.0
+
+
+# Inputs of which a part is hidden
+
+
+def test_running_statistics_are_of_whole_inputs_seen_after_those_that_are_learned_from() -> None:
+    # Some versions of autocast keep a weight as it was first cast, so a look without gradients must not come first.
+    torch.manual_seed(0)
+    network, inputs, order = nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 3)), torch.randn(400, 6), []
+    network.register_forward_pre_hook(lambda *_: order.append(torch.is_grad_enabled()))
+    hidden_logits(network, inputs, 0.9, torch.Generator().manual_seed(0)).sum().backward()
+    assert order == [True, False]
+    torch.testing.assert_close(network[0].running_mean, 0.1 * inputs.mean(0))  # one update with momentum 0.1, from 0
+    torch.testing.assert_close(network[0].running_var, 0.9 + 0.1 * inputs.var(0))

@@ -41,6 +41,7 @@ class CrossFitted(AttributeEstimator):
         view: str | list[str] | None = None,
         splits: int = 2,
         epochs: int | None = None,
+        input_dropout: float | None = None,
         correlation: Literal["one-to-one", "known"] = "one-to-one",
     ) -> None:
         """Choose the learner and how it trains.
@@ -50,17 +51,20 @@ class CrossFitted(AttributeEstimator):
                 list views` names them.
             splits: S, the number of random splits into two halves; 2 S learners are trained.
             epochs: Epochs of a network; None takes 3.
+            input_dropout: Probability with which a pixel or feature is hidden from the networks while they train;
+                None takes 0.
             correlation: ``one-to-one`` pairs label j with attribute value j; ``known`` uses the data source's
                 table.
         """
         super().__init__()
         check_range("splits", splits, 1, 1000)
         check_range("epochs", 3 if epochs is None else epochs, 1)
-        if view is not None and epochs is not None:
-            raise InputError("epochs concern networks: leave them out with view")
+        check_range("input_dropout", input_dropout or 0, 0, 1, open_end=True)
+        if view is not None and (epochs, input_dropout) != (None, None):
+            raise InputError("epochs and input_dropout concern networks: leave them out with view")
         self.views = [] if view is None else [view] if isinstance(view, str) else list(view)
         self.splits, self.choice = splits, correlation
-        self.epochs = epochs or 3
+        self.epochs, self.input_dropout = epochs or 3, input_dropout or 0.0
         self.trains_network, self.num_stages = not self.views, int(not self.views)
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
@@ -87,7 +91,8 @@ class CrossFitted(AttributeEstimator):
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
         q = ramped_q(Q, epoch, Q_RAMP_UP * self.epochs)
-        total = self.networks.loss(batch, q)
+        generator = randomness.next(batch.label.device) if self.input_dropout else None
+        total = self.networks.loss(batch, q, self.input_dropout, generator)
         return Step(total, {"loss_biased": total.detach() / len(self.networks)})
 
     def collect(self, batch: Batch) -> Tensor:

@@ -13,7 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, log_softmax
 
+from logit_correction.errors import InputError
 from logit_correction.functional import generalize
+from logit_correction.networks.base import frozen_statistics, has_running_statistics
 from logit_correction.types import Batch, Inputs
 
 #: Called with the rows to learn from (n,) long and the number of the fold that is left out; returns what predicts rows
@@ -68,12 +70,13 @@ class FoldNetworks(nn.ModuleList):
         for number, network in enumerate(self):
             yield network, self.fold[number // self.folds].index_select(0, index) == number % self.folds
 
-    def loss(self, batch: Batch, q: float = 0) -> Tensor:
+    def loss(self, batch: Batch, q: float = 0, dropout: float = 0, generator: torch.Generator | None = None) -> Tensor:
         """Return the sum (0-d) of the networks' mean generalized cross-entropies, each over its rows of the batch."""
         total = torch.zeros((), device=batch.label.device)
         for network, left_out in self._left_out(batch.index):
             rows, weight = gather_members(~left_out, 1 - 1 / self.folds)
-            logits = network(take_rows(batch.inputs, rows))
+            inputs = take_rows(batch.inputs, rows)
+            logits = hidden_logits(network, inputs, dropout, generator) if generator is not None else network(inputs)
             loss = cross_entropy(logits, batch.label.index_select(0, rows), reduction="none")
             total = total + (generalize(loss, q) * weight).sum()
         return total
@@ -128,3 +131,24 @@ def ramped_q(q: float, epoch: float, length: float) -> float:
     (0.2, 0.8, 0.8)
     """
     return q * min(1.0, epoch / length) if length else q
+
+
+def hide(inputs: Inputs, probability: float, generator: torch.Generator) -> Tensor:
+    """Hide places of inputs (B, C, H, W) or (B, F), all channels of a pixel together, and scale to the same mean."""
+    if not isinstance(inputs, Tensor):
+        raise InputError("tokens cannot be hidden from a biased network: give input_dropout=0")
+    shape = (len(inputs), 1, *inputs.shape[2:]) if inputs.dim() > 2 else inputs.shape
+    kept = torch.rand(shape, generator=generator, device=inputs.device) >= probability
+    return inputs * (kept / (1 - probability))
+
+
+def hidden_logits(network: nn.Module, inputs: Inputs, probability: float, generator: torch.Generator) -> Tensor:
+    """Return logits (B, L) of inputs of which a part is hidden; running statistics are those of whole inputs."""
+    with frozen_statistics(network):
+        logits: Tensor = network(hide(inputs, probability, generator))
+    if has_running_statistics(network):
+        # After the step's own pass: some versions of autocast keep the weights as they were first cast, and those
+        # cast here have no gradient.
+        with torch.no_grad():
+            network(inputs)
+    return logits

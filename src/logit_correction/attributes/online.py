@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.nn.functional import log_softmax, nll_loss, softmax
 
 from logit_correction.attributes.base import AttributeEstimator, Builder, Estimate
-from logit_correction.attributes.folds import ramped_q
+from logit_correction.attributes.folds import hide, ramped_q
 from logit_correction.attributes.heads import answers
-from logit_correction.errors import InputError, check_range
+from logit_correction.errors import check_range
 from logit_correction.functional import generalize
 from logit_correction.networks.base import Network, frozen_statistics
 from logit_correction.seeds import StepRandomness
@@ -167,12 +167,3 @@ class Online(AttributeEstimator):
 
     def describe(self) -> str:
         return "a biased network trained with the robust one"
-
-
-def hide(inputs: Inputs, probability: float, generator: torch.Generator) -> Tensor:
-    """Hide places of inputs (B, C, H, W) or (B, F), all channels of a pixel together, and scale to the same mean."""
-    if not isinstance(inputs, Tensor):
-        raise InputError("tokens cannot be hidden from a biased network: give input_dropout=0")
-    shape = (len(inputs), 1, *inputs.shape[2:]) if inputs.dim() > 2 else inputs.shape
-    kept = torch.rand(shape, generator=generator, device=inputs.device) >= probability
-    return inputs * (kept / (1 - probability))

@@ -85,6 +85,11 @@ def frozen_statistics(network: nn.Module) -> Iterator[None]:
             layer.momentum = momentum
 
 
+def has_running_statistics(network: nn.Module) -> bool:
+    """Return whether batches change more of a network than its weights."""
+    return any(isinstance(module, _BatchNorm) for module in network.modules())
+
+
 def feature_size(network: nn.Module) -> int:
     """Return F, the size of a network's features; raise ``InputError`` if it does not tell it."""
     size = getattr(getattr(network, "head", None), "in_features", None)
