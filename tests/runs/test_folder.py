@@ -14,7 +14,7 @@ import pytest
 
 from logit_correction import ComponentConfig, RunConfig, TrainingConfig, train
 from logit_correction.files import new_folder, replacing
-from logit_correction.runs.folder import LOCK, FolderHeld, acquire
+from logit_correction.runs.folder import LOCK, FolderHeld, acquire, check_free
 
 HOLD = """
 import os, sys, time
@@ -50,7 +50,7 @@ def holding(folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
 def test_a_lock_is_given_back(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="mine"), acquire(tmp_path):
         with acquire(tmp_path / "." / ".." / tmp_path.name):  # a block within one is free, by whatever path
-            pass
+            check_free(tmp_path)
         raise RuntimeError("mine")
     assert list(tmp_path.iterdir()) == []
 

@@ -102,7 +102,10 @@ def from_arrays(
     arrays = {}
     for name, values in given.items():
         if values is not None:
-            array = as_array(values)
+            try:
+                array = as_array(values)
+            except ValueError as error:
+                raise InputError(f"{name} has rows of different shapes: give all rows as many numbers") from error
             if array.dtype.kind in "OSU":  # what can be saved without pickle
                 array = np.asarray([as_text(value) or "" for value in array.ravel().tolist()]).reshape(array.shape)
             arrays[name] = array

@@ -127,6 +127,13 @@ def check_parent(path: Path) -> None:
         raise InputError(f"--out {path}: its folder does not exist; make it first")
 
 
+def check_free(folder: Path) -> None:
+    """Raise ``FolderHeld`` if another process, or another thread of this one, writes into the folder."""
+    if (folder / LOCK).exists():
+        with acquire(folder):
+            pass
+
+
 @contextmanager
 def acquire(folder: Path) -> Iterator[None]:
     """Hold the lock of an existing folder for the length of the block; a block within one is free."""

@@ -55,6 +55,8 @@ def train(
     out, config = Path(out), complete(config)
     first = is_first_process(config.training)
     display = display if first and display is not None else Display()
+    if first:
+        files.check_free(out)
     files.check_out(out, config, resume)
     built = None if resume and files.is_finished(out) else prepare(config, display)
     if built is not None:
