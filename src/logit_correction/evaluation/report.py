@@ -33,14 +33,19 @@ from logit_correction.functional.losses import margin
 REPORT, FIX = "report.json", "put a copy of it back, or train again into a new folder"
 
 
-def figure(heading: str, of: Callable[[Any], Any]) -> Any:
-    """Return a field of a dataclass: the heading of its column, and what computes it, None or NaN if not defined."""
-    return field(default=None, metadata={"heading": heading, "of": of})
+def figure(heading: str, of: Callable[[Any], Any], in_tables: bool = False) -> Any:
+    """Return a field of a dataclass: the heading of its column, and what computes it, None or NaN if not defined.
+
+    Of ``GroupReport``, ``in_tables`` are figures like accuracies: tables and pages of runs show them in per cent, and
+    mark the greatest as the best.
+    """
+    return field(default=None, metadata={"heading": heading, "of": of, "in_tables": in_tables})
 
 
-def headings(kind: type) -> dict[str, str]:
-    """Return the names of the figures of a dataclass, in order, and their headings."""
-    return {one.name: one.metadata["heading"] for one in fields(kind) if "heading" in one.metadata}
+def headings(kind: type, in_tables: bool = False) -> dict[str, str]:
+    """Return the names of the figures of a dataclass, in order, and their headings; or of those in tables alone."""
+    found = [one for one in fields(kind) if "heading" in one.metadata]
+    return {one.name: one.metadata["heading"] for one in found if one.metadata["in_tables"] or not in_tables}
 
 
 def _figures(kind: type, rows: Judged) -> dict[str, Any]:
@@ -188,7 +193,7 @@ class AttributeFigures:
 
     attribute: str = figure("Attribute", lambda rows: rows.names["attribute"][0])
     count: int = figure("Rows", lambda rows: len(rows.label))
-    accuracy: float | None = figure("Accuracy", lambda rows: rows.right.double().mean())
+    accuracy: float | None = figure("Accuracy", lambda rows: rows.all_rows(metrics.accuracy))
     auroc: float | None = figure("AUROC", lambda rows: rows.all_rows(metrics.auroc))
     f1: float | None = figure("Macro F1", lambda rows: rows.all_rows(metrics.macro_f1))
     ece: float | None = figure("Calibration error", lambda rows: rows.all_rows(metrics.calibration_error))
@@ -235,17 +240,19 @@ class GroupReport:
     """
 
     count: int = figure("Rows", lambda rows: len(rows.label))
-    average: float | None = figure("Average", lambda rows: rows.right.double().mean())
+    average: float | None = figure("Average", lambda rows: rows.right.double().mean(), in_tables=True)
     group_balanced: float | None = figure(
-        "Group-balanced", lambda rows: rows.accuracy.nanmean() if rows.named else None
+        "Group-balanced", lambda rows: rows.accuracy.nanmean() if rows.named else None, in_tables=True
     )
-    worst_group: float | None = figure("Worst group", lambda rows: np.nanmin(rows.accuracy) if rows.named else None)
-    worst_class: float | None = figure("Worst label", lambda rows: np.nanmin(rows.of_labels()))
-    minority: float | None = figure("Bias-conflicting", lambda rows: rows.side(True))
-    majority: float | None = figure("Bias-aligned", lambda rows: rows.side(False))
+    worst_group: float | None = figure(
+        "Worst group", lambda rows: np.nanmin(rows.accuracy) if rows.named else None, in_tables=True
+    )
+    worst_class: float | None = figure("Worst label", lambda rows: np.nanmin(rows.of_labels()), in_tables=True)
+    minority: float | None = figure("Bias-conflicting", lambda rows: rows.side(True), in_tables=True)
+    majority: float | None = figure("Bias-aligned", lambda rows: rows.side(False), in_tables=True)
     minority_margin: float | None = figure("Margin, bias-conflicting", lambda rows: rows.side_margin(True))
     majority_margin: float | None = figure("Margin, bias-aligned", lambda rows: rows.side_margin(False))
-    adjusted_average: float | None = figure("Adjusted average", lambda rows: rows.adjusted_average())
+    adjusted_average: float | None = figure("Adjusted average", lambda rows: rows.adjusted_average(), in_tables=True)
     auroc: float | None = figure("AUROC", lambda rows: rows.all_rows(metrics.auroc))
     f1: float | None = figure("Macro F1", lambda rows: rows.all_rows(metrics.macro_f1))
     ece: float | None = figure("Calibration error", lambda rows: rows.all_rows(metrics.calibration_error))

@@ -29,7 +29,7 @@ _NOT_THE_METHOD = {
     *("also_select", "deterministic", "device", "devices", "nodes", "selection", "watch"),
 }
 
-#: What figures of the test rows mean that tables show in per cent, the most telling first.
+#: What figures of the test rows mean, the most telling first.
 MEANINGS = {
     "estimated_minority": "rows estimated to be bias-conflicting",
     "estimated_majority": "the other rows, by the same estimate",
@@ -42,9 +42,9 @@ MEANINGS = {
     "adjusted_average": "groups weighted as in training",
 }
 
-#: The same figures -> heading.
-_OWN = headings(GroupReport)
-FIGURES = {name: _OWN.get(name) or f"{_OWN[name.removeprefix('estimated_')]} (est.)" for name in MEANINGS}
+#: Figures that tables show -> heading; one of ``GroupReport`` that has no meaning here comes last.
+FIGURES = dict.fromkeys(MEANINGS, "") | headings(GroupReport, in_tables=True)
+FIGURES |= {f"estimated_{name}": f"{FIGURES[name]} (est.)" for name in ("minority", "majority")}
 
 #: Figures that are given by estimated group as well.
 _ESTIMATED = [one.name for one in fields(EstimatedReport) if one.name not in ("source", "groups")]

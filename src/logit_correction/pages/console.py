@@ -13,7 +13,7 @@ import pandas as pd
 from logit_correction import sentences
 from logit_correction.errors import format_first, format_percent
 from logit_correction.evaluation.report import AttributeFigures, Group, headings
-from logit_correction.pages.compare import FIGURES, RunFolder, flat_figures, sides, with_estimates
+from logit_correction.pages.compare import FIGURES, MEANINGS, RunFolder, flat_figures, sides, with_estimates
 from logit_correction.sentences import describe_selection, format_name, format_value
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 ACCURACIES = [
     *("estimated_minority", "estimated_majority", "average", "group_balanced", "worst_group", "worst_class"),
     *("minority", "majority"),
+    *(name for name in FIGURES if name not in MEANINGS),
 ]
 
 #: Labels that are named; characters that an attribute's column takes; of more groups those without rows are left out.
