@@ -387,7 +387,7 @@ def kind_of(X: Any) -> str:
 
 
 def read_rows(form: dict[str, Any], X: Any, fit: bool = False) -> tuple[InputStore, dict[str, Any]]:
-    """Return rows as networks take them and as views see them; ``form``, how they are read, learns from those of fit."""
+    """Return rows as networks take them and as views see them; ``form``, how they are read, learns in fit."""
     problems = Problems("the rows", row_names(range(len(X))))
     store: InputStore
     if form["kind"] == "texts":
