@@ -172,7 +172,9 @@ class Fit:
             with self.fabric.autocast():
                 self._layers.seed(progress.total_steps)
                 step = module(batch, progress.epoch + progress.step / steps)
-            optimizer.zero_grad()
+            for group in optimizer.param_groups:  # zero_grad has hooks for profilers: 15 us more a step
+                for parameter in group["params"]:
+                    parameter.grad = None
             (step.loss if self.fabric.world_size == 1 else step.loss * loader.weight(progress.step)).backward()
             if config.gradient_clip:
                 clip_gradients(optimizer.param_groups, config.gradient_clip)
