@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from logit_correction.errors import InputError, did_you_mean, format_first, reason_of
 
 if TYPE_CHECKING:
@@ -104,7 +106,12 @@ def check_columns(frame: pd.DataFrame, place: str, wanted: Sequence[str]) -> Non
 
 def texts_of(frame: pd.DataFrame, column: str) -> list[str | None]:
     """Return a column as texts without blanks around them, None where there is nothing; 3.0 is "3"."""
-    return [as_text(value) for value in frame[column].tolist()]
+    values = frame[column]
+    if values.dtype == object:  # 1 and True would count as one value
+        return [as_text(value) for value in values.tolist()]
+    number, different = values.factorize()
+    texts = np.asarray([*map(as_text, different.tolist()), None], dtype=object)
+    return texts[number].tolist()
 
 
 def as_text(value: Any) -> str | None:
