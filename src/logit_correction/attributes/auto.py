@@ -187,7 +187,8 @@ class Auto(AttributeEstimator):
         return Step(total, {"loss_ordinary": total.detach() / FOLDS})
 
     def collect(self, batch: Batch) -> Tensor:
-        return (self._biased_alone or self).networks.held_out(batch, self.info.num_labels)
+        biased = self._biased_alone
+        return self.networks.held_out(batch, self.info.num_labels) if biased is None else biased.collect(batch)
 
     def parameter_groups(self) -> list[dict[str, object]]:
         biased = self._biased_alone

@@ -138,7 +138,8 @@ class TrueAttributes(AttributeEstimator):
         super().attach(build, network, info, seed)
         self.attribute_names = list(info.attribute_names)
         # Where the source has no table, one that serves until the rows are counted.
-        self.correlation = info.correlation or Correlation.from_table([[0]] * info.num_labels, info.num_attributes)
+        even = [[1.0 / info.num_attributes] * info.num_attributes] * info.num_labels
+        self.correlation = info.correlation or Correlation(even)
 
     def setup(self, rows: TrainingRows) -> None:
         super().setup(rows)

@@ -114,10 +114,11 @@ def _report(error: BaseException, words: list[str]) -> int:
     elif isinstance(error, MemoryError) or any(of_memory in told for of_memory in _OF_MEMORY):
         told = "There is not enough memory: take a smaller network, batch or image size"
     elif not isinstance(error, InputError | TrainingError):
-        from logit_correction.distributed import lost_process  # torch, which is loaded where such an error is from
-
         told = f"{type(error).__name__}: {' '.join(told.split()) or 'no message'} (--debug shows where)"
-        if isinstance(error, RuntimeError) and lost_process(error):
-            told = f"another process of this run has ended, perhaps for want of memory: continue with: {again}"
+        if isinstance(error, RuntimeError):
+            from logit_correction.distributed import lost_process  # torch, which is loaded where such an error is from
+
+            if lost_process(error):
+                told = f"another process of this run has ended, perhaps for want of memory: continue with: {again}"
     print(f"error: {told}", file=sys.stderr)
     return 2 if isinstance(error, InputError) else 1

@@ -182,8 +182,8 @@ def write_weights(exported: Exported, folder: Path) -> str:
     """Write a run folder whose checkpoint is ``model.safetensors``, and see that it answers as the run does."""
     safetensors, network = needed("safetensors.torch", "--format safetensors", "hub"), exported.network
     # Cloned, for tensors that share their memory are refused.
-    weights = {name: value.contiguous().clone() for name, value in network.state_dict().items()}
-    tensors = {name: value for name, value in weights.items() if name.startswith((NETWORK, ENCODER))}
+    weights = network.state_dict().items()
+    tensors = {name: value.contiguous().clone() for name, value in weights if name.startswith((NETWORK, ENCODER))}
     write_text(folder / CONFIG, yaml.safe_dump(_portable_config(exported.run), sort_keys=False, allow_unicode=True))
     write_json(folder / REPORT, _portable_report(exported.run.results).to_dict())
     safetensors.save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
