@@ -143,7 +143,9 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
     try:
         content = frame.to_parquet(index=False)
     except (ArrowException, ValueError, TypeError, OverflowError) as error:
-        raise InputError(f"the table cannot be saved ({reason_of(error)}): give columns of one kind") from error
+        raise InputError(
+            f"the table cannot be saved ({reason_of(error)}): give each column its own name and values of one kind"
+        ) from error
     target = (cache_folder() / "tables" if folder is None else Path(folder)) / f"{digest([content])}.parquet"
     made_once(target, lambda file: file.write_bytes(content))
     if "path" in options:

@@ -58,7 +58,10 @@ class BatchLoader:
         if batch_size < 1 or batch_size % world_size:
             raise InputError(f"batch_size {batch_size} must be positive and divisible by the {world_size} processes")
         if with_attributes and not table.has_attributes(split):
-            raise InputError(f"the method needs the attribute of every {split} row: give those that are unknown")
+            raise InputError(
+                f"the method needs the attribute of every {split} row, but some are unknown: give them, or take a "
+                "method that does not need them"
+            )
         rows, store = table.split[split], table.inputs
         self.device, self.rank, self.world_size = torch.device(device), rank, world_size
         self.seed, self.shuffle, self.batch_size = seed, shuffle, batch_size

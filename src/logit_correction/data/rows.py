@@ -209,7 +209,8 @@ def build_table(
         if named is None:
             problems.add(row, "has no label")
     if splits is not None:
-        given = [(ALIASES | NUMBERS).get((name or "").lower()) for name in splits]
+        called = ALIASES | NUMBERS
+        given = [called.get((name or "").strip().lower()) for name in splits]
         for row, name in enumerate(splits):
             if given[row] is None:
                 problems.add(row, "has no split" if name is None else f"split {name!r} is none of train, valid, test")
@@ -229,9 +230,13 @@ def build_table(
         same = [" and ".join(several) for several in alike.values() if len(several) > 1]
         if same:
             raise InputError(
-                f"labels differ only in case or blanks: {format_first(same, SHOWN)}: write them alike, or rename them"
+                f"{problems.place}: labels that differ only in case or blanks: {format_first(same, SHOWN)}: write them "
+                "alike if they mean the same, else give each a name of its own"
             )
-        return label, names, *make_splits(label, given, names, splitting)
+        try:
+            return label, names, *make_splits(label, given, names, splitting)
+        except InputError as error:
+            raise InputError(f"{problems.place}: {error}") from error
 
     left_out, found = problems.raise_if_any(splitting.on_bad_rows), len(problems)
     label, label_names, split, how = labels_and_splits()
@@ -241,7 +246,9 @@ def build_table(
         label, label_names, split, how = labels_and_splits()
     attribute, attribute_names = coded(combined(attributes or {}, len(label)), problems.good)
     if len(attribute_names) > MOST_ATTRIBUTES:
-        raise InputError(f"the attribute has {len(attribute_names):,} different values: name columns of few values")
+        raise InputError(
+            f"{problems.place}: the attribute has {len(attribute_names):,} different values: name columns of few values"
+        )
     unknown = attribute[split["test"]] == UNKNOWN
     told = f"{int(unknown.sum()):,} of {len(unknown):,} test rows have no attribute: they count in no group"
     keys: Any = looks.get("texts", ())

@@ -171,4 +171,7 @@ def load_tokenizer(tokenizer: str) -> Any:
     try:
         return transformers.AutoTokenizer.from_pretrained(text_model(tokenizer))
     except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"tokenizer {tokenizer!r} cannot be loaded ({reason_of(error)}): give its folder") from error
+        raise InputError(
+            f"the tokenizer {tokenizer!r} cannot be loaded ({reason_of(error)}): give a name on the Hugging Face "
+            "hub, with a connection, or a folder that holds one"
+        ) from error

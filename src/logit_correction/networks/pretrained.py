@@ -108,8 +108,10 @@ class ResNet(Network):
                 trunk.load_state_dict(loaded)
             except Exception as error:  # torch raises many kinds for a damaged file, and for what it cannot download
                 folder = f"{torch.hub.get_dir()}/checkpoints"
-                what = f"the ImageNet weights of {name} are not in {folder}, or are damaged ({reason_of(error)})"
-                raise InputError(f"{what}: put the file {url} there, or give weights=none") from error
+                raise InputError(
+                    f"the ImageNet weights of {name} are not in {folder} and cannot be downloaded, or are damaged "
+                    f"({reason_of(error)}): put the file {url} there, or give weights=none"
+                ) from error
         if stem == "cifar":
             trunk.conv1, trunk.maxpool = _convolution(colors, 3, stride=1), nn.Identity()
         elif colors != 3:
@@ -225,7 +227,8 @@ class TextClassifier(Network):
         super().__init__()
         shape = tuple(info.input_shape)
         if not info.tokens:
-            raise InputError(f"network TextClassifier takes tokens, not inputs of shape {shape}: take another network")
+            other = "ConvNet or ResNet18" if len(shape) == 3 else "MLP or Linear"
+            raise InputError(f"network TextClassifier takes tokens, but the inputs are of shape {shape}: take {other}")
         transformers: Any = needed("transformers", "network TextClassifier", "texts")
         place = text_model(model)
         try:
@@ -235,8 +238,10 @@ class TextClassifier(Network):
             else:
                 encoder = transformers.AutoModel.from_pretrained(place, use_safetensors=True)  # never by pickle
         except Exception as error:  # transformers and the hub raise many kinds
-            what = f"text model {model!r} is not in the Hugging Face cache, or is damaged ({reason_of(error)})"
-            raise InputError(f"{what}: give a folder of config.json and model.safetensors as model") from error
+            raise InputError(
+                f"text model {model!r} is not in the Hugging Face cache and cannot be downloaded, or is damaged "
+                f"({reason_of(error)}): give a folder that holds config.json and model.safetensors as model"
+            ) from error
         longest = getattr(config, "max_position_embeddings", None)
         if longest and shape[0] > longest:
             raise InputError(f"texts have {shape[0]} tokens, but {model} takes {longest}: cut them shorter")
