@@ -58,12 +58,19 @@ FIGURES = ["score", "probability", "expected", "low", "high"]
 #: P(helps) from which on a case is corrected.
 LEAST = 0.6
 
-#: Fewer flagged rows are too few to correct by; below these values of signs their labels are as likely wrong, or the
-#: network does not follow; so near to the greatest P(helps) a simpler candidate wins.
-LEAST_ROWS, LEAST_SIGNS, TIE = 3, {"doubtful": 0.62, "excess": 0.02}, 0.05
+#: Fewer flagged rows are too few to correct by; so near to the greatest P(helps) a simpler candidate wins.
+LEAST_ROWS, TIE = 3, 0.05
+
+#: Sign -> the value below which P(helps) is no greater than the second: wrong labels look the same; the network does not
+#: follow.
+GUARDS = {"doubtful": (0.62, 0.5), "excess": (0.02, 0.1)}
+
+#: P(helps) from which on a person is asked: the greatest tenth such that of the cases of signs.csv in which nothing is
+#: found, families left out, at most one in ten holds a harmful shortcut.
+ASKED = 0.3
 
 #: Below and above it lies the gain in 5 % of the cases; narrower in the sample, so that it is 5 % outside.
-TAILS = (0.035, 0.965)
+TAILS = (0.03, 0.97)
 
 
 @dataclass(frozen=True)
@@ -76,7 +83,9 @@ class Model:
         chance: P(helps) is the logistic function of the first and of the second times the score.
         gain: Gain where correcting helps: a constant and what it rises by ``lift``.
         loss: Part -> gain where correcting does not help, below 0.
-        spread: The two ends of the interval of 90 % around the expected gain, for scores below and above 0.
+        doubtful_loss: The same where the labels of the flagged rows may be wrong.
+        spread: The two ends of the interval of 90 % around the expected gain, for scores below and above 0, and where
+            labels may be wrong.
     """
 
     signs: tuple[str, ...]
@@ -84,7 +93,8 @@ class Model:
     chance: tuple[float, float] = (0.0, 1.0)
     gain: tuple[float, float] = (0.0, 0.0)
     loss: Mapping[str, float] = field(default_factory=dict)
-    spread: tuple[tuple[float, float], tuple[float, float]] = ((0.0, 0.0), (0.0, 0.0))
+    doubtful_loss: float = 0.0
+    spread: Sequence[Sequence[float]] = ()
 
     def score(self, table: pd.DataFrame) -> Array:
         """Return the score of each candidate; above 0 it is worth correcting by."""
@@ -93,17 +103,23 @@ class Model:
 
     def probability(self, table: pd.DataFrame) -> Array:
         """Return P(helps) for each candidate."""
-        return sigmoid(self.chance[0] + self.chance[1] * self.score(table))
+        chance = sigmoid(self.chance[0] + self.chance[1] * self.score(table))
+        for name, (least, most) in GUARDS.items():
+            chance = np.where(table[name] < least, np.minimum(chance, most), chance)
+        return np.asarray(chance)
 
     def expected(self, table: pd.DataFrame) -> Array:
         """Return the gain to expect of each candidate."""
         chance, lost = self.probability(table), part_of(table).map(dict(self.loss)).to_numpy()
+        lost = np.where(in_doubt(table), self.doubtful_loss, lost)
         won = self.gain[0] + self.gain[1] * table["lift"].clip(0, 6).to_numpy()
         return np.asarray(chance * won + (1 - chance) * lost)
 
     def interval(self, table: pd.DataFrame) -> Array:
         """Return the interval of 90 % (n, 2) of the gain of each candidate."""
-        return self.expected(table)[:, None] + np.array(self.spread)[(self.score(table) > 0).astype(int)]
+        return (
+            self.expected(table)[:, None] + np.array(self.spread)[np.where(in_doubt(table), 2, self.score(table) > 0)]
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -122,8 +138,14 @@ class Model:
             "gain": {"constant": round(self.gain[0], 2), "lift": round(self.gain[1], 2)},
             "loss": {name: round(value, 2) for name, value in self.loss.items()},
             "interval": [[round(value, 1) for value in ends] for ends in self.spread],
-            "least": LEAST_SIGNS,
+            "guards": {name: dict(zip(("least", "most"), one, strict=True)) for name, one in GUARDS.items()},
+            "doubtful_loss": round(self.doubtful_loss, 2),
         }
+
+
+def in_doubt(table: pd.DataFrame) -> Array:
+    """Return whether the labels of the rows that a candidate flags may be wrong."""
+    return (table["doubtful"] < GUARDS["doubtful"][0]).to_numpy()
 
 
 def sigmoid(value: Array) -> Array:
@@ -196,11 +218,12 @@ def fit(table: pd.DataFrame, signs: Sequence[str] = tuple(SIGNS)) -> Model:
     won = float(np.average(gain[helps] - rise * lift, weights=weight[helps])), rise
     lost = {name: float(gain[~helps & (part == number)].mean()) for number, name in enumerate(PARTS)}
     model = replace(first, chance=chance, gain=won, loss=lost)
-    rest, above = table["gain"].to_numpy() - model.expected(table), model.score(table) > 0
-    low, high = (
-        np.quantile(rest[part], TAILS).tolist() if part.sum() > 9 else [-20.0, 20.0] for part in (~above, above)
-    )
-    return replace(model, spread=((low[0], low[1]), (high[0], high[1])))
+    doubt = in_doubt(table)
+    wrong = gain[doubt & ~helps]
+    model = replace(model, doubtful_loss=float(wrong.mean()) if len(wrong) else min(lost.values()))
+    rest, score = table["gain"].to_numpy() - model.expected(table), model.score(table)
+    parts = [rest[own] for own in (~doubt & (score <= 0), ~doubt & (score > 0), doubt)]
+    return replace(model, spread=[np.quantile(own, TAILS).tolist() if len(own) > 9 else [-20.0, 20.0] for own in parts])
 
 
 # -- left out
@@ -239,7 +262,6 @@ def left_out(
 def decide(table: pd.DataFrame, least: float = LEAST, figure: str = "probability") -> pd.Series[Any]:
     """Return for each case the row label of the candidate of the greatest ``figure`` above ``least``, -1 for ERM."""
     usable = table[(table["flagged"] >= LEAST_ROWS) & (table[figure] > least)]
-    usable = usable[(usable[[*LEAST_SIGNS]] >= pd.Series(LEAST_SIGNS)).all(axis=1)]
     near = usable[figure] >= usable.groupby(["seed", "number"])[figure].transform("max") - TIE
     families = [len({name.partition(":")[0] for name in names.split("+")}) for names in usable["views"].fillna("")]
     order = usable.assign(families=families)[near].sort_values(["families", figure], ascending=[False, True])
@@ -252,6 +274,17 @@ def gains(table: pd.DataFrame, chosen: pd.Series[Any]) -> Array:
     """Return the gain in points of each case by what was chosen."""
     gain = table["gain"].to_dict() | {-1: 0.0}
     return np.array([gain[row] for row in chosen])
+
+
+def verdicts(table: pd.DataFrame) -> pd.DataFrame:
+    """Return for each verdict in how many cases it is, and how many of these hold a harmful shortcut."""
+    best = table[table["flagged"] >= LEAST_ROWS].groupby(["seed", "number"])["probability"].max()
+    cases = table.drop_duplicates(["seed", "number"]).set_index(["seed", "number"])
+    chance, harmful = best.reindex(cases.index, fill_value=0.0), cases["truth"].fillna(0) >= HARMFUL
+    verdict = np.select([chance > LEAST, chance > ASKED], ["shortcut", "cannot tell"], "none found")
+    found = harmful.groupby(verdict).agg(["size", "sum"])
+    found.columns = ["cases", "harmful"]
+    return found.assign(share=(found["harmful"] / found["cases"]).round(2))
 
 
 def rules(table: pd.DataFrame) -> dict[str, Array]:
@@ -356,6 +389,8 @@ def main() -> None:
         pd.DataFrame(told).T.to_markdown(),
         "",
         pd.DataFrame(kinds).T.to_markdown(),
+        "",
+        verdicts(table).to_markdown(),
         "",
         f"Calibration error of P(helps): {calibration(table):.3f}. Gains inside their 90 % interval: {inside:.0%}.",
     ]

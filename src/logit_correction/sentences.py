@@ -134,7 +134,18 @@ def of_evidence(sign: Mapping[str, Any], figures: Mapping[str, Any], who: str) -
     told += f". {follows if rows else f'{capitalize(view)} never clearly {point} to another label'}"
     if along := figures.get("along"):
         told += f". They coincide with {name_views([name for one in along for name in views_in(one['view'])])}"
+    if figures.get("may_be_wrong_labels"):
+        told += ". Wrong labels would look the same"
     return f"{told}. {of_gain(figures)}"
+
+
+def of_missed(share: float) -> str:
+    """Return how often nothing is found although there is a shortcut.
+
+    >>> of_missed(0.13)
+    'Of test data sets with this answer, one in 8 held a harmful shortcut'
+    """
+    return f"Of test data sets with this answer, one in {1 / share:.0f} held a harmful shortcut"
 
 
 def of_leak(sign: Mapping[str, Any], who: str) -> str:
@@ -207,7 +218,7 @@ def describe_noise(evidence: Mapping[str, Any]) -> str:
     value, low, high = (evidence.get(name) for name in ("told_apart", "told_apart_low", "told_apart_high"))
     if value is None or low is None or high is None or not evidence.get("rows"):
         return ""
-    do = "do not explain" if low > 0.5 else "may explain"
+    do = "do not explain" if low > 0.5 and not evidence.get("may_be_wrong_labels") else "may explain"
     return (
         f"Label errors {do} them (AUC {value:.2f}, 90 % interval {low:.2f} to {high:.2f}; label errors would give 0.5)"
     )

@@ -124,7 +124,7 @@ def test_a_mark_that_is_followed_helps_and_neither_an_honest_feature_nor_one_tha
     assert found["low"] < found["expected"] < found["high"]
 
 
-def test_labels_of_which_the_network_is_as_sure_as_of_others_may_be_wrong_and_are_not_corrected() -> None:
+def test_labels_of_which_the_network_is_as_sure_as_of_others_may_be_wrong_so_a_person_is_asked() -> None:
     draw = np.random.default_rng(0)
     attribute = draw.integers(2, size=2000)
     label = np.where(draw.random(2000) < 0.1, 1 - attribute, attribute)
@@ -132,7 +132,10 @@ def test_labels_of_which_the_network_is_as_sure_as_of_others_may_be_wrong_and_ar
     network = np.where(np.eye(2)[attribute] > 0, sure[:, None], 1 - sure[:, None])
     signs = signs_of(label, network, attribute, np.eye(2)[attribute] * 0.9 + 0.05)
     assert signs["doubtful"] == pytest.approx(0.5, abs=0.05)
-    assert Model.shipped().judge(signs, "tables", clear=True)["probability"] == 0
+    model = Model.shipped()
+    found, likely = (model.judge({**signs, "doubtful": one}, "tables", clear=True) for one in (signs["doubtful"], 0.9))
+    assert model.may_be_wrong_labels(signs) and model.verdict_of(found["probability"]) == "cannot tell"
+    assert found["expected"] < 0 and found["low"] < likely["low"]  # wrong labels cost more
 
 
 def test_every_sign_pushes_in_its_direction_alone() -> None:
@@ -141,7 +144,7 @@ def test_every_sign_pushes_in_its_direction_alone() -> None:
         for part, weight in one["weight"].items():
             values = [model.judge({**usual, name: value}, part)["probability"] for value in np.linspace(-2, 2, 9)]
             rising = np.diff(values) * one["direction"]
-            assert (rising >= 0).all() and (rising.max() > 0) == (weight > 0 or name in model.least), name
+            assert (rising >= 0).all() and (rising.max() > 0) == (weight > 0 or name in model.guards), name
 
 
 def test_views_that_know_nothing_of_the_label_do_not_vote_and_parts_of_a_text_count_by_their_lower_half() -> None:

@@ -283,11 +283,14 @@ class Model:
         chance: P(helps) is the logistic function of the first and of the second times the score.
         gain: Gain where correcting helps: ``constant``, and what it rises by ``lift``.
         loss: Gain of each where correcting does not help, below 0.
-        interval: The ends of the interval of 90 % around the expected gain, for scores below and above 0.
-        least: ``doubtful``: below it labels are as likely wrong; ``excess``: below it the network does not follow.
-            P(helps) is 0 then.
+        interval: The ends of the interval of 90 % around the expected gain, for scores below and above 0, and where
+            labels may be wrong.
+        guards: Sign -> ``least``, and the ``most`` that P(helps) is below it: ``doubtful``, since wrong labels look the
+            same, and ``excess``, since the network does not follow.
+        doubtful_loss: Gain where the labels of the flagged rows may be wrong and correcting does not help.
         clear: What one view must tell to be a shortcut without more ado; P(helps) is no less than ``probability`` then.
         verdict: ``shortcut``: P(helps) above which there is one; ``cannot tell``: P above which that is in doubt.
+        missed: Share of the cases with the verdict ``none found`` that hold a harmful shortcut.
         when_unsure: What to do in doubt, unless a person chooses: ``correct`` or ``leave``.
     """
 
@@ -297,9 +300,11 @@ class Model:
     gain: Mapping[str, float]
     loss: Mapping[str, float]
     interval: Sequence[tuple[float, float]]
-    least: Mapping[str, float]
+    guards: Mapping[str, Mapping[str, float]]
+    doubtful_loss: float
     clear: Mapping[str, float]
     verdict: Mapping[str, float]
+    missed: float
     when_unsure: str
 
     @classmethod
@@ -335,13 +340,21 @@ class Model:
             score += one["weight"][part] * (share if one["direction"] > 0 else 1 - share)
         probability = 1 / (1 + math.exp(-self.chance[0] - self.chance[1] * score))
         probability = max(probability, self.clear["probability"]) if clear else probability
-        if any(signs[name] < least for name, least in self.least.items()):
-            probability = 0.0
+        for name, guard in self.guards.items():
+            if signs[name] < guard["least"]:
+                probability = min(probability, guard["most"])
+        loss, interval = self.loss[part], self.interval[int(clear or score > 0)]
+        if self.may_be_wrong_labels(signs):
+            loss, interval = self.doubtful_loss, self.interval[2]
         won = self.gain["constant"] + self.gain["lift"] * min(6.0, max(0.0, signs["lift"]))
-        expected = probability * won + (1 - probability) * self.loss[part]
-        low, high = self.interval[int(clear or score > 0)]
-        found = {"probability": probability, "expected": expected, "low": expected + low, "high": expected + high}
+        expected = probability * won + (1 - probability) * loss
+        low, high = (expected + end for end in interval)
+        found = {"probability": probability, "expected": expected, "low": low, "high": high}
         return {name: round(value, 4) for name, value in found.items()}
+
+    def may_be_wrong_labels(self, signs: Mapping[str, float]) -> bool:
+        """Return whether the rows that a candidate flags look as rows would whose labels are wrong."""
+        return signs["doubtful"] < self.guards["doubtful"]["least"]
 
     def verdict_of(self, probability: float) -> Verdict:
         """Return the verdict on the candidate of the greatest P(helps)."""

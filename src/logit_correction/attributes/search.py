@@ -43,7 +43,7 @@ from logit_correction.errors import InputError
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve
 from logit_correction.seeds import make_generator
-from logit_correction.sentences import BIASED, SAID, of_evidence, of_leak, views_in
+from logit_correction.sentences import BIASED, SAID, of_evidence, of_leak, of_missed, views_in
 from logit_correction.types import DataInfo, TrainingRows
 from logit_correction.views.base import EVERYTHING, RICH, View, features_of
 from logit_correction.views.tables import PARTS, Inputs, Pairs, columns_of, cuts_of, is_missing, is_numeric, part_of
@@ -317,6 +317,7 @@ class Search:
         flagged = attribute != self.label
         clear = any({*one} == {*views} for one in self.clear)
         figures = {"views": list(views), **Model.shipped().judge(signs, self._part_of(views), clear), "clear": clear}
+        figures["may_be_wrong_labels"] = Model.shipped().may_be_wrong_labels(signs)
         figures["signs"] = {name: round(float(value), 4) for name, value in signs.items()}
         if views == [BIASED]:
             says = {key: one.argmax(dim=1) == attribute for key, one in others.items()}
@@ -376,7 +377,10 @@ class Search:
             return Evidence(verdict if self.signs and enough else "cannot tell", None, False, reason)
         in_doubt = verdict == "cannot tell" and (when_unsure or model.when_unsure) == "correct"
         corrects = verdict == "shortcut" or in_doubt
-        return Evidence(verdict, best, corrects, of_evidence(self.sign_of(best), best.figures, who))
+        told = of_evidence(self.sign_of(best), best.figures, who)
+        if verdict == "none found":
+            told = f"{told}. {of_missed(model.missed)}"
+        return Evidence(verdict, best, corrects, told)
 
     def insist(self, views: Sequence[View]) -> Evidence:
         """Take a person's word that these views, or none for the biased network's, are a shortcut."""
