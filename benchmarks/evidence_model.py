@@ -69,6 +69,9 @@ GUARDS = {"doubtful": (0.62, 0.5), "excess": (0.02, 0.1)}
 #: found, families left out, at most one in ten holds a harmful shortcut.
 ASKED = 0.3
 
+#: Cases of which a person who is asked answers that what was found is an accident.
+PLANTED = ("shortcut", "two", "faint")
+
 #: Below and above it lies the gain in 5 % of the cases; narrower in the sample, so that it is 5 % outside.
 TAILS = (0.03, 0.97)
 
@@ -373,6 +376,9 @@ def main() -> None:
     for least in (LEAST, 0.4, 0.5, 0.7):
         told[f"the model, P above {least}"] = figures(cases, gains(table, decide(table, least)))
     told["the same, expected gain above 0"] = figures(cases, gains(table, decide(table, 0.0, "expected")))
+    asked = decide(table, ASKED)
+    accident = cases["what"].isin(PLANTED).to_numpy()
+    told["P above 0.3, and a person answers"] = figures(cases, gains(table, asked.where(accident, -1)))
     kinds = {}
     parts = {kind: table["kind"] == kind for kind in ("images", "texts", "tables")}
     for kind, rows in {**parts, "two shortcuts": table["what"] == "two"}.items():
