@@ -1,13 +1,14 @@
 """From signs to the probability that correcting helps and the gain to expect, judged on families that were left out.
 
     python benchmarks/evidence_model.py CASES                 # writes results/evidence: signs.csv, model.yaml, *.md
-    python benchmarks/evidence_model.py results/evidence/signs.csv --fit "seed == 0" --judge "seed == 1"
+    python benchmarks/evidence_model.py results/evidence/signs.csv --fit "seed < 2" --judge "seed >= 2"   # prints
 
 The model has few numbers, and a sign may push in one direction only. A logistic score of the signs, each clipped
 between two values, is fitted so that a candidate counts by the points that are at stake. Images, texts, tables and
 biased networks have weights of their own, drawn to common ones. P(helps) is a logistic function of the score. Where
 correcting helps, the gain rises with the sign ``lift``; where it does not, it has its usual loss. A case is corrected
-by the candidate of the greatest P(helps) above a threshold whose labels do not look wrong, and that is followed.
+by the candidate of the greatest P(helps) above a threshold.
+Two guards cap P: where wrong labels would look the same, and where the network does not follow.
 """
 
 from __future__ import annotations
@@ -61,8 +62,7 @@ LEAST = 0.6
 #: Fewer flagged rows are too few to correct by; so near to the greatest P(helps) a simpler candidate wins.
 LEAST_ROWS, TIE = 3, 0.05
 
-#: Sign -> the value below which P(helps) is no greater than the second: wrong labels look the same; the network does not
-#: follow.
+#: Sign -> the value below which P(helps) is no greater than the second: wrong labels look the same; nobody follows.
 GUARDS = {"doubtful": (0.62, 0.5), "excess": (0.02, 0.1)}
 
 #: P(helps) from which on a person is asked: the greatest tenth such that of the cases of signs.csv in which nothing is
@@ -369,7 +369,7 @@ def main() -> None:
     if not options.cases[0].is_file():
         table.to_csv(options.out / "signs.csv", index=False)
     before = table.query(options.fit) if options.fit else None
-    everything, table = table, table.query(options.judge).reset_index(drop=True) if options.judge else table
+    table = table.query(options.judge).reset_index(drop=True) if options.judge else table
     cases = table.drop_duplicates(["seed", "number"])
     table[FIGURES] = left_out(table, others=before)
     told = {name: figures(cases, gain) for name, gain in rules(table).items()}
@@ -401,7 +401,7 @@ def main() -> None:
         f"Calibration error of P(helps): {calibration(table):.3f}. Gains inside their 90 % interval: {inside:.0%}.",
     ]
     print("\n".join(lines))
-    if before is None and len(table) == len(everything):
+    if before is None:
         (options.out / "table.md").write_text("\n".join(lines) + "\n")
         (options.out / "strengths.md").write_text(strengths(table).to_markdown() + "\n")
         (options.out / "model.yaml").write_text(yaml.safe_dump(fit(table).to_dict(), sort_keys=False))

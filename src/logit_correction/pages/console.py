@@ -125,7 +125,10 @@ def to_console(table: pd.DataFrame) -> Table:
     told = [f"{table[name].iloc[0]} epochs" if name == "epochs" else f"seed {table[name].iloc[0]}" for name in same]
     best = {name: table[name].max() for name in ACCURACIES if name in table and several and named}
     shown = table_of(table.drop(columns=same), best)
-    shown.columns[-1].no_wrap = bool((table["selection"].str.len() <= len("within error")).all())
+    for column in shown.columns:  # a word a line, so that there is room for names
+        column.header = "\n".join(str(column.header).split())
+    for column, name in ((shown.columns[0], "method"), (shown.columns[-1], "selection")):
+        column.no_wrap = len(shown.columns) < 9 and bool((table[name].str.len() <= len("within error")).all())
     shown.title, shown.title_style = ", ".join(["Accuracy on the test split, %", *told]), ""
     shown.min_width = len(str(shown.title))  # a title wraps at the width of its table
     shown.caption = _UNNAMED if several and not named else None
