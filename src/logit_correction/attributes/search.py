@@ -156,7 +156,8 @@ class Search:
         clear = self._clear_views()
         rich = bool(clear) and max(self._views[name][0].breadth for name in clear[0]) >= RICH
         # Rich statistics know something of the label itself: the model must not speak against them.
-        against = rich and Model.shipped().verdict_of(self._weigh(clear[0]).figures["probability"]) == "none found"
+        least = Model.shipped().clear["rich probability"]
+        against = rich and self._weigh(clear[0]).figures["probability"] < least
         self.clear = [] if against else clear
 
     def _related(self, pairs: Sequence[Pairs]) -> list[View]:
