@@ -1,17 +1,22 @@
-"""Small data that many tests share."""
+"""What many tests share: small data, the command line, the user's own module, models of random weights."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
@@ -29,6 +34,11 @@ from .forked import Forked
 TableFactory = Callable[..., DataTable]
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks the network
+
+# The module ``my_parts``, here and in child processes.
+USER_CODE = str(Path(__file__).parent / "user_code")
+sys.path.insert(0, USER_CODE)
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [USER_CODE, os.environ.get("PYTHONPATH")]))
 
 # The networks are small, and several test processes would be in each other's way.
 torch.set_num_threads(1)
@@ -90,6 +100,68 @@ def biased_table(
 def make_table() -> TableFactory:
     """A factory of small biased tables; see ``biased_table`` for its options."""
     return biased_table
+
+
+@pytest.fixture(scope="session")
+def sites() -> tuple[pd.DataFrame, np.ndarray]:
+    """600 rows of which the column ``site`` tells the label in nineteen of twenty, beside weak honest ones."""
+    rng = np.random.default_rng(0)
+    label = rng.integers(0, 2, 600)
+    site = np.where(np.where(rng.random(600) < 0.95, label, 1 - label) > 0, "north", "south")
+    frame = pd.DataFrame({"blood": rng.normal(size=600) + label, "site": site, "age": rng.normal(size=600)})
+    return frame, np.where(label > 0, "ill", "well")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command did."""
+
+    status: int
+    out: str
+    err: str
+
+
+def call(*words: object) -> Answer:
+    """Call the command line as a user does, in this process."""
+    from logit_correction.cli import main
+
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            status = main([str(word) for word in words])
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    return Answer(status, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(scope="session")
+def door() -> Callable[..., Answer]:
+    """The command line."""
+    return call
+
+
+def tensors(state: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Return a copy of the tensors of a state."""
+    return {name: value.clone() for name, value in state.items() if isinstance(value, Tensor)}
+
+
+def read_again(state: Any) -> Any:
+    """Return what a checkpoint gives back, which is read without pickle."""
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
+
+
+def trained_tensors(run: Path) -> dict[str, Tensor]:
+    """Return the tensors of a finished run."""
+    return tensors(torch.load(run / "checkpoint.pt", weights_only=True)["algorithm"])
+
+
+def differing(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> list[str]:
+    """Return the names of the tensors that are not the same bit for bit."""
+    assert one.keys() == other.keys() and one
+    return [name for name, value in one.items() if not torch.equal(value, other[name])]
 
 
 @pytest.fixture(scope="session")
@@ -184,31 +256,10 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a BERT of two narrow layers with random weights, and of its tokenizer of twenty words."""
     transformers, tokenizers = pytest.importorskip("transformers"), pytest.importorskip("tokenizers")
     folder = tmp_path_factory.mktemp("models") / "tiny-bert"
-    words = [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "a",
-        "the",
-        "film",
-        "book",
-        "is",
-        "was",
-        "good",
-        "bad",
-        "long",
-        "short",
-    ]
-    words += ["very", "not", "and", "but", "i"]
-    config = transformers.BertConfig(
-        vocab_size=len(words),
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=24,
-    )
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "the", "film", "book", "is", "was"]
+    words += ["good", "bad", "long", "short", "very", "not", "and", "but", "i"]
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    config = transformers.BertConfig(vocab_size=len(words), max_position_embeddings=24, **sizes)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         transformers.BertModel(config).save_pretrained(folder)

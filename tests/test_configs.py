@@ -16,7 +16,6 @@ from logit_correction.runs.options import complete
 FOLDER = Path(__file__).parents[1] / "configs"
 DATA = ("cmnist", "ccifar10", "bffhq", "waterbirds", "celeba", "civilcomments")
 METHODS = {name.lower(): name for name in ("ERM", "GroupDRO", "JTT", "LfF", "DFA", "LC", "StagedLC")}
-PAIRS = [(data, method) for data in DATA for method in METHODS]
 
 
 def config_of(data: str, method: str, *words: object) -> RunConfig:

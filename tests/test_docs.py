@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import json
 import re
@@ -21,6 +20,8 @@ from logit_correction.methods import METHODS
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve
 from logit_correction.views import VIEWS
+
+from .conftest import module_of
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -225,11 +226,7 @@ def tutorials() -> ModuleType:
     """The hook that runs tutorials when the site is built."""
     for package in ("jupytext", "mkdocs", "nbclient", "ipykernel", "nbconvert"):
         pytest.importorskip(package)
-    spec = importlib.util.spec_from_file_location("tutorials", DOCS / "_extensions" / "tutorials.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of(DOCS / "_extensions" / "tutorials.py")
 
 
 def test_tutorials_install_first_and_end_with_what_to_conclude(tutorials: ModuleType) -> None:

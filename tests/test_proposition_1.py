@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logit_correction.functional import logit_corrected_cross_entropy
 
+from .conftest import module_of
+
 EXAMPLE = Path(__file__).parents[1] / "examples" / "proposition_1.py"
 
 
-@pytest.fixture(scope="module")
-def example() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("proposition_1", EXAMPLE)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_lc_minimiser_is_the_balanced_bayes_rule_and_cross_entropy_is_not(example: ModuleType) -> None:
-    bayes, corrected, plain = example.solve().values()
+def test_lc_minimiser_is_the_balanced_bayes_rule_and_cross_entropy_is_not() -> None:
+    bayes, corrected, plain = module_of(EXAMPLE).solve().values()
     assert torch.equal(corrected[0], bayes[0])
     assert (plain[0] == bayes[0]).double().mean() < 0.9
     assert plain[1].mean() < bayes[1].mean() - 0.1  # group-balanced accuracy

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -17,12 +16,6 @@ from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, NetworkFactory, TrainingRows
 
 E = TypeVar("E", bound=AttributeEstimator)
-
-
-@pytest.fixture(autouse=True)
-def user_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put the module ``my_parts`` on the path."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "user_code"))
 
 
 def attached(estimator: E, table: DataTable, *, seed: int = 0, network: NetworkFactory | None = None) -> E:

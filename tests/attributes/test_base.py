@@ -45,14 +45,6 @@ def test_settled_estimates_are_looked_up_by_the_rows_index() -> None:
     assert ready(finish=False)(batch(0, 3), 0.0, randomness).attribute.tolist() == [-1, -1]
 
 
-def test_unknown_rows_are_in_no_group_and_no_minority() -> None:
-    estimator = ready()
-    assert estimator.group_counts().tolist() == [[1, 1], [1, 2]]
-    found = estimator.diagnose(batch(1, 2, 5))["estimated_attribute"]
-    assert found.tolist() == [1, -1, 0]
-    assert estimator.correlation.is_minority(LABEL[[1, 2, 5]], found).tolist() == [True, False, True]
-
-
 def test_the_oracle_reads_the_attributes_of_the_rows(table) -> None:
     estimator = prepared(TrueAttributes(), table)
     assert estimator.needs_attributes and torch.equal(estimator.row_attribute, table.attribute[table.split["train"]])

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize, one_hot
 
-from logit_correction import Clusters, CrossFitted, Online
+from logit_correction import Clusters, Online
 from logit_correction.attributes.clusters import find_clusters, shared_sets
 from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
@@ -54,12 +53,6 @@ def test_the_values_of_a_label_are_told_apart_and_come_back_with_the_state(epoch
     fresh = attached(Clusters(Online(head_start_epochs=3, epochs=epochs)), table)
     fresh.load_state_dict(estimator.state_dict())
     assert torch.equal(fresh.row_attribute, estimator.row_attribute) and torch.equal(fresh.center, estimator.center)
-
-
-@pytest.mark.parametrize("inner", [Online(), CrossFitted(view="inputs")])
-def test_another_estimator_is_refused(inner: Any) -> None:
-    with pytest.raises(InputError, match="Clusters needs Online with a head start: give head_start_epochs"):
-        Clusters(inner)
 
 
 # The clusters

@@ -14,7 +14,6 @@ from logit_correction.attributes.folds import (
     FoldNetworks,
     draw_folds,
     draw_halves,
-    gather_members,
     held_out,
     hidden_logits,
 )
@@ -102,20 +101,6 @@ def test_the_loss_is_the_mean_over_each_networks_own_rows(size: int) -> None:
             p = network(rows(own).inputs).softmax(1).gather(1, LABEL[own, None])
             expected = expected + ((1 - p**0.3) / 0.3).mean()
     torch.testing.assert_close(networks.loss(rows(index), q=0.3), expected)
-
-
-@pytest.mark.parametrize(("share", "most"), [(0.5, 170), (2 / 3, 215)])
-def test_members_find_a_place_each(share: float, most: int) -> None:
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(100):
-        member = torch.rand(256, generator=generator) < share
-        own, weight = gather_members(member, share)
-        assert len(own) < most and bool(member[own].all())
-        assert sorted(own[weight > 0].tolist()) == member.nonzero().flatten().tolist()
-        assert float(weight.sum()) == pytest.approx(1.0)
-    own, weight = gather_members(torch.ones(256, dtype=torch.bool))  # more members than places
-    assert len(set(own.tolist())) == len(own) and float(weight.sum()) == pytest.approx(1.0)
-    assert float(gather_members(torch.zeros(8, dtype=torch.bool))[1].sum()) == 0.0
 
 
 # Inputs of which a part is hidden

@@ -104,8 +104,6 @@ def test_what_is_not_there_or_cannot_be_an_attribute_is_refused(small, tmp_path)
     ):
         with pytest.raises(InputError, match=words):
             attached(estimator, table)
-    with pytest.raises(InputError, match="Given needs a file, or a column of the data"):
-        Given()
 
 
 def test_predictions_of_any_classifier_are_read_by_row(tmp_path) -> None:

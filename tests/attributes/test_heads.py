@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +28,7 @@ from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 
+from ..conftest import read_again
 from .conftest import attached, prepared
 
 VIEW = "column:form_version"
@@ -123,15 +123,6 @@ def table() -> DataTable:
     return Planted(set="column", rows=1000, minority_ratio=0.1).build()
 
 
-def state_again(estimator: Any) -> dict[str, Any]:
-    """What a checkpoint gives back, which is read without pickle."""
-    file = io.BytesIO()
-    torch.save(estimator.state_dict(), file)
-    file.seek(0)
-    state: dict[str, Any] = torch.load(file, weights_only=True)
-    return state
-
-
 def told(estimator: Any, table: DataTable, split: str = "test") -> Tensor:
     found = estimator.eval().estimate_new(table.label[table.split[split]], table.view_inputs(split))
     assert found is not None and found.shape == (len(table.split[split]),)
@@ -144,13 +135,13 @@ def test_heads_tell_conflicting_rows_of_the_test_and_do_so_after_a_checkpoint(ta
     truth = table.attribute[table.split["test"]]
     assert float((found == truth).double().mean()) > 0.97  # though labels alone agree with it in half of the rows
     again = attached(CrossFitted(view=VIEW), table)
-    again.load_state_dict(state_again(estimator))
+    again.load_state_dict(read_again(estimator.state_dict()))
     assert torch.equal(told(again, table), found)
     assert torch.equal(told(again, replace(table, attribute=table.attribute.flip(0))), found)  # labels are not read
 
 
 def test_heads_of_another_version_are_refused_and_without_them_nothing_is_told(table: DataTable) -> None:
-    state = state_again(prepared(CrossFitted(view=VIEW), table))
+    state = read_again(prepared(CrossFitted(view=VIEW), table).state_dict())
     again = attached(CrossFitted(view=VIEW), table)
     for change in ({"views": [{"family": "my_parts.Tail", "values": {}}]}, {"heads": [{"columns": 0}]}, {"more": 1}):
         forged = {**state, "_extra_state": {**state["_extra_state"], "kept": state["_extra_state"]["kept"] | change}}

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from logit_correction import Online
 from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
-from logit_correction.errors import InputError
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch
 
@@ -109,17 +108,3 @@ def test_after_a_head_start_alone_every_row_is_settled_as_the_network_would_say(
     beside = prepared(Online(head_start_epochs=2, epochs=2.5, input_dropout=0.5), table)
     other = beside(batch, 0.5, StepRandomness(0))
     assert torch.equal(found.attribute, other.attribute)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"q": 1.1}, r"q is 1\.1"),
-        ({"temperature": 0.0}, r"temperature is 0\.0"),
-        ({"head_start_epochs": 2, "epochs": 1.5}, r"epochs is 1\.5, but must be at least 2"),
-        ({"input_dropout": float("nan")}, "input_dropout is nan"),
-    ],
-)
-def test_impossible_options_are_refused(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        Online(**options)

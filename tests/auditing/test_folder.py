@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 import shutil
 from pathlib import Path
@@ -17,8 +16,6 @@ from logit_correction import Audit, InputError, audit, train
 from logit_correction.auditing.rows import may_be_mislabelled
 from logit_correction.cli import main
 from logit_correction.files import read_cells, write_cells
-from logit_correction.pages.console import show_audit
-from logit_correction.pages.page import render_audit
 
 SHORT = {"epochs": 3, "threads": 1}
 LABELS = ("=<b>no</b>", "yes")
@@ -99,23 +96,6 @@ def test_the_page_names_the_column_says_the_price_and_shows_what_rows_hold(found
     assert "fix.yaml" in page and "rows.csv" in page and "--shortcut column:scanner" in page
     rows = found.rows
     assert (rows["line"] == rows["row"] + 2).all() and "name" not in rows
-
-
-def test_the_terminal_tells_the_price_too(found: Audit, capsys: pytest.CaptureFixture[str]) -> None:
-    show_audit(found.summary, found.path / "report.html")
-    out = capsys.readouterr().out
-    assert "A shortcut is likely: the column `scanner`." in out and "Data like your training data" in out
-    assert any(line.split()[-2:] == ["ERM", "LC"] for line in out.splitlines())
-
-
-def test_without_conflicting_rows_nothing_is_advised_or_explained(found: Audit) -> None:
-    summary = json.loads(json.dumps(found.summary)) | {"shown": [], "label_budget": None}
-    assert "verdict counts only" not in render_audit(summary, Path("audit"))
-    summary["evidence"]["rows"] -= 5  # so few clearly point to another label
-    assert f"The verdict counts only the {summary['evidence']['rows']} where" in render_audit(summary, Path("audit"))
-    summary["rows"]["conflicting"], summary["evidence"]["rows"] = 0, 0
-    page = render_audit(summary, Path("audit"))
-    assert "chosen rows" not in page and "explain them" not in page and "mislabelled" not in page
 
 
 def test_a_wrong_label_is_told_from_a_conflicting_row() -> None:

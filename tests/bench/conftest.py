@@ -1,18 +1,15 @@
-"""A small grid of tiny runs, and the command that runs grids."""
+"""A small grid of tiny runs, and the command that runs grids in a process of its own."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-
-from logit_correction.cli import main
 
 from ..forked import Forked
 
@@ -23,8 +20,6 @@ needs_mnist = [
     pytest.mark.mnist,
     pytest.mark.skipif(not (DATA / "MNIST" / "raw").is_dir(), reason="LOGIT_CORRECTION_DATA names no folder with it"),
 ]
-
-USER_CODE = Path(__file__).parents[1] / "user_code"
 
 #: The command; what is forked does not wait at its end for joblib's processes, as a plain process would not.
 PROGRAM = """
@@ -46,32 +41,6 @@ GRID = {
     "common": {"data": {"name": "Digits"}, "epochs": 2, "batch_size": 256, "device": "cpu", "threads": 1},
     "paper": {"plain": {"5 %": [91.16, 0.97]}},
 }
-
-
-@dataclass
-class Outcome:
-    status: int
-    out: str
-    err: str
-
-
-@pytest.fixture(autouse=True)
-def user_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put the module ``my_parts`` on the path, in child processes too."""
-    monkeypatch.syspath_prepend(str(USER_CODE))
-    monkeypatch.setenv("PYTHONPATH", str(USER_CODE), prepend=os.pathsep)
-
-
-@pytest.fixture
-def command(capfd: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
-    """Run ``benchmark`` in this process."""
-
-    def call(*words: object) -> Outcome:
-        capfd.readouterr()
-        status = main(["benchmark", *map(str, words)])
-        return Outcome(status, *capfd.readouterr())
-
-    return call
 
 
 @pytest.fixture

@@ -6,13 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from logit_correction.bench.bias import (
-    draw_attributes,
-    draw_conflicts,
-    named_correlation,
-)
+from logit_correction.bench.bias import draw_attributes, draw_conflicts, named_correlation
 from logit_correction.correlation import Correlation
-from logit_correction.errors import InputError
 
 KINDS = ("one-to-one", "many-to-one", "one-to-many", "many-to-many")
 
@@ -28,19 +23,6 @@ def test_a_named_kind_is_of_that_kind_and_uses_every_colour(kind: str) -> None:
     used = {value for row in correlation.to_table() for value in row}
     assert used == set(range(correlation.num_attributes))
     assert correlation.num_attributes == {"many-to-one": 9, "one-to-many": 11}.get(kind, 10)
-
-
-@pytest.mark.parametrize(
-    ("kind", "words"),
-    [
-        ("one-to-none", "one-to-none.*many-to-one"),
-        ([[0], [1]], "2 rows: give one for each of the 3 labels"),
-        ([[0], [1], []], "correlation table: A correlation lists"),
-    ],
-)
-def test_an_impossible_correlation_is_refused(kind: str | list[list[int]], words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        named_correlation(kind, 3)
 
 
 def expected_share(correlation: Correlation, ratio: float) -> Tensor:

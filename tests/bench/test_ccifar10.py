@@ -157,8 +157,3 @@ def test_the_published_folders_are_read(tmp_path: Path) -> None:
     assert int(counts.sum() - counts.diagonal().sum()) == 20 and bool((table.group_counts("test") == 1).all())
     with pytest.raises(InputError, match="has no 1pct/align"):
         CorruptedCIFAR10(published=str(tmp_path), minority_ratio=0.01).ensure_files()
-
-
-def test_wrong_options_are_refused_before_any_reading() -> None:
-    with pytest.raises(InputError, match="severity is 0"):
-        CorruptedCIFAR10(root="/nowhere", severity=0)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from logit_correction.bench import corruptions
-from logit_correction.bench.corruptions import CORRUPTIONS, corrupt, corrupt_all
+from logit_correction.bench.corruptions import CORRUPTIONS, corrupt
 from logit_correction.bench.pixels import Streams, motion_blur
 
 Bytes = NDArray[np.uint8]
@@ -39,17 +39,6 @@ def test_results_are_drawn_by_image_and_seed_alone(name: str, images: Bytes) -> 
     changed, fixed = whole(same, name, 3), name in ("Brightness", "Contrast", "JPEG", "Pixelate", "Saturate")
     assert np.array_equal(changed[0], changed[1]) == fixed
     assert np.array_equal(changed, whole(same, name, 3, seed=1)) == fixed
-
-
-def test_a_whole_set_is_what_its_images_are(images: Bytes) -> None:
-    many = np.tile(images, (50, 1, 1, 1))
-    names = ("Snow", "Frost", "Contrast")
-    attribute = np.random.default_rng(1).integers(0, 3, len(many))
-    made = corrupt_all(many.transpose(0, 3, 1, 2), attribute, names, 3, seed=2, workers=3)
-    assert made.shape == (600, 3, 32, 32)
-    for row in (0, 100, 333, 599):
-        alone = corrupt(many[row : row + 1], names[attribute[row]], 3, np.array([row]), seed=2)
-        assert np.array_equal(made[row].transpose(1, 2, 0), alone[0])
 
 
 def test_motion_blur_along_the_row_is_a_one_sided_gaussian() -> None:

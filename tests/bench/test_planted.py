@@ -13,7 +13,6 @@ from scipy.stats import chi2_contingency
 from logit_correction.bench import cifar10_images
 from logit_correction.bench.planted import SETS, Planted
 from logit_correction.data.table import DataTable
-from logit_correction.errors import InputError
 
 from .conftest import needs_mnist
 
@@ -106,17 +105,3 @@ def test_in_a_control_the_mark_tells_nothing_of_the_label(name: str, build: Call
     assert chi2_contingency(biased.group_counts("train").numpy()).pvalue < 1e-20
     assert table.correlation is None and "at random" in str(table.metadata["planted"])
     assert torch.equal(table.label, biased.label)  # the same rows, otherwise marked
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"set": "casts"}, "did you mean cast"),
-        ({"minority_ratio": 0.0}, "minority_ratio"),
-        ({"set": "wine", "control": True}, "leave --data.control out"),
-        ({"set": "digits", "rows": 30}, "rows is 30"),
-    ],
-)
-def test_impossible_options_are_refused(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        Planted(**options)

@@ -46,11 +46,11 @@ def wait_for(sign: Any, process: Any) -> None:
 
 
 def test_a_grid_is_run_once_and_its_table_is_that_of_its_runs(
-    command: Any, write_grid: Any, tmp_path: Path, run_files: set[str]
+    door: Any, write_grid: Any, tmp_path: Path, run_files: set[str]
 ) -> None:
     common = {**GRID["common"], "watch": ["test"]}
     path, out = write_grid(seeds=1, common=common), tmp_path / "out"
-    outcome = command(path, "--out", out)
+    outcome = door("benchmark", path, "--out", out)
     assert outcome.status == 0 and "mine: 2 runs, 0 finished before" in outcome.err, outcome.err
     assert outcome.err.count("done in") == 2 and f"page: {out / 'report.html'}" in outcome.out
     assert "corrected" in outcome.out and "| corrected" not in outcome.out  # a table, not Markdown
@@ -66,11 +66,11 @@ def test_a_grid_is_run_once_and_its_table_is_that_of_its_runs(
     last = table_of(out).query("selection == 'last'").set_index("row")["group_balanced"]
     assert ends.to_dict() == pytest.approx(last.to_dict())
     before, content = reports(out), {name: (out / name).read_bytes() for name in written}
-    again = command(path, "--out", out)
+    again = door("benchmark", path, "--out", out)
     assert again.status == 0 and "2 runs, 2 finished before" in again.err
     assert reports(out) == before and {name: (out / name).read_bytes() for name in written} == content
     write_grid(seeds=1, common={**ENDLESS, "epochs": 3, "batch_size": 256})
-    outcome = command(path, "--out", out)
+    outcome = door("benchmark", path, "--out", out)
     assert outcome.status == 2 and "epochs = 2, not 3" in outcome.err and reports(out) == before
 
 
@@ -129,7 +129,7 @@ def test_sigterm_lets_the_run_under_way_save_and_begins_no_other(write_grid: Any
 
 
 @pytest.mark.slow
-def test_failed_and_killed_runs_are_told_and_the_others_count(command: Any, write_grid: Any, tmp_path: Path) -> None:
+def test_failed_and_killed_runs_are_told_and_the_others_count(door: Any, write_grid: Any, tmp_path: Path) -> None:
     rows = {
         "plain": {"method": {"name": "ERM"}},
         "broken": {"method": {"name": "my_parts.Breaking", "at_step": 2}},
@@ -138,12 +138,12 @@ def test_failed_and_killed_runs_are_told_and_the_others_count(command: Any, writ
     path, out = write_grid(rows=rows, seeds=1, paper={}), tmp_path / "out"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STOP", "SIGKILL:3")
-        outcome = command(path, "--jobs", 2, "--out", out)
+        outcome = door("benchmark", path, "--jobs", 2, "--out", out)
     assert outcome.status == 1
     broken, killed = (out / row / "5" / "seed-0.log" for row in ("broken", "killed"))
     assert f"killed, 5 %, seed 0: FAILED, see {killed}" in outcome.err
     assert "error: its process was killed" in killed.read_text()
-    again = command(path, "--out", out)
+    again = door("benchmark", path, "--out", out)
     assert again.status == 1 and f"broken, 5 %, seed 0: FAILED, see {broken}" in again.err
     assert "error: the loss became nan at step 2" in broken.read_text()
     assert "killed, 5 %, seed 0: done in" in again.err and not killed.exists()
@@ -151,9 +151,9 @@ def test_failed_and_killed_runs_are_told_and_the_others_count(command: Any, writ
     assert "| broken |  |  |" in (out / "table.md").read_text()
 
 
-def test_what_is_wrong_is_found_before_the_first_run(command: Any, write_grid: Any, tmp_path: Path) -> None:
+def test_what_is_wrong_is_found_before_the_first_run(door: Any, write_grid: Any, tmp_path: Path) -> None:
     rows = {"good": {"method": "ERM"}, "bad": {"method": {"name": "LC", "Strength": 1}}}
-    outcome = command(write_grid(rows=rows, paper={}), "--out", tmp_path / "out")
+    outcome = door("benchmark", write_grid(rows=rows, paper={}), "--out", tmp_path / "out")
     assert outcome.status == 2 and outcome.err.startswith("error: row 'bad', column '5 %': ")
     assert not (tmp_path / "out").exists()
 
@@ -175,9 +175,9 @@ def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("name", ["table2", pytest.param("table1-ccifar10", marks=pytest.mark.slow)])
 def test_a_shipped_table_without_data_shows_the_figures_of_the_paper(
-    name: str, no_data: Path, command: Any, tmp_path: Path
+    name: str, no_data: Path, door: Any, tmp_path: Path
 ) -> None:
-    outcome = command(name, "--out", tmp_path / "out")
+    outcome = door("benchmark", name, "--out", tmp_path / "out")
     *lines, error = outcome.err.splitlines()
     assert outcome.status == 2
     assert error == f"error: {name}: no run can be trained, since all data are missing; see above"

@@ -89,13 +89,6 @@ def test_every_rule_has_a_table_and_says_what_it_read() -> None:
     assert cells(second, "ERM")[0] == "none"
 
 
-def test_the_papers_figures_stand_beside_empty_cells_if_no_run_is_finished() -> None:
-    text = markdown(benchmark(), pd.DataFrame())
-    assert text.startswith("# A grid\n\nNo run is finished.\n\nGroup-balanced test accuracy in % in the paper.\n")
-    assert cells(text, "LC") == ["", "", "82.25", "", "", "91.16 (0.97)"]
-    assert cells(text, "ERM") == [""] * 6 and cells(text, "DFA")[5] == "89.66"
-
-
 def test_runs_without_the_accuracy_of_the_grid_end_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     (tmp_path / "mine.yaml").write_text(
         "title: A table without attributes\ncommon: {data: {name: Planted, set: plain-table, rows: 200}, epochs: 1}\n"

@@ -37,7 +37,6 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that was stopped in its fifth step."""
     run = tmp_path_factory.mktemp("stopped") / "my run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(Path(__file__).parents[1] / "user_code"))
         patch.setenv("STOP", "SIGINT:5")
         assert main(["train", *WORDS, "--out", str(run)]) == 130
     assert torch.load(run / "resume.pt", weights_only=True)["progress"]["total_steps"] == 5
@@ -49,28 +48,28 @@ def stopped(once: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(once, tmp_path / "my run"))
 
 
-def test_a_checkpoint_that_does_not_fit_leaves_the_last_one(stopped: Path, command: Any) -> None:
+def test_a_checkpoint_that_does_not_fit_leaves_the_last_one(stopped: Path, door: Any) -> None:
     with no_file_over(870_000):
-        outcome = command("train", "--resume", "--out", stopped)
+        outcome = door("train", "--resume", "--out", stopped)
     assert outcome.status == 1
     last = outcome.err.splitlines()[-1]
     assert last.startswith(f"error: {stopped / 'resume.pt'} cannot be written (File too large): ")
     assert last.endswith(f"continue with: logit-correction train --resume --out '{stopped}'")
     assert {path.name for path in stopped.iterdir()} >= {"config.yaml", "resume.pt"}
-    assert command("train", "--resume", "--out", stopped).status == 0
+    assert door("train", "--resume", "--out", stopped).status == 0
 
 
-def test_another_command_names_what_it_cannot_write(command: Any, tmp_path: Path, once: Path) -> None:
+def test_another_command_names_what_it_cannot_write(door: Any, tmp_path: Path, once: Path) -> None:
     run = once.parent / "whole"
-    assert command("train", "--data", "Digits", "--method", "ERM", "--epochs", "1", "--out", run).status == 0
+    assert door("train", "--data", "Digits", "--method", "ERM", "--epochs", "1", "--out", run).status == 0
     with no_file_over(5_000):
-        outcome = command("report", run, "--out", tmp_path / "page.html")
+        outcome = door("report", run, "--out", tmp_path / "page.html")
     assert outcome.status == 1 and outcome.out == ""
     assert outcome.err.startswith(f"error: {tmp_path / 'page.html'} cannot be written (File too large): make room")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_resume_with_other_options_is_refused(stopped: Path, command: Any) -> None:
+def test_resume_with_other_options_is_refused(stopped: Path, door: Any) -> None:
     before = {path.name: path.read_bytes() for path in stopped.iterdir()}
     for words, expected in (
         (("--epochs", "5"), "epochs = 1, not 5"),
@@ -78,14 +77,14 @@ def test_resume_with_other_options_is_refused(stopped: Path, command: Any) -> No
         (("--method", "LC", "--data", "Digits"), "method.name = my_parts.Stopped, not LC"),
         ((*WORDS, "--seed", "1"), "seed = 0, not 1"),
     ):
-        message = command("train", "--resume", *words, "--out", stopped).error()
-        assert str(stopped) in message and expected in message
+        answer = door("train", "--resume", *words, "--out", stopped)
+        assert answer.status == 2 and str(stopped) in answer.err and expected in answer.err
     assert {path.name: path.read_bytes() for path in stopped.iterdir()} == before
 
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c_stops_and_says_how_to_go_on_and_a_second_stops_at_once(
-    times: int, command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    times: int, door: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import my_parts
 
@@ -97,7 +96,7 @@ def test_ctrl_c_stops_and_says_how_to_go_on_and_a_second_stops_at_once(
         return forward(self, *given)
 
     monkeypatch.setattr(my_parts.Stopped, "forward", interrupted)
-    outcome = command("train", *WORDS, "--out", tmp_path / "run")
+    outcome = door("train", *WORDS, "--out", tmp_path / "run")
     assert outcome.status == 130 and outcome.out == "" and "Traceback" not in outcome.err
     *_, last = outcome.err.splitlines()
     words = " ".join(map(str, ("train", *WORDS, "--out", tmp_path / "run", "--resume")))

@@ -58,15 +58,15 @@ def test_a_class_of_the_users_own_and_its_options() -> None:
     assert found["network"] == {"name": "my_parts.Narrow", "width": 3} and found["biased_network"]["name"] == "MLP"
 
 
-def test_the_help_shows_the_options_of_what_is_named(command: Any) -> None:
-    short, whole = (command("train", words).out for words in ("--help", "--help-all"))
+def test_the_help_shows_the_options_of_what_is_named(door: Any) -> None:
+    short, whole = (door("train", words).out for words in ("--help", "--help-all"))
     assert [one.name for one in fields(TrainingConfig) if f"--{one.name} " not in whole] == []
     shown = re.findall(r"^  --(\S+)", short, flags=re.MULTILINE)
     assert {"data", "method", "shortcut", "legitimate", "epochs", "seed", "out", "resume"} <= {*shown}
     assert len(shown) <= 13 and f"{len(re.findall('^  --', whole, flags=re.MULTILINE)) - len(shown)} more" in short
     assert "type:" not in whole and "default: null" not in whole
     parts = ("--method.attributes", "Clusters", "--method.prior", "Moving", "--method.mixing", "NoMixing")
-    shown = command("train", "--method", "LC", *parts, "--help").out
+    shown = door("train", "--method", "LC", *parts, "--help").out
     for option in ("--method.attributes.attributes.q ", "--method.prior.momentum"):
         assert option in shown
     assert "--data NAME" in shown and "--method.mixing.limit" not in shown and "--network.hidden" not in shown

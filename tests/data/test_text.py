@@ -34,19 +34,8 @@ def test_of_a_very_long_text_the_heaviest_words_count() -> None:
     assert bool((fetched[heavy] != 0).all())
 
 
-@pytest.fixture
-def tokenizer(tmp_path: Path) -> Path:
-    """A folder with a tokenizer of whole words."""
-    transformers = pytest.importorskip("transformers")
-    folder = tmp_path / "tokenizer"
-    folder.mkdir()
-    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film"]))
-    transformers.BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder)
-    return folder
-
-
-def test_texts_are_split(tokenizer: Path) -> None:
-    store = tokenize(["good film", "bad", "good good bad film film"], str(tokenizer), 5)
+def test_texts_are_split(tiny_bert: Path) -> None:
+    store = tokenize(["good film", "bad", "good good bad film film"], str(tiny_bert), 5)
     assert store.input_shape == (5,)
     batch = store.fetch(torch.arange(3))
     assert batch["attention_mask"].sum(1).tolist() == [4, 3, 5]

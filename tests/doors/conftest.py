@@ -1,46 +1,16 @@
-"""The doors: commands in this process, a folder of small data, and runs that are trained once for all workers."""
+"""A folder of small data, and runs that are trained once for all workers."""
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
 
 from . import golden
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a command did."""
-
-    status: int
-    out: str
-    err: str
-
-
-def door(*words: object) -> Answer:
-    """Call the command line as a user does, in this process."""
-    from logit_correction.cli import main
-
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            status = main([str(word) for word in words])
-        except SystemExit as end:
-            status = end.code if isinstance(end.code, int) else int(end.code is not None)
-    return Answer(status, out.getvalue(), err.getvalue())
-
-
-@pytest.fixture(name="door", scope="session")
-def the_door() -> Callable[..., Answer]:
-    """The command line."""
-    return door
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +34,7 @@ def here(shared: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def run(shared: Path, here: Path) -> Callable[[str], Path]:
+def run(shared: Path, here: Path, door: Callable[..., Any]) -> Callable[[str], Path]:
     """Name of ``golden.RUNS`` -> its folder, made by the first who asks; nobody changes it."""
 
     def make(name: str) -> Path:

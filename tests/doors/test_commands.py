@@ -46,6 +46,11 @@ def read_page(file: Path) -> str:
     return page
 
 
+def patients(here: Path) -> tuple[object, ...]:
+    """Return the words that name the table of patients."""
+    return ("--data", here / "patients.csv", "--data.label", "outcome", "--data.features", "*", "--threads", "1")
+
+
 def python(*words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run Python in a process of its own."""
     words = (sys.executable, *words)
@@ -133,8 +138,7 @@ def test_train_by_given_attributes(door: Door, run: Run, tmp_path: Path) -> None
 
 
 def test_train_knows_what_a_person_says(door: Door, here: Path, tmp_path: Path) -> None:
-    words = ("--data", here / "patients.csv", "--data.label", "outcome", "--data.features", "*", "--threads", "1")
-    words = ("train", *words, "--epochs", "6")
+    words = ("train", *patients(here), "--epochs", "6")
     assert door(*words, "--legitimate", "column:scanner", "--out", tmp_path / "honest").status == 0
     evidence = json.loads((tmp_path / "honest" / "report.json").read_text())["evidence"]
     assert evidence["verdict"] != "shortcut"
@@ -209,8 +213,7 @@ def test_audit(door: Door, run: Run, here: Path, tmp_path: Path) -> None:
     folder = run("audit-patients")
     text = read_page(folder / "report.html")
     assert "shortcut" in text and "scanner" in text
-    words = ("--data", here / "patients.csv", "--data.label", "outcome", "--data.features", "*", "--threads", "1")
-    words = ("audit", *words, "--epochs", "6", "--try-fix", "false", "--fail-on", "shortcut", "--json")
+    words = ("audit", *patients(here), "--epochs", "6", "--try-fix", "false", "--fail-on", "shortcut", "--json")
     answer = door(*words, "--out", tmp_path / "audit")
     assert answer.status == 3 and json.loads(answer.out)["verdict"] == "shortcut"
 
@@ -228,9 +231,8 @@ def test_audit_of_the_predictions_of_any_classifier(door: Door, here: Path, tmp_
     ill = table["scanner"].map({"old": 0.2, "new": 0.8})
     rows = {"row": range(len(table)), "probability_ill": ill, "probability_well": 1 - ill}
     pd.DataFrame(rows).to_csv(tmp_path / "said.csv", index=False)
-    words = ("--data", here / "patients.csv", "--data.label", "outcome", "--data.features", "*", "--threads", "1")
-    words = ("audit", *words, "--epochs", "2", "--predictions", tmp_path / "said.csv", "--out", tmp_path / "audit")
-    assert door(*words).status == 0
+    words = ("audit", *patients(here), "--epochs", "2", "--predictions", tmp_path / "said.csv")
+    assert door(*words, "--out", tmp_path / "audit").status == 0
     found = json.loads((tmp_path / "audit" / "audit.json").read_text())
     assert found["examined"] is not None and found["verdict"] in ("shortcut", "cannot tell")
 
@@ -245,13 +247,14 @@ def test_audit_takes_a_filled_in_sheet(door: Door, run: Run, tmp_path: Path) -> 
     assert json.loads((folder / "audit.json").read_text())["labelled"] is not None
 
 
-@pytest.mark.parametrize(("kind", "file"), [("torch-export", "model.pt2"), ("safetensors", "model.safetensors")])
+@pytest.mark.parametrize(
+    ("kind", "file"), [("torch-export", "model.pt2"), ("safetensors", "model.safetensors"), ("hub", "README.md")]
+)
 def test_export(kind: str, file: str, door: Door, run: Run, here: Path, tmp_path: Path) -> None:
-    if kind == "safetensors":
-        pytest.importorskip("safetensors")
+    pytest.importorskip({"safetensors": "safetensors", "hub": "huggingface_hub"}.get(kind, "torch"))
     assert door("export", run("patients-lc"), "--format", kind, "--out", tmp_path / "model").status == 0
     assert (tmp_path / "model" / file).stat().st_size > 1000
-    if kind == "safetensors":  # predicts the same from there
+    if kind != "torch-export":  # predicts the same from there
         answers = [
             door("predict", folder, here / "later.csv").out for folder in (run("patients-lc"), tmp_path / "model")
         ]
@@ -267,14 +270,6 @@ def test_export_to_onnx_gives_the_same_answers(door: Door, run: Run, here: Path,
     (logits,) = session.run(["logits"], {"images": images.transpose(0, 3, 1, 2)})
     answers = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     assert np.abs(answers - load(run("photos-erm")).predict_proba(images)).max() < 1e-4
-
-
-def test_export_to_the_hub(door: Door, run: Run, tmp_path: Path) -> None:
-    pytest.importorskip("huggingface_hub")
-    words = ("export", run("digits-erm"), "--format", "hub", "--out", tmp_path / "model")
-    assert door(*words).status == 0
-    assert {path.name for path in (tmp_path / "model").iterdir()} >= {"README.md", "model.safetensors"}
-    assert "## How well it does" in (tmp_path / "model" / "README.md").read_text()
 
 
 def test_tune(door: Door, tmp_path: Path) -> None:

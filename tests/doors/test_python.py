@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import pickle
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -29,9 +28,9 @@ NAMES = {
         train load Run from_arrays from_table estimate_attributes AttributeEstimates audit Audit export
         LogitCorrectionClassifier runs_table RunConfig TrainingConfig ComponentConfig load_preset InputError
         InputWarning LogitCorrectedLoss GroupPrior Correlation GroupReport Predictions LC ERM StagedLC GroupDRO LfF
-        JTT DFA Reweighting Auto Online CrossFitted Given TrueAttributes Clusters MLP Algorithm AttributeEstimator
-        Estimate View ViewInputs DataSource DataTable Network Batch DataInfo Stage Step TrainingRows functional
-        __version__""",
+        JTT DFA Reweighting PostHoc LastLayer Auto Online CrossFitted Given TrueAttributes Clusters MLP Algorithm
+        AttributeEstimator Estimate View ViewInputs DataSource DataTable Network Batch DataInfo Stage Step TrainingRows
+        functional __version__""",
     "logit_correction.functional": """
         generalized_cross_entropy logit_corrected_cross_entropy group_mixup group_accuracy group_balanced_accuracy
         worst_group_accuracy margin count_prior group_membership""",
@@ -200,23 +199,6 @@ def test_estimate_attributes(here: Path) -> None:
     assert found.sample_weight().mean() == pytest.approx(1, abs=1e-6)
     assert list(found.to_frame()) == ["row", "label", "attribute"]
     assert found.of(inputs[:20], label[:20]).shape == (20,)
-
-
-def test_classifier_of_scikit_learn(here: Path) -> None:
-    from sklearn.base import clone
-
-    frame = pd.read_csv(here / "patients.csv")
-    X, y = frame.drop(columns="outcome"), frame["outcome"].to_numpy()
-    classifier = logit_correction.LogitCorrectionClassifier(epochs=6, random_state=0, training={"threads": 1}).fit(X, y)
-    assert classifier.evidence_["verdict"] == "shortcut" and list(classifier.classes_) == ["ill", "well"]
-    assert classifier.attribute_.shape == (600,) and classifier.group_prior_.shape == (2, 2)
-    probability = classifier.predict_proba(X)
-    assert probability.shape == (600, 2) and np.allclose(probability.sum(1), 1, atol=1e-5)
-    assert (classifier.predict(X) == classifier.classes_[probability.argmax(1)]).all()
-    assert "accuracy" in classifier.group_report(X, y, attribute=X["scanner"])
-    again = pickle.loads(pickle.dumps(classifier))
-    assert np.array_equal(again.predict_proba(X), probability)
-    assert clone(classifier).get_params() == classifier.get_params()
 
 
 def test_a_whole_method_in_a_loop_of_ones_own() -> None:

@@ -78,12 +78,3 @@ def test_a_damaged_file_is_named(text: str, tmp_path: Path) -> None:
     (tmp_path / "report.json").write_text(text)
     with pytest.raises(InputError, match=r"report\.json cannot be read"):
         Report.read(tmp_path)
-
-
-def test_a_run_of_version_0_1_is_refused_with_the_command_that_trains_it_again(
-    content: dict[str, Any], tmp_path: Path
-) -> None:
-    old = content | {"environment": {"version": "0.1.0"}}
-    (tmp_path / "report.json").write_text(json.dumps(old))
-    with pytest.raises(InputError, match=r"is of version 0\.1\.0, .* train --config .*config\.yaml --out NEW"):
-        Report.read(tmp_path)

@@ -160,8 +160,7 @@ def test_a_folder_is_a_run_without_data(
     assert len(modes) == 1  # whoever may read the settings may read the weights
 
 
-def test_a_network_that_cannot_be_traced_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "user_code"))
+def test_a_network_that_cannot_be_traced_is_named(tmp_path: Path) -> None:
     data = from_arrays(np.random.default_rng(0).normal(size=(40, 5)), np.arange(40) % 2)
     run = train(data, method="ERM", network="my_parts.Branching", **OPTIONS)
     with pytest.raises(InputError, match=r"this network cannot be traced .*: take --format safetensors or hub"):

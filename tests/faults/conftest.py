@@ -11,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 LONG = os.environ.get("FAULTS") == "long"
-USER_CODE = Path(__file__).parents[1] / "user_code"
 
 settings.register_profile(
     "faults",
@@ -32,15 +31,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
             if LONG:
                 item.add_marker(pytest.mark.timeout(3 * 3600))
-
-
-@pytest.fixture(autouse=True)
-def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put the module ``my_parts`` on the path, here and in child processes."""
-    monkeypatch.syspath_prepend(str(USER_CODE))
-    source = Path(__file__).parents[2] / "src"
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(source), str(USER_CODE)]))
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture

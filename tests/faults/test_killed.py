@@ -11,22 +11,15 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-import torch
 
+from ..conftest import differing, trained_tensors
 from ..forked import PATIENCE, Forked, launch
 
 WORDS = ("--data", "Digits", "--network", "MLP", "--epochs", "4", "--batch_size", "64", "--threads", "1")
 
 
-def weights(run: Path) -> dict[str, object]:
-    state: dict[str, object] = torch.load(run / "checkpoint.pt", weights_only=True)["algorithm"]
-    return state
-
-
 def same(run: Path, other: Path) -> None:
-    one, two = weights(run), weights(other)
-    assert one.keys() == two.keys()
-    assert all(v.equal(two[k]) for k, v in one.items() if isinstance(v, torch.Tensor))  # type: ignore[arg-type]
+    assert differing(trained_tensors(run), trained_tensors(other)) == []
     assert {path.name for path in run.iterdir()} == {path.name for path in other.iterdir()}
 
 

@@ -32,18 +32,8 @@ CHECKED = LogitCorrectionClassifier(attributes="Online", epochs=20, training={"t
 
 
 @pytest.fixture(scope="module")
-def planted() -> tuple[pd.DataFrame, np.ndarray]:
-    """600 rows of which the column ``site`` tells the label in nineteen of twenty, beside weak honest ones."""
-    rng = np.random.default_rng(0)
-    label = rng.integers(0, 2, 600)
-    site = np.where(np.where(rng.random(600) < 0.95, label, 1 - label) > 0, "north", "south")
-    frame = pd.DataFrame({"blood": rng.normal(size=600) + label, "site": site, "age": rng.normal(size=600)})
-    return frame, np.where(label > 0, "ill", "well")
-
-
-@pytest.fixture(scope="module")
-def fitted(planted: tuple[pd.DataFrame, np.ndarray]) -> LogitCorrectionClassifier:
-    return LogitCorrectionClassifier(shortcut=["column:site"], **QUICK).fit(*planted)
+def fitted(sites: tuple[pd.DataFrame, np.ndarray]) -> LogitCorrectionClassifier:
+    return LogitCorrectionClassifier(shortcut=["column:site"], **QUICK).fit(*sites)
 
 
 @pytest.mark.slow
@@ -52,8 +42,8 @@ def test_all_that_scikit_learn_checks(estimator: LogitCorrectionClassifier, chec
     check(estimator)
 
 
-def test_what_was_found_is_kept(planted: tuple, fitted: LogitCorrectionClassifier) -> None:
-    frame, y = planted
+def test_what_was_found_is_kept(sites: tuple, fitted: LogitCorrectionClassifier) -> None:
+    frame, y = sites
     assert fitted.classes_.tolist() == ["ill", "well"] and fitted.feature_names_in_.tolist() == ["blood", "site", "age"]
     assert fitted.evidence_["verdict"] == "shortcut" and fitted.correction_ == "the training of LC"
     assert (np.where(fitted.attribute_ == 0, "north", "south") == frame["site"]).all()
@@ -64,8 +54,8 @@ def test_what_was_found_is_kept(planted: tuple, fitted: LogitCorrectionClassifie
     assert fitted.config_["epochs"] == fitted.n_epochs_ == 3
 
 
-def test_groups_by_estimate_and_by_name(planted: tuple, fitted: LogitCorrectionClassifier) -> None:
-    frame, y = planted
+def test_groups_by_estimate_and_by_name(sites: tuple, fitted: LogitCorrectionClassifier) -> None:
+    frame, y = sites
     named = fitted.group_report(frame, y, attribute=frame["site"])
     right = (fitted.predict(frame) == y)[(y == "ill") & (frame["site"] == "south")].mean()
     row = named[(named["label"] == "ill") & (named["attribute"] == "south")].iloc[0]
@@ -78,9 +68,9 @@ def test_groups_by_estimate_and_by_name(planted: tuple, fitted: LogitCorrectionC
 
 
 def test_what_is_stored_is_plain_and_no_file_is_left(
-    planted: tuple, fitted: LogitCorrectionClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sites: tuple, fitted: LogitCorrectionClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (frame, y), places = planted, {name: tmp_path / name for name in ("work", "cache", "temporary")}
+    (frame, y), places = sites, {name: tmp_path / name for name in ("work", "cache", "temporary")}
     joblib.dump(fitted, tmp_path / "classifier")
     for again in (joblib.load(tmp_path / "classifier"), pickle.loads(pickle.dumps(fitted))):
         np.testing.assert_array_equal(again.predict_proba(frame), fitted.predict_proba(frame))
@@ -121,8 +111,8 @@ def test_texts() -> None:
         classifier.predict(np.zeros((2, 3)))
 
 
-def test_frames(planted: tuple, fitted: LogitCorrectionClassifier) -> None:
-    frame, y = planted
+def test_frames(sites: tuple, fitted: LogitCorrectionClassifier) -> None:
+    frame, y = sites
     with pytest.warns(InputWarning, match="column 'site' holds names .*, such as 'east'"):
         fitted.predict(frame.head(3).assign(site=["north", "east", "south"]))
     with pytest.raises(InputError, match="fit was given a data frame, and these rows have no columns"):
@@ -140,8 +130,8 @@ def test_frames(planted: tuple, fitted: LogitCorrectionClassifier) -> None:
     assert found.predict(numbers).shape == found.predict(holes).shape == (200,)
 
 
-def test_the_seed_decides(planted: tuple) -> None:
-    X, y = planted[0][["blood", "age"]][:80], planted[1][:80]
+def test_the_seed_decides(sites: tuple) -> None:
+    X, y = sites[0][["blood", "age"]][:80], sites[1][:80]
     first, again, drawn = (
         LogitCorrectionClassifier(**{**QUICK, "random_state": seed, "shortcut": "column:age"})
         .fit(X, y)
@@ -151,8 +141,8 @@ def test_the_seed_decides(planted: tuple) -> None:
     assert (first == again).all() and (first != drawn).any()
 
 
-def test_known_attributes_and_other_methods(planted: tuple) -> None:
-    frame, y = planted
+def test_known_attributes_and_other_methods(sites: tuple) -> None:
+    frame, y = sites
     known = LogitCorrectionClassifier(attributes="TrueAttributes", **QUICK).fit(frame, y, attribute=frame["site"])
     assert known.attribute_names_ == ["north", "south"] and known.evidence_ is None
     plain = LogitCorrectionClassifier("ERM", **QUICK).fit(frame, y)
@@ -163,8 +153,8 @@ def test_known_attributes_and_other_methods(planted: tuple) -> None:
         plain.group_report(frame, y)
 
 
-def test_searches_and_names_behind_a_column_transformer(planted: tuple) -> None:
-    frame, y = planted[0][:150], planted[1][:150]
+def test_searches_and_names_behind_a_column_transformer(sites: tuple) -> None:
+    frame, y = sites[0][:150], sites[1][:150]
     columns = make_column_transformer((OneHotEncoder(sparse_output=False), ["site"]), (StandardScaler(), ["blood"]))
     options = {**QUICK, "shortcut": "column:onehotencoder__site_north"}
     pipeline = make_pipeline(columns.set_output(transform="pandas"), LogitCorrectionClassifier(**options))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +29,7 @@ from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
 from logit_correction.types import Batch, Step, TrainingRows
 
-from ..conftest import biased_table, made
+from ..conftest import biased_table, differing, made, read_again, tensors
 from ..waiting import Sent
 
 SOURCES: dict[str, dict[str, Any]] = {
@@ -126,17 +125,6 @@ def algorithm(build, name: str, options: dict[str, Any], table: DataTable) -> Al
     return build(name, table, **options)
 
 
-def tensors(algorithm: torch.nn.Module) -> dict[str, Tensor]:
-    """A copy of all tensors of the state."""
-    return {k: v.clone() for k, v in algorithm.state_dict().items() if isinstance(v, Tensor)}
-
-
-def assert_same(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
-    assert first.keys() == second.keys()
-    different = [key for key in first if not torch.equal(first[key], second[key])]
-    assert not different
-
-
 def trained(algorithm: Algorithm) -> list[torch.nn.Parameter]:
     return [parameter for group in algorithm.parameter_groups() for parameter in group["params"]]
 
@@ -182,17 +170,14 @@ def test_a_saved_state_gives_the_same_predictions_and_the_same_next_step(
     first, second = build(name, table, **options), build(name, table, **{**options, "stage": 0})
     take_steps(first, table, epochs=3)
     second.stage = first.stage
-    file = io.BytesIO()
-    torch.save(first.state_dict(), file)
-    file.seek(0)
-    second.load_state_dict(torch.load(file, weights_only=True))
+    second.load_state_dict(read_again(first.state_dict()))
     assert torch.equal(first.predict(all_inputs(table)), second.predict(all_inputs(table)))
     (step, gradient), (step_again, gradient_again) = next_step(first), next_step(second)
     assert torch.equal(step.loss, step_again.loss)
     assert step.logs.keys() == step_again.logs.keys()
     assert all(torch.equal(step.logs[key], step_again.logs[key]) for key in step.logs)
     assert len(gradient) == len(gradient_again) > 0 and all(map(torch.equal, gradient, gradient_again))
-    assert_same(tensors(first), tensors(second))
+    assert differing(tensors(first.state_dict()), tensors(second.state_dict())) == []
 
 
 def test_the_seed_decides_the_training(build, name: str, options: dict[str, Any], table: DataTable, take_steps) -> None:
@@ -201,8 +186,8 @@ def test_the_seed_decides_the_training(build, name: str, options: dict[str, Any]
         torch.manual_seed(len(results))
         algorithm = build(name, table, seed=seed, **options)
         take_steps(algorithm, table, epochs=3)
-        results.append(tensors(algorithm))
-    assert_same(results[0], results[1])
+        results.append(tensors(algorithm.state_dict()))
+    assert differing(results[0], results[1]) == []
     drawn = [key for key in results[0] if key.endswith(".weight") and bool(results[0][key].any())]
     assert drawn and not any(torch.equal(results[0][key], results[2][key]) for key in drawn)
 
@@ -290,6 +275,6 @@ def test_attributes_of_training_rows_do_not_reach_a_method_that_asks_for_none(
         fitted(cls, made(cls, options), replace(table, attribute=attribute), tmp_path, seen.append)
         for attribute in (table.attribute, other)
     ]
-    assert_same(tensors(fits[0].algorithm), tensors(fits[1].algorithm))
+    assert differing(*(tensors(fit.algorithm.state_dict()) for fit in fits)) == []
     assert fits[0].record.rows == fits[1].record.rows
     assert len(seen) >= 26 and all(attribute is None for attribute in seen)

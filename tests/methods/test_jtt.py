@@ -55,9 +55,3 @@ def test_without_errors_there_is_nothing_to_train_on_twice(table, tmp_path) -> N
     fit = make_fit(table, tmp_path, identification_epochs=80)
     with pytest.raises(TrainingError, match=r"error set is empty.*lower --method\.identification_epochs"):
         fit.run()
-
-
-def test_the_first_stage_keeps_its_learning_rate_unless_told_otherwise(table, tmp_path) -> None:
-    constant, same = (make_fit(table, tmp_path, identification_schedule=name).algorithm for name in ("none", "same"))
-    constant.stage = same.stage = 0
-    assert constant.parameter_groups()[0]["schedule"] == "none" and "schedule" not in same.parameter_groups()[0]

@@ -18,7 +18,7 @@ from logit_correction.prior import GroupPrior
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch
 
-from ..conftest import Fixed
+from ..conftest import Fixed, differing, tensors
 
 #: Both networks are trained side by side from the first step to the last, as in the paper.
 PLAIN: dict[str, Any] = {
@@ -31,14 +31,6 @@ PLAIN: dict[str, Any] = {
 def but(**changes: dict[str, Any]) -> dict[str, Any]:
     """The plain options, with changes inside the components."""
     return PLAIN | {name: {**PLAIN[name], **options} for name, options in changes.items()}
-
-
-def weights(module: nn.Module) -> dict[str, Tensor]:
-    return {key: value.clone() for key, value in module.state_dict().items() if isinstance(value, Tensor)}
-
-
-def assert_same(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
-    assert not [key for key in first if not torch.equal(first[key], second[key])]
 
 
 class Abstains(AttributeEstimator):
@@ -75,7 +67,7 @@ def test_without_a_correction_it_is_erm_exactly(options, table, build, take_step
     erm, lc = build("ERM", table, seed=2), build("LC", table, seed=2, **options)
     for algorithm in (erm, lc):
         take_steps(algorithm, table, epochs=4)
-    assert_same(weights(erm.network), weights(lc.network))
+    assert differing(*(one.network.state_dict() for one in (erm, lc))) == []
 
 
 def biased_loss(logits: Tensor, label: Tensor) -> Tensor:
@@ -130,8 +122,8 @@ def test_one_loss_and_one_optimiser_equal_two_of_each(form: str, table, build, t
     take_steps(algorithm, table, epochs=3)
     pairs = [(algorithm.network, robust), (algorithm.attributes.network, biased), (algorithm.group_prior, prior)]
     for one, other in pairs:
-        for key, value in weights(other).items():
-            torch.testing.assert_close(weights(one)[key], value, rtol=1e-4, atol=2e-5)
+        for key, value in tensors(other.state_dict()).items():
+            torch.testing.assert_close(one.state_dict()[key], value, rtol=1e-4, atol=2e-5)
     assert bool((prior.table > 0.02).any()) and bool(torch.isfinite(prior.table).all())
 
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor, nn
 
 from logit_correction.attributes.given import TrueAttributes
-from logit_correction.errors import InputError
 from logit_correction.methods.lc import LC
-from logit_correction.methods.parts import Counted, GroupMixUp, IndependentMixUp, Moving
+from logit_correction.methods.parts import IndependentMixUp
 from logit_correction.types import Batch, DataInfo, TrainingRows
-
-CPU = torch.device("cpu")
 
 
 class Recorder(nn.Module):
@@ -62,18 +57,3 @@ def test_partners_are_drawn_whatever_their_label() -> None:
         assert float(rate) == pytest.approx((15 - y) / 59, abs=0.03)
     visits = torch.bincount(partner[apart], minlength=size).double()
     assert float(((visits / visits.mean() - 1) ** 2).sum() * visits.mean()) < 110  # chi-square, 59 degrees, 0.01 %
-
-
-@pytest.mark.parametrize(
-    ("cls", "options", "words"),
-    [
-        (IndependentMixUp, {"limit": 1.1}, r"limit is 1\.1"),
-        (GroupMixUp, {"limit": 0.6}, r"limit is 0\.6"),
-        (Counted, {"smoothing": -0.1}, r"smoothing is -0\.1"),
-        (Moving, {"momentum": 1.0}, r"momentum is 1\.0"),
-        (Moving, {"floor": -1e-3}, r"floor is -0\.001"),
-    ],
-)
-def test_impossible_options_are_refused(cls: type, options: dict[str, Any], words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        cls(**options)

@@ -9,12 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from rich.console import Console
 
-from logit_correction.data.stores import ArrayStore
-from logit_correction.data.table import DataTable
-from logit_correction.pages.console import comparison_table, reports_of, show_rows, show_runs, to_console
+from logit_correction.pages.console import comparison_table, reports_of, show_runs, to_console
 
 Make = Callable[..., Path]
 
@@ -46,7 +43,9 @@ def test_console_shows_every_word_in_80_columns_and_what_all_runs_share_in_the_t
 def test_console_prints_names_as_they_are_and_marks_the_best() -> None:
     table = comparison_table([report("[bold]x[/bold]", 0, 0.31), report("[/]", 0, 0.74)])
     assert "[bold]x[/bold]" in printed(table, 120) and "[/]" in printed(table, 120)
-    column = next(column for column in to_console(table).columns if str(column.header).split() == ["Bias", "conflicting"])
+    column = next(
+        column for column in to_console(table).columns if str(column.header).split() == ["Bias", "conflicting"]
+    )
     assert [str(cell.style) for cell in column.cells] == ["", "bold"]  # type: ignore[union-attr]
 
 
@@ -69,11 +68,8 @@ def test_what_was_found_is_printed_with_what_to_say(
 ) -> None:
     found = {"verdict": "shortcut", "views": ["colour"], "signs": [{"view": "colour"}], "sentence": SENTENCE}
     show_runs([birds(tmp_path / "run", "LC", evidence=found)], Path("here"))
-    assert capsys.readouterr().out.splitlines()[-3:] == [
-        f"shortcut: colour. {SENTENCE}.",
-        "If colour is a legitimate cause of the label, this is no shortcut: add `--legitimate colour`",
-        "page: here",
-    ]
+    told, what, page = capsys.readouterr().out.splitlines()[-3:]
+    assert (told, page) == (f"shortcut: colour. {SENTENCE}.", "page: here") and "`--legitimate colour`" in what
     said = found | {"views": ["column:site"], "signs": []}  # a person named it: nothing to say
     show_runs([birds(tmp_path / "said", "LC", evidence=said)], Path("here"))
     assert capsys.readouterr().out.splitlines()[-2:] == [f"shortcut: the column `site`. {SENTENCE}.", "page: here"]
@@ -87,19 +83,3 @@ def test_of_several_seeds_the_mean_and_the_spread_are_printed(
     values = [100 * report["test"]["average"] for report in reports_of(folders)]
     told = f"Average: {np.mean(values):.1f} % in the mean of 3 seeds, standard deviation {np.std(values, ddof=1):.1f}"
     assert told in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("labels", "told"),
-    [
-        (60, "60 labels x 3 attribute values: 120 of 180 groups have no training rows, the largest has 10"),
-        (3, "label 2  "),
-    ],
-)
-def test_groups_that_have_no_room_are_counted(labels: int, told: str, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = torch.arange(1200)
-    split = {"train": rows[:600], "valid": rows[600:900], "test": rows[900:]}
-    names = [f"label {y}" for y in range(labels)], ["red", "blue", "[bold]"]
-    table = DataTable(ArrayStore(torch.zeros(1200, 2)), rows % labels, rows % 3, split, *names)
-    show_rows(table, "ERM on Table")
-    assert capsys.readouterr().err.splitlines()[-1].startswith(told)

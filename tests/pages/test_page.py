@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from logit_correction.errors import NBSP, InputError
-from logit_correction.pages import page as page_module
 from logit_correction.pages.page import render_page, write_page
-from logit_correction.sentences import advice, question
+from logit_correction.sentences import advice
 
 Make = Callable[..., Path]
 
@@ -62,23 +61,9 @@ def test_a_comparison_has_every_section_and_loads_nothing(colored: Make, tmp_pat
     write_page(folders, out)
     text = out.read_text(encoding="utf-8")
     page = Page(text)
-    for wanted in (
-        "ERM and LC on ColoredMNIST",
-        "On bias-conflicting rows: ERM ",
-        "Runs side by side",
-        "Accuracy per group",
-        "Here the 12 least accurate of 100.",
-        "All 100 groups",
-        "Validation accuracy",
-        "Rows that LC takes for bias-conflicting",
-        "recall 91 %, precision 59 %",
-        "What was run, and which labels were read",
-        "diagnostics_labels_read: train: - attribute",
-        "Make it again",
-        "logit-correction report",
-        "logit-correction train --config",
-        "One seed only, spread unknown: try --seeds 3 .",
-    ):
+    sections = ("Runs side by side", "Accuracy per group", "All 100 groups", "Validation accuracy", "Make it again")
+    figures = ("On bias-conflicting rows: ERM ", "recall 91 %, precision 59 %", "train: - attribute")
+    for wanted in (*sections, *figures, "logit-correction report", "logit-correction train --config", "--seeds 3"):
         assert wanted in page.text, wanted
     assert sum(tag == "img" for tag, _ in page.tags) == 12
     assert sum(tag == "svg" for tag, _ in page.tags) == 1  # the curve
@@ -100,13 +85,6 @@ def changed(run: Path, change: Callable[[dict[str, Any]], None]) -> Path:
     change(report)
     (run / "report.json").write_text(json.dumps(report), encoding="utf-8")
     return run
-
-
-def test_what_the_ends_of_a_figure_are_is_told(birds: Make, tmp_path: Path) -> None:
-    runs = [birds(tmp_path / name, name[:-1], seed=int(name[-1])) for name in ("ERM0", "LC0", "LC1")]
-    assert "Bands are 90 % intervals (Wilson)." in Page(render_page(runs[:2])).text
-    said = "Bands reach from the worst to the best run; of one run they are 90 % intervals (Wilson)."
-    assert said in Page(render_page(runs)).text
 
 
 def test_the_best_is_marked_where_there_is_one_and_attributes_are_named(birds: Make, tmp_path: Path) -> None:
@@ -154,35 +132,19 @@ def test_a_shortcut_is_named_with_its_figures_and_what_to_say_against_it(birds: 
     runs = [birds(tmp_path / "LC0", "LC", evidence=found, attributes="heads on colour", estimated_minority=NOBODY)]
     runs += [birds(tmp_path / "ERM", "ERM"), birds(tmp_path / "LC1", "LC", seed=1, evidence=NONE)]
     page = render_page(runs).replace(NBSP, " ")
-    assert "<strong>Shortcut (LC, seed 1): none found.</strong>" in page
-    assert "<strong>Shortcut (LC, seed 0): colour.</strong> Colour is right." in page
-    assert (
-        "If colour is a legitimate cause of the label, this is no shortcut: add <code>--legitimate colour</code>."
-        in page
-    )
+    assert "Shortcut (LC, seed 1): none found." in page and "Shortcut (LC, seed 0): colour." in page
+    assert "<code>--legitimate colour</code>" in page and "heads on colour" in page
     order = [page.index(f"what {view} looks at") for view in ("colour", "border", "inputs")]
     assert order == sorted(order)  # by their ratio, what sees everything last
-    assert "what inputs looks at: no evidence, for comparison only" in page
-    assert "74 / 20<small>of 76 rows (10 %)</small>" in page
-    assert "Attributes: heads on colour.</p>" in page
+    assert "74 / 20<small>of 76 rows (10 %)</small>" in page and "AUC 0.86, 90 % interval 0.80 to 0.92" in page
     assert "digit 0 looks like &lt;script&gt;" in page and NASTY not in page
     assert "digit 4 looks like" in page and "digit 5" not in page and "and 2 more." in page
-    assert (
-        "Label errors do not explain them (AUC 0.86, 90 % interval 0.80 to 0.92; label errors would give 0.5)." in page
-    )
 
 
-def test_views_are_named_as_a_reader_calls_them() -> None:
-    tail = "of the label, or an accident of this data?"
-    assert question(["column:site"]) == f"Is the column `site` a legitimate cause {tail}"
-    assert question(["column:site", "column:age"]) == f"Are the columns `site` and `age` legitimate causes {tail}"
-    said = evidence("shortcut", ["colour"], sentence="A person said so")
-    assert advice(said) == ""  # the shortcut that a person named needs none
+def test_views_are_named_as_a_reader_types_them() -> None:
+    assert advice(evidence("shortcut", ["colour"])) == ""  # the shortcut that a person named needs none
     told = advice(evidence("shortcut", ["places:1,1", "column:my scanner"], signs("places:1,1", 1.0)))
-    assert told == (
-        "If the place row 1, column 1 and the column `my scanner` are legitimate causes of the label, "
-        "this is no shortcut: add `--legitimate places:1,1 --legitimate 'column:my scanner'`"
-    )
+    assert "add `--legitimate places:1,1 --legitimate 'column:my scanner'`" in told
 
 
 # Whatever stands in a run folder
@@ -230,20 +192,6 @@ def test_a_page_is_read_by_keyboard_and_by_ear_and_is_small(colored: Make, birds
     assert all(one.get("alt") for tag, one in page.tags if tag == "img")
     scrolled = [one for tag, one in page.tags if one.get("class") == "scroll"]
     assert scrolled and all(one["tabindex"] == "0" and one["aria-label"] for one in scrolled)
-
-
-def test_a_failing_render_leaves_the_old_page(birds: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, out = birds(tmp_path / "run", "LC"), tmp_path / "pages" / "report.html"
-    out.parent.mkdir()
-    out.write_text("the old page")
-
-    def broken(*_: Any, **__: Any) -> None:
-        raise RuntimeError("broken")
-
-    monkeypatch.setattr(page_module, "_part", broken)
-    with pytest.raises(RuntimeError, match="broken"):
-        write_page([folder], out)
-    assert out.read_text() == "the old page" and list(out.parent.iterdir()) == [out]
 
 
 def test_a_place_that_cannot_be_written_is_named(birds: Make, tmp_path: Path) -> None:

@@ -8,14 +8,6 @@ import pytest
 
 from logit_correction import ComponentConfig, RunConfig, TrainingConfig, train
 
-USER_CODE = Path(__file__).parents[1] / "user_code"
-
-
-@pytest.fixture(autouse=True)
-def user_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put the module ``my_parts`` on the path."""
-    monkeypatch.syspath_prepend(str(USER_CODE))
-
 
 @pytest.fixture(scope="session")
 def digits_run(tmp_path_factory: pytest.TempPathFactory) -> Path:

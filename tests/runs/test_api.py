@@ -11,10 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from logit_correction import (
-    from_table,
-    train,
-)
+from logit_correction import from_table, train
 
 SHORT: dict[str, Any] = {"epochs": 1, "device": "cpu", "threads": 1}
 DIGITS = {"name": "Digits", "minority_ratio": 0.05}

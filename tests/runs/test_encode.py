@@ -18,7 +18,6 @@ from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.runs.encode import Encoder, encode_table
 from logit_correction.runs.options import complete
-from logit_correction.training.display import Display
 
 SMALL = ComponentConfig("ConvNet", {"channels": [4, 6], "hidden": 6})
 
@@ -40,20 +39,6 @@ def config(encoder: ComponentConfig = SMALL, method: str = "ERM", data: str = "D
     return complete(RunConfig(ComponentConfig(data), ComponentConfig(method), encoder=encoder, training=options))
 
 
-class Counting(Display):
-    """Remembers what it was shown."""
-
-    def __init__(self) -> None:
-        self.titles: list[str] = []
-        self.done: list[int] = []
-
-    def start(self, title: str, total_steps: int, done: int) -> None:
-        self.titles.append(f"{title}: {total_steps}")
-
-    def update(self, done: int, figures: dict[str, float]) -> None:
-        self.done.append(done)
-
-
 def test_every_row_becomes_its_features(cache: Path, digits: DataTable) -> None:
     encoder = Encoder(complete(config()).encoder or SMALL, digits.info)
     table = encode_table(digits, config())
@@ -68,18 +53,12 @@ def test_every_row_becomes_its_features(cache: Path, digits: DataTable) -> None:
     table.check()
 
 
-def test_it_works_once_and_shows_how_far_it_is(cache: Path, digits: DataTable) -> None:
-    first, second = Counting(), Counting()
-    one = encode_table(digits, config(), first)
-    assert first.titles == [f"encode by ConvNet: {len(digits.inputs)}"] and first.done[-1] == len(digits.inputs)
-    two = encode_table(digits, config(method="LC", seed=5), second)  # neither method nor seed makes other features
-    assert not second.titles and len(list(cache.glob("*.npy"))) == 1
+def test_it_works_once_and_anew_for_other_inputs_or_weights_or_options(cache: Path, digits: DataTable) -> None:
+    one = encode_table(digits, config())
+    two = encode_table(digits, config(method="LC", seed=5))  # neither method nor seed makes other features
     rows = torch.arange(9)
     assert torch.equal(torch.as_tensor(one.inputs.fetch(rows)), torch.as_tensor(two.inputs.fetch(rows)))
-
-
-def test_other_inputs_or_weights_or_options_are_encoded_anew(cache: Path, digits: DataTable) -> None:
-    encode_table(digits, config())
+    assert len(list(cache.glob("*.npy"))) == 1
     values = torch.cat(
         [torch.as_tensor(digits.inputs.fetch(rows)) for rows in torch.arange(len(digits.inputs)).split(999)]
     )

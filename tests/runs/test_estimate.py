@@ -17,22 +17,12 @@ PLANTED = {"name": "Planted", "set": "column", "rows": 600}
 
 
 @pytest.fixture(scope="module")
-def table() -> tuple[pd.DataFrame, np.ndarray]:
-    """600 rows of which the column ``site`` tells the label in nineteen of twenty, beside a weak honest one."""
-    rng = np.random.default_rng(0)
-    label = rng.integers(0, 2, 600)
-    site = np.where(rng.random(600) < 0.95, label, 1 - label)
-    frame = pd.DataFrame({"blood": rng.normal(size=600) + label, "site": np.where(site > 0, "north", "south")})
-    return frame, np.where(label > 0, "ill", "well")
+def found(sites: tuple[pd.DataFrame, np.ndarray]) -> AttributeEstimates:
+    return estimate_attributes(*sites, shortcut=["column:site"], threads=1)
 
 
-@pytest.fixture(scope="module")
-def found(table: tuple[pd.DataFrame, np.ndarray]) -> AttributeEstimates:
-    return estimate_attributes(*table, shortcut=["column:site"], threads=1)
-
-
-def test_all_rows_given_are_told_of_in_their_order(table: tuple, found: AttributeEstimates) -> None:
-    frame, label = table
+def test_all_rows_given_are_told_of_in_their_order(sites: tuple, found: AttributeEstimates) -> None:
+    frame, label = sites
     assert found.label_names == ("ill", "well") and found.verdict == "shortcut" and found.corrects
     assert [found.label_names[y] for y in found.label] == label.tolist()
     assert (np.where(found.attribute == 0, "north", "south") == frame["site"]).all()
@@ -41,7 +31,7 @@ def test_all_rows_given_are_told_of_in_their_order(table: tuple, found: Attribut
     assert found.sentence == "You named this shortcut"
 
 
-def test_a_named_column_divides_rare_labels_too(table: tuple) -> None:
+def test_a_named_column_divides_rare_labels_too() -> None:
     """One in four of the north is ill, and one in fifty of the south: neither site says of a row that it is ill."""
     rng = np.random.default_rng(2)
     north = rng.random(3000) < 0.4
@@ -77,7 +67,7 @@ def test_where_nothing_is_found_nothing_is_corrected() -> None:
 def test_they_are_what_lc_trains_on(tmp_path: Path) -> None:
     found = estimate_attributes(PLANTED, epochs=2, seed=3, threads=1)
     run = train(PLANTED, epochs=2, seed=3, threads=1, page=False)
-    assert found.evidence == run.report["evidence"]
+    assert found.verdict == "shortcut" and found.evidence == run.report["evidence"]
     method = run.algorithm
     assert isinstance(method, LC)
     assert method.attributes.row_attribute.tolist() == found.attribute.tolist()
@@ -88,12 +78,11 @@ def test_they_are_what_lc_trains_on(tmp_path: Path) -> None:
     assert names == np.asarray(found.attribute_names)[found.attribute].tolist()
 
 
-def test_further_rows_are_told_of_too(table: tuple, found: AttributeEstimates) -> None:
-    frame, label = table
+def test_further_rows_are_told_of_too(sites: tuple, found: AttributeEstimates) -> None:
+    frame, label = sites
     assert (found.of(frame, label) == found.attribute).all()
-    later = pd.DataFrame(
-        {"blood": [0.1, 0.2, 0.3], "site": ["south", "north", "south"], "label": ["ill", "ill", "well"]}
-    )
+    later = pd.DataFrame({"blood": [0.1, 0.2, 0.3], "site": ["south", "north", "south"], "age": 0.0})
+    later["label"] = ["ill", "ill", "well"]
     expected = [found.attribute[(frame["site"] == site).argmax()] for site in later["site"]]
     assert found.of(later, "label").tolist() == expected
     assert found.of(later.iloc[:0], []).tolist() == []

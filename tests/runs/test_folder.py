@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from logit_correction import ComponentConfig, RunConfig, TrainingConfig, train
+from logit_correction import train
 from logit_correction.files import new_folder, replacing
 from logit_correction.runs.folder import LOCK, FolderHeld, acquire, check_free
 
@@ -28,11 +28,6 @@ with acquire(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(3600)
 """
-
-
-def config(seed: int = 0) -> RunConfig:
-    training = TrainingConfig(epochs=1, threads=1, seed=seed)
-    return RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM"), training=training)
 
 
 @contextmanager
@@ -59,12 +54,12 @@ def test_a_lock_is_given_back(tmp_path: Path) -> None:
 def test_another_process_holds_a_folder_until_it_is_killed(tmp_path: Path) -> None:
     with holding(tmp_path, "fork") as other:
         with pytest.raises(FolderHeld, match=f"{tmp_path} is in use by another process"):
-            train(config(), tmp_path, resume=True)
+            train("Digits", tmp_path, method="ERM", epochs=1, threads=1, resume=True)
         assert [path.name for path in tmp_path.iterdir()] == [LOCK]
         other.kill()  # but not its child, which does not keep it
         other.wait()
         try:
-            train(config(), tmp_path, page=False)  # no --resume needed
+            train("Digits", tmp_path, method="ERM", epochs=1, threads=1, page=False)  # no --resume needed
         finally:
             os.killpg(other.pid, signal.SIGKILL)
     assert not (tmp_path / LOCK).exists()
@@ -86,6 +81,10 @@ with replacing(Path(sys.argv[1]) / "out.csv") as file, new_folder(Path(sys.argv[
         with replacing(tmp_path / "out.csv") as other:  # of a living process
             other.write_text("b")
         assert mine.exists()
+    with pytest.raises(RuntimeError, match="broken"), replacing(tmp_path / "out.csv") as half:
+        half.write_text("half")
+        raise RuntimeError("broken")
+    assert (tmp_path / "out.csv").read_text() == "a"
     with new_folder(tmp_path / "out"):
         pass
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.csv"]

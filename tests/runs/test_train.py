@@ -13,6 +13,8 @@ from logit_correction import ComponentConfig, RunConfig, TrainingConfig
 from logit_correction.data.table import DataTable
 from logit_correction.runs.train import train
 
+from ..conftest import differing, trained_tensors
+
 
 def config(method: str = "ERM", **options: object) -> RunConfig:
     training = TrainingConfig(epochs=2, batch_size=32, threads=1, **options)  # type: ignore[arg-type]
@@ -22,26 +24,8 @@ def config(method: str = "ERM", **options: object) -> RunConfig:
     )
 
 
-def weights(run: Path) -> dict[str, torch.Tensor]:
-    state = torch.load(run / "checkpoint.pt", weights_only=True)["algorithm"]
-    return {name: value for name, value in state.items() if torch.is_tensor(value)}
-
-
 def same(one: Path, other: Path) -> bool:
-    return all(torch.equal(value, weights(other)[name]) for name, value in weights(one).items())
-
-
-def test_what_it_writes_and_when(tmp_path: Path) -> None:
-    told: list[tuple[RunConfig, DataTable]] = []
-
-    def announce(complete: RunConfig, table: DataTable) -> None:
-        assert not (tmp_path / "a" / "run" / "checkpoint.pt").exists()
-        told.append((complete, table))
-
-    run = train(config(), str(tmp_path / "a" / "run"), announce=announce, page=False)
-    files = {"config.yaml", "metrics.csv", "report.json", "predictions.parquet", "validation.parquet", "checkpoint.pt"}
-    assert {path.name for path in run.iterdir()} == files | {".checksums"}
-    assert told[0][0].network.options == {"hidden": [100, 100, 100]} and len(told[0][1].split["train"]) == 90
+    return differing(trained_tensors(one), trained_tensors(other)) == []
 
 
 def test_the_seed_alone_decides(tmp_path: Path) -> None:

@@ -26,8 +26,6 @@ from logit_correction.training.fit import Fit
 
 from ..conftest import made
 
-FitFactory = Callable[..., Fit]
-
 #: Options of the loop that suit 48 training rows: three steps an epoch.
 SMALL = {"epochs": 3, "batch_size": 16, "learning_rate": 1e-2, "log_every": 2, "seed": 1}
 

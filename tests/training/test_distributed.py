@@ -14,6 +14,7 @@ from torch import Tensor
 import logit_correction
 from logit_correction.cli import main
 
+from ..conftest import differing, tensors, trained_tensors
 from ..forked import launch
 
 #: A data source whose last batch of 16 has 15 rows, which do not part evenly; methods that keep each process's state.
@@ -104,13 +105,8 @@ COMPARED: dict[str, tuple[str, ...]] = {
 }
 CASES = COMPARED | {
     "stages": (
-        "WatchedLC",
-        "--method.attributes",
-        "CrossFitted",
-        "--network",
-        "own_module.normalised",
-        "--method.attributes.splits",
-        "1",
+        *("WatchedLC", "--method.attributes", "CrossFitted", "--method.attributes.splits", "1"),
+        *("--network", "own_module.normalised"),
     ),
     "stopped": ("StoppedLC", *COMPARED["LC"][1:]),
 }
@@ -146,8 +142,8 @@ def surroundings(folder: Path, **more: str) -> dict[str, str]:
 
 def states_of(out: Path, devices: int) -> list[dict[str, Tensor]]:
     """The state that each process ended with; that of the first one is in the run folder."""
-    states = [torch.load(out / f"rank{rank}.pt", weights_only=True) for rank in range(devices)]
-    assert_same(states[0], torch.load(out / "run" / "checkpoint.pt", weights_only=True)["algorithm"])
+    states = [tensors(torch.load(out / f"rank{rank}.pt", weights_only=True)) for rank in range(devices)]
+    assert differing(states[0], trained_tensors(out / "run")) == []
     return states
 
 
@@ -183,20 +179,14 @@ def alone(folder: Path, name: str, *case: str) -> tuple[dict[str, Tensor], Path]
     return states_of(out, 1)[0], out / "run"
 
 
-def assert_same(first: dict[str, Tensor], second: dict[str, Tensor]) -> None:
-    tensors = [name for name, value in first.items() if isinstance(value, Tensor)]
-    assert tensors and not [name for name in tensors if not torch.equal(first[name], second[name])]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(COMPARED))
 def test_two_processes_train_the_weights_of_one(name: str, both: Path) -> None:
     left, right = states_of(both / name, 2)
-    assert_same(left, right)
+    assert differing(left, right) == []
     one, run = alone(both, name, *COMPARED[name])
     for key, value in one.items():
-        if isinstance(value, Tensor):
-            torch.testing.assert_close(left[key], value, rtol=1e-9, atol=1e-12, msg=key)
+        torch.testing.assert_close(left[key], value, rtol=1e-9, atol=1e-12, msg=key)
     reports = [json.loads((place / "report.json").read_text()) for place in (run, both / name / "run")]
     counts = [[(group["count"], group["correct"]) for group in report["test"]["groups"]] for report in reports]
     assert counts[0] == counts[1]
@@ -204,12 +194,11 @@ def test_two_processes_train_the_weights_of_one(name: str, both: Path) -> None:
 
 @pytest.mark.slow
 def test_a_stage_begins_alike_in_both_processes_though_their_running_statistics_differ(both: Path) -> None:
-    left, right = states_of(both / "stages", 2)
-    different = [name for name, value in left.items() if isinstance(value, Tensor) and not value.equal(right[name])]
+    different = differing(*states_of(both / "stages", 2))
     assert different and all(name.rpartition(".")[2] in ("running_mean", "running_var") for name in different)
 
 
 @pytest.mark.slow
 def test_a_run_of_two_processes_that_was_stopped_ends_as_one_that_was_not(both: Path) -> None:
     assert (both / "stopped" / "run" / "metrics.csv").is_file()
-    assert_same(states_of(both / "stopped", 2)[0], states_of(both / "LC", 2)[0])
+    assert differing(states_of(both / "stopped", 2)[0], states_of(both / "LC", 2)[0]) == []

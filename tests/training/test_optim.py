@@ -12,14 +12,10 @@ from torch import nn
 from logit_correction.config import TrainingConfig
 from logit_correction.methods.erm import ERM
 from logit_correction.networks.small import ConvNet
-from logit_correction.training.fit import (
-    clip_gradients,
-    make_optimizer,
-    scheduled_factor,
-)
+from logit_correction.training.fit import make_optimizer, scheduled_factor
 from logit_correction.types import DataInfo
 
-INFO, CPU = DataInfo(num_labels=3, num_rows=48, input_shape=(3, 8, 8)), torch.device("cpu")
+INFO = DataInfo(num_labels=3, num_rows=48, input_shape=(3, 8, 8))
 
 
 def test_schedules() -> None:
@@ -47,19 +43,3 @@ def test_weight_decay_can_leave_out_biases_and_normalisation(kind: Any) -> None:
     assert moved == {
         name for name, layer in layers.items() if name.endswith("weight") and isinstance(layer, nn.Conv2d | nn.Linear)
     }
-
-
-def test_gradients_are_clipped_by_network_however_its_groups_are_split() -> None:
-    def weights() -> list[nn.Parameter]:
-        parameters = [nn.Parameter(torch.zeros(2, 2)), nn.Parameter(torch.zeros(3)), nn.Parameter(torch.zeros(2))]
-        for number, p in enumerate(parameters):
-            p.grad = torch.full_like(p, float(number + 1))
-        return parameters
-
-    split, whole = weights(), weights()
-    clip_gradients([{"params": [p], "name": name} for p, name in zip(split, "aab", strict=True)], 0.5)
-    clip_gradients([{"params": whole[:2], "name": "a"}, {"params": whole[2:], "name": "b"}], 0.5)
-    for one, other in zip(split, whole, strict=True):
-        torch.testing.assert_close(one.grad, other.grad)
-    norm = torch.cat([p.grad.flatten() for p in split[:2] if p.grad is not None]).norm()
-    assert float(norm) == pytest.approx(0.5, rel=1e-4)

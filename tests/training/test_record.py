@@ -1,9 +1,8 @@
-"""What is told while a run trains: rows of figures, what is watched, lines and bars."""
+"""What is recorded while a run trains: rows of figures, and what is watched."""
 
 from __future__ import annotations
 
 import csv
-import math
 from typing import Any
 
 import numpy as np
@@ -11,33 +10,18 @@ import pytest
 import torch
 
 from logit_correction import train
-from logit_correction.errors import TrainingError
-from logit_correction.training.display import Lines
 from logit_correction.training.record import Record
 from logit_correction.training.rules import watched
-
-
-def add(record: Record, loss: float, **logs: float) -> None:
-    record.add(torch.tensor(loss), {name: torch.tensor(value) for name, value in logs.items()})
 
 
 def test_a_row_holds_the_means_of_the_steps_that_have_the_figure() -> None:
     record = Record()
     logged = {"loss_biased": torch.tensor(1.0), "loss": torch.tensor(9.0)}
     record.add(torch.tensor(1.0), logged)  # the total loss stands, whatever a method logs
-    add(record, 2.0, loss_robust=4.0, loss_biased=3.0)
+    record.add(torch.tensor(2.0), {"loss_robust": torch.tensor(4.0), "loss_biased": torch.tensor(3.0)})
     record.add(torch.tensor(6.0, dtype=torch.bfloat16), {"loss_robust": torch.tensor(6.0, dtype=torch.float64)})
     assert record.flush(3, epoch=0) and not record.flush(3, epoch=0)
     assert record.rows == [{"step": 3, "epoch": 0, "loss": 3.0, "loss_biased": 2.0, "loss_robust": 5.0}]
-
-
-@pytest.mark.parametrize(("bad", "place"), [(math.nan, 0), (math.inf, 3)])
-def test_a_loss_that_is_not_finite_is_named_by_its_step(bad: float, place: int) -> None:
-    record = Record()
-    for number in range(5):
-        add(record, bad if number >= place else 1.0, part=1.0)
-    with pytest.raises(TrainingError, match=f"at step {100 + place + 1}"):
-        record.flush(105)
 
 
 def test_margins_of_appendix_c(make_table: Any) -> None:
@@ -74,18 +58,3 @@ def test_what_is_watched_changes_nothing_and_the_report_says_what_was_read() -> 
         assert plain.report[name] == seen.report[name], name
     last = list(csv.DictReader((seen / "metrics.csv").open()))[-1]
     assert float(last["test_group_balanced"]) == pytest.approx(seen.report["test"]["group_balanced"])
-
-
-def test_what_takes_long_is_told_once_at_the_start(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for second_of_a_step, told in ((2, 1), (0.02, 0)):
-        display, now = Lines(), [0.0]
-        display.whole = 3
-        monkeypatch.setattr("logit_correction.training.display.time.monotonic", lambda now=now: now[0])
-        for stage in range(2):
-            display.start(f"stage {stage}", 100, 0)
-            for done in range(1, 101):
-                now[0] += second_of_a_step
-                display.update(done, {})
-        assert capsys.readouterr().err.count("takes 5:00 to 30:00") == told

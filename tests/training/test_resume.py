@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +14,6 @@ from logit_correction.errors import InputError
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.small import MLP
 from logit_correction.training import checkpoint
-from logit_correction.training.fit import stop_requests
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
 
 LC_OPTIONS: list[dict[str, Any]] = [
@@ -162,40 +160,23 @@ def test_stages_interrupted_at_any_step(kind: str, make_table, trainer, assert_e
         assert [stage for stage, *_ in resumed.algorithm.given] == ([1] if steps <= 6 else [])
 
 
-class Noisy(nn.Module):
-    """A network that behaves otherwise in training."""
-
-    def __init__(self, info: DataInfo) -> None:
-        super().__init__()
-        self.norm, self.body = nn.BatchNorm1d(12), MLP(info, hidden=(8,))
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        return self.body(self.norm(inputs))
+def noisy(info: DataInfo) -> nn.Module:
+    """Return a network that behaves otherwise in training."""
+    return nn.Sequential(nn.BatchNorm1d(12), MLP(info, hidden=(8,)))
 
 
 def test_between_the_stages_the_training_rows_are_predicted_in_evaluation_mode(make_table, trainer) -> None:
     table = make_table()
-    fit = trainer.fit(table, TwoStages, network=lambda: Noisy(table.info))
+    fit = trainer.fit(table, TwoStages, network=lambda: noisy(table.info))
     fit.run()
     (first, nothing, _), (second, logits, state) = fit.algorithm.given
     assert (first, nothing, second) == (0, None, 1)
     index, attribute, training, with_gradient = fit.algorithm.seen[0]
     assert len(fit.algorithm.seen) == 1 and index.tolist() == list(range(48))
     assert attribute is None and not training and not with_gradient
-    network = Noisy(table.info).eval()
+    network = noisy(table.info).eval()
     network.load_state_dict(state)
-    assert not torch.equal(state["norm.running_mean"], torch.zeros(12))
+    assert not torch.equal(state["0.running_mean"], torch.zeros(12))
     assert logits.shape == (48, 3) and logits.dtype == torch.float32
     torch.testing.assert_close(logits, 2 * network(table.inputs.fetch(table.split["train"])))
     assert fit.algorithm.training
-
-
-@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_asks_and_a_second_one_ends(kind: signal.Signals) -> None:
-    before = signal.getsignal(kind)
-    with stop_requests() as asked:
-        signal.raise_signal(kind)
-        assert asked
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(kind)
-    assert signal.getsignal(kind) is before

@@ -13,20 +13,12 @@ from torch import Tensor
 from logit_correction.data.table import Scoring
 from logit_correction.evaluation.predictions import EstimatedAttributes
 from logit_correction.functional import group_membership
-from logit_correction.training.rules import (
-    Selected,
-    ValidationRows,
-    judged_groups,
-    rule_of,
-    scored,
-    update_best,
-)
+from logit_correction.training.rules import Selected, ValidationRows, judged_groups, rule_of, update_best
 
 LABEL = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1, 1, 1])
 ATTRIBUTE = torch.tensor([0, 0, 0, 1, 0, 1, 1, 1, 1, 1])
 PREDICTION = torch.tensor([0, 0, 1, 1, 1, 1, 1, 1, 1, 0])
 GROUPS = group_membership(LABEL, ATTRIBUTE, 2, 2)
-ROWS = ValidationRows(PREDICTION, LABEL, 2)
 
 
 def estimate(attribute: Tensor = ATTRIBUTE, labels: int = 2) -> EstimatedAttributes:
@@ -55,21 +47,6 @@ def score(name: str, rows: ValidationRows) -> float | None:
 def test_scores_equal_those_worked_out_by_hand(name: str, expected: float | None) -> None:
     rows = ValidationRows(PREDICTION, LABEL, 2, GROUPS, estimate())
     assert score(name, rows) == (expected if expected is None else pytest.approx(expected))
-
-
-def test_a_rule_takes_the_latest_of_the_best_epochs() -> None:
-    best: dict[str, Selected] = {}
-    scores = {"valid_average": [0.5, 0.7, 0.7, 0.6], "valid_worst_class": [0.2, 0.1, 0.3, 0.3]}
-    for epoch in range(4):
-        state = {"weight": torch.tensor([float(epoch)])}
-        now = {rule: values[epoch] for rule, values in scores.items()}
-        update_best(best, scored(list(scores)), now, ROWS, epoch + 1, state)
-    assert {rule: (one.epoch, one.score) for rule, one in best.items()} == {
-        "valid_average": (3, 0.7),
-        "valid_worst_class": (4, 0.3),
-    }
-    assert best["valid_average"].state["weight"].tolist() == [2.0]
-    assert best["valid_worst_class"].state["weight"].tolist() == [3.0]
 
 
 def rows_right(*right: int, size: int = 40) -> ValidationRows:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -14,6 +11,8 @@ from logit_correction.bench.planted import Planted
 from logit_correction.errors import InputError
 from logit_correction.views.base import View, ViewInputs, available_views, find_views, state_of, view_of
 
+from ..conftest import read_again
+
 IMAGES = ViewInputs(
     num_rows=2,
     inputs=lambda rows: torch.zeros(len(rows), 3, 32, 32),
@@ -21,11 +20,6 @@ IMAGES = ViewInputs(
 )
 TEXTS = ViewInputs(num_rows=1, inputs=lambda rows: torch.zeros(len(rows), 2), texts=["a text"])
 CELLS = [f"places:{r},{c}" for r in range(1, 5) for c in range(1, 5)]
-
-
-@pytest.fixture(autouse=True)
-def user_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "user_code"))
 
 
 def names(views: list[View]) -> list[str]:
@@ -58,14 +52,6 @@ def test_narrow_views_come_first() -> None:
     assert set(names(available_views(TEXTS))) >= {"characters", "form", "opening", "closing"}
     families = {view.name.partition(":")[0] for view in available_views(IMAGES)}
     assert families >= {"places", "colour", "border", "thumbnail", "spectrum", "stripes", "light", "texture"}
-
-
-def read_again(state: Any) -> Any:
-    """What a checkpoint gives back, which is read without pickle."""
-    file = io.BytesIO()
-    torch.save(state, file)
-    file.seek(0)
-    return torch.load(file, weights_only=True)
 
 
 @pytest.mark.parametrize("name", ["column", "plain-table", "plain-texts", "plain-digits"])

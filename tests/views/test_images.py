@@ -91,15 +91,9 @@ def test_the_numbers_of_a_cell() -> None:
     assert_close(Places(2, 4).features(inputs_of(x)), torch.cat(wanted, dim=1).float())
 
 
-def test_cells_together_read_the_images_once_and_give_what_each_gives_alone() -> None:
-    x, read = images(1030, 1, 8, 8), []
-
-    def get(rows: Tensor) -> Tensor:
-        read.append(len(rows))
-        return x[rows]
-
-    together = features_of([Colour(), *Places.members()], ViewInputs(num_rows=len(x), inputs=get, images=get))
-    assert sum(read) == 2 * len(x)  # once for the colours
+def test_cells_together_give_what_each_gives_alone() -> None:
+    x = images(1030, 1, 8, 8)
+    together = features_of([Colour(), *Places.members()], inputs_of(x))
     assert torch.equal(together[7], Places(2, 3).features(inputs_of(x)))
 
 
