@@ -10,7 +10,7 @@ NETWORKS: dict[str, tuple[str, str]] = {
     ),
     "ConvNet": (
         "logit_correction.networks.small.ConvNet",
-        "small convolutional network for images of 28 to 64 pixels, quick on a processor",
+        "small convolutional network for images of 16 to 63 pixels, quick on a processor",
     ),
     "Linear": ("logit_correction.networks.small.Linear", "one linear layer, for the features of an --encoder"),
     "ResNet18": ("logit_correction.networks.pretrained.ResNet18", "torchvision's, with or without ImageNet weights"),

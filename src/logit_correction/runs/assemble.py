@@ -37,8 +37,9 @@ BATCHES = ((500_000, 1024), (20_000, 256), (8_000, 128), (4_000, 64), (0, 32))
 #: then no correction is left to be learned from. ``results/weight-decay`` has what was measured.
 DECAY_OF_NUMBERS = 1e-3
 
-#: Networks that wait for each other's threads longer than they compute, on vectors and on small images.
-SMALL_NETWORKS = ("MLP", "Linear", "ConvNet")
+#: Networks that wait for each other's threads longer than they compute, on vectors and on small images; of a finished
+#: run as a rule one of these.
+SMALL_NETWORKS = ("MLP", "Linear", "ConvNet", "FromRun")
 
 #: Images of a shorter side are vectors to a network, and of one as long as the second they want a deep one.
 SMALL_SIDE, LARGE_SIDE = 16, 64
