@@ -74,7 +74,7 @@ def test_predict_answers_all_but_the_bad_rows_and_lists_them(separator: str, doo
     answer = door("predict", run("patients-lc"), "new.csv", "--out", "out.csv")
     found = pd.read_csv("out.csv", index_col="line")
     assert answer.status == 0 and found[found["label"].isna()].index.tolist() == [5, 11]
-    assert "2 rows have no answer" in answer.err and "row 5: column 'age' is empty" in answer.err
+    assert "2 rows have no answer" in answer.err and "line 5: column 'age' is empty" in answer.err
     pd.testing.assert_frame_equal(found.dropna(), whole.drop([5, 11]))
     assert load(run("patients-lc")).predict(frame.drop([3, 9])).tolist() == found["label"].dropna().tolist()
     frame.loc[[3, 9]].to_csv("new.csv", index=False, sep=separator)

@@ -77,6 +77,7 @@ def _csv(file: Path, layout: dict[str, Any]) -> pd.DataFrame:
         warnings.simplefilter("error", pd.errors.ParserWarning)  # of rows that are too long
         frame = pd.read_csv(file, **usual | layout | text)
     frame.index += (1 if "names" in layout else FIRST_LINE) + int(layout.get("skiprows", 0))
+    frame.index.name = "line"
     if frame.shape[1] == 1:  # a blank line is a row that is empty
         return frame
     blank = frame[frame.iloc[:, 0].str.strip() == ""]
@@ -126,4 +127,5 @@ def as_text(value: Any) -> str | None:
 
 def row_names(numbers: range | pd.Index) -> list[str]:
     """Return what messages call the rows of such numbers, as ``read_frame`` gives them."""
-    return [f"row {number}" for number in numbers]
+    what = getattr(numbers, "name", None) or "row"
+    return [f"{what} {number}" for number in numbers]
