@@ -86,3 +86,12 @@ def test_further_rows_are_told_of_too(sites: tuple, found: AttributeEstimates) -
     expected = [found.attribute[(frame["site"] == site).argmax()] for site in later["site"]]
     assert found.of(later, "label").tolist() == expected
     assert found.of(later.iloc[:0], []).tolist() == []
+
+
+def test_columns_that_together_are_the_whole_table_are_no_shortcut() -> None:
+    draw = np.random.default_rng(0)
+    label = draw.integers(6, size=900)
+    honest = {f"x{k}": 3.2 * (label == k) + draw.normal(size=900) for k in range(6)}  # each tells one label
+    frame = pd.DataFrame(honest).assign(kind=[f"k{one}" for one in label])
+    found = estimate_attributes(frame, "kind", threads=1)
+    assert found.verdict != "shortcut" and not found.corrects

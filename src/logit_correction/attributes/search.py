@@ -154,7 +154,7 @@ class Search:
             if members:
                 self._look(members, choose_members=True)
         clear = self._clear_views()
-        rich = bool(clear) and max(self._views[name][0].breadth for name in clear[0]) >= RICH
+        rich = any(one["breadth"] >= RICH for one in self.signs if [views_in(one["view"])] == clear)
         # Rich statistics know something of the label itself: the model must not speak against them.
         least = Model.shipped().clear["rich probability"]
         against = rich and self._weigh(clear[0]).figures["probability"] < least

@@ -48,6 +48,7 @@ class Columns(View):
 
     breadth = 0
     needs = "a table of features"
+    together = 2  # many columns side by side are as good as the whole table; five told seven kinds of ground apart
 
     def __init__(self, column: str) -> None:
         self.column, self.name = column, f"column:{column}"
