@@ -59,3 +59,11 @@ def test_new_labelled_rows_are_judged_by_label_and_by_attribute(frame: pd.DataFr
     # The same with lists instead of columns.
     lists = run.evaluate(frame[["size"]], list(frame["kind"]), list(frame["place"]))
     assert lists == by_group
+
+
+def test_names_of_columns_may_be_numbers() -> None:
+    draw = np.random.default_rng(0)
+    numbers = draw.normal(size=(80, 3))
+    frame = pd.DataFrame(np.c_[numbers, numbers[:, 0] > 0])
+    run = train(frame, label=3, method="ERM", epochs=1, threads=1, page=False)
+    assert set(run.predict(frame.iloc[:9])) <= {"0", "1"}

@@ -21,7 +21,10 @@ FOLLOWS = 0.12
 
 
 def by_label(frame: pd.DataFrame, views: Sequence[str], label_names: Sequence[str], who: str) -> list[dict[str, Any]]:
-    """Return for each label whether the classifier relies on the views: a verdict, figures and one plain sentence."""
+    """Return for each label whether the classifier relies on the views: a verdict, figures and one plain sentence.
+
+    The verdict goes by the rows in which it says what the view says, or the label; the sentence has all rows.
+    """
     found = []
     for name in label_names:
         own = frame[frame["label"] == name]
@@ -38,6 +41,7 @@ def by_label(frame: pd.DataFrame, views: Sequence[str], label_names: Sequence[st
             entry["verdict"] = {True: "shortcut", False: "none found", None: "cannot tell"}[_follows(low, high, error)]
             entry["sentence"] = sentences.of_label(name, views, len(sure), with_view, who)
             entry |= {"sure_rows": len(sure), "follows_view": with_view / len(sure)}
+            low, high = map(float, wilson_interval(with_view, len(sure), CONFIDENCE))
             entry |= {"follows_label": with_label / len(sure), "follows_low": low, "follows_high": high}
         found.append(entry)
     return found

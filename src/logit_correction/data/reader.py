@@ -147,7 +147,11 @@ def frame_of(given: Any) -> pd.DataFrame | None:
     import pandas as pd
 
     if isinstance(given, pd.DataFrame):
-        return given
+        return (
+            given
+            if all(isinstance(name, str) for name in given.columns)
+            else given.set_axis([str(name) for name in given.columns], axis=1)
+        )
     if hasattr(given, "to_pandas"):
         return given.to_pandas()
     try:
