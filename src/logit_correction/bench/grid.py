@@ -119,6 +119,8 @@ def read(name: str, seeds: int | None = None) -> Benchmark:
         for key in ("rows", "columns", "cells", "paper", "column_metrics"):
             content[key] = _with_texts(content.get(key) or {})
         content["cell_options"] = content.pop("cells")
+        if missing := [key for key in ("rows", "columns") if not content[key]]:
+            raise InputError(f"benchmark {name}: {' and '.join(missing)} are missing: give each a name and its options")
         return Benchmark(
             path.stem, **content | ({} if seeds is None else {"seeds": seeds}), text=path.read_text("utf-8")
         )
