@@ -7,8 +7,8 @@ The model has few numbers, and a sign may push in one direction only. A logistic
 between two values, is fitted so that a candidate counts by the points that are at stake. Images, texts, tables and
 biased networks have weights of their own, drawn to common ones. P(helps) is a logistic function of the score. Where
 correcting helps, the gain rises with the sign ``lift``; where it does not, it has its usual loss. A case is corrected
-by the candidate of the greatest P(helps) above a threshold.
-Two guards cap P: where wrong labels would look the same, and where the network does not follow.
+by the candidate of the greatest P(helps) above a threshold. Two guards cap P(helps): where wrong labels would look the
+same, and where the network does not follow.
 """
 
 from __future__ import annotations
@@ -120,9 +120,8 @@ class Model:
 
     def interval(self, table: pd.DataFrame) -> Array:
         """Return the interval of 90 % (n, 2) of the gain of each candidate."""
-        return (
-            self.expected(table)[:, None] + np.array(self.spread)[np.where(in_doubt(table), 2, self.score(table) > 0)]
-        )
+        part = np.where(in_doubt(table), 2, self.score(table) > 0)
+        return self.expected(table)[:, None] + np.array(self.spread)[part]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -378,7 +377,7 @@ def main() -> None:
     told["the same, expected gain above 0"] = figures(cases, gains(table, decide(table, 0.0, "expected")))
     asked = decide(table, ASKED)
     accident = cases["what"].isin(PLANTED).to_numpy()
-    told["P above 0.3, and a person answers"] = figures(cases, gains(table, asked.where(accident, -1)))
+    told[f"P above {ASKED}, and a person answers"] = figures(cases, gains(table, asked.where(accident, -1)))
     kinds = {}
     parts = {kind: table["kind"] == kind for kind in ("images", "texts", "tables")}
     for kind, rows in {**parts, "two shortcuts": table["what"] == "two"}.items():

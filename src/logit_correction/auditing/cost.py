@@ -32,13 +32,14 @@ def by_label(frame: pd.DataFrame, views: Sequence[str], label_names: Sequence[st
         sure = own[own["sure"].eq(True)]
         with_label = int((sure["network_label"] == name).sum())
         with_view = int((sure["network_label"] == sure["view_label"]).sum())
-        low, high = map(float, wilson_interval(with_view, with_view + with_label, CONFIDENCE))
         told = own[own["network_label"].notna() & own["conflicting"].eq(False)]
         error = float((told["network_label"] != name).mean()) if len(told) else 0.0
         if len(sure) < FEW_ROWS:
             entry |= {"verdict": "cannot tell", "sentence": f"{name}: too few rows to tell", "sure_rows": len(sure)}
         else:
-            entry["verdict"] = {True: "shortcut", False: "none found", None: "cannot tell"}[_follows(low, high, error)]
+            least, most = wilson_interval(with_view, with_view + with_label, CONFIDENCE)
+            relies = _follows(float(least), float(most), error)
+            entry["verdict"] = {True: "shortcut", False: "none found", None: "cannot tell"}[relies]
             entry["sentence"] = sentences.of_label(name, views, len(sure), with_view, who)
             entry |= {"sure_rows": len(sure), "follows_view": with_view / len(sure)}
             low, high = map(float, wilson_interval(with_view, len(sure), CONFIDENCE))

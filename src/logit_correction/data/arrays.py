@@ -139,7 +139,7 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
     frame = frame_of(rows)
     if frame is None:
         raise InputError(f"{type(rows).__name__} is no table: give a data frame, a dataset, or a mapping of columns")
-    check_names([str(name) for name in frame.columns], "the table", [str(label)])
+    check_names(list(frame.columns), "the table", [str(label)])
     try:
         content = frame.to_parquet(index=False)
     except (ArrowException, ValueError, TypeError, OverflowError) as error:

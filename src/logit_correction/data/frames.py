@@ -127,5 +127,10 @@ def as_text(value: Any) -> str | None:
 
 def row_names(numbers: range | pd.Index) -> list[str]:
     """Return what messages call the rows of such numbers, as ``read_frame`` gives them."""
-    what = getattr(numbers, "name", None) or "row"
+    what = what_rows_are(numbers)
     return [f"{what} {number}" for number in numbers]
+
+
+def what_rows_are(numbers: range | pd.Index) -> str:
+    """Return what people call rows of such numbers: a ``line`` of a CSV, else a ``row``."""
+    return getattr(numbers, "name", None) or "row"

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.data.frames import has_lines, is_table, read_frame, row_names
+from logit_correction.data.frames import is_table, read_frame, row_names, what_rows_are
 from logit_correction.data.images import SUFFIXES, Fit, Images, find_images, images_of, label_folders, printable
 from logit_correction.data.rows import FIX, Problems
 from logit_correction.data.stores import InputStore, Reader, array_store
@@ -39,14 +39,12 @@ class Rows:
     Attributes:
         place: Where they are from, for messages.
         numbers: The number of each; the line of a CSV.
-        key: What answers call the numbers: ``line`` or ``row``.
         folder: Where the files that a frame names lie.
         label: Of files, the folder of the label that each lies in.
     """
 
     place: str
     numbers: range | pd.Index
-    key: str = "row"
     frame: pd.DataFrame | None = None
     folder: Path | None = None
     files: Sequence[Path] | None = None
@@ -88,7 +86,7 @@ class NewRows:
         """What answers call the rows, and the name of each."""
         if "files" in self.looks:
             return "path", [printable(path) for path in self.looks["files"]]
-        return self.rows.key, [str(number) for number in self.rows.numbers]
+        return what_rows_are(self.rows.numbers), [str(number) for number in self.rows.numbers]
 
 
 class Numbers(Reader):
@@ -147,11 +145,7 @@ def frame_of(given: Any) -> pd.DataFrame | None:
     import pandas as pd
 
     if isinstance(given, pd.DataFrame):
-        return (
-            given
-            if all(isinstance(name, str) for name in given.columns)
-            else given.set_axis([str(name) for name in given.columns], axis=1)
-        )
+        return given.set_axis([str(name) for name in given.columns], axis="columns")
     if hasattr(given, "to_pandas"):
         return given.to_pandas()
     try:
@@ -187,7 +181,7 @@ def _rows_of_places(places: Sequence[Path], labelled: bool, tables: bool) -> Ite
                 yield Rows("images", range(len(files)), files=files)
                 files = []
             frame = read_frame(place)
-            yield Rows(str(place), frame.index, "line" if has_lines(place) else "row", frame, place.parent)
+            yield Rows(str(place), frame.index, frame, place.parent)
         else:
             files.append(place)
     if files:

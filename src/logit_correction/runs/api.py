@@ -134,5 +134,5 @@ def source_of(data: Any, label: Any = None, **options: Any) -> Any:
         return as_mapping("data", data) | options if options else data
     if label is None:
         raise InputError("label= is missing: name the column of labels, or give one label for each row")
-    column = isinstance(label, str) or (isinstance(data, pd.DataFrame) and isinstance(label, int))
+    column = pd.api.types.is_scalar(label)
     return from_table(data, label=label, **options) if column else from_rows(data, label, **options)
