@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from logit_correction import from_table, train
 
@@ -67,3 +68,9 @@ def test_names_of_columns_may_be_numbers() -> None:
     frame = pd.DataFrame(np.c_[numbers, numbers[:, 0] > 0])
     run = train(frame, label=3, method="ERM", epochs=1, threads=1, page=False)
     assert set(run.predict(frame.iloc[:9])) <= {"0", "1"}
+
+
+def test_inputs_and_labels_may_be_tensors() -> None:
+    inputs = torch.randn(80, 3, generator=torch.Generator().manual_seed(0))
+    run = train(inputs, label=inputs[:, 0] > 0, method="ERM", epochs=1, threads=1, page=False)
+    assert set(run.predict(inputs[:9])) <= {"False", "True"}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import pandas as pd
 
 from logit_correction.config import ComponentConfig, RunConfig, as_mapping
@@ -134,5 +135,5 @@ def source_of(data: Any, label: Any = None, **options: Any) -> Any:
         return as_mapping("data", data) | options if options else data
     if label is None:
         raise InputError("label= is missing: name the column of labels, or give one label for each row")
-    column = pd.api.types.is_scalar(label)
+    column = np.ndim(label) == 0
     return from_table(data, label=label, **options) if column else from_rows(data, label, **options)
