@@ -42,3 +42,10 @@ def test_what_is_no_table_is_named(text: str | bytes, tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"PAR1") if name != "gone.csv" else None
         with pytest.raises(InputError, match=name):
             read_frame(tmp_path / name)
+
+
+@pytest.mark.parametrize("text", ["y;x; x\n1;2;3\n", '\ufeff"x",y,x\n1,2,3\n'])
+def test_a_name_that_two_columns_have_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(InputError, match=r"t\.csv has more than one column 'x'"):
+        read_frame(tmp_path / "t.csv")

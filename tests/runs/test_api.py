@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pandas as pd
 import pytest
 import torch
 
-from logit_correction import from_table, train
+from logit_correction import InputError, audit, from_table, train
 
 SHORT: dict[str, Any] = {"epochs": 1, "device": "cpu", "threads": 1}
 DIGITS = {"name": "Digits", "minority_ratio": 0.05}
@@ -74,3 +75,9 @@ def test_inputs_and_labels_may_be_tensors() -> None:
     inputs = torch.randn(80, 3, generator=torch.Generator().manual_seed(0))
     run = train(inputs, label=inputs[:, 0] > 0, method="ERM", epochs=1, threads=1, page=False)
     assert set(run.predict(inputs[:9])) <= {"False", "True"}
+
+
+@pytest.mark.parametrize("start", [train, audit])
+def test_a_table_without_rows_is_called_the_table(start: Callable[..., Any], frame: pd.DataFrame) -> None:
+    with pytest.raises(InputError, match="the table has no rows"):
+        start(frame[:0], label="kind")

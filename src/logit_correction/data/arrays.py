@@ -139,6 +139,8 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
     frame = frame_of(rows)
     if frame is None:
         raise InputError(f"{type(rows).__name__} is no table: give a data frame, a dataset, or a mapping of columns")
+    if not len(frame):
+        raise InputError("the table has no rows: give one with some")
     check_names(list(frame.columns), "the table", [str(label)])
     try:
         content = frame.to_parquet(index=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import math
 import warnings
@@ -54,6 +55,8 @@ def read_frame(file: Path, columns: Sequence[str] | None = None, fix: str = FIX,
         raise InputError(f"{file} {what}: give a CSV or Parquet file (from Excel save as CSV UTF-8)")
     try:
         frame = _csv(file, layout) if has_lines(file) else pd.read_parquet(file).reset_index(drop=True)
+    except InputError:
+        raise
     except Exception as error:  # pandas and pyarrow raise many kinds on a damaged file
         reason = reason_of(error).rpartition("C error: ")[2]
         raise InputError(f"{file} cannot be read as a table ({reason}): {fix}") from error
@@ -69,8 +72,12 @@ def read_frame(file: Path, columns: Sequence[str] | None = None, fix: str = FIX,
 def _csv(file: Path, layout: dict[str, Any]) -> pd.DataFrame:
     import pandas as pd
 
-    with (gzip.open if file.suffix == ".gz" else open)(file, "rt", encoding="utf-8", errors="replace") as lines:
-        separator = max("\t;,|", key=lines.readline(2**20).count)
+    with (gzip.open if file.suffix == ".gz" else open)(file, "rt", encoding="utf-8-sig", errors="replace") as lines:
+        header = lines.readline(2**20)
+    separator = max("\t;,|", key=header.count)
+    names = pd.Series([] if layout else next(csv.reader([header], delimiter=separator), []), dtype=str).str.strip()
+    if len(twice := names[names.duplicated() & (names != "")]):  # pandas would call the second one x.1
+        raise InputError(f"{file} has more than one column {twice.iloc[0]!r}: rename all but one")
     text: Any = {"dtype": str, "keep_default_na": False, "na_filter": False, "encoding": "utf-8-sig"}
     usual = {"sep": separator, "index_col": False, "skip_blank_lines": False}  # so that lines are numbered
     with warnings.catch_warnings():
