@@ -62,9 +62,14 @@ def test_what_a_column_is_taken_for(values: Any, kind: str) -> None:
 
 def test_gaps_are_the_mean_and_a_flag_only_where_training_had_some() -> None:
     frame = pd.DataFrame({"a": ["1", "3", "", "2"] * 15, "b": [*["5", "6"] * 29, "", ""]})
-    _, vectors, notes = fitted(frame, 40)
-    assert vectors.shape == (60, 3) and vectors[2].tolist()[:2] == [0.0, 1.0] and vectors[58, 2] == 0
+    columns, vectors, notes = fitted(frame.assign(c=range(60)), 40)
+    assert vectors.shape == (60, 4) and vectors[2].tolist()[:2] == [0.0, 1.0] and vectors[58, 2] == 0
     assert "'a' in 15 of 60 rows; 'b' in 2 of 60 rows" in notes[0]
+    # New rows may miss what rows of any split missed, and nothing else.
+    problems = Problems("rows", ["row 0", "row 1"])
+    new = pd.DataFrame({"a": ["", "1"], "b": ["", "5"], "c": ["7", ""]})
+    store, _ = columns.transform(Rows("rows", range(2), frame=new), problems)
+    assert list(problems.of_row) == [1] and store.fetch(torch.arange(1))[0].tolist()[:3] == [0.0, 1.0, 0.0]
 
 
 def test_columns_that_are_hardly_categories() -> None:
@@ -75,3 +80,16 @@ def test_columns_that_are_hardly_categories() -> None:
         fitted(frame, names=["name"])
     with pytest.raises(InputError, match="no column left for features"):
         fitted(frame[["name"]])
+
+
+@pytest.mark.parametrize("days", [28, 4])
+def test_dates_and_numbers_of_other_countries_are_told(days: int) -> None:
+    frame = pd.DataFrame({"a": range(1200)})
+    frame["when"] = [f"{1 + i % days:02}/{1 + i % 12:02}/{2000 + i % 24}" for i in range(1200)]
+    frame["price"] = [f"{i % (40 * days)},5" for i in range(1200)]
+    notes = fitted(frame, 1000)[2]
+    told = " ".join(notes)
+    assert "'01/01/2000' looks like a date" in told and "'0,5' has a comma" in told
+    if days == 28:
+        with pytest.raises(InputError, match=r"'price' holds .* has a comma"):
+            fitted(frame, names=["price"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from logit_correction.data.rows import Problems
 
 #: What a column was found to be: its name, its kind, and its categories, or mean and std of its numbers; ``gaps`` if
-#: training rows had no value. Among categories the empty text stands for no value.
+#: rows of any split had no value: true if training rows did. Among categories the empty text stands for no value.
 Column = dict[str, Any]
 
 #: What a column holds. A date is the number of days since 1970.
@@ -36,6 +37,12 @@ SHARE_OF_NUMBERS = 0.9
 
 #: What stands for no value in a column of numbers or dates, in small letters; among names only the empty text does.
 GAPS = ("", "?", "na", "n/a", "nan", "nat", "none", "null")
+
+#: How people write dates and numbers that are read as names, and what to tell of such a column.
+MISREAD = {
+    r"(\d{4}[./]\d\d?[./]\d\d?|\d\d?([./-])\d\d?\2\d{4}|\d\d?/\d\d?/\d\d)(\s|$)": "looks like a date: write 2024-12-31",
+    r"[+-]?\d[\d.,]*,\d+$": "has a comma: write numbers as 3.5",
+}
 
 #: Rows that share a name, in the mean; with fewer, more than ``FEWEST_NAMES`` names are hardly categories.
 FEWEST_ROWS = 10
@@ -48,7 +55,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 def kind_of(frame: pd.DataFrame, name: str) -> tuple[Kind, str]:
-    """Return what a column holds, but for gaps and a few bad rows, and the word that makes names of numbers."""
+    """Return what a column holds, but for gaps and a few bad rows, and why it is names if it looks like others."""
     import pandas as pd
 
     held = frame[name]
@@ -63,7 +70,11 @@ def kind_of(frame: pd.DataFrame, name: str) -> tuple[Kind, str]:
             if count >= SHARE_OF_NUMBERS * (count + len(words)):
                 # among few values a word is a category, and so are they
                 few = bool(words) and held.nunique() * FEWEST_ROWS <= len(held)
-                return ("names", words[0] or "") if few else (kind, "")
+                return ("names", f"for {words[0]!r}") if few else (kind, "")
+    words = [text for text in texts_of(frame, name) if text and text.lower() not in GAPS]
+    for pattern, why in MISREAD.items():
+        if words and sum(re.match(pattern, text) is not None for text in words) >= SHARE_OF_NUMBERS * len(words):
+            return "names", f"{words[0]!r} {why}"
     return "names", ""
 
 
@@ -130,20 +141,18 @@ class Columns(Reader):
         check_columns(frame, problems.place, [*names, *self.categorical])
         left_out, as_names, gaps = [], [], []
         for name in names:
-            kind, word = kind_of(frame, name)
-            if name in self.categorical:
-                kind, word = "names", ""
+            kind, why = ("names", "") if name in self.categorical else kind_of(frame, name)
             values = read_column(frame, name, kind, problems)
             different = len(set(values.tolist())) if kind == "names" else 0
             if different > FEWEST_NAMES and different * FEWEST_ROWS > rows:
                 if not every:
-                    what = f"column {name!r} holds {different:,} different texts in {rows:,} rows"
+                    what = f"column {name!r} holds {different:,} different texts in {rows:,} rows{why and f' ({why})'}"
                     raise InputError(f"{what}: leave it out of the features, or give it as --data.text")
-                left_out.append(f"{name!r} ({different:,} different texts, such as {values[0][:40]!r})")
+                left_out.append(f"{name!r} ({different:,} different texts, {why or f'such as {values[0][:40]!r}'})")
                 continue
             self._read[name] = kind, values
-            if word:
-                as_names.append(f"{name!r} (for {word!r})")
+            if why:
+                as_names.append(f"{name!r} ({why})")
             if missing := int((values == "").sum() if kind == "names" else np.isnan(values).sum()):
                 gaps.append(f"{name!r} in {missing:,} of {rows:,} rows")
         if not self._read:
@@ -151,8 +160,8 @@ class Columns(Reader):
             raise InputError(f"{problems.place} has no column left for features: name them by --data.features{texts}")
         told = {
             "columns left out of the features, since few rows share a text (--data.text reads texts)": left_out,
-            "columns that look like numbers, but are read as names": as_names,
-            "columns with missing values, which count as the mean of training and have an input of their own": gaps,
+            "columns that look like numbers or dates, but are read as names": as_names,
+            "columns with missing values, which count as the mean of training": gaps,
         }
         return problems.rows, [f"{what}: {format_faults(found)}" for what, found in told.items() if found]
 
@@ -161,7 +170,8 @@ class Columns(Reader):
 
     def learn(self, train: Tensor, problems: Problems) -> tuple[ArrayStore, dict[str, Any]]:
         """Find out mean and deviation, or the categories, of each column over the training rows, and transform all."""
-        self.learnt = [_learn(name, kind, values, train.numpy()) for name, (kind, values) in self._read.items()]
+        good, rows = problems.good.numpy(), train.numpy()
+        self.learnt = [_learn(name, kind, values, rows, good) for name, (kind, values) in self._read.items()]
         read = {name: values for name, (_, values) in self._read.items()}
         self._read = {}
         store = ArrayStore(to_vectors(read, self.learnt))
@@ -181,7 +191,7 @@ class Columns(Reader):
         read: dict[str, NDArray[Any]] = {}
         for column in self.learnt:
             name, kind = column["name"], column["kind"]
-            read[name] = values = read_column(frame, name, kind, problems, may_miss=bool(column.get("gaps")))
+            read[name] = values = read_column(frame, name, kind, problems, may_miss="gaps" in column)
             unknown = [] if kind != "names" else sorted(set(values.tolist()).difference(column["categories"]))
             if unknown and name not in self._told:
                 self._told.add(name)
@@ -194,7 +204,7 @@ class Columns(Reader):
         return {"columns": {name: values for name, values in read.items() if name not in self.others}}
 
 
-def _learn(name: str, kind: Kind, values: NDArray[Any], train: NDArray[np.int64]) -> Column:
+def _learn(name: str, kind: Kind, values: NDArray[Any], train: NDArray[np.int64], good: NDArray[np.bool_]) -> Column:
     if kind == "names":
         import pandas as pd
 
@@ -204,7 +214,7 @@ def _learn(name: str, kind: Kind, values: NDArray[Any], train: NDArray[np.int64]
     present = values[train][np.isfinite(values[train])]
     mean, std = mean_and_std(present) if len(present) else (0.0, 1.0)
     learnt: Column = {"name": name, "kind": kind, "mean": float(mean), "std": float(std)}
-    return learnt | ({"gaps": True} if len(present) < len(train) else {})
+    return learnt | ({"gaps": len(present) < len(train)} if np.isnan(values[good]).any() else {})
 
 
 def mean_and_std(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -220,8 +230,8 @@ def mean_and_std(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDAr
 def to_vectors(read: Mapping[str, NDArray[Any]], learnt: Sequence[Column]) -> Tensor:
     """Return rows as vectors (M, F) float32: numbers standardised, categories as one number each, 0 or 1.
 
-    Where training rows had gaps, a gap is the mean, 0, and 1 in a number of its own. A category that no training row
-    has is all zeros.
+    A gap is the mean, 0, and where training rows had gaps also 1 in a number of its own. A category that no training
+    row has is all zeros.
     """
     import pandas as pd
 

@@ -275,8 +275,8 @@ class FromColumns(nn.Module):
     """Columns (n, C) as they were written -> standardised numbers, and a 0 or 1 for each name, (n, F).
 
     A name is given by its place among the column's names, and anything else, such as -1, is a name that training did
-    not know; a date by the days since 1970; a missing number by NaN, where training rows missed some. Numbers are taken
-    in double precision, for a large one would lose digits before its mean is taken off.
+    not know; a date by the days since 1970; a missing number by NaN, in columns that had gaps. Numbers are taken in
+    double precision, for a large one would lose digits before its mean is taken off.
     """
 
     mean: Tensor
@@ -296,10 +296,9 @@ class FromColumns(nn.Module):
         for column, number in zip(self.columns, numbers.split(1, dim=1), strict=True):
             if "categories" in column:
                 parts += [(number == code).double() for code in range(len(column["categories"]))]
-            elif column.get("gaps"):
-                parts += [torch.where(number.isnan(), 0.0, number), number.isnan().double()]
             else:
-                parts.append(number)
+                parts.append(torch.where(number.isnan(), 0.0, number) if "gaps" in column else number)
+                parts += [number.isnan().double()] if column.get("gaps") else []
         return torch.cat(parts, dim=1).float()
 
 
