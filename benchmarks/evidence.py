@@ -213,16 +213,17 @@ def collect(case: Case, real: Path, also: Sequence[str] = ()) -> dict[str, Any]:
         known = Correlation.counted(label["train"], attribute, info.num_labels, info.num_attributes)
         keep("truth", fitted(LC(network, info, attributes=Settled(attribute, known), seed=seed)))
     staged = fitted(LC(network, info, attributes=CrossFitted(), seed=seed))
-    assert staged.attributes is not None and staged.attributes.held_out is not None
+    biased = staged.attributes
+    assert biased is not None and biased.row_posterior is not None
     keep("staged", staged)
-    found |= {"staged/probability": staged.attributes.held_out, "staged/attribute": staged.attributes.row_attribute}
+    found |= {"staged/probability": biased.row_posterior, "staged/attribute": biased.row_attribute}
     meta["candidates"] = {"staged": []}
     for name in also:
         method = fitted(LC(network, info, attributes=resolve("attribute estimator", name, ESTIMATORS)(), seed=seed))
         assert method.attributes is not None
         keep(name, method)
         meta["candidates"][name] = []
-        known, told = method.attributes.row_attribute, method.attributes.held_out
+        known, told = method.attributes.row_attribute, method.attributes.row_posterior
         told = one_hot(known, info.num_labels).float() if told is None else told
         found |= {f"{name}/probability": told, f"{name}/attribute": known}
     most = MOST_OF_IMAGES if case.kind == "images" else MOST_VIEWS

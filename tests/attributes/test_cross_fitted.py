@@ -46,7 +46,7 @@ def test_the_estimates_are_the_argmax_of_the_held_out_posteriors(make_table) -> 
         estimator = prepared(CrossFitted(correlation="known"), table)
         probability, batch = estimator.collect(all_rows(table)).detach(), all_rows(table)
         assert torch.equal(estimator.row_attribute, correlation.posterior(probability).argmax(1))
-        torch.testing.assert_close(estimator.row_posterior(), correlation.posterior(probability))
+        torch.testing.assert_close(estimator.row_posterior, correlation.posterior(probability))
         seen = torch.stack([network(batch.inputs).softmax(1) for network in estimator.networks]).mean(0)
         torch.testing.assert_close(estimator.predict(batch.inputs).exp(), seen)  # of new rows all networks tell
 

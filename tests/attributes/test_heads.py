@@ -144,9 +144,12 @@ def test_heads_of_another_version_are_refused_and_without_them_nothing_is_told(t
     state = read_again(prepared(CrossFitted(view=VIEW), table).state_dict())
     again = attached(CrossFitted(view=VIEW), table)
     for change in ({"views": [{"family": "my_parts.Tail", "values": {}}]}, {"heads": [{"columns": 0}]}, {"more": 1}):
-        forged = {**state, "_extra_state": {**state["_extra_state"], "kept": state["_extra_state"]["kept"] | change}}
+        forged = {
+            **state,
+            "_extra_state": {**state["_extra_state"], "kept": [state["_extra_state"]["kept"][0] | change]},
+        }
         with pytest.raises(InputError, match="of another version: train again"):
             again.load_state_dict(forged)
-    state["_extra_state"]["kept"] = None
+    state["_extra_state"]["kept"] = []
     again.load_state_dict(state)
     assert again.estimate_new(table.label[table.split["test"]], table.view_inputs("test")) is None

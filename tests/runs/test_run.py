@@ -32,6 +32,7 @@ from logit_correction.data.table import DataTable
 from logit_correction.runs.assemble import build_algorithm
 from logit_correction.runs.options import complete
 
+SHORT: dict[str, Any] = {"epochs": 8, "seed": 0, "threads": 1, "page": False}
 RULES: list[str | None] = ["valid_estimated_group_balanced", "valid_estimated_worst_group"]
 
 
@@ -115,6 +116,28 @@ def test_new_rows_are_judged_by_estimated_groups_as_the_test_is(run: Run, tmp_pa
     named = run.evaluate(tmp_path / "new.csv", attribute="form")
     assert {group["attribute"] for group in named["groups"]} == {"old", "new"}
     assert named["estimated"] == run.evaluate(tmp_path / "new.csv")["estimated"]
+
+
+def test_two_named_columns_are_corrected_by_in_every_combination(tmp_path: Path) -> None:
+    def rows(count: int, agreeing: float, seed: int) -> pd.DataFrame:
+        frame, draw = people(count, seed), np.random.default_rng(seed + 1)
+        for name, values in (("form", ["old", "new"]), ("site", ["north", "south"])):
+            side = (frame["answer"] == "yes") ^ (draw.random(count) > agreeing)
+            frame[name] = np.array(values)[side.astype(int)]
+        return frame
+
+    def right(*columns: str) -> float:
+        views = [f"column:{name}" for name in columns]
+        run = train(rows(1500, 0.95, 0), tmp_path / "-".join(columns), label="answer", shortcut=views, **SHORT)
+        return float((run.predict(balanced) == balanced["answer"]).mean())
+
+    balanced = rows(600, 0.5, 9)
+    assert right("form", "site") > right("form") + 0.1
+    block = load(tmp_path / "form-site").evaluate(balanced)["estimated"]
+    counts = {(one["label"], one["attribute"]): one["count"] for one in block["groups"]}
+    for (answer, form, site), own in balanced.groupby(["answer", "form", "site"]):
+        value = f"form of {'yes' if form == 'new' else 'no'}, site of {'yes' if site == 'south' else 'no'}"
+        assert counts[answer, value] == len(own)
 
 
 def test_other_data_are_not_taken_for_those_of_training(tmp_path: Path) -> None:

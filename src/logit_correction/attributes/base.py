@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from logit_correction.attributes.heads import KeptHeads, likely_attribute
+from logit_correction.attributes.heads import KeptHeads, joined, likely_attribute
 from logit_correction.correlation import Correlation
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.functional import cell_sums
@@ -67,8 +67,8 @@ class AttributeEstimator(nn.Module, ABC):
         row_attribute: (N,) long, a_x of every training row, -1 where unknown; of settled estimates.
         evidence: What was found of a shortcut, for ``report.json``; None where nobody looked.
         abstained: Whether nothing is to be corrected, so that a method trains as ERM does.
-        held_out: (N, L), class probabilities of every training row by what did not see it, if there are any.
-        kept: Heads on views that tell of other rows than those of training, if there are any.
+        row_posterior: P(a | x) of every training row (N, K), by what did not see the row; None where there is none.
+        kept: Heads on views that tell of other rows than those of training; of several, each tells one shortcut.
     """
 
     components: ClassVar[Mapping[str, str]] = {}
@@ -85,8 +85,8 @@ class AttributeEstimator(nn.Module, ABC):
         self.evidence: dict[str, Any] | None = None
         self.abstained = False
         self.stage = 0
-        self.held_out: Tensor | None = None
-        self.kept: KeptHeads | None = None
+        self.row_posterior: Tensor | None = None
+        self.kept: Sequence[KeptHeads] = ()
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         """Learn of the data, and build what there is to build: ``build`` makes a ``network`` for a role."""
@@ -151,14 +151,11 @@ class AttributeEstimator(nn.Module, ABC):
         By default it is what the kept heads say, by the same odds as of training rows; None where nothing can be told.
         Networks of the estimator must be in evaluation mode.
         """
-        if self.kept is None or not all(view.can_look(rows) for view in self.kept.views):
+        if not self.kept or not all(view.can_look(rows) for heads in self.kept for view in heads.views):
             return None
-        posterior = self.correlation.posterior(self.kept.probability(rows))
-        return likely_attribute(posterior, label, self.correlation, self.kept.odds)
-
-    def row_posterior(self) -> Tensor | None:
-        """Return P(a | x) of every training row (N, K), by what did not see the row; None where there is none."""
-        return None if self.held_out is None else self.correlation.posterior(self.held_out)
+        own = self.correlation if len(self.kept) == 1 else Correlation.one_to_one(self.info.num_labels)
+        told = [(own.posterior(heads.probability(rows)), heads.odds) for heads in self.kept]
+        return joined([likely_attribute(posterior, label, own, odds) for posterior, odds in told], own.num_attributes)
 
     def group_counts(self) -> Tensor:
         """Return how many training rows each group has, (L, K); rows of unknown attribute are in none."""
@@ -181,13 +178,13 @@ class AttributeEstimator(nn.Module, ABC):
 
     def get_extra_state(self) -> dict[str, Any]:
         """Return what lies in no buffer, for the state dict."""
-        kept = None if self.kept is None else self.kept.state()
+        kept = [state for heads in self.kept if (state := heads.state()) is not None]
         return {"evidence": self.evidence, "abstained": self.abstained, "stage": self.stage, "kept": kept}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Take over what ``get_extra_state`` returned."""
         self.evidence, self.abstained, self.stage = state["evidence"], state["abstained"], state["stage"]
-        self.kept = None if state["kept"] is None else KeptHeads.from_state(state["kept"])
+        self.kept = [KeptHeads.from_state(one) for one in state["kept"] or ()]
 
     @abstractmethod
     def describe(self) -> str:

@@ -109,12 +109,12 @@ class CrossFitted(AttributeEstimator):
 
     def estimate_rows(self, outputs: Tensor | None) -> Tensor:
         if self.views:
-            attribute, self.held_out, self.kept = estimate_by_heads(
-                self._found, self.rows, self.correlation, self.seed, self.splits
-            )
+            found = estimate_by_heads(self._found, self.rows, self.correlation, self.seed, self.splits)
+            attribute, outputs, self.kept = found[0], found[1], [found[2]]
         else:
             assert outputs is not None
-            attribute, self.held_out = self._likely(outputs, self.rows.label), outputs
+            attribute = self._likely(outputs, self.rows.label)
+        self.row_posterior = self.correlation.posterior(outputs)
         return attribute
 
     def _likely(self, probability: Tensor, label: Tensor) -> Tensor:

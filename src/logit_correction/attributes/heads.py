@@ -285,6 +285,18 @@ def likely_attribute(posterior: Tensor, label: Tensor, correlation: Correlation,
     return torch.where(other_value > odds * own_value, other, own)
 
 
+def joined(parts: Sequence[Tensor], size: int) -> Tensor:
+    """Return one attribute (N,) for several (N,) of 0..size - 1: each combination of their values is one.
+
+    >>> joined([torch.tensor([0, 1, 1]), torch.tensor([1, 0, 1])], size=2)
+    tensor([1, 2, 3])
+    """
+    found = parts[0]
+    for part in parts[1:]:
+        found = found * size + part
+    return found
+
+
 def answers(network: Callable[[Inputs], Tensor], rows: ViewInputs, device: torch.device) -> Tensor:
     """Return the class probabilities (n, L) of rows by a network's logits, on the CPU."""
     return outputs_of(network, rows, device).softmax(dim=1)

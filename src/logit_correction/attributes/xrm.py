@@ -74,7 +74,7 @@ class XRM(AttributeEstimator):
 
     def estimate_rows(self, outputs: Tensor | None) -> Tensor:
         assert outputs is not None
-        self.held_out = outputs
+        self.row_posterior = outputs
         return outputs.argmax(dim=1)
 
     def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:

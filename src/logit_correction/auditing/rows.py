@@ -37,15 +37,15 @@ def rows_frame(
     """
     search, rows, names = estimator.search, table.split["train"], np.asarray(table.label_names, dtype=object)
     assert search is not None
-    asked, attribute, likely = search.judged.rows, estimator.row_attribute.cpu(), estimator.held_out
+    asked, attribute, likely = search.judged.rows, estimator.row_attribute.cpu(), estimator.row_posterior
     if search.judged.split == "valid":
         judged = table.split["valid"][asked]
         if views:
             inputs = table.view_inputs("valid").take(asked)
             estimate = estimator.estimate_new(table.label[judged], inputs)
-            assert estimator.kept is not None and likely is not None and estimate is not None
+            assert likely is not None and estimate is not None
             attribute = torch.cat([attribute, estimate])
-            likely = torch.cat([likely, estimator.kept.probability(inputs)])
+            likely = torch.cat([likely, estimator.kept[0].probability(inputs)])
         asked, rows = len(rows) + torch.arange(len(asked)), torch.cat([rows, judged])
     label, estimated = table.label[rows], torch.arange(len(rows))
     if doubted is not None:

@@ -199,7 +199,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         self.model_ = {"form": form, "config": config.to_dict(), "info": info, "weights": weights.getvalue()}
         self.config_, self._algorithm = self.model_["config"], algorithm
         corrects = estimator is not None and not estimator.abstained
-        posterior = estimator.row_posterior() if estimator is not None and corrects else None
+        posterior = estimator.row_posterior if estimator is not None and corrects else None
         self.evidence_ = None if estimator is None else estimator.evidence
         views = (self.evidence_ or {}).get("views") or []
         if not form["names"] and any(view.startswith("column:") for view in views):

@@ -209,7 +209,7 @@ def estimates_of(config: RunConfig, display: Display) -> tuple[AttributeEstimate
         built.fit(display).run(estimator_only=True)
     rows, source = table.split["train"], config.data.make()
     source.prepare(table.preparation)
-    posterior = attributes.row_posterior()
+    posterior = attributes.row_posterior
     found = AttributeEstimates(
         label=table.label[rows].numpy(),
         attribute=attributes.row_attribute.cpu().numpy(),
