@@ -13,6 +13,8 @@ import pandas as pd
 import pytest
 import torch
 
+from logit_correction import runs_table
+
 Run = Callable[[str], Path]
 
 RUN_FILES = {"config.yaml", "metrics.csv", "report.json", "report.html", "checkpoint.pt", "predictions.parquet"}
@@ -156,3 +158,16 @@ def test_a_run_can_be_moved_and_read_only(door: Callable[..., Any], run: Run, he
     answer = door("predict", moved, here / "later.csv")
     os.chmod(moved, 0o755)
     assert answer.status == 0 and answer.out == before
+
+
+def test_a_run_is_trained_again_from_any_folder_and_seeds_stand_for_their_runs(
+    door: Callable[..., Any], here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(here)
+    words = ("--data.label", "outcome", "--method", "ERM", "--epochs", "1", "--threads", "1", "--seeds", "2")
+    assert door("train", "--data", "patients.csv", *words, "--out", tmp_path / "runs").status == 0
+    monkeypatch.chdir(tmp_path)
+    assert door("train", "--config", "runs/seed-1/config.yaml", "--out", "again").status == 0
+    assert door("report", "again", "runs").status == 0
+    assert (tmp_path / "runs" / "report.html").read_text().count("seed-0/config.yaml") == 1
+    assert runs_table([tmp_path / "runs", tmp_path / "again"])["seed"].tolist() == [0, 1, 1]

@@ -13,7 +13,7 @@ from logit_correction.config import ComponentConfig, RunConfig, as_mapping
 from logit_correction.data.arrays import from_rows, from_table
 from logit_correction.errors import InputError
 from logit_correction.pages.console import comparison_table, reports_of
-from logit_correction.runs.folder import given_or_temporary
+from logit_correction.runs.folder import given_or_temporary, runs_of
 from logit_correction.runs.options import complete
 from logit_correction.runs.run import Run
 from logit_correction.runs.train import train as train_into
@@ -108,12 +108,12 @@ def runs_table(runs: Sequence[Run | Path | str]) -> pd.DataFrame:
     """Return one row for each run: method, epochs, seed, accuracies on the test split as fractions, and selection.
 
     Args:
-        runs: Runs, or their folders.
+        runs: Runs, or their folders, also those of ``train --seeds``.
 
     Raises:
         InputError: If a folder holds no finished run.
     """
-    return comparison_table(reports_of([Path(run) for run in runs]))
+    return comparison_table(reports_of(runs_of(Path(run) for run in runs)))
 
 
 def config_of(data: Any, **options: Any) -> RunConfig:

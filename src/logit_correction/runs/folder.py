@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -51,6 +51,11 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 def is_finished(folder: Path) -> bool:
     """Return whether the folder holds a finished run; its report is the last file written but the page."""
     return (folder / REPORT).is_file()
+
+
+def runs_of(places: Iterable[Path]) -> list[Path]:
+    """Return run folders; one that ``train --seeds`` wrote stands for the runs in it."""
+    return [run for place in places for run in sorted(one.parent for one in place.glob(f"seed-*/{CONFIG}")) or [place]]
 
 
 def check_out(folder: Path, config: RunConfig, resume: bool) -> None:

@@ -8,6 +8,7 @@ before a part is named, so that a plain ``--help`` answers at once.
 from __future__ import annotations
 
 import math
+import os
 import re
 from argparse import ArgumentError
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -55,6 +56,11 @@ RANGES: dict[str, tuple[float, float]] = {
     "threads": (0, MOST_PROCESSES),
 }
 
+
+#: Options that name a file or folder: one that is there becomes an absolute path, so that a run's files of options work
+#: in any folder.
+PATHS = {"data": ("file", "root", "published"), "attributes": ("file",)}
+PATHS |= dict.fromkeys(("network", "biased_network", "encoder"), ("run",))
 
 #: Constructor arguments that the run itself gives and the user does not.
 GIVEN: dict[str, set[str]] = {kind: {"info"} for kind in ("network", "biased_network", "encoder")}
@@ -148,8 +154,10 @@ def choose(kind: str, path: str, given: Any, choices: dict[str, Choice], default
 
 def _part_of(path: str, found: Mapping[str, Any], choices: Mapping[str, Choice]) -> ComponentConfig:
     """Return a part of what a parser has found."""
-    _, name, cls = choices[path]
+    kind, name, cls = choices[path]
     arguments = {option: value for option, value in found.items() if option != "name"}
+    places = {option: str(arguments[option]) for option in PATHS.get(kind, ()) if arguments.get(option)}
+    arguments |= {option: os.path.abspath(place) for option, place in places.items() if os.path.exists(place)}
     for argument in components_of(cls):
         inner, value = f"{path}.{argument}", arguments.pop(argument, None)
         arguments[argument] = _part_of(inner, value, choices) if inner in choices else None
