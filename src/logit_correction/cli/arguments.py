@@ -92,8 +92,9 @@ def arguments_of(command: str, function: Callable[..., int], words: Sequence[str
     if not parts:
         return found
     named = [part for part in PARTS if isinstance(one := given.get(part, {}), str) or "name" in one]
-    if found.get("resume") and found["out"] is not None and not (file or named or "preset" in given):
-        file = read_yaml(found["out"] / "config.yaml")
+    finished = found.get("out") if found.get("resume") else found.get("run")  # which has a configuration of its own
+    if finished is not None and not (file or named or "preset" in given):
+        file = read_yaml(finished / "config.yaml")
     chosen = merge(file, given)
     if not whole:
         return found | {part: options.checked(part, as_part(part, spelled_out(chosen).get(part))) for part in parts}
