@@ -95,7 +95,8 @@ def sheet(frame: pd.DataFrame, label_names: Sequence[str], budget: int, seed: in
     population = Population.of(frame, label_names)
     places = drawn(population, allocation(population, budget), np.random.default_rng(seed))
     asked = frame[frame["row"].isin(population.row[places])].assign(attribute="").sort_values("row", kind="stable")
-    return asked[[name for name in ("row", "line", "path", "name", CONTENT, "label", "attribute") if name in asked]]
+    told = CONTENT if CONTENT in asked else "name"  # a text's name is how it begins
+    return asked[[name for name in ("row", "line", "path", told, "label", "attribute") if name in asked]]
 
 
 def group_accuracies(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ from logit_correction.views.words import class_names, common_words, present
 #: Images of a kind side by side, labels that are shown, words of a label, values of a column, bins of its numbers.
 IMAGES, LABELS, TERMS, VALUES, BINS = 6, 6, 4, 12, 4
 
+#: What a cell without a value is called.
+MISSING = "(missing)"
+
 #: Words of each label that a person reads, and photos that show one, of so many pixels.
 WORDS, PICTURES, SIDE = 8, 3, 64
 
@@ -38,8 +42,7 @@ def contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str]) -> li
             found.append({"kind": "terms", "view": view.name, "rows": rows})
         family, _, member = view.name.partition(":")
         if family in ("column", "missing") and member in inputs.columns:
-            values = np.asarray(inputs.columns[member])
-            found.append({"kind": "values", "view": view.name, **_values(values, names[label.numpy()])})
+            found.append({"kind": "values", "view": view.name, **_values(table, member, names[label.numpy()])})
     if inputs.image_shape is not None and (rows := _images(table, frame[frame["split"] == "train"])):
         cells = [member for family, _, member in (view.partition(":") for view in views) if family == "places"]
         found.append({"kind": "images", "view": ", ".join(views), "rows": rows, "cells": cells})
@@ -104,14 +107,23 @@ def _terms(
     return sorted(rows, key=lambda row: row["other_share"] - row["share"])
 
 
-def _values(values: NDArray[Any], label: NDArray[Any]) -> dict[str, Any]:
+def _values(table: DataTable, column: str, label: NDArray[Any]) -> dict[str, Any]:
     """Return the commonest label of each value of a column, or of each quarter of its numbers, and its rows."""
-    if is_numeric(values) and len(np.unique(values[np.isfinite(values)])) > VALUES:
-        values = np.asarray(pd.qcut(values, BINS, duplicates="drop", precision=4).astype(str))
-    texts = [f"{one:g}" if is_numeric(values) else str(one) for one in values]
-    counts = pd.crosstab(np.asarray(["(missing)" if one in ("", "nan") else one for one in texts], dtype=object), label)
-    counts = counts.loc[counts.sum(axis=1).sort_values(ascending=False, kind="stable").index]
-    rows = []
+    values, order = np.asarray(table.view_inputs("train").columns[column]), list[str]()
+    texts = np.asarray([str(one) or MISSING for one in values], dtype=object)
+    if is_numeric(values):
+        present = values[np.isfinite(values)]
+        cuts = np.unique(present)
+        if not (few := len(cuts) <= VALUES):
+            cuts = np.unique(np.quantile(present, np.arange(1, BINS) / BINS, method="inverted_cdf"))
+        told = table.spelled(column, cuts)
+        between = [f"{low} to {high}" for low, high in pairwise(told)]
+        order = [*(told if few else [f"up to {told[0]}", *between, f"above {told[-1]}"]), MISSING]
+        place = np.where(np.isfinite(values), np.searchsorted(cuts, values), len(order) - 1)
+        texts = np.asarray(order, dtype=object)[place]
+    counts = pd.crosstab(texts, label)
+    order = order or list(counts.sum(axis=1).sort_values(ascending=False, kind="stable").index)
+    counts, rows = counts.loc[[one for one in dict.fromkeys(order) if one in counts.index]], []
     for value, row in counts[:VALUES].iterrows():
         most = int(row.max())
         rows.append({"value": str(value), "label": row.idxmax(), "rows": most, "other_rows": int(row.sum()) - most})

@@ -17,7 +17,7 @@ from logit_correction.data.augment import Augmentation
 from logit_correction.data.cache import digest
 from logit_correction.data.stores import ArrayStore, InputStore, as_views_see
 from logit_correction.data.texts import WordStore
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, is_missing
 from logit_correction.sentences import format_value
 from logit_correction.types import DataInfo, ViewInputs
 
@@ -117,10 +117,16 @@ class DataTable:
             return [str(self.texts[row])[:MOST_CHARACTERS] for row in rows.tolist()]
         names = sorted(self.columns, key=lambda name: name not in first)[:MOST_COLUMNS]
         more = f" and {len(self.columns) - len(names)} more" if len(names) < len(self.columns) else ""
-        told = [
-            [f"{name} {format_value(value)}" for value in self.columns[name][rows.numpy()].tolist()] for name in names
-        ]
+        told = [[f"{name} {one}" for one in self.spelled(name, self.columns[name][rows.numpy()])] for name in names]
         return [", ".join(row) + more for row in zip(*told, strict=True)] if told else None
+
+    def spelled(self, name: str, values: NDArray[Any]) -> list[str]:
+        """Return values of a column for people; a date is the number of days since 1970."""
+        kinds = {one["name"]: one["kind"] for one in self.preparation.get("columns", ())}
+        if kinds.get(name) != "dates":
+            return [format_value(one) for one in values.tolist()]
+        days = [None if is_missing(one) else np.datetime64(round(86400 * one), "s") for one in values.tolist()]
+        return ["–" if one is None else str(one).replace("T00:00:00", "").replace("T", " ") for one in days]
 
     def check(self, splits: Sequence[str] = SPLITS) -> DataTable:
         """Return the table itself if it can be trained on and these splits have rows, else raise ``InputError``."""
