@@ -9,7 +9,7 @@
 # ```bash
 # logit-correction audit --data photos --data.size 20 --out audit
 # logit-correction train --config audit/fix.yaml --out fixed
-# logit-correction audit --config audit/config.yaml --run fixed --shortcut colour --out audit-of-fixed
+# logit-correction audit --run fixed --shortcut colour --out audit-of-fixed
 # logit-correction predict fixed next-year --out answers.csv
 # ```
 

@@ -8,7 +8,7 @@
 # ```bash
 # logit-correction audit --data people.csv --data.label income --out audit
 # logit-correction train --config audit/fix.yaml --out fixed
-# logit-correction audit --config audit/config.yaml --run fixed --shortcut column:form_version --out audit-of-fixed
+# logit-correction audit --run fixed --shortcut column:form_version --out audit-of-fixed
 # logit-correction predict fixed new.csv --out answers.csv
 # ```
 

@@ -9,7 +9,7 @@
 # ```bash
 # logit-correction audit --data reviews.csv --data.label verdict --data.text review --out audit
 # logit-correction train --config audit/fix.yaml --out fixed
-# logit-correction audit --config audit/config.yaml --run fixed --shortcut closing --out audit-of-fixed
+# logit-correction audit --run fixed --shortcut closing --out audit-of-fixed
 # logit-correction predict fixed new.csv --out answers.csv
 # ```
 

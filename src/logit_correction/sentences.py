@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from logit_correction.errors import NBSP, format_first, format_list, format_percent
+from logit_correction.errors import NBSP, format_first, format_list, format_percent, is_missing
 
 #: Pairs of labels, and labels of which nothing can be told, that are listed.
 _MOST_PAIRS, _MOST_NAMES = 5, 10
@@ -32,10 +32,10 @@ def format_value(value: Any) -> str:
     >>> format_value(True), format_value(55000), format_value(0.005), format_value([1, "a"])
     ('yes', '55,000', '0.005', '1, a')
     """
-    if value is None or isinstance(value, bool):
-        return "–" if value is None else "yes" if value else "no"
+    if is_missing(value) or isinstance(value, bool):
+        return "–" if is_missing(value) else "yes" if value else "no"
     if isinstance(value, int | float):
-        return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+        return f"{value:,}" if isinstance(value, int) else f"{value:.0f}" if 1e5 < abs(value) < 1e15 else f"{value:g}"
     return ", ".join(map(format_value, value)) if isinstance(value, list | tuple) else str(value)
 
 
@@ -79,7 +79,7 @@ _OF_FAMILY = {
     "file": "facts of the file",
     "missing": "missing values",
     "form": "the form of the text",
-    BIASED: "the easiest features of the whole input",
+    BIASED: "the features that a network learns first",
 }
 
 
@@ -135,7 +135,8 @@ def of_evidence(sign: Mapping[str, Any], figures: Mapping[str, Any], who: str) -
     if along := figures.get("along"):
         told += f". They coincide with {name_views([name for one in along for name in views_in(one['view'])])}"
     if figures.get("may_be_wrong_labels"):
-        told += ". Wrong labels would look the same"
+        told += f". {capitalize(who)} is as sure of these rows as where the label is right"
+        told += ". Wrong labels would look the same, which limits the probability"
     return f"{told}. {of_gain(figures)}"
 
 
@@ -238,7 +239,8 @@ def next_commands(found: Mapping[str, Any], place: str) -> dict[str, str]:
     again = f"logit-correction audit --config {place}/config.yaml {{}} --out {{}}"
     commands = {}
     if asked and verdict == "cannot tell":
-        commands["If it is an accident:"] = again.format(options("shortcut", asked["views"]), "another-audit")
+        right = "the labels are right and " if found["evidence"].get("may_be_wrong_labels") else ""
+        commands[f"If {right}it is an accident:"] = again.format(options("shortcut", asked["views"]), "another-audit")
     if examined and found["views"] and not found["leans"]:
         if not str(examined).endswith((".csv", ".parquet")):  # a run, not somebody's predictions
             test = f"logit-correction evaluate {shlex.quote(str(examined))} --on new-rows"
@@ -248,14 +250,14 @@ def next_commands(found: Mapping[str, Any], place: str) -> dict[str, str]:
         accident = "If it is an accident, train" if asked else unlikely
         fix = f"logit-correction train --config {place}/fix.yaml --out fixed"
         commands[f"{accident} a classifier that does not rely on it:"] = fix
-        if found["views"] == [BIASED]:  # which is no view that a classifier could be examined by
-            commands["Then test it on labelled rows from elsewhere:"] = "logit-correction evaluate fixed --on new-rows"
+        rows = round((found["evidence"].get("share") or 0) * found["data"]["rows"]["valid"])
+        if found["views"] == [BIASED] or rows < NEEDED_ROWS:  # the first is no view to examine a classifier by
+            few = f"; an audit of it needs {NEEDED_ROWS} conflicting validation rows, and you have about {rows}"
+            test = f"Then test it on labelled rows from elsewhere{'' if found['views'] == [BIASED] else few}:"
+            commands[test] = "logit-correction evaluate fixed --on new-rows"
         else:
-            examine = again.format(f"--run fixed {options('shortcut', found['views'])}", "audit-of-fixed")
-            sizes = found["data"]["rows"]
-            rows = round(found["evidence"].get("rows", 0) * sizes["valid"] / sizes["train"])
-            few = f"; it takes {NEEDED_ROWS} held-out rows that conflict, and you have about {rows}"
-            commands[f"Then check whether it is fixed{few if rows < NEEDED_ROWS else ''}:"] = examine
+            examine = f"logit-correction audit --run fixed {options('shortcut', found['views'])} --out audit-of-fixed"
+            commands["Then check whether it is fixed:"] = examine
     if asked:
         legitimate = again.format(options("legitimate", asked["views"]), "another-audit")
         commands["If it is a legitimate cause, there is no shortcut:"] = legitimate
@@ -304,8 +306,10 @@ def telling_terms(contrasts: Sequence[Mapping[str, Any]]) -> list[str]:
     return list({row["label"]: row["term"] for row in reversed(rows)}.values())[::-1][:2]
 
 
-def question(views: Sequence[str]) -> str:
-    """Return the one question that only a person can answer."""
+def question(views: Sequence[str], doubtful: bool = False) -> str:
+    """Return the one question that only a person can answer; a ``doubtful`` one begins with the labels."""
+    if doubtful:
+        return f"First look at the rows that look like another label: are their labels right? {question(views)}"
     if list(views) == [BIASED]:
         compare = "On the page, compare the rows that look like another label with the others of their label"
         return f"{compare}. Is the difference a legitimate cause of the label, or an accident of this data?"
@@ -320,6 +324,10 @@ def of_label(name: str, views: Sequence[str], rows: int, with_view: int, who: st
     return f"{name}: {where}, {who} follows {'them' if is_plural(views) else 'it'} in {with_view:,}"
 
 
+#: What the verdict on one label says of the classifier.
+_RELIES = {"shortcut": "it relies on that", "none found": "it does not rely on that", "cannot tell": "cannot tell"}
+
+
 def label_lines(labels: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a line for each label of which something can be told, and one for all the others together."""
     told = [one for one in labels if "follows_low" in one]
@@ -327,7 +335,7 @@ def label_lines(labels: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = []
     for one in told:
         low, high = format_percent(one["follows_low"], unit=""), format_percent(one["follows_high"], unit=" %")
-        lines.append(f"{one['sentence']} ({low} to {high}): {one['verdict']}")
+        lines.append(f"{one['sentence']} ({low} to {high}): {_RELIES[one['verdict']]}")
     return lines + ([f"labels with too few rows to tell: {format_first(others, _MOST_NAMES)}"] if others else [])
 
 
@@ -361,19 +369,17 @@ def of_price(cost: Mapping[str, Any]) -> str:
         return ""
     told = [
         " to ".join(format_percent(cost[who][kind]["accuracy"], unit=" %") for who in ("network", "fixed"))
-        for kind in ("balanced", "like_training")
+        for kind in ("conflicting", "like_training")
     ]
-    return f"With LC, balanced accuracy goes from {told[0]}, and accuracy on data like yours from {told[1]}"
+    return f"With LC, accuracy on bias-conflicting rows goes from {told[0]}, and on data like yours from {told[1]}"
 
 
-def of_trial(cost: Mapping[str, Any]) -> str:
-    """Return a warning where LC was tried and does not raise balanced accuracy; else empty.
-
-    >>> of_trial({"network": {"balanced": {"accuracy": 0.84}}, "fixed": {"balanced": {"accuracy": 0.8}}})
-    'In this trial LC does not help: train as usual, unless labelled rows from elsewhere show a gain'
-    """
-    unless = "train as usual, unless labelled rows from elsewhere show a gain"
-    return f"In this trial LC does not help: {unless}" if _gains(cost) is False else ""
+def of_trial(found: Mapping[str, Any]) -> str:
+    """Return a warning where LC was tried and does not raise balanced accuracy; else empty."""
+    if _gains(found["cost"]) is not False:
+        return ""
+    leave = f"to leave the data alone, add `{options('legitimate', found['views'])}`"
+    return f"A trial does not confirm it. {of_price(found['cost'])}. You decide: {leave}"
 
 
 def of_person(figures: Mapping[str, Any], who: str) -> str:

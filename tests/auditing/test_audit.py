@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,10 @@ import torch
 from logit_correction import Audit, InputError, audit, from_table, load, train
 from logit_correction.attributes.evidence import Model
 from logit_correction.auditing.api import add_labels, add_sheet
+from logit_correction.auditing.cost import question
 from logit_correction.bench.planted import Planted
+from logit_correction.pages.console import show_audit
+from logit_correction.pages.page import render_audit
 from logit_correction.sentences import next_commands
 
 DATA = {"name": "Planted", "set": "column", "rows": 900}
@@ -146,8 +150,10 @@ def test_a_classifier_that_is_given_is_examined(tmp_path: Path) -> None:
     columns = {f"probability_{name}": probability[:, i] for i, name in enumerate(table.label_names)}
     pd.DataFrame({"row": valid.numpy(), **columns}).to_csv(tmp_path / "said.csv", index=False)
     again = audit(DATA, predictions=tmp_path / "said.csv", shortcut=["column:form_version"], **SHORT)
-    rows = found.summary["evidence"]["rows"]  # a check that cannot tell says how many rows it needs
-    assert ("A check needs 30" in found.summary["would_change"]) == (rows < 30)
+    # A check of too few rows says how many there are, and no figure.
+    rows, told = found.summary["evidence"]["rows"], found.summary["sentence"]
+    assert ("A check needs 30" in told) == (rows < 30) and str(rows) in told
+    assert (found.summary["cost"] == {}) == (rows < 30) == (found.summary["labels"] == [])
     assert again.summary["cost"] == found.summary["cost"]
 
 
@@ -161,6 +167,10 @@ def test_in_doubt_the_page_shows_the_rows_that_it_asks_about(tmp_path: Path, mon
     assert (found.rows["conflicting"].to_numpy(dtype=bool) == conflicts(found.rows["row"])).mean() > 0.99
     assert found.summary["contrasts"][0]["view"] == "column:form_version" and found.summary["shown"]
     assert "network" in found.summary["cost"] and "fixed" not in found.summary["cost"]
+    # A guard that holds the probability down is told, with what to look at.
+    doubtful = found.summary["evidence"] | {"may_be_wrong_labels": True}
+    assert "labels right" in question(doubtful)["text"] and "labels right" not in found.summary["question"]["text"]
+    assert "labels are right" in next(iter(next_commands(found.summary | {"evidence": doubtful}, "here")))
 
 
 def test_the_easiest_features_may_be_named_though_a_view_is_a_clear_shortcut(tmp_path: Path) -> None:
@@ -176,8 +186,44 @@ def test_the_easiest_features_may_be_named_though_a_view_is_a_clear_shortcut(tmp
 def test_an_audit_ends_with_the_commands_that_fix_and_check_and_a_check_in_doubt_with_a_test(found: Audit) -> None:
     first, second, *_ = next_commands(found.summary, "here").values()
     assert first == "logit-correction train --config here/fix.yaml --out fixed"
-    assert "--config here/config.yaml --run fixed --shortcut column:form_version" in second
+    assert second == "logit-correction evaluate fixed --on new-rows"  # of so few rows an audit could not tell
+    many = found.summary | {"data": found.summary["data"] | {"rows": {"train": 900, "valid": 9000}}}
+    assert "audit --run fixed --shortcut column:form_version" in list(next_commands(many, "here").values())[1]
     assert "--legitimate column:form_version" in (found.path / "report.html").read_text()
     checked = found.summary | {"examined": "fixed", "leans": None, "question": None}
     assert next(iter(next_commands(checked, "here").values())) == "logit-correction evaluate fixed --on new-rows"
     assert "fix.yaml" in next(iter(next_commands(checked | {"leans": True}, "here").values()))
+
+
+def test_a_trial_that_does_not_confirm_the_verdict_stands_beside_it(
+    found: Audit, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = "A trial does not confirm it"
+    assert told not in (found.path / "report.html").read_text() and told not in repr(found)
+    cost = found.summary["cost"]
+    lost = found.summary | {"cost": {"network": cost["fixed"], "fixed": cost["network"]}}
+    page = render_audit(lost, folder)
+    show_audit(lost, folder / "report.html")
+    for text in (page.replace("\u00a0", " "), capsys.readouterr().out.replace("\u00a0", " ")):
+        right = [f"{100 * cost[who]['like_training']['accuracy']:.0f}" for who in ("fixed", "network")]
+        assert f"on data like yours from {right[0]} % to {right[1]} %" in text
+        assert text.index("A shortcut is likely") < text.index(told) < text.index("--legitimate column:form_version")
+        assert text.index(told) < text.index("bias-aligned rows")
+
+
+def test_numbers_and_dates_of_a_column_are_read_as_such(tmp_path: Path) -> None:
+    draw, label = np.random.default_rng(0), np.arange(400) % 2
+    taken = pd.Timestamp("2021-01-01") + pd.to_timedelta(draw.integers(0, 90, 400) + 85 * label, unit="D")
+    dose = (5 * label + draw.normal(size=400)).round(1)
+    frame = pd.DataFrame({"taken": taken.strftime("%Y-%m-%d"), "dose": dose, "age": draw.normal(size=400).round(2)})
+    frame["label"] = np.where(label, "ill", "well")
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    data = {"name": "Table", "file": str(tmp_path / "rows.csv"), "label": "label"}
+    found = audit(data, shortcut=["column:taken", "column:dose"], try_fix=False, **SHORT)
+    values = {one["view"]: [row["value"] for row in one["rows"]] for one in found.summary["contrasts"]}
+    for column, number in (("taken", r"20\d\d-\d\d-\d\d"), ("dose", r"-?\d+(\.\d)?")):
+        first, *between, last = values[f"column:{column}"]
+        assert re.fullmatch(f"up to {number}", first) and re.fullmatch(f"above {number}", last)
+        assert between and all(re.fullmatch(f"{number} to {number}", one) for one in between)
+    held = found.rows.set_index("row")["content"]
+    assert all(f"taken {frame['taken'][row]}" in text for row, text in held.items())

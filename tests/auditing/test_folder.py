@@ -93,7 +93,7 @@ def test_the_page_names_the_column_says_the_price_and_shows_what_rows_hold(found
     assert "scanner +two, age " in page and str(found.path) not in page
     assert "<b>no</b>" not in page and "&lt;b&gt;no&lt;/b&gt;" in page and "<script" not in page
     assert not re.search(r'(src|href)="(?!data:image/png)', page) and "default-src 'none'" in page
-    assert "fix.yaml" in page and "rows.csv" in page and "--shortcut column:scanner" in page
+    assert "fix.yaml" in page and "rows.csv" in page and "evaluate fixed --on" in page
     rows = found.rows
     assert (rows["line"] == rows["row"] + 2).all() and "name" not in rows
 

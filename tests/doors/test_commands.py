@@ -131,7 +131,7 @@ def test_train_by_given_attributes(door: Door, run: Run, tmp_path: Path) -> None
     assert door("train", "--config", config, "--epochs", "2", "--out", tmp_path / "fixed").status == 0
     options = json.loads((tmp_path / "fixed" / "report.json").read_text())["method_options"]["attributes"]
     assert options["name"] == "Given" and options["file"].endswith("rows.csv")
-    words = ("audit", "--config", run("audit-patients") / "config.yaml", "--run", tmp_path / "fixed")
+    words = ("audit", "--run", tmp_path / "fixed")  # on the data of the run
     assert door(*words, "--shortcut", "column:scanner", "--out", tmp_path / "audit").status == 0
     found = json.loads((tmp_path / "audit" / "audit.json").read_text())
     assert found["examined"] is not None and found["views"] == ["column:scanner"]
@@ -220,10 +220,12 @@ def test_audit(door: Door, run: Run, here: Path, tmp_path: Path) -> None:
 
 def test_audit_of_reviews(door: Door, here: Path, tmp_path: Path) -> None:
     words = ("--data", here / "reviews.csv", "--data.label", "verdict", "--data.text", "review", "--threads", "1")
-    assert door("audit", *words, "--epochs", "2", "--try-fix", "false", "--out", tmp_path / "audit").status == 0
+    words = ("audit", *words, "--epochs", "2", "--try-fix", "false", "--label-budget", "20")
+    assert door(*words, "--out", tmp_path / "audit").status == 0
     found = json.loads((tmp_path / "audit" / "audit.json").read_text())
     assert found["verdict"] in ("shortcut", "none found", "cannot tell")
     assert len(pd.read_csv(tmp_path / "audit" / "rows.csv")) == found["rows"]["train"] == 350
+    assert list(pd.read_csv(tmp_path / "audit" / "sheet.csv")) == ["row", "line", "content", "label", "attribute"]
 
 
 def test_audit_of_the_predictions_of_any_classifier(door: Door, here: Path, tmp_path: Path) -> None:

@@ -32,11 +32,16 @@ from logit_correction.runs.options import complete
 from logit_correction.runs.run import Run
 from logit_correction.runs.train import Built, prepare, training_rows
 from logit_correction.runs.write import environment
-from logit_correction.sentences import BIASED, advice, headline, of_price, views_in
+from logit_correction.sentences import BIASED, advice, headline, of_price, of_trial, views_in
 from logit_correction.training.display import choose_display
 
 #: The files of an audit beside its rows.
 AUDIT, SHEET, FIX, PAGE = "audit.json", "sheet.csv", "fix.yaml", "report.html"
+
+#: What a person who compares the fix with `train --method LC` wonders about.
+KEPT = """# LC by the column attribute of rows.csv. It keeps the last epoch: rows.csv tells nothing of validation rows,
+# by whose estimated attribute `train --method LC` chooses an epoch.
+"""
 
 #: What to do about a damaged audit.
 AGAIN = "run the audit again"
@@ -99,8 +104,9 @@ class Audit:
         return train(RunConfig.read(self.path / FIX), out, progress=progress)
 
     def __repr__(self) -> str:
-        told = [headline(self.summary), self.summary["sentence"], of_price(self.summary["cost"])]
-        return "\n".join([*filter(None, told), f"Audit({str(self.path)!r})"]).replace(NBSP, " ")
+        tried = of_trial(self.summary) or of_price(self.summary["cost"])
+        told = filter(None, [headline(self.summary), self.summary["sentence"], tried])
+        return "\n".join([*told, f"Audit({str(self.path)!r})"]).replace(NBSP, " ")
 
     def _repr_html_(self) -> str:
         return audit_as_html(self.summary)
@@ -189,22 +195,23 @@ def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool
     if views:
         given = {"name": "Given", "file": str((out / CSV).resolve())}
         fix = replace(config, method=ComponentConfig("LC", {"attributes": given}))
-        files.write_text(out / FIX, fix.to_yaml())
+        files.write_text(out / FIX, KEPT + fix.to_yaml())
         if try_fix and examined is None:
             frame = with_fixed(frame, table, estimator.row_attribute.cpu(), answers_of_lc(fix, table, estimator, quiet))
             write_rows(frame, out)
     train = frame[frame["split"] == "train"]
-    would_change = "" if said else f"{advice(evidence, asked['views'] if asked else [])}."
+    few = cost.too_few(evidence) if examined else ""  # then no figure is told
+    would_change = "" if said or examined else f"{advice(evidence, asked['views'] if asked else [])}."
     return {
         "verdict": evidence["verdict"],
         "views": views,
-        "sentence": evidence["sentence"],
+        "sentence": few or evidence["sentence"],
         "leans": cost.leans(evidence),
-        "would_change": cost.too_few(evidence) if examined else would_change,
+        "would_change": would_change,
         "question": asked,
-        "labels": cost.by_label(frame, about, names, who) if about else [],
+        "labels": cost.by_label(frame, about, names, who) if about and not few else [],
         "groups": cost.groups(frame, names),
-        "cost": cost.cost(frame, who),
+        "cost": {} if few else cost.cost(frame, who),
         "shown": shown_rows(frame),
         "contrasts": contrasts(table, frame, shown) if about else [],
         "words": spoken(table),

@@ -136,9 +136,9 @@ def _follows(low: float, high: float, error: float) -> bool | None:
 def too_few(evidence: Mapping[str, Any]) -> str:
     """Return why a check of a given classifier tells nothing; empty where it has the rows that it needs."""
     rows = int(evidence.get("rows") or 0)
-    there = "there is 1" if rows == 1 else f"there are {rows}"
-    needs = f"A check needs {sentences.NEEDED_ROWS} held-out rows that clearly point to another label; {there}."
-    return needs if evidence["views"] and rows < sentences.NEEDED_ROWS else ""
+    there = f"there {'is' if rows == 1 else 'are'} {rows}. Take more validation rows, or test on rows from elsewhere"
+    needs = f"A check needs {sentences.NEEDED_ROWS} held-out rows where the view clearly points to another label"
+    return f"{needs}; {there}" if evidence["views"] and rows < sentences.NEEDED_ROWS else ""
 
 
 def question(evidence: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -146,4 +146,5 @@ def question(evidence: Mapping[str, Any]) -> dict[str, Any] | None:
     # Of a leak nothing is asked: it is no candidate.
     in_doubt = evidence["verdict"] == "cannot tell" and evidence.get("probability") is not None
     views = evidence["candidates"][0]["views"] if in_doubt else evidence["views"]
-    return {"views": views, "text": sentences.question(views)} if views else None
+    doubtful = in_doubt and bool(evidence.get("may_be_wrong_labels"))
+    return {"views": views, "text": sentences.question(views, doubtful)} if views else None

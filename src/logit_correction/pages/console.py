@@ -226,7 +226,9 @@ def show_audit(found: Mapping[str, Any], page: Path, to_fill_in: str = "") -> No
     """Print what ``audit.json`` found, what to do (or how ``to_fill_in`` a sheet that was written), and the page."""
     console = console_of()
     say(console, sentences.headline(found), "bold")
-    say(console, f"{found['sentence']}.")
+    for text in (found["sentence"], sentences.of_trial(found)):
+        if text:
+            say(console, f"{text}.")
     for line in sentences.label_lines(found["labels"]):
         say(console, f"  {line}")
     if lines := sentences.price(found["cost"]):
@@ -235,7 +237,7 @@ def show_audit(found: Mapping[str, Any], page: Path, to_fill_in: str = "") -> No
         console.print(table_of(pd.DataFrame(rows, columns=["Accuracy, %, on rows not trained on", *names.values()])))
     labelled = [found["labelled"]["sentence"]] if found["labelled"] else []
     asked = [found["question"]["text"]] if found["question"] else []
-    for text in (*labelled, sentences.of_trial(found["cost"]), *asked, found["would_change"]):
+    for text in (*labelled, *asked, found["would_change"]):
         if text:
             say(console, text)
     show_warnings(found["data"]["warnings"], console)

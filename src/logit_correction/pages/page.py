@@ -272,7 +272,6 @@ def render_audit(found: Mapping[str, Any], folder: Path) -> str:
             {**one, "name": name_views([one["view"]], sentences.telling_terms([one]))} for one in found["contrasts"]
         ],
         words=[{**one, "name": name_views([one["view"]])} for one in found.get("words") or [] if one["rows"]],
-        trial=sentences.of_trial(found["cost"]),
         label_lines=sentences.label_lines(found["labels"]),
         pairs=sorted(conflicting, key=lambda one: -int(one["rows"]))[:_MOST_PAIRS],
         commands=sentences.next_commands(found, shlex.quote(shown_path(folder))),
@@ -287,6 +286,6 @@ def audit_as_html(found: Mapping[str, Any]) -> str:
 
 
 def _first(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a person sees first: the verdict, and what correcting brings and costs."""
-    told = {"headline": sentences.headline(found), "price": sentences.price(found["cost"])}
-    return {"found": found, "classifiers": sentences.classifiers(found), **told}
+    """Return what a person sees first: the verdict, whether a trial confirms it, what correcting brings and costs."""
+    told = {"headline": sentences.headline(found), "trial": sentences.of_trial(found), "found": found}
+    return {"price": sentences.price(found["cost"]), "classifiers": sentences.classifiers(found), **told}
