@@ -90,12 +90,18 @@ class CorrectLogits(Callback):
         self._hook = getattr(pl_module, self.criterion).register_forward_pre_hook(self._corrected)
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        assert self.log_prior is not None
         try:
             self._rows = batch[self.index]
         except (KeyError, IndexError, TypeError):
             self._rows = None
         if not isinstance(self._rows, Tensor) or self._rows.dim() != 1 or self._rows.is_floating_point():
             raise InputError(f"Training batches hold no row numbers (B,) at {self.index!r}: give index= their place")
+        if batch_idx == 0 or self._rows.device.type == "cpu":  # on a GPU each look would wait for it
+            low, high, last = int(self._rows.min()), int(self._rows.max()), len(self.log_prior) - 1
+            if low < 0 or high > last:
+                what = f"Training batches hold {low} to {high} at {self.index!r}, but rows are numbered 0 to {last}"
+                raise InputError(f"{what}: give index= the place of their numbers")
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         self._rows = None
@@ -105,6 +111,8 @@ class CorrectLogits(Callback):
         if self._rows is None or not torch.is_grad_enabled():
             return None
         assert self.log_prior is not None
+        if len(given) > 1 and given[1] is self._rows:
+            raise InputError(f"index={self.index!r} is the place of the labels: give that of the numbers of the rows")
         shape = (len(self._rows), self.log_prior.shape[1])
         if not given or tuple(given[0].shape) != shape:
             raise InputError(
