@@ -30,7 +30,10 @@ class InputWarning(UserWarning):
 
 
 class TrainingError(RuntimeError):
-    """Training itself failed, for example through a loss that is not finite (exit status 1)."""
+    """Training itself failed, such as through a loss that is not finite (exit status 1).
+
+    A full disk is an ``OSError``, and the end of another process of the run a ``RuntimeError``.
+    """
 
 
 class Interrupted(Exception):

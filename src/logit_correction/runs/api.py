@@ -69,6 +69,8 @@ def train(
     Raises:
         InputError: Something given is wrong; nothing was trained.
         TrainingError: The loss was not finite.
+        OSError: The disk is full; ``resume`` continues.
+        RuntimeError: Another process of the run has ended; ``resume`` continues.
         Interrupted: Somebody asked to stop; ``resume`` continues.
 
     >>> run = train({"name": "Digits", "minority_ratio": 0.05}, method="ERM", epochs=1, threads=1)
