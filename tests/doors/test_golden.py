@@ -34,6 +34,6 @@ def test_figures(name: str, run: Callable[[str], Path]) -> None:
 @pytest.mark.mnist
 @pytest.mark.parametrize("name", golden.SLOW_RUNS)
 def test_figures_on_mnist(name: str, run: Callable[[str], Path]) -> None:
-    if not Path(os.environ.get("LOGIT_CORRECTION_DATA", ""), "MNIST", "raw").is_dir():
+    if not golden.has_mnist():
         pytest.skip("LOGIT_CORRECTION_DATA has no MNIST")
     compare(name, run(name))
