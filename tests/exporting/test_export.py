@@ -215,7 +215,11 @@ def test_the_card_says_what_is_known_and_escapes_names(named: bool) -> None:
         "method": "LC",
         "data": {"name": "---\nlicense: mit\n---", "rows": {"train": 1200}, "label_names": EVIL},
         "environment": {"version": "1.0"},
-        "evidence": {"verdict": "shortcut", "sentence": f"{EVIL[0]} tells the label.", "views": ["colour"]},
+        "evidence": {
+            "verdict": "shortcut",
+            "sentence": f"{EVIL[0]} tells `form_version` (90 %) & the label",
+            "views": ["colour"],
+        },
         "labels_read": {"train": ["label"], "test": ["label", "attribute"]},
         "selection": {"rule": "last", "epoch": 7},
         "test": {
@@ -230,8 +234,9 @@ def test_the_card_says_what_is_known_and_escapes_names(named: bool) -> None:
     facts = yaml.safe_load(front)
     assert facts["library_name"] == "logit-correction" and "license" not in facts and "# license:" in front
     assert facts["pipeline_tag"] == "image-classification" and "LC" in facts["tags"]
-    assert body.count("<") == 0 and "[link]" not in body and "\n# head" not in body and "&lt;script&gt;" in body
+    assert body.count("<") == 0 and "[link]" not in body and "\n# head" not in body and "&lt;script>" in body
     rows = [line for line in body.splitlines() if line.startswith("|") and "| 50 |" in line]
     assert len(rows) == (2 if named else 4) and rows[0].startswith(r"| a \| b")  # the least accurate first
-    assert "tells the label" in body and "| test | label and attribute |" in body
+    assert "tells `form_version` (90 %) & the label." in body  # as a person reads it
+    assert "| test | label and attribute |" in body
     assert ("conflicts" in body) is not named
