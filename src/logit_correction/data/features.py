@@ -141,7 +141,9 @@ class Columns(Reader):
         check_columns(frame, problems.place, [*names, *self.categorical])
         left_out, as_names, gaps = [], [], []
         for name in names:
-            kind, why = ("names", "") if name in self.categorical else kind_of(frame, name)
+            kind, why = kind_of(frame, name)
+            if name in self.categorical:
+                kind, why = "names", ""
             values = read_column(frame, name, kind, problems)
             different = len(set(values.tolist())) if kind == "names" else 0
             if different > FEWEST_NAMES and different * FEWEST_ROWS > rows:
