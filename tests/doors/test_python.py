@@ -132,7 +132,7 @@ def test_arrays_and_frames(here: Path) -> None:
     rows = np.random.default_rng(0).normal(size=(200, 5)) + 3 * label[:, None]
     options: dict[str, Any] = {"method": "ERM", "epochs": 2, "threads": 1, "page": False}
     run = logit_correction.train(logit_correction.from_arrays(rows, label), **options)
-    assert run.predict(rows[:3].astype("float32")).tolist() == ["0", "1", "0"]
+    assert run.predict(rows[:3].astype("float32")).tolist() == [0, 1, 0]
     frame = pd.read_csv(here / "reviews.csv")
     run = logit_correction.train(logit_correction.from_table(frame, label="verdict", text="review"), **options)
     assert run.predict(["shop south was kind and quick", "late and broken"]).shape == (2,)

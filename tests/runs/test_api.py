@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import torch
 
-from logit_correction import InputError, audit, from_table, train
+from logit_correction import InputError, audit, from_table, load, train
 
 SHORT: dict[str, Any] = {"epochs": 1, "device": "cpu", "threads": 1}
 DIGITS = {"name": "Digits", "minority_ratio": 0.05}
@@ -68,13 +68,31 @@ def test_names_of_columns_may_be_numbers() -> None:
     numbers = draw.normal(size=(80, 3))
     frame = pd.DataFrame(np.c_[numbers, numbers[:, 0] > 0])
     run = train(frame, label=3, method="ERM", epochs=1, threads=1, page=False)
-    assert set(run.predict(frame.iloc[:9])) <= {"0", "1"}
+    assert set(run.predict(frame.iloc[:9])) <= {0.0, 1.0}
 
 
 def test_inputs_and_labels_may_be_tensors() -> None:
     inputs = torch.randn(80, 3, generator=torch.Generator().manual_seed(0))
     run = train(inputs, label=inputs[:, 0] > 0, method="ERM", epochs=1, threads=1, page=False)
-    assert set(run.predict(inputs[:9])) <= {"False", "True"}
+    assert run.predict(inputs[:9]).dtype == bool
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [([2, 10], "i"), ([False, True], "b"), ([0.5, 3.0], "f"), (["2", "10"], "U"), (pd.Categorical([2, 10]), "i")],
+)
+def test_answers_are_of_the_kind_of_the_labels(frame: pd.DataFrame, values: Any, kind: str) -> None:
+    label = pd.Series(np.arange(120) % 2).map(dict(enumerate(values)))
+    label = label.astype(values.dtype) if isinstance(values, pd.Categorical) else label
+    rows = frame[["size"]].assign(label=label)
+    options: dict[str, Any] = {"method": "ERM", "epochs": 30, "threads": 1, "page": False}
+    for run, new in (
+        (train(rows, label="label", **options), rows),
+        (train(rows[["size"]].to_numpy(), label=label.to_list(), **options), rows[["size"]].to_numpy()),
+    ):
+        found = load(run.path).predict(new)
+        assert found.dtype.kind == kind and (found == label.to_numpy()).mean() > 0.8
+        assert run.evaluate(new, label.to_list())["average"] == (found == label.to_numpy()).mean()
 
 
 @pytest.mark.parametrize("start", [train, audit])

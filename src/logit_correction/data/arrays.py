@@ -13,7 +13,7 @@ from torch import Tensor
 from logit_correction.config import ComponentConfig
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder, digest, made_once
-from logit_correction.data.frames import as_text, check_names
+from logit_correction.data.frames import as_text, check_names, label_kind
 from logit_correction.data.images import images_of
 from logit_correction.data.reader import DataSource, Numbers, Rows, frame_of, rows_of
 from logit_correction.data.rows import Problems, Splitting, build_table
@@ -60,6 +60,7 @@ class Arrays(DataSource):
             self.splitting,
             source="arrays given in Python",
             splits=texts.get("split"),
+            label_kind=label_kind(arrays["label"]),
             attributes={"attribute": attribute} if attribute else {},
             augment=named_augmentation(self.augment) if inputs.ndim == 4 else None,
         )

@@ -132,6 +132,14 @@ def as_text(value: Any) -> str | None:
     return text or None
 
 
+def label_kind(values: Any) -> str:
+    """Return what labels are, a key of ``LABEL_KINDS``; those of a CSV are texts."""
+    from pandas.api.types import infer_dtype
+
+    kinds = {"integer": "int", "floating": "float", "mixed-integer-float": "float", "boolean": "bool"}
+    return kinds.get(infer_dtype(np.asarray(values, dtype=object), skipna=True), "text")
+
+
 def row_names(numbers: range | pd.Index) -> list[str]:
     """Return what messages call the rows of such numbers, as ``read_frame`` gives them."""
     what = what_rows_are(numbers)

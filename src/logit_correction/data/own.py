@@ -11,7 +11,7 @@ import torch
 from logit_correction.config import listed
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.features import Columns
-from logit_correction.data.frames import check_columns, has_lines, read_frame, row_names, texts_of
+from logit_correction.data.frames import check_columns, has_lines, label_kind, read_frame, row_names, texts_of
 from logit_correction.data.images import Images, find_images, label_folders, printable
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Problems, Splitting, build_table
@@ -171,5 +171,6 @@ class Table(DataSource):
             notes=[*notes, *of_inputs],
             augment=self.augment,
             row_names=names,
+            label_kind=label_kind(frame[self.label]),
             lines=torch.tensor(frame.index.to_numpy()) if has_lines(self.file) else None,
         )

@@ -22,7 +22,7 @@ from logit_correction.data.loading import BatchLoader
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import FIX, combined
 from logit_correction.data.stores import InputStore, as_views_see
-from logit_correction.data.table import SPLITS
+from logit_correction.data.table import LABEL_KINDS, SPLITS
 from logit_correction.errors import InputError
 from logit_correction.evaluation.predictions import Predictions, collect
 from logit_correction.evaluation.report import GroupReport, Report
@@ -201,9 +201,10 @@ class Run(os.PathLike[str]):
         found = [self.probabilities_of(part.store) for part in self.source.transform(inputs, self.inputs_info)]
         return np.concatenate([np.zeros((0, len(self.label_names)), np.float32), *found])
 
-    def predict(self, inputs: NewInputs) -> NDArray[np.str_]:
-        """Return the name of the most probable label of each input, (n,)."""
-        return np.asarray(self.label_names)[self.predict_proba(inputs).argmax(1)]
+    def predict(self, inputs: NewInputs) -> NDArray[Any]:
+        """Return the most probable label of each input, (n,): a text, a number or a boolean, as in training."""
+        labels = list(map(LABEL_KINDS.get(self.results.data.label_kind, str), self.label_names))
+        return np.asarray(labels)[self.predict_proba(inputs).argmax(1)]
 
     def probabilities_of(self, store: InputStore) -> NDArray[np.float32]:
         """Return the probability of every label (n, L) of rows as the source reads them."""

@@ -181,6 +181,7 @@ def _data(config: RunConfig, table: DataTable) -> DataSummary:
         rows={split: len(rows) for split, rows in table.split.items()},
         scoring=None if scoring is None else {"counts": counts, "overlapping": overlapping},
         label_names=list(map(str, table.label_names)),
+        label_kind=table.label_kind,
         attribute_names=list(map(str, table.attribute_names)),
         correlation=None if table.correlation is None else table.correlation.to_table(),
         input_shape=list(table.inputs.input_shape),
