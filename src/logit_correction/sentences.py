@@ -325,7 +325,7 @@ def of_label(name: str, views: Sequence[str], rows: int, with_view: int, who: st
 
 
 #: What the verdict on one label says of the classifier.
-_RELIES = {"shortcut": "it relies on that", "none found": "it does not rely on that", "cannot tell": "cannot tell"}
+_RELIES = {"shortcut": "clear reliance", "none found": "no reliance", "cannot tell": "cannot tell"}
 
 
 def label_lines(labels: Sequence[Mapping[str, Any]]) -> list[str]:
