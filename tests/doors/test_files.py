@@ -32,12 +32,12 @@ auroc f1 ece by_attribute groups estimated
 REPORT = f"""
 method method_options data data.name data.options data.facts data.counts.train data.counts.valid data.counts.test
 data.rows.train data.rows.valid data.rows.test data.label_names data.label_kind data.attribute_names data.correlation
-data.input_shape data.preparation data.fingerprint network network.name network.options network.parameters encoder seed
-epochs epochs_per_stage steps training training.batch_size training.learning_rate training.weight_decay training.precision
-training.device labels_read labels_read.train labels_read.valid labels_read.test watched_labels_read attributes
-environment.version environment.commit environment.torch environment.python environment.device environment.machine
-environment.threads selection.rule selection.epoch selection.split selection.labels_read
-test.by_attribute[].attribute test.by_attribute[].count test.by_attribute[].accuracy
+data.input_shape data.preparation data.fingerprint network network.name network.options network.parameters encoder
+seed epochs epochs_per_stage steps training training.batch_size training.learning_rate training.weight_decay
+training.precision training.device labels_read labels_read.train labels_read.valid labels_read.test
+watched_labels_read attributes environment.version environment.commit environment.torch environment.python
+environment.device environment.machine environment.threads selection.rule selection.epoch selection.split
+selection.labels_read test.by_attribute[].attribute test.by_attribute[].count test.by_attribute[].accuracy
 test.groups[].label test.groups[].attribute test.groups[].count test.groups[].correct test.groups[].accuracy
 test.groups[].low test.groups[].high test.groups[].margin_min test.groups[].margin_mean test.groups[].ece
 test.groups[].minority test.estimated.source test.estimated.minority test.estimated.majority
