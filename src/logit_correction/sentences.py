@@ -324,10 +324,6 @@ def of_label(name: str, views: Sequence[str], rows: int, with_view: int, who: st
     return f"{name}: {where}, {who} follows {'them' if is_plural(views) else 'it'} in {with_view:,}"
 
 
-#: What the verdict on one label says of the classifier.
-_RELIES = {"shortcut": "clear reliance", "none found": "no reliance", "cannot tell": "cannot tell"}
-
-
 def label_lines(labels: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a line for each label of which something can be told, and one for all the others together."""
     told = [one for one in labels if "follows_low" in one]
@@ -335,7 +331,7 @@ def label_lines(labels: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = []
     for one in told:
         low, high = format_percent(one["follows_low"], unit=""), format_percent(one["follows_high"], unit=" %")
-        lines.append(f"{one['sentence']} ({low} to {high}): {_RELIES[one['verdict']]}")
+        lines.append(f"{one['sentence']} ({low} to {high})")
     return lines + ([f"labels with too few rows to tell: {format_first(others, _MOST_NAMES)}"] if others else [])
 
 

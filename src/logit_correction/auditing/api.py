@@ -39,9 +39,7 @@ from logit_correction.training.display import choose_display
 AUDIT, SHEET, FIX, PAGE = "audit.json", "sheet.csv", "fix.yaml", "report.html"
 
 #: What a person who compares the fix with `train --method LC` wonders about.
-KEPT = """# LC by the column attribute of rows.csv. It keeps the last epoch: rows.csv tells nothing of validation rows,
-# by whose estimated attribute `train --method LC` chooses an epoch.
-"""
+KEPT = "# Keeps the last epoch: rows.csv has no validation rows, by which `train --method LC` chooses one.\n"
 
 #: What to do about a damaged audit.
 AGAIN = "run the audit again"

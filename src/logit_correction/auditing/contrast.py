@@ -23,9 +23,6 @@ from logit_correction.views.words import class_names, common_words, present
 #: Images of a kind side by side, labels that are shown, words of a label, values of a column, bins of its numbers.
 IMAGES, LABELS, TERMS, VALUES, BINS = 6, 6, 4, 12, 4
 
-#: What a cell without a value is called.
-MISSING = "(missing)"
-
 #: Words of each label that a person reads, and photos that show one, of so many pixels.
 WORDS, PICTURES, SIDE = 8, 3, 64
 
@@ -110,15 +107,16 @@ def _terms(
 def _values(table: DataTable, column: str, label: NDArray[Any]) -> dict[str, Any]:
     """Return the commonest label of each value of a column, or of each quarter of its numbers, and its rows."""
     values, order = np.asarray(table.view_inputs("train").columns[column]), list[str]()
-    texts = np.asarray([str(one) or MISSING for one in values], dtype=object)
+    texts = np.asarray([str(one) or "(missing)" for one in values], dtype=object)
     if is_numeric(values):
         present = values[np.isfinite(values)]
         cuts = np.unique(present)
         if not (few := len(cuts) <= VALUES):
             cuts = np.unique(np.quantile(present, np.arange(1, BINS) / BINS, method="inverted_cdf"))
         told = table.spelled(column, cuts)
-        between = [f"{low} to {high}" for low, high in pairwise(told)]
-        order = [*(told if few else [f"up to {told[0]}", *between, f"above {told[-1]}"]), MISSING]
+        if not few:
+            told = [f"up to {told[0]}", *(f"{low} to {high}" for low, high in pairwise(told)), f"above {told[-1]}"]
+        order = [*told, "(missing)"]
         place = np.where(np.isfinite(values), np.searchsorted(cuts, values), len(order) - 1)
         texts = np.asarray(order, dtype=object)[place]
     counts = pd.crosstab(texts, label)

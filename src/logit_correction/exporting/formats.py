@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import os
 import re
@@ -36,7 +35,7 @@ from logit_correction.runs.api import load
 from logit_correction.runs.assemble import network_factory
 from logit_correction.runs.folder import CONFIG, write_json
 from logit_correction.runs.run import ENCODER, HERE, NETWORK, WEIGHTS, Run
-from logit_correction.sentences import answer, capitalize, describe_selection
+from logit_correction.sentences import answer, describe_selection
 from logit_correction.types import Inputs
 
 #: Folders beside ``config.json`` that hold what texts are read by, and the sizes of text encoders.
@@ -412,7 +411,6 @@ def model_card(report: Mapping[str, Any], kind: str) -> str:
     loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(loader=loader, autoescape=True, finalize=written, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"percent": format_percent, "count": "{:,}".format, "join": lambda parts, by: by.join(parts)}
-    environment.filters["capital"] = capitalize
     environment.globals |= {"sides": sides, "answer": answer, "selection": describe_selection}
     (task, rows), test = _KINDS[kind], report["test"]
     template = environment.get_template("card.md.j2")
@@ -422,14 +420,10 @@ def model_card(report: Mapping[str, Any], kind: str) -> str:
 def markdown(text: Any) -> str:
     r"""Return a text so that Markdown shows it as it is, on one line and in a table too; code stays code.
 
-    What Markdown takes for plain text is left as it is, since people read the file itself too.
-
     >>> markdown("a|b <img src=x> [c](d)\n# e"), markdown("<=50K of `form_version` (90 %) & <b>")
     ('a\\|b &lt;img src=x> \\[c\\](d) \\# e', '<=50K of `form_version` (90 %) & &lt;b>')
     """
     code, acting = r"`[^`<&|]+`", r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])|(?<!\S)#|<(?=[a-zA-Z/!?])|&(?=#?\w+;)"
-
-    def escaped(mark: re.Match[str]) -> str:
-        return mark[0] if len(mark[0]) > 1 else html.escape(mark[0]) if mark[0] in "<&" else f"\\{mark[0]}"
-
-    return re.sub(f"{code}|{acting}", escaped, " ".join(str(text).split()))
+    marks = {"<": "&lt;", "&": "&amp;"}
+    line = " ".join(str(text).split())
+    return re.sub(f"{code}|{acting}", lambda m: m[0] if m[0][1:] else marks.get(m[0], f"\\{m[0]}"), line)
