@@ -133,6 +133,24 @@ def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
         found.fix()
 
 
+def test_of_several_named_shortcuts_a_row_conflicts_with_any(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    label = np.arange(800) % 2
+    marks = {name: np.where(draw.random(800) < 0.1, 1 - label, label) for name in ("site", "form")}
+    data = from_table(pd.DataFrame({"y": label, "size": label + draw.normal(size=800), **marks}), label="y")
+    views = ["column:site", "column:form"]
+    found = audit(data, tmp_path / "out", shortcut=views, **SHORT)
+    train = found.rows[found.rows["split"] == "train"]
+    own = train["row"].to_numpy(dtype=int)
+    conflicting = (marks["site"] != label) | (marks["form"] != label)
+    assert (train["conflicting"].to_numpy(dtype=bool) == conflicting[own]).all()
+    assert (train["attribute"] == np.where(conflicting, 1 - label, label)[own].astype(str)).all()
+    assert (train["score"].to_numpy() > 0.5).tolist() == conflicting[own].tolist() and found.summary["cost"] == {}
+    fixed = found.fix(tmp_path / "fixed")
+    assert fixed.config.method.options["attributes"]["shortcut"] == views
+    assert len(fixed.report["test"]["estimated"]["groups"]) == 8
+
+
 def test_a_classifier_that_is_given_is_examined(tmp_path: Path) -> None:
     biased = train(DATA, tmp_path / "erm", method="ERM", page=False, **SHORT)
     found = audit(DATA, tmp_path / "of-run", run=biased.path, shortcut=["column:form_version"], **SHORT)

@@ -14,7 +14,7 @@ from torch import Tensor
 from logit_correction.attributes.base import UNKNOWN, AttributeEstimator, Builder
 from logit_correction.attributes.cross_fitted import CrossFitted
 from logit_correction.attributes.folds import FoldNetworks, draw_folds
-from logit_correction.attributes.heads import estimate_by_heads, joined
+from logit_correction.attributes.heads import estimate_by_heads, joined, joined_posterior
 from logit_correction.attributes.search import Candidate, Evidence, Judged, Search, judged_by_file, judged_by_run
 from logit_correction.correlation import Correlation
 from logit_correction.distributed import broadcast_from_first
@@ -35,7 +35,7 @@ MOST_ROWS = 10_000
 #: learned from networks that were trained about as long, however long the method itself trains.
 STEPS_ON_IMAGES, STEPS, ROWS_OF_A_STEP, LEAST_EPOCHS, MOST_EPOCHS = 300, 600, 64, 4, 100
 
-#: Several columns that a person names are told apart where there are so many rows for each cell of label and values.
+#: Several shortcuts that a person names are told apart where there are so many rows for each label and values of them.
 ROWS_OF_A_CELL = 10
 
 #: Rows of a step of the biased networks.
@@ -75,8 +75,9 @@ class Auto(AttributeEstimator):
 
         Args:
             shortcut: Views that are known to be a shortcut, such as ``colour`` or ``column:scanner``: corrected by
-                without a search. Of several columns each is a shortcut of its own, and combinations of their values
-                are corrected by, where there are rows enough. ``biased`` is what biased networks learn first.
+                without a search. Columns, and families of other views, are each a shortcut of its own: combinations of
+                their values are corrected by, where there are rows enough. ``biased`` is what biased networks learn
+                first.
             legitimate: Views, or families of views, that are known to be no shortcut: never corrected by.
             when_unsure: Whether to ``correct`` where the verdict is ``cannot tell``, or to ``leave`` the training as
                 it is; None does what costs least on average over the drawn data sets.
@@ -262,35 +263,38 @@ class Auto(AttributeEstimator):
             assert self.biased is not None and self._answers is not None
             attribute, self.row_posterior = self.biased.estimate_rows(self._answers), self._answers
             return attribute
-        exact = bool(self.shortcut or self.insisted) and all(name.startswith("column:") for name in names)
         views, seed = self._corrected_by(names), derive_seed(self.seed, "estimate")
-        cells = self.info.num_labels ** (len(views) + 1)
-        if self.shortcut and exact and len(views) > 1 and len(self.rows.label) >= ROWS_OF_A_CELL * cells:
-            return self._estimate_each(views, seed)
+        parts: dict[str, list[View]] = {}  # what shows one shortcut each
+        for view in views:
+            parts.setdefault(_shown_by([view]), []).append(view)
+        cells = self.info.num_labels ** (len(parts) + 1)
+        said = bool(self.shortcut or self.insisted)
+        if said and len(parts) > 1 and len(self.rows.label) >= ROWS_OF_A_CELL * cells:
+            return self._estimate_each([*parts.values()], seed)
+        exact = said and _are_columns(views)
         found = None if self._candidate is None or exact else self._candidate.estimate
         if found is None or len(found[0]) < len(self.rows.label):
             found = estimate_by_heads(views, self.rows, self.correlation, seed, exact=exact)
         attribute, self.row_posterior, self.kept = found[0], found[1], [found[2]]
         return attribute
 
-    def _estimate_each(self, views: Sequence[View], seed: int) -> Tensor:
-        """Estimate the attribute by each view alone: two columns that disagree would else count as the surer one."""
-        found = [estimate_by_heads([view], self.rows, self.correlation, seed, exact=True) for view in views]
-        self.row_posterior = found[0][1]
-        for _, other, _ in found[1:]:
-            self.row_posterior = (self.row_posterior.unsqueeze(2) * other.unsqueeze(1)).flatten(1)
+    def _estimate_each(self, parts: Sequence[Sequence[View]], seed: int) -> Tensor:
+        """Estimate an attribute by each of several shortcuts: one for all would be that of the surest, row by row."""
+        found = [
+            estimate_by_heads(views, self.rows, self.correlation, seed, exact=_are_columns(views)) for views in parts
+        ]
+        self.row_posterior = joined_posterior([posterior for _, posterior, _ in found])
         self.kept = [heads for _, _, heads in found]
         self._combine()
         return joined([attribute for attribute, _, _ in found], self.info.num_labels)
 
     def _combine(self) -> None:
-        """Take each combination of the columns' values for a value; a label has the one in which all are its own."""
-        columns = [heads.views[0].name.partition(":")[2] for heads in self.kept]
+        """Take each combination of several shortcuts' values for a value; a label has the one of its own values."""
         names, size = self.info.label_names, self.info.num_labels
-        values = [[f"{column} of {name}" for name in names] for column in columns]
+        values = [[f"{_shown_by(heads.views)} of {name}" for name in names] for heads in self.kept]
         self.attribute_names = [", ".join(one) for one in product(*values)]
-        step = sum(size**place for place in range(len(columns)))
-        self.correlation = Correlation.from_table([[label * step] for label in range(size)], size ** len(columns))
+        step = sum(size**place for place in range(len(values)))
+        self.correlation = Correlation.from_table([[label * step] for label in range(size)], size ** len(values))
 
     def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
         return super().estimate_new(label, rows) if self.biased is None else self.biased.estimate_new(label, rows)
@@ -315,3 +319,13 @@ class Auto(AttributeEstimator):
         if self.evidence["views"] == [BIASED]:
             return "biased networks on the whole input, cross-fitted"
         return f"heads on {', '.join(self.evidence['views'])}, cross-fitted"
+
+
+def _are_columns(views: Sequence[View]) -> bool:
+    return all(view.name.startswith("column:") for view in views)
+
+
+def _shown_by(views: Sequence[View]) -> str:
+    """Return what to call the shortcut that views of one family show; a column shows one of its own."""
+    family, _, member = views[0].name.partition(":")
+    return member if family == "column" else family

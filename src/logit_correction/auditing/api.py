@@ -190,12 +190,15 @@ def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool
     frame = rows_frame(table, estimator, views, doubted)
     write_rows(frame, out)
     files.write_text(out / files.CONFIG, replace(config, method=ComponentConfig("LC")).to_yaml())
+    several = len(estimator.kept) > 1  # shortcuts; rows.csv has one of them for each row, and the cost goes by rows.csv
     if views:
-        given = {"name": "Given", "file": str((out / CSV).resolve())}
+        given: dict[str, Any] = {"name": "Given", "file": str((out / CSV).resolve())}
+        if several:
+            given = {"name": "Auto", "shortcut": views}
         fix = replace(config, method=ComponentConfig("LC", {"attributes": given}))
-        files.write_text(out / FIX, KEPT + fix.to_yaml())
-        if try_fix and examined is None:
-            frame = with_fixed(frame, table, estimator.row_attribute.cpu(), answers_of_lc(fix, table, estimator, quiet))
+        files.write_text(out / FIX, ("" if several else KEPT) + fix.to_yaml())
+        if try_fix and examined is None and not several:
+            frame = with_fixed(frame, table, answers_of_lc(fix, table, estimator, quiet))
             write_rows(frame, out)
     train = frame[frame["split"] == "train"]
     few = cost.too_few(evidence) if examined else ""  # then no figure is told
@@ -209,7 +212,7 @@ def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool
         "question": asked,
         "labels": cost.by_label(frame, about, names, who) if about and not few else [],
         "groups": cost.groups(frame, names),
-        "cost": {} if few else cost.cost(frame, who),
+        "cost": {} if few or several else cost.cost(frame, who),
         "shown": shown_rows(frame),
         "contrasts": contrasts(table, frame, shown) if about else [],
         "words": spoken(table),

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from logit_correction.attributes.auto import Auto
 from logit_correction.attributes.evidence import SURE
+from logit_correction.attributes.heads import joined_posterior, of_one
 from logit_correction.attributes.search import Candidate
 from logit_correction.data.table import DataTable
 from logit_correction.files import replacing, write_cells
@@ -45,7 +46,7 @@ def rows_frame(
             estimate = estimator.estimate_new(table.label[judged], inputs)
             assert likely is not None and estimate is not None
             attribute = torch.cat([attribute, estimate])
-            likely = torch.cat([likely, estimator.kept[0].probability(inputs)])
+            likely = torch.cat([likely, joined_posterior([heads.probability(inputs) for heads in estimator.kept])])
         asked, rows = len(rows) + torch.arange(len(asked)), torch.cat([rows, judged])
     label, estimated = table.label[rows], torch.arange(len(rows))
     if doubted is not None:
@@ -63,6 +64,8 @@ def rows_frame(
     posterior = torch.full((len(rows), len(names)), torch.nan, dtype=torch.float64)
     if views:
         assert likely is not None
+        if doubted is None:
+            attribute, likely = of_one(attribute, likely, label, len(names))
         found = (likely / likely.sum(dim=1, keepdim=True)).double()
         posterior[estimated], own = found, label[estimated].unsqueeze(1)
         others = found.scatter(1, own, -1).amax(dim=1)
@@ -120,9 +123,11 @@ def conflict_probability(seen: Tensor, label: Tensor) -> Tensor:
     return 1 - posterior.gather(1, label.unsqueeze(1)).squeeze(1)
 
 
-def with_fixed(frame: pd.DataFrame, table: DataTable, attribute: Tensor, fixed: Tensor) -> pd.DataFrame:
+def with_fixed(frame: pd.DataFrame, table: DataTable, fixed: Tensor) -> pd.DataFrame:
     """Add what LC says (N, L) of the training rows, and which of them look mislabelled by it; NaN are not judged."""
     label, known = table.label[table.split["train"]], (~fixed[:, 0].isnan()).nonzero().squeeze(1)
+    looks_like = pd.Categorical(frame["attribute"][: len(label)], categories=list(table.label_names)).codes
+    attribute = torch.from_numpy(looks_like.astype(np.int64))
     frame = with_answers(frame, "fixed", known, fixed[known], table).assign(label_noise=None)
     frame.loc[known.numpy(), "label_noise"] = may_be_mislabelled(fixed[known], label[known], attribute[known]).numpy()
     return frame
