@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import math
 import warnings
@@ -55,12 +54,10 @@ def read_frame(file: Path, columns: Sequence[str] | None = None, fix: str = FIX,
         raise InputError(f"{file} {what}: give a CSV or Parquet file (from Excel save as CSV UTF-8)")
     try:
         frame = _csv(file, layout) if has_lines(file) else pd.read_parquet(file).reset_index(drop=True)
-    except InputError:
-        raise
     except Exception as error:  # pandas and pyarrow raise many kinds on a damaged file
         reason = reason_of(error).rpartition("C error: ")[2]
         raise InputError(f"{file} cannot be read as a table ({reason}): {fix}") from error
-    frame.columns = [str(name).strip() for name in frame.columns]
+    frame = with_names(frame, [str(name).strip() for name in frame.columns], str(file))
     if not len(frame):
         raise InputError(f"{file} has no rows: give a table with some")
     if columns is None:
@@ -72,23 +69,31 @@ def read_frame(file: Path, columns: Sequence[str] | None = None, fix: str = FIX,
 def _csv(file: Path, layout: dict[str, Any]) -> pd.DataFrame:
     import pandas as pd
 
-    with (gzip.open if file.suffix == ".gz" else open)(file, "rt", encoding="utf-8-sig", errors="replace") as lines:
-        header = lines.readline(2**20)
-    separator = max("\t;,|", key=header.count)
-    names = pd.Series([] if layout else next(csv.reader([header], delimiter=separator), []), dtype=str).str.strip()
-    if len(twice := names[names.duplicated() & (names != "")]):  # pandas would call the second one x.1
-        raise InputError(f"{file} has more than one column {twice.iloc[0]!r}: rename all but one")
+    with (gzip.open if file.suffix == ".gz" else open)(file, "rt", encoding="utf-8", errors="replace") as lines:
+        separator = max("\t;,|", key=lines.readline(2**20).count)
     text: Any = {"dtype": str, "keep_default_na": False, "na_filter": False, "encoding": "utf-8-sig"}
-    usual = {"sep": separator, "index_col": False, "skip_blank_lines": False}  # so that lines are numbered
+    usual = {"sep": separator, "index_col": False, "skip_blank_lines": False, "header": None}  # so lines are numbered
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # of rows that are too long
         frame = pd.read_csv(file, **usual | layout | text)
-    frame.index += (1 if "names" in layout else FIRST_LINE) + int(layout.get("skiprows", 0))
+    frame.index += 1 + int(layout.get("skiprows", 0))
+    if "names" not in layout:  # pandas itself would call the second column x another name
+        names = [name.strip() or f"Unnamed: {place}" for place, name in enumerate(frame.iloc[0])]
+        frame = frame[1:].set_axis(names, axis=1)
     frame.index.name = "line"
     if frame.shape[1] == 1:  # a blank line is a row that is empty
         return frame
     blank = frame[frame.iloc[:, 0].str.strip() == ""]
     return frame.drop(index=blank.index[(blank.map(str.strip) == "").all(axis=1)])
+
+
+def with_names(frame: pd.DataFrame, names: list[str], place: str) -> pd.DataFrame:
+    """Return a table whose columns have these names; raise ``InputError`` if two have the same."""
+    named = frame.set_axis(names, axis="columns")
+    if named.columns.has_duplicates:
+        twice = named.columns[named.columns.duplicated()][0]
+        raise InputError(f"{place} has more than one column {twice!r}: rename all but one")
+    return named
 
 
 def check_names(names: Sequence[str], place: str, wanted: Sequence[str], fix: str = "") -> None:
@@ -100,15 +105,12 @@ def check_names(names: Sequence[str], place: str, wanted: Sequence[str], fix: st
 
 
 def check_columns(frame: pd.DataFrame, place: str, wanted: Sequence[str]) -> None:
-    """Raise ``InputError`` unless a table has these columns, each once and of single values."""
+    """Raise ``InputError`` unless a table has these columns, of single values."""
     from pandas.api.types import is_list_like
 
     check_names(list(frame.columns), place, wanted)
     for name in wanted:
-        values: Any = frame[name]
-        if values.ndim > 1:
-            raise InputError(f"{place} has more than one column {name}: rename all but one")
-        if values.dtype == object and any(map(is_list_like, values)):
+        if frame[name].dtype == object and any(map(is_list_like, frame[name])):
             raise InputError(f"{place}: column {name} holds lists or mappings: write what is in it into columns")
 
 
@@ -133,11 +135,11 @@ def as_text(value: Any) -> str | None:
 
 
 def label_kind(values: Any) -> str:
-    """Return what labels are, a key of ``LABEL_KINDS``; those of a CSV are texts."""
+    """Return what labels are, ``str``, ``int``, ``float`` or ``bool``; those of a CSV are texts."""
     from pandas.api.types import infer_dtype
 
     kinds = {"integer": "int", "floating": "float", "mixed-integer-float": "float", "boolean": "bool"}
-    return kinds.get(infer_dtype(np.asarray(values, dtype=object), skipna=True), "text")
+    return kinds.get(infer_dtype(np.asarray(values, dtype=object), skipna=True), "str")
 
 
 def row_names(numbers: range | pd.Index) -> list[str]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.data.frames import is_table, read_frame, row_names, what_rows_are
+from logit_correction.data.frames import is_table, read_frame, row_names, what_rows_are, with_names
 from logit_correction.data.images import SUFFIXES, Fit, Images, find_images, images_of, label_folders, printable
 from logit_correction.data.rows import FIX, Problems
 from logit_correction.data.stores import InputStore, Reader, array_store
@@ -145,7 +145,7 @@ def frame_of(given: Any) -> pd.DataFrame | None:
     import pandas as pd
 
     if isinstance(given, pd.DataFrame):
-        return given.set_axis([str(name) for name in given.columns], axis="columns")
+        return with_names(given, [str(name) for name in given.columns], "the table")
     if hasattr(given, "to_pandas"):
         return given.to_pandas()
     try:

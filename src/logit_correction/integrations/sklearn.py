@@ -325,9 +325,6 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         frame = frame_of(X)
         assert frame is not None
         frame = frame.rename(columns=str)
-        if frame.columns.has_duplicates:
-            twice = frame.columns[frame.columns.duplicated()][0]
-            raise InputError(f"Two columns have the name {twice!r}: rename one")
         validate_data(self, frame, reset=reset, skip_check_array=True)
         return frame
 
