@@ -30,10 +30,7 @@ class InputWarning(UserWarning):
 
 
 class TrainingError(RuntimeError):
-    """Training itself failed, such as through a loss that is not finite (exit status 1).
-
-    A full disk is an ``OSError``, and the end of another process of the run a ``RuntimeError``.
-    """
+    """Training itself failed, such as through a loss that is not finite (exit status 1); a full disk is an OSError."""
 
 
 class Interrupted(Exception):

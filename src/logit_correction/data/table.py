@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,6 @@ UNKNOWN = -1
 
 SPLITS = ("train", "valid", "test")
 
-#: Kind of labels -> what makes the label of its name.
-LABEL_KINDS: dict[str, Callable[[str], Any]] = {"text": str, "int": int, "float": float, "bool": "True".__eq__}
-
 #: What is told of a row to people.
 MOST_COLUMNS, MOST_CHARACTERS = 8, 2000
 
@@ -43,7 +40,7 @@ class DataTable:
         attribute: (M,) long, 0..K-1, or -1 where unknown.
         split: For each of train, valid and test the rows (n,) long that belong to it.
         label_names: L names.
-        label_kind: What they were before they were made texts; a key of ``LABEL_KINDS``.
+        label_kind: What they were before they were made texts: ``str``, ``int``, ``float`` or ``bool``.
         attribute_names: K names.
         correlation: Category-level correlation, where the source knows it.
         metadata: What a reader of a result must know of the data (sizes, seeds, jitter, scaling, source).
@@ -81,7 +78,7 @@ class DataTable:
     files: Sequence[Path] | None = None
     lines: Tensor | None = None
     ordered: bool = True
-    label_kind: str = "text"
+    label_kind: str = "str"
 
     def view_inputs(self, split: str = "train") -> ViewInputs:
         """Return the rows of ``split``, in its order, as views may look at them: without labels and attributes."""

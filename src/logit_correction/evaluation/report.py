@@ -336,7 +336,7 @@ class DataSummary:
     rows: dict[str, int]
     scoring: dict[str, Any] | None = None
     label_names: list[str]
-    label_kind: str = "text"
+    label_kind: str = "str"
     attribute_names: list[str]
     correlation: list[list[int]] | None = None
     input_shape: list[int]

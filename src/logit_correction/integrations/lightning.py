@@ -100,8 +100,8 @@ class CorrectLogits(Callback):
         if batch_idx == 0 or self._rows.device.type == "cpu":  # on a GPU each look would wait for it
             low, high, last = int(self._rows.min()), int(self._rows.max()), len(self.log_prior) - 1
             if low < 0 or high > last:
-                what = f"Training batches hold {low} to {high} at {self.index!r}, but rows are numbered 0 to {last}"
-                raise InputError(f"{what}: give index= the place of their numbers")
+                what = f"{low} to {high} at {self.index!r}, not numbers of the rows 0 to {last}"
+                raise InputError(f"Training batches hold {what}: give index= their place")
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         self._rows = None

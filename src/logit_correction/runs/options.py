@@ -57,10 +57,8 @@ RANGES: dict[str, tuple[float, float]] = {
 }
 
 
-#: Options that name a file or folder: one that is there becomes an absolute path, so that a run's files of options work
-#: in any folder.
-PATHS = {"data": ("file", "root", "published"), "attributes": ("file",)}
-PATHS |= dict.fromkeys(("network", "biased_network", "encoder"), ("run",))
+#: Options that name a file or folder, which become absolute paths: a run's config.yaml works in any folder.
+PATHS = ("file", "root", "published", "run")
 
 #: Constructor arguments that the run itself gives and the user does not.
 GIVEN: dict[str, set[str]] = {kind: {"info"} for kind in ("network", "biased_network", "encoder")}
@@ -156,8 +154,9 @@ def _part_of(path: str, found: Mapping[str, Any], choices: Mapping[str, Choice])
     """Return a part of what a parser has found."""
     kind, name, cls = choices[path]
     arguments = {option: value for option, value in found.items() if option != "name"}
-    places = {option: str(arguments[option]) for option in PATHS.get(kind, ()) if arguments.get(option)}
-    arguments |= {option: os.path.abspath(place) for option, place in places.items() if os.path.exists(place)}
+    for option in PATHS if kind != "attributes" else PATHS[:1]:  # a page shows the run that an audit examines
+        if isinstance(place := arguments.get(option), str) and os.path.exists(place):
+            arguments[option] = os.path.abspath(place)
     for argument in components_of(cls):
         inner, value = f"{path}.{argument}", arguments.pop(argument, None)
         arguments[argument] = _part_of(inner, value, choices) if inner in choices else None

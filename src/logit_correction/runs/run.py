@@ -22,7 +22,7 @@ from logit_correction.data.loading import BatchLoader
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import FIX, combined
 from logit_correction.data.stores import InputStore, as_views_see
-from logit_correction.data.table import LABEL_KINDS, SPLITS
+from logit_correction.data.table import SPLITS
 from logit_correction.errors import InputError
 from logit_correction.evaluation.predictions import Predictions, collect
 from logit_correction.evaluation.report import GroupReport, Report
@@ -203,8 +203,9 @@ class Run(os.PathLike[str]):
 
     def predict(self, inputs: NewInputs) -> NDArray[Any]:
         """Return the most probable label of each input, (n,): a text, a number or a boolean, as in training."""
-        labels = list(map(LABEL_KINDS.get(self.results.data.label_kind, str), self.label_names))
-        return np.asarray(labels)[self.predict_proba(inputs).argmax(1)]
+        kinds: dict[str, Any] = {"int": int, "float": float, "bool": "True".__eq__}
+        kind = kinds.get(self.results.data.label_kind, str)
+        return np.asarray(list(map(kind, self.label_names)))[self.predict_proba(inputs).argmax(1)]
 
     def probabilities_of(self, store: InputStore) -> NDArray[np.float32]:
         """Return the probability of every label (n, L) of rows as the source reads them."""
