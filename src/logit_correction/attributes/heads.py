@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import torch
+from threadpoolctl import ThreadpoolController
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear, one_hot
 
@@ -78,7 +80,8 @@ def logistic(
         bias[there] = 0.0
         head = LogisticRegression(C=1.0 if len(columns) <= MANY_FEATURES else 0.03, max_iter=300, tol=1e-3)
         if len(there) > 1:  # of a label with a single row, none is left to learn from
-            head.fit(seen[rows].numpy(), label[rows].numpy())
+            with one_thread():
+                head.fit(seen[rows].numpy(), label[rows].numpy())
             # Of two labels there is one row of weights: those of the second label against the first.
             own = there[1:] if len(there) == 2 else there
             weight[own], bias[own] = torch.from_numpy(head.coef_).float(), torch.from_numpy(head.intercept_).float()
@@ -87,13 +90,24 @@ def logistic(
 
         def predict(others: Tensor) -> Tensor:
             found = torch.zeros(len(others), num_labels)
-            known = head.predict_proba(seen[others].numpy()) if len(there) > 1 else np.ones((len(others), 1))
+            with one_thread():
+                known = head.predict_proba(seen[others].numpy()) if len(there) > 1 else np.ones((len(others), 1))
             found[:, there] = torch.from_numpy(known).float()
             return found
 
         return predict
 
     return fit
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """Return a block in which matrices are multiplied by one thread: several that wait for each other take longer."""
+    return _libraries().limit(limits=1, user_api="blas")
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 def telling_features(features: Tensor, label: Tensor, num_labels: int, few: int | None) -> Tensor:
