@@ -75,9 +75,9 @@ class Auto(AttributeEstimator):
 
         Args:
             shortcut: Views that are known to be a shortcut, such as ``colour`` or ``column:scanner``: corrected by
-                without a search. Columns, and families of other views, are each a shortcut of its own: combinations of
-                their values are corrected by, where there are rows enough. ``biased`` is what biased networks learn
-                first.
+                without a search. Each column is a shortcut of its own, so are the cells of ``places`` and words, and
+                all other views together. Combinations of their values are corrected by, where there are rows enough.
+                ``biased`` is what biased networks learn first.
             legitimate: Views, or families of views, that are known to be no shortcut: never corrected by.
             when_unsure: Whether to ``correct`` where the verdict is ``cannot tell``, or to ``leave`` the training as
                 it is; None does what costs least on average over the drawn data sets.
@@ -264,13 +264,10 @@ class Auto(AttributeEstimator):
             attribute, self.row_posterior = self.biased.estimate_rows(self._answers), self._answers
             return attribute
         views, seed = self._corrected_by(names), derive_seed(self.seed, "estimate")
-        parts: dict[str, list[View]] = {}  # what shows one shortcut each
-        for view in views:
-            parts.setdefault(_shown_by([view]), []).append(view)
+        said, parts = bool(self.shortcut or self.insisted), _apart(views)
         cells = self.info.num_labels ** (len(parts) + 1)
-        said = bool(self.shortcut or self.insisted)
         if said and len(parts) > 1 and len(self.rows.label) >= ROWS_OF_A_CELL * cells:
-            return self._estimate_each([*parts.values()], seed)
+            return self._estimate_each(parts, seed)
         exact = said and _are_columns(views)
         found = None if self._candidate is None or exact else self._candidate.estimate
         if found is None or len(found[0]) < len(self.rows.label):
@@ -291,7 +288,7 @@ class Auto(AttributeEstimator):
     def _combine(self) -> None:
         """Take each combination of several shortcuts' values for a value; a label has the one of its own values."""
         names, size = self.info.label_names, self.info.num_labels
-        values = [[f"{_shown_by(heads.views)} of {name}" for name in names] for heads in self.kept]
+        values = [[f"{_called(heads.views)} of {name}" for name in names] for heads in self.kept]
         self.attribute_names = [", ".join(one) for one in product(*values)]
         step = sum(size**place for place in range(len(values)))
         self.correlation = Correlation.from_table([[label * step] for label in range(size)], size ** len(values))
@@ -325,7 +322,16 @@ def _are_columns(views: Sequence[View]) -> bool:
     return all(view.name.startswith("column:") for view in views)
 
 
-def _shown_by(views: Sequence[View]) -> str:
-    """Return what to call the shortcut that views of one family show; a column shows one of its own."""
-    family, _, member = views[0].name.partition(":")
-    return member if family == "column" else family
+def _apart(views: Sequence[View]) -> list[list[View]]:
+    """Return the views of each shortcut: a column, members of a family that sees one thing, and all broader views."""
+    parts: dict[str, list[View]] = {}
+    for view in views:
+        family = view.name.partition(":")[0]
+        parts.setdefault("" if view.breadth else view.name if family == "column" else family, []).append(view)
+    return list(parts.values())
+
+
+def _called(views: Sequence[View]) -> str:
+    """Return what to call the shortcut that some views show."""
+    parts = [view.name.partition(":") for view in views]
+    return " and ".join(dict.fromkeys(member if family == "column" else family for family, _, member in parts))

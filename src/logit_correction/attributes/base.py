@@ -178,7 +178,8 @@ class AttributeEstimator(nn.Module, ABC):
 
     def get_extra_state(self) -> dict[str, Any]:
         """Return what lies in no buffer, for the state dict."""
-        kept = [state for heads in self.kept if (state := heads.state()) is not None]
+        kept = [heads.state() for heads in self.kept]
+        kept = [] if None in kept else kept
         return {"evidence": self.evidence, "abstained": self.abstained, "stage": self.stage, "kept": kept}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
