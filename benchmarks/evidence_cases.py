@@ -28,7 +28,7 @@ from logit_correction.bench.published import data_folder
 from logit_correction.correlation import Correlation
 from logit_correction.data.cache import cache_folder
 from logit_correction.data.features import Columns
-from logit_correction.data.frames import row_names
+from logit_correction.data.reader import Rows
 from logit_correction.data.rows import Problems, consecutive_splits
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import UNKNOWN, DataTable
@@ -291,10 +291,9 @@ def _table(
         store, beside = hashed_words(rows), {"texts": rows}
     else:
         reader = Columns(list(rows.columns))
-        problems = Problems("the case", row_names(range(len(rows))))
-        reader.check(rows, problems)
-        store, looks = reader.learn(split["train"], problems)
-        beside = {"columns": looks["columns"]}
+        given = Rows("the case", range(len(rows)), rows)
+        problems = Problems(given.place, given.names)
+        store, beside, _ = reader.learn(reader.check(given, problems)[0], split["train"], problems)
     return DataTable(
         inputs=store,
         label=label,

@@ -19,10 +19,11 @@ ROWS = 90
 
 
 def fitted(frame: pd.DataFrame, train: int = 60, **options: Any) -> tuple[Columns, torch.Tensor, list[str]]:
-    columns, problems = Columns(**options), Problems("rows", [f"row {i}" for i in range(len(frame))])
-    _, notes = columns.check(frame, problems)
+    columns, rows = Columns(**options), Rows("rows", range(len(frame)), frame)
+    problems = Problems("rows", rows.names)
+    read, _, notes = columns.check(rows, problems)
     problems.raise_if_any()
-    store, _ = columns.learn(torch.arange(train), problems)
+    store, _, _ = columns.learn(read, torch.arange(train), problems)
     return columns, store.fetch(torch.arange(len(frame))), notes
 
 
@@ -37,9 +38,9 @@ def test_numbers_and_names_are_as_scikit_learn_makes_them_of_the_training_rows()
     assert notes == []
     again, problems = Columns(), Problems("rows", [f"row {i}" for i in range(ROWS)])
     again.learnt = columns.learnt
-    store, looks = again.transform(Rows("rows", range(ROWS), frame=frame[["c", "b", "a"]].astype(str)), problems)
+    store, forms = again.transform(Rows("rows", range(ROWS), frame=frame[["c", "b", "a"]].astype(str)), problems)
     torch.testing.assert_close(store.fetch(torch.arange(ROWS)), vectors)
-    assert looks["columns"]["a"].tolist() == frame["a"].tolist() and not problems
+    assert forms["columns"]["a"].tolist() == frame["a"].tolist() and not problems
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def table(file: Path, **options: Any) -> Table:
 def again(source: DataSource, given: Any) -> tuple[torch.Tensor, NewRows]:
     """Read rows by a new source that is told what the first one learnt, as a run does."""
     built = source.build()
-    source.prepare(built.preparation)
+    source.reader.prepare(built.preparation)
     (new,) = source.transform(given, built.info)
     fetched = new.store.fetch(torch.arange(len(new.store)))
     assert isinstance(fetched, torch.Tensor)
@@ -92,7 +92,7 @@ def test_rows_of_training_come_out_the_same_when_they_are_new(
     _, of_file = again(source, tmp_path / "t.csv")
     assert of_file.answered == ("line", [str(row) for row in range(2, 42)])
     _, new = again(source, form(FRAME.drop(columns="y")))
-    assert new.answered[0] == "row" and new.looks.keys() == ({"texts"} if "text" in options else {"columns"})
+    assert new.answered[0] == "row" and new.forms.keys() == ({"texts"} if "text" in options else {"columns"})
 
 
 def test_bad_new_rows_are_noted_or_refused(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from logit_correction.bench.published import Published, codes, rows_of_splits
 from logit_correction.data.frames import read_frame, row_names
-from logit_correction.data.reader import Reader
 from logit_correction.data.rows import Problems
 from logit_correction.data.table import DataTable, Scoring
 from logit_correction.data.texts import Texts
@@ -48,7 +47,8 @@ class CivilComments(Published):
                 takes.
             max_tokens: Longer comments are cut; 300 is what WILDS takes.
         """
-        self.root, self._texts = root, Texts(_TEXT, tokenizer, max_tokens)
+        self.root = root
+        self.reader: Texts = Texts(_TEXT, tokenizer, max_tokens)
 
     def build(self) -> DataTable:
         folder = self.folder()
@@ -65,7 +65,7 @@ class CivilComments(Published):
         membership = torch.cat([mentioned & (label == y)[:, None] for y in range(len(LABELS))], dim=1)
         labels = [name for name in LABELS for _ in IDENTITIES]
         return DataTable(
-            inputs=self._texts.store(texts),
+            inputs=self.reader.store(texts),
             label=label,
             attribute=anybody,
             split=rows_of_splits(split),
@@ -73,17 +73,13 @@ class CivilComments(Published):
             attribute_names=["nobody mentioned", "somebody mentioned"],
             metadata={
                 "source": "CivilComments, WILDS v1.0",
-                "texts": str(self._texts),
+                "texts": str(self.reader),
                 "figures": "16 overlapping groups: label and mentioned group of people",
             },
             scoring=Scoring(membership, labels, [name.replace("_", " ") for name in IDENTITIES] * len(LABELS)),
             row_names=[line[:80] for line in texts],
             texts=texts,
         )
-
-    @property
-    def reader(self) -> Reader:
-        return self._texts
 
 
 def _present(values: pd.Series[str], problems: Problems, required: bool = False) -> Tensor:

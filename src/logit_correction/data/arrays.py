@@ -15,7 +15,7 @@ from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder, digest, made_once
 from logit_correction.data.frames import as_text, check_names, label_kind
 from logit_correction.data.images import images_of
-from logit_correction.data.reader import DataSource, Numbers, Rows, frame_of, rows_of
+from logit_correction.data.reader import DataSource, Rows, frame_of, rows_of
 from logit_correction.data.rows import Problems, Splitting, build_table
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, reason_of
@@ -47,7 +47,7 @@ class Arrays(DataSource):
             raise InputError(f"{self.file} cannot be read ({reason_of(error)}): call from_arrays again") from error
         inputs, rows = arrays["inputs"], range(len(arrays["label"]))
         problems = Problems("the arrays", [f"row {row}" for row in rows])
-        store, looks = Numbers().transform(Rows("the arrays", rows, values=inputs), problems)
+        read, _, _ = self.reader.check(Rows("the arrays", rows, values=inputs), problems)
         del arrays["inputs"]
         texts = {name: [as_text(value) for value in values.tolist()] for name, values in arrays.items()}
         attribute = texts.get("attribute")
@@ -56,7 +56,8 @@ class Arrays(DataSource):
         return build_table(
             problems,
             texts["label"],
-            lambda *_: (store, looks),
+            self.reader,
+            read,
             self.splitting,
             source="arrays given in Python",
             splits=texts.get("split"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -13,7 +12,7 @@ import torch
 
 from logit_correction.data.frames import check_columns, texts_of
 from logit_correction.data.rows import format_faults
-from logit_correction.data.stores import ArrayStore, Reader
+from logit_correction.data.stores import ArrayStore, Learnt, Reader
 from logit_correction.errors import InputError, InputWarning
 from logit_correction.views.tables import FEWEST_NAMES, told_apart
 
@@ -128,15 +127,14 @@ class Columns(Reader):
             if name in others or (self.names != ["*"] and name not in names):
                 raise InputError(f"--data.categorical {name} is none of the features: add it to --data.features")
         self.learnt: list[Column] = []
-        self._read: dict[str, tuple[Kind, NDArray[Any]]] = {}
         self._told: set[str] = set()
 
-    def check(self, frame: pd.DataFrame, problems: Problems, folder: Path = Path()) -> tuple[Sequence[str], list[str]]:
-        """Read all rows of a table; return what the rows are called, and what to tell a user.
-
-        Rows with no number or date in a column of such are noted.
-        """
-        every, rows = self.names == ["*"], len(frame)
+    def check(
+        self, rows: Rows, problems: Problems
+    ) -> tuple[dict[str, tuple[Kind, NDArray[Any]]], Sequence[str], list[str]]:
+        """Return kind and values of each column; rows with no number or date in a column of such are noted."""
+        assert rows.frame is not None
+        every, frame, read = self.names == ["*"], rows.frame, {}
         names = [name for name in frame.columns if name not in self.others] if every else self.names
         check_columns(frame, problems.place, [*names, *self.categorical])
         left_out, as_names, gaps = [], [], []
@@ -146,18 +144,19 @@ class Columns(Reader):
                 kind, why = "names", ""
             values = read_column(frame, name, kind, problems)
             different = len(set(values.tolist())) if kind == "names" else 0
-            if different > FEWEST_NAMES and different * FEWEST_ROWS > rows:
+            if different > FEWEST_NAMES and different * FEWEST_ROWS > len(rows):
                 if not every:
-                    what = f"column {name!r} holds {different:,} different texts in {rows:,} rows{why and f' ({why})'}"
+                    what = f"column {name!r} holds {different:,} different texts in {len(rows):,} rows"
+                    what += why and f" ({why})"
                     raise InputError(f"{what}: leave it out of the features, or give it as --data.text")
                 left_out.append(f"{name!r} ({different:,} different texts, {why or f'such as {values[0][:40]!r}'})")
                 continue
-            self._read[name] = kind, values
+            read[name] = kind, values
             if why:
                 as_names.append(f"{name!r} ({why})")
             if missing := int((values == "").sum() if kind == "names" else np.isnan(values).sum()):
-                gaps.append(f"{name!r} in {missing:,} of {rows:,} rows")
-        if not self._read:
+                gaps.append(f"{name!r} in {missing:,} of {len(rows):,} rows")
+        if not read:
             texts = f", or the column of texts by --data.text: {format_faults(left_out)}" if left_out else ""
             raise InputError(f"{problems.place} has no column left for features: name them by --data.features{texts}")
         told = {
@@ -165,20 +164,21 @@ class Columns(Reader):
             "columns that look like numbers or dates, but are read as names": as_names,
             "columns with missing values, which count as the mean of training": gaps,
         }
-        return problems.rows, [f"{what}: {format_faults(found)}" for what, found in told.items() if found]
+        return read, rows.names, [f"{what}: {format_faults(found)}" for what, found in told.items() if found]
+
+    @property
+    def preparation(self) -> dict[str, Any]:
+        return {"columns": self.learnt}
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:
         self.learnt = list(preparation.get("columns", []))
 
-    def learn(self, train: Tensor, problems: Problems) -> tuple[ArrayStore, dict[str, Any]]:
+    def learn(self, read: Mapping[str, tuple[Kind, NDArray[Any]]], train: Tensor, problems: Problems) -> Learnt:
         """Find out mean and deviation, or the categories, of each column over the training rows, and transform all."""
         good, rows = problems.good.numpy(), train.numpy()
-        self.learnt = [_learn(name, kind, values, rows, good) for name, (kind, values) in self._read.items()]
-        read = {name: values for name, (_, values) in self._read.items()}
-        self._read = {}
-        store = ArrayStore(to_vectors(read, self.learnt))
-        told = {"features": f"{store.input_shape[0]}, standardised by the training rows"}
-        return store, self._looks(read) | {"preparation": {"columns": self.learnt}, "metadata": told}
+        self.learnt = [_learn(name, kind, values, rows, good) for name, (kind, values) in read.items()]
+        store, forms = self._inputs({name: values for name, (_, values) in read.items()})
+        return store, forms, {"features": f"{store.input_shape[0]}, standardised by the training rows"}
 
     def transform(self, rows: Rows, problems: Problems) -> tuple[ArrayStore, dict[str, Any]]:
         """Return new rows as vectors (n, F), and the columns as they were written; bad rows are noted."""
@@ -199,11 +199,12 @@ class Columns(Reader):
                 self._told.add(name)
                 what = f"column {name!r} holds names that the model was not trained to tell apart, such as"
                 warnings.warn(f"{what} {unknown[0]!r}: they count as none of the names", InputWarning, 3)
-        return ArrayStore(to_vectors(read, self.learnt)), self._looks(read)
+        return self._inputs(read)
 
-    def _looks(self, read: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-        """Return the columns for views; no attribute, though it be a feature."""
-        return {"columns": {name: values for name, values in read.items() if name not in self.others}}
+    def _inputs(self, read: Mapping[str, NDArray[Any]]) -> tuple[ArrayStore, dict[str, Any]]:
+        """Return vectors, and the columns for views; no attribute, though it be a feature."""
+        seen = {name: values for name, values in read.items() if name not in self.others}
+        return ArrayStore(to_vectors(read, self.learnt)), {"columns": seen}
 
 
 def _learn(name: str, kind: Kind, values: NDArray[Any], train: NDArray[np.int64], good: NDArray[np.bool_]) -> Column:

@@ -20,13 +20,11 @@ from torch import Tensor
 from logit_correction.data.cache import cache_folder, digest, kept_array
 from logit_correction.data.frames import FILE_COLUMNS, check_columns, texts_of
 from logit_correction.data.rows import ALIASES, Problems, files_within, format_faults
-from logit_correction.data.stores import ArrayStore, InputStore, Reader, array_store
+from logit_correction.data.stores import ArrayStore, InputStore, Learnt, Reader, array_store
 from logit_correction.errors import InputError, check_range, format_first, reason_of
 from logit_correction.files import in_threads, is_within, plain, read_json, write_text
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from logit_correction.data.reader import Rows
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
@@ -138,32 +136,33 @@ class Images(Reader):
     ) -> None:
         """Choose height and width, a factor of the pixels, and of tables the column of files and their folder.
 
-        Without a size ``store`` chooses it, or what training has found out of its files.
+        Without a size ``learn`` chooses it, by the files of training.
         """
         if isinstance(size, int):
             check_range("--data.size", size, 1)
             size = (size, size)
         self.size, self.fit, self.scale, self.column, self.root = size, fit, scale, column, root
-        self.paths: list[Path] = []  # of all rows of the data
+
+    @property
+    def preparation(self) -> dict[str, Any]:
+        return {"size": self.size[0]} if self.size else {}
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:
         if self.size is None:
             self.size = (preparation["size"],) * 2
 
-    def check(self, frame: pd.DataFrame, problems: Problems, folder: Path) -> tuple[list[str], list[str]]:
-        """Find the files that all rows of a table in ``folder`` name; return the rows' names, and what to tell."""
-        assert self.column is not None
-        check_columns(frame, problems.place, [self.column])
-        names = texts_of(frame, self.column)
-        self.paths = files_within(self.root or folder, names, problems, self.column)
-        return [printable(name or "") for name in names], []
+    def check(self, rows: Rows, problems: Problems) -> tuple[list[Path], list[str], list[str]]:
+        """Return the files that all rows of a table name, and these names."""
+        assert self.column is not None and rows.frame is not None and rows.folder is not None
+        check_columns(rows.frame, problems.place, [self.column])
+        names = texts_of(rows.frame, self.column)
+        files = files_within(self.root or rows.folder, names, problems, self.column)
+        return files, [printable(name or "") for name in names], []
 
-    def learn(self, train: Tensor, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
-        """Return the images of all rows, read once, and what else a table holds of them."""
-        self.size = self.size or (own_size(self.paths),) * 2
+    def learn(self, read: list[Path], train: Tensor, problems: Problems) -> Learnt:
+        self.size = self.size or (own_size(read),) * 2
         told = f"resized to {self.size[0]}x{self.size[1]}, {self.fit}"
-        looks = {"files": self.paths, "preparation": {"size": self.size[0]}, "metadata": {"images": told}}
-        return image_store(self.paths, self.size, problems, self.fit), looks
+        return image_store(read, self.size, problems, self.fit), {"files": read}, {"images": told}
 
     def transform(self, rows: Rows, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
         """Return images as a network takes them, and their files; those that cannot be read are noted, and black."""

@@ -11,9 +11,9 @@ import torch
 from logit_correction.config import listed
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.features import Columns
-from logit_correction.data.frames import check_columns, has_lines, label_kind, read_frame, row_names, texts_of
+from logit_correction.data.frames import check_columns, has_lines, label_kind, read_frame, texts_of
 from logit_correction.data.images import Images, find_images, label_folders, printable
-from logit_correction.data.reader import DataSource
+from logit_correction.data.reader import DataSource, Rows
 from logit_correction.data.rows import Problems, Splitting, build_table
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import Texts
@@ -44,7 +44,7 @@ class ImageFolder(DataSource):
             **splitting: Those of ``Splitting``.
         """
         self.root = Path(root).expanduser()
-        self.reader: Images = Images(size, "crop")
+        self.reader = Images(size, "crop")
         self.augment, self.splitting = named_augmentation(augment), Splitting(**splitting)
 
     def build(self) -> DataTable:
@@ -57,13 +57,14 @@ class ImageFolder(DataSource):
                 f"{self.root} must hold a folder of images for each of at least two labels, or such folders in train, "
                 f"valid and test; it holds {holds or 'nothing'}: give the folder above it, or a table of images itself"
             )
-        self.reader.paths, of_file, problems, notes = find_images(self.root, folders)
+        files, of_file, problems, notes = find_images(self.root, folders)
         labels = [printable(folder.name) for folder in of_file]
         splits = None if folders[of_file[0]] is None else [folders[folder] for folder in of_file]
         return build_table(
             problems,
             labels,
-            self.reader.learn,
+            self.reader,
+            files,
             self.splitting,
             source=f"the images of {self.root.resolve().name}",
             splits=splits,
@@ -140,7 +141,7 @@ class Table(DataSource):
         self.named = {label, split, text, path, *self.attributes, *chosen, *names}
         self.augment = named_augmentation(augment) if path else None
         if text:
-            self.reader: Texts | Images | Columns = Texts(text, tokenizer, max_tokens)
+            self.reader = Texts(text, tokenizer, max_tokens)
         elif path:
             self.reader = Images(size, "crop", column=path, root=Path(root).expanduser() if root else None)
         else:
@@ -156,14 +157,16 @@ class Table(DataSource):
             frame = frame.drop(columns=UNNAMED)
             notes.append(f"the first column, without a name, is not used ({UNNAMED})")
         check_columns(frame, place, [self.label, *([self.split] if self.split else []), *self.attributes])
-        problems = Problems(place, row_names(frame.index))
+        rows = Rows(place, frame.index, frame, self.file.parent)
+        problems = Problems(place, rows.names)
         if SPLIT in frame.columns and SPLIT not in self.named:
             notes.append("the column 'split' is not used: give --data.split split to use it")
-        names, of_inputs = self.reader.check(frame, problems, self.file.parent)
+        read, names, of_inputs = self.reader.check(rows, problems)
         return build_table(
             problems,
             texts_of(frame, self.label),
-            self.reader.learn,
+            self.reader,
+            read,
             self.splitting,
             source="rows given in Python" if from_python else f"the rows of {self.file.name}",
             splits=texts_of(frame, self.split) if self.split else None,

@@ -71,21 +71,18 @@ class Rows:
 
 @dataclass(frozen=True)
 class NewRows:
-    """New rows as a network takes them; inputs of bad rows are anything finite.
-
-    ``looks`` are the other forms in which views may look at them: ``texts``, ``columns``, ``files`` of ``ViewInputs``.
-    """
+    """New rows as a network takes them; inputs of bad rows are anything finite. ``forms`` are those of ``Reader``."""
 
     rows: Rows
     store: InputStore
-    looks: dict[str, Any]
+    forms: dict[str, Any]
     problems: Problems
 
     @property
     def answered(self) -> tuple[str, list[str]]:
         """What answers call the rows, and the name of each."""
-        if "files" in self.looks:
-            return "path", [printable(path) for path in self.looks["files"]]
+        if "files" in self.forms:
+            return "path", [printable(path) for path in self.forms["files"]]
         return what_rows_are(self.rows.numbers), [str(number) for number in self.rows.numbers]
 
 
@@ -217,10 +214,6 @@ class DataSource(ABC):
         """What brings new rows into the form of the training rows."""
         return Numbers(self.scale) if self.image_size is None else Images(self.image_size, self.fit, self.scale)
 
-    def prepare(self, preparation: Mapping[str, Any]) -> None:
-        """Take over what training found out of its rows, ``DataTable.preparation``, before new rows are read."""
-        self.reader.prepare(preparation)
-
     def new_rows(self, given: Any, *, labelled: bool = False) -> Iterator[Rows]:
         """Yield new rows as what they are; see ``rows_of``."""
         texts = not isinstance(self.reader, Images | Numbers)
@@ -231,10 +224,10 @@ class DataSource(ABC):
         reader, files = self.reader, isinstance(self.reader, Images) and rows.values is None
         for part in rows.parts(FILES_AT_A_TIME if files else ROWS_AT_A_TIME):
             problems = Problems(part.place, part.names)
-            store, looks = reader.transform(part, problems)
+            store, forms = reader.transform(part, problems)
             if not info.tokens and tuple(store.input_shape) != tuple(info.input_shape):
                 raise InputError(f"inputs have shape {store.input_shape}, but must have {tuple(info.input_shape)}")
-            yield NewRows(part, store, looks, problems)
+            yield NewRows(part, store, forms, problems)
 
     def transform(self, given: Any, info: DataInfo) -> Iterator[NewRows]:
         """Yield new rows, whatever they are, as the networks take them; ``InputError`` if rows are bad."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.data.stores import LARGE, ArrayStore, InputStore
+from logit_correction.data.stores import LARGE, ArrayStore, Reader
 from logit_correction.data.table import SPLITS, UNKNOWN, DataTable
 from logit_correction.errors import InputError, check_range, format_first
 from logit_correction.files import is_within
@@ -188,7 +188,8 @@ def make_splits(
 def build_table(
     problems: Problems,
     labels: Sequence[str | None],
-    inputs: Callable[[Tensor, Problems], tuple[InputStore, dict[str, Any]]],
+    reader: Reader,
+    read: Any,
     splitting: Splitting,
     *,
     source: str,
@@ -200,9 +201,8 @@ def build_table(
     """Make the table of rows that a user gave, everything still a text, None where it is missing.
 
     Everything that is wrong with single rows is gathered before it is told. Rows that are left out stay in the table
-    and belong to no split. When all else is checked ``inputs`` makes, of the training rows (n,), the store of all rows
-    and what else ``DataTable`` holds of them; it may add to the problems. See ``Images.learn``. ``more`` are fields of
-    the table as they are.
+    and belong to no split. When all else is checked ``reader`` learns of ``read``, what its ``check`` returned; it may
+    add to the problems. ``more`` are fields of the table as they are.
     """
     given = None
     for row, named in enumerate(labels):
@@ -240,7 +240,7 @@ def build_table(
 
     left_out, found = problems.raise_if_any(splitting.on_bad_rows), len(problems)
     label, label_names, split, how = labels_and_splits()
-    store, looks = inputs(split["train"], problems)
+    store, forms, of_inputs = reader.learn(read, split["train"], problems)
     if len(problems) > found:  # files that cannot be read
         left_out = problems.raise_if_any(splitting.on_bad_rows)
         label, label_names, split, how = labels_and_splits()
@@ -251,7 +251,7 @@ def build_table(
         )
     unknown = attribute[split["test"]] == UNKNOWN
     told = f"{int(unknown.sum()):,} of {len(unknown):,} test rows have no attribute: they count in no group"
-    keys: Any = looks.get("texts", ())
+    keys: Any = forms.get("texts", ())
     if isinstance(store, ArrayStore) and store.values.nbytes <= LARGE:
         keys = store.values.numpy()
     hashes = [hash(key if isinstance(key, str) else key.tobytes()) for key in keys]
@@ -266,10 +266,11 @@ def build_table(
         split=split,
         label_names=label_names,
         attribute_names=attribute_names,
-        metadata={"source": source} | looks.pop("metadata", {}) | {"split": how},
+        metadata={"source": source} | of_inputs | {"split": how},
         notes=(*left_out, *notes),
         attribute_notes=(told,) if unknown.any() and not unknown.all() else (),
-        **looks,
+        preparation=reader.preparation,
+        **forms,
         **more,
     )
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 #: Inputs of more bytes may not all lie in memory: their batches are read ahead.
 LARGE = 4 * 2**30
+
+
+#: The inputs of all rows, the other forms in which views may look at them, and what a reader of results must know.
+Learnt: TypeAlias = "tuple[InputStore, dict[str, Any], dict[str, object]]"
 
 
 class InputStore(ABC):
@@ -60,20 +64,38 @@ class InputStore(ABC):
 
 
 class Reader(ABC):
-    """Brings rows into the form that a network takes: ``Images``, ``Texts``, ``Columns`` or ``Numbers``."""
+    """Brings rows into the form that a network takes: ``Images``, ``Texts``, ``Columns`` or ``Numbers``.
+
+    The rows of a training go through ``check`` and ``learn``, new ones through ``transform``, after ``prepare``. Bad
+    rows are noted. Forms are those in which views may look at the rows: ``texts``, ``columns`` or ``files`` of
+    ``ViewInputs``.
+    """
+
+    def check(self, rows: Rows, problems: Problems) -> tuple[Any, Sequence[str], list[str]]:
+        """Return what is read of all rows, what people call each, and what to tell a user."""
+        return self.transform(rows, problems), rows.names, []
+
+    def learn(self, read: Any, train: Tensor, problems: Problems) -> Learnt:
+        """Make inputs of what ``check`` read; ``train`` (n,) are the training rows."""
+        return *read, {}
+
+    @property
+    def preparation(self) -> dict[str, Any]:
+        """What training found out of its rows and new ones need, as plain values."""
+        return {}
+
+    def prepare(self, preparation: Mapping[str, Any]) -> None:  # noqa: B027  (most readers find nothing out)
+        """Take over ``preparation`` of a training, before new rows are read."""
 
     @abstractmethod
     def transform(self, rows: Rows, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
-        """Return the inputs of new rows, and in what other forms views may look at them; bad rows are noted."""
-
-    def prepare(self, preparation: Mapping[str, Any]) -> None:  # noqa: B027  (most readers find nothing out)
-        """Take over what training found out of its rows, ``DataTable.preparation``, before new rows are read."""
+        """Return the inputs of new rows, and their forms."""
 
 
-def as_views_see(store: InputStore, looks: Mapping[str, Any], encoded: InputStore | None = None) -> ViewInputs:
+def as_views_see(store: InputStore, forms: Mapping[str, Any], encoded: InputStore | None = None) -> ViewInputs:
     """Return rows as views may look at them: the inputs (or what an encoder made of them), images, and other forms."""
     inputs = store if encoded is None else encoded
-    return ViewInputs(num_rows=len(store), inputs=inputs.fetch, images=store.images, classes=inputs.classes, **looks)
+    return ViewInputs(num_rows=len(store), inputs=inputs.fetch, images=store.images, classes=inputs.classes, **forms)
 
 
 class ArrayStore(InputStore):

@@ -50,7 +50,7 @@ class DataTable:
         augment: Changes the images of training batches; evaluation sees them as they are.
         row_names: M names for people: a file, the beginning of a text; None where rows are only numbered.
         preparation: What the training rows determine and new inputs need (means, vocabularies), as plain values;
-            kept with the run and given to ``DataSource.prepare`` before new inputs are read.
+            kept with the run and given to ``Reader.prepare`` before new inputs are read.
         texts: M texts that the inputs were made of, for views to look at.
         columns: Those of features alone: name -> (M,) numbers, NaN where missing, or names, "" where missing.
         files: M files that the rows were read from; their names may tell the label, so that views look only inside.
@@ -83,8 +83,8 @@ class DataTable:
     def view_inputs(self, split: str = "train") -> ViewInputs:
         """Return the rows of ``split``, in its order, as views may look at them: without labels and attributes."""
         position = np.arange(len(self.label)) if self.ordered else None
-        looks = {"texts": self.texts, "columns": self.columns, "files": self.files, "position": position}
-        return as_views_see(self.inputs, looks).take(self.split[split])
+        forms = {"texts": self.texts, "columns": self.columns, "files": self.files, "position": position}
+        return as_views_see(self.inputs, forms).take(self.split[split])
 
     @property
     def info(self) -> DataInfo:

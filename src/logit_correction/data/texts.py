@@ -11,14 +11,12 @@ import torch
 from torch import Tensor
 
 from logit_correction.data.frames import check_columns, texts_of
-from logit_correction.data.stores import InputStore, Reader
+from logit_correction.data.stores import InputStore, Learnt, Reader
 from logit_correction.errors import InputError, check_range, reason_of
 from logit_correction.networks.pretrained import text_model
 from logit_correction.registry import needed
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from logit_correction.data.reader import Rows
     from logit_correction.data.rows import Problems
 
@@ -93,32 +91,26 @@ class Texts(Reader):
         """Choose the column of a table, and the form: tokens, so many at most, or so many places of hashed words."""
         check_range("--data.max_tokens", max_tokens, 1)
         self.column, self.tokenizer, self.max_tokens, self.num_words = column, tokenizer, max_tokens, num_words
-        self._texts: list[str] = []  # of all rows of the data
 
-    def check(self, frame: pd.DataFrame, problems: Problems, folder: Path) -> tuple[list[str], list[str]]:
-        """Read all rows of a table; return what the rows are called, and what to tell a user."""
-        self._texts = self._read(None, frame, problems)
-        return [beginning(text, 160) for text in self._texts], []
-
-    def learn(self, train: Tensor, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
-        """Return the inputs of all rows, and what else a table holds of them."""
-        return self.store(self._texts), {"texts": self._texts, "metadata": {"texts": str(self)}}
-
-    def transform(self, rows: Rows, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
-        texts = self._read(rows.texts, rows.frame, problems)
-        return self.store(texts), {"texts": texts}
-
-    def _read(self, texts: Sequence[str | None] | None, frame: pd.DataFrame | None, problems: Problems) -> list[str]:
-        """Return texts, or those of a table; empty ones are noted."""
-        if frame is not None and self.column:
-            check_columns(frame, problems.place, [self.column])
-            texts = texts_of(frame, self.column)
+    def check(self, rows: Rows, problems: Problems) -> tuple[list[str], list[str], list[str]]:
+        texts: Sequence[str | None] | None = rows.texts
+        if rows.frame is not None and self.column:
+            check_columns(rows.frame, problems.place, [self.column])
+            texts = texts_of(rows.frame, self.column)
         if texts is None:
             raise InputError("this model takes texts: give a list of texts, or a table with the columns of training")
         for row, text in enumerate(texts):
             if not text:
                 problems.add(row, f"column {self.column!r} is empty" if self.column else "has no text")
-        return [text or "" for text in texts]
+        read = [text or "" for text in texts]
+        return read, [beginning(text, 160) for text in read], []
+
+    def learn(self, read: list[str], train: Tensor, problems: Problems) -> Learnt:
+        return self.store(read), {"texts": read}, {"texts": str(self)}
+
+    def transform(self, rows: Rows, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
+        texts, _, _ = self.check(rows, problems)
+        return self.store(texts), {"texts": texts}
 
     def store(self, texts: Sequence[str]) -> InputStore:
         """Return texts in their form."""

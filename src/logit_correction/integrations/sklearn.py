@@ -177,7 +177,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, label = _checked_labels(rows, y)
         state = self.random_state
         seed = int(state if isinstance(state, int | np.integer) else check_random_state(state).randint(2**31 - 1))
-        store, looks = read_rows(form, rows, fit=True)
+        store, forms = read_rows(form, rows, fit=True)
         known, known_names = _known_attribute(attribute, len(label))
         every = torch.arange(len(label))
         table = DataTable(
@@ -188,7 +188,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             label_names=self.classes_.astype(str).tolist(),
             attribute_names=known_names,
             ordered=False,  # a caller shuffles X, and new rows have no place in it
-            **looks,
+            **forms,
         )
         with keeping_threads():
             algorithm, config, self.attribute_ = self._train(table, seed, X)
@@ -390,27 +390,27 @@ def read_rows(form: dict[str, Any], X: Any, fit: bool = False) -> tuple[InputSto
     if form["kind"] == "texts":
         return Texts().store(X), {"texts": X}
     if form["kind"] == "columns":
-        columns = Columns(list(X.columns))
+        columns, given = Columns(list(X.columns)), Rows("the rows", range(len(X)), frame=X)
         if fit:
-            columns.check(X, problems)
+            read, _, _ = columns.check(given, problems)
             problems.raise_if_any(fix=FIX)
-            store, looks = columns.learn(torch.arange(len(X)), problems)
+            store, forms, _ = columns.learn(read, torch.arange(len(X)), problems)
             form["columns"] = columns.learnt
         else:
             columns.learnt = form["columns"]
-            store, looks = columns.transform(Rows("the rows", range(len(X)), frame=X), problems)
+            store, forms = columns.transform(given, problems)
     else:
         if fit and form["kind"] == "numbers":
             with np.errstate(over="ignore", invalid="ignore"):
                 form["mean"], form["std"] = mean_and_std(X)
         reader = Numbers(mean=form.get("mean"), std=form.get("std"))
-        store, looks = reader.transform(Rows("the rows", range(len(X)), values=X), problems)
+        store, forms = reader.transform(Rows("the rows", range(len(X)), values=X), problems)
         if form.setdefault("shape", store.input_shape) != store.input_shape:
             raise InputError(f"Rows have shape {store.input_shape}, but had {form['shape']} in fit: resize them")
-        if form["names"] and looks["columns"]:  # of very many there are no columns to see
-            looks["columns"] = dict(zip(form["names"], looks["columns"].values(), strict=True))
+        if form["names"] and forms["columns"]:  # of very many there are no columns to see
+            forms["columns"] = dict(zip(form["names"], forms["columns"].values(), strict=True))
     problems.raise_if_any(fix=FIX)
-    return store, looks
+    return store, forms
 
 
 def _checked_labels(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:

@@ -111,7 +111,7 @@ class AttributeEstimates:
                 part.problems.raise_if_any(fix=FIX)
                 own = torch.from_numpy(number[start : start + len(part.store)])
                 start += len(own)
-                estimate = estimate_rows(algorithm, own, as_views_see(part.store, part.looks))
+                estimate = estimate_rows(algorithm, own, as_views_see(part.store, part.forms))
                 if estimate is None and self.corrects:
                     name = type(algorithm.attributes).__name__
                     raise InputError(f"{name} knows its training rows alone: estimate by Auto instead")
@@ -208,7 +208,7 @@ def estimates_of(config: RunConfig, display: Display) -> tuple[AttributeEstimate
     with display:
         built.fit(display).run(estimator_only=True)
     rows, source = table.split["train"], config.data.make()
-    source.prepare(table.preparation)
+    source.reader.prepare(table.preparation)
     posterior = attributes.row_posterior
     found = AttributeEstimates(
         label=table.label[rows].numpy(),

@@ -84,7 +84,7 @@ class Run(os.PathLike[str]):
 
     def _repr_html_(self) -> str:
         """Show its figures and groups in a notebook."""
-        return run_as_html(self.report)
+        return run_as_html(self.results)
 
     @property
     def groups(self) -> pd.DataFrame:
@@ -115,7 +115,7 @@ class Run(os.PathLike[str]):
         """The data source, as it was in training."""
         source: DataSource = self.config.data.make()
         try:
-            source.prepare(self.results.data.preparation)
+            source.reader.prepare(self.results.data.preparation)
         except (TypeError, KeyError, AttributeError, ValueError, IndexError) as error:
             raise InputError(f"{self.path}: data.preparation does not fit ({error!r}): train again") from error
         return source
@@ -271,7 +271,7 @@ class Run(os.PathLike[str]):
             encoded, own = self.encoded(part.store), torch.from_numpy(labels[start : start + len(part.store)])
             start += len(own)
             logits.append(self._logits(encoded))
-            estimates.append(estimate_rows(self.algorithm, own, as_views_see(part.store, part.looks, encoded)))
+            estimates.append(estimate_rows(self.algorithm, own, as_views_see(part.store, part.forms, encoded)))
         told = [one for one in estimates if one is not None]
         if told and len(told) == len(estimates):
             known["estimate"] = replace(told[0], attribute=np.concatenate([one.attribute for one in told]))
