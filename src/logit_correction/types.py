@@ -139,7 +139,7 @@ class ViewInputs:
             position=None if self.position is None else self.position[rows.numpy()],
         )
 
-    def image_chunks(self) -> Sequence[Tensor]:
+    def chunks(self) -> Sequence[Tensor]:
         """The rows in order, in parts small enough to be looked at together."""
         return torch.arange(self.num_rows).split(CHUNK)
 

@@ -145,7 +145,7 @@ def test_many_places_together_are_no_narrow_look(num_labels: int, breadth: int) 
     judged = Judged("train", rows, network, draw_folds(len(label), 3, generator))
     correlation = Correlation.one_to_one(num_labels)
     search = Search(TrainingRows(label, view_inputs=inputs), rows, judged, correlation, seed=0, words=False)
-    search.look(Places.members())
+    search.look(Places.views_of(inputs))
     (found,), seen = search.signs, search.seen[search.signs[0]["view"]]
     assert len(found["view"].split(" + ")) == num_labels and found["accuracy"] > 0.95 and seen.shape == network.shape
     assert found["breadth"] == breadth

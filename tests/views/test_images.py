@@ -93,7 +93,7 @@ def test_the_numbers_of_a_cell() -> None:
 
 def test_cells_together_give_what_each_gives_alone() -> None:
     x = images(1030, 1, 8, 8)
-    together = features_of([Colour(), *Places.members()], inputs_of(x))
+    together = features_of([Colour(), *Places.views_of(inputs_of(images(1, 1, 16, 16)))], inputs_of(x))
     assert torch.equal(together[7], Places(2, 3).features(inputs_of(x)))
 
 

@@ -1,4 +1,4 @@
-"""Columns of a table, each alone; the pattern of what is missing; all numbers of a row."""
+"""OneColumn of a table, each alone; the pattern of what is missing; all numbers of a row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from logit_correction.attributes.search import Judged, Search
 from logit_correction.correlation import Correlation
 from logit_correction.types import TrainingRows
 from logit_correction.views.base import ViewInputs, find_views, state_of, view_of
-from logit_correction.views.tables import BINS, MOST_OF_A_ROW, VALUES, Columns, Inputs, Missing, Pairs, columns_of
+from logit_correction.views.tables import BINS, MOST_OF_A_ROW, VALUES, Inputs, Missing, OneColumn, Pairs, columns_of
 
 
 def inputs_of(**columns: Any) -> ViewInputs:
@@ -34,7 +34,7 @@ def inputs_of(**columns: Any) -> ViewInputs:
 
 def features(values: Any, new: Any = None) -> torch.Tensor:
     """The features of new rows by a view that was fitted on others."""
-    view = Columns("a")
+    view = OneColumn("a")
     view.fit(inputs_of(a=values))
     found = view.features(inputs_of(a=values if new is None else new))
     assert found.dtype == torch.float32 and bool(torch.isfinite(found).all())
@@ -51,7 +51,7 @@ def test_one_view_for_each_column_that_varies() -> None:
         nameless=["", "", ""],
         odd=[True, False, True],
     )
-    views = Columns.views_of(inputs)
+    views = OneColumn.views_of(inputs)
     assert [view.name for view in views] == ["column:age", "column:place", "column:gap", "column:odd"]
     assert views[0].sentence == "the column age alone" and views[0].breadth == 0 and views[0].few is None
 

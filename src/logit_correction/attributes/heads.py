@@ -345,7 +345,7 @@ def answers(network: Callable[[Inputs], Tensor], rows: ViewInputs, device: torch
 def outputs_of(network: Callable[[Inputs], Tensor], rows: ViewInputs, device: torch.device) -> Tensor:
     """Return what a network makes of rows, (n, C), on the CPU."""
     found = []
-    for chunk in rows.image_chunks():
+    for chunk in rows.chunks():
         inputs = rows.inputs(chunk)
         moved = inputs.to(device) if isinstance(inputs, Tensor) else {k: v.to(device) for k, v in inputs.items()}
         found.append(network(moved).float().cpu())

@@ -46,7 +46,7 @@ from logit_correction.seeds import make_generator
 from logit_correction.sentences import BIASED, SAID, of_evidence, of_leak, of_missed, views_in
 from logit_correction.types import DataInfo, TrainingRows
 from logit_correction.views.base import EVERYTHING, RICH, View, features_of
-from logit_correction.views.tables import PARTS, Inputs, Pairs, columns_of, cuts_of, is_missing, is_numeric, part_of
+from logit_correction.views.tables import PARTS, Inputs, Pairs, columns_of, cuts_of, is_numeric, missing_in, part_of
 from logit_correction.views.texts import Words
 
 #: A view is a candidate if it takes away more than this share of the label's entropy, or where none does.
@@ -458,7 +458,7 @@ def of_cells(cell: NDArray[Any], label: NDArray[Any], half: NDArray[Any], num_la
 def column_features(values: NDArray[Any]) -> Tensor:
     """Return what a linear head sees of a column of a table, (n, F): a number and its square, or its common names."""
     if is_numeric(values):
-        number, missing = torch.from_numpy(values.astype(np.float32)), torch.from_numpy(is_missing(values))
+        number, missing = torch.from_numpy(values.astype(np.float32)), torch.from_numpy(missing_in(values))
         known = number[~missing]
         number = ((number - known.mean()) / (known.std() + 1e-6)).masked_fill(missing, 0).nan_to_num().clamp(-5, 5)
         return torch.stack([number, number.square() / 3, missing.float()], dim=1)

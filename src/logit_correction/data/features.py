@@ -14,7 +14,7 @@ from logit_correction.data.frames import check_columns, texts_of
 from logit_correction.data.rows import format_faults
 from logit_correction.data.stores import ArrayStore, Learnt, Reader
 from logit_correction.errors import InputError, InputWarning
-from logit_correction.views.tables import FEWEST_NAMES, told_apart
+from logit_correction.views.tables import FEWEST_NAMES, most_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -212,7 +212,7 @@ def _learn(name: str, kind: Kind, values: NDArray[Any], train: NDArray[np.int64]
         import pandas as pd
 
         count = pd.Series(values[train]).value_counts().to_dict()
-        commonest = sorted(count, key=lambda text: (-count[text], text))[: told_apart(len(values))]
+        commonest = sorted(count, key=lambda text: (-count[text], text))[: most_names(len(values))]
         return {"name": name, "kind": kind, "categories": sorted(commonest)}
     present = values[train][np.isfinite(values[train])]
     mean, std = mean_and_std(present) if len(present) else (0.0, 1.0)

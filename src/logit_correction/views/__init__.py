@@ -6,7 +6,7 @@ _HERE = "logit_correction.views."
 
 #: Name -> dotted path and one line. A dotted path of your own works wherever a name does.
 VIEWS: dict[str, tuple[str, str]] = {
-    "column": (_HERE + "tables.Columns", "each column of a table of features alone"),
+    "column": (_HERE + "tables.OneColumn", "each column of a table of features alone"),
     "pair": (_HERE + "tables.Pairs", "two columns of a table of features together, such as which of them is greater"),
     "missing": (_HERE + "tables.Missing", "which columns of a table of features have no value"),
     "places": (

@@ -23,11 +23,12 @@ class View(ABC):
 
     A small head on a view knows a shortcut of its kind and hardly the label, so where it is wrong about the label it
     tells the attribute. What a view learns it learns of the inputs alone: it never sees a label. A family of views,
-    such as one for each column of a table, is one class; ``views_of`` makes its members.
+    such as one for each column of a table, is one class.
 
     Attributes:
         name: Name for reports and for ``--shortcut``: that of the family, and of a member ``family:member``.
-        sentence: What the view looks at, for a person: "the colours of the image, wherever they are".
+        sentence: What the view looks at, for a person: "the colours of the image, wherever they are". By default the
+            line of its name in ``VIEWS``.
         breadth: How much a view can see. 0: one thing (a column, a cell, a word). 1: one kind of simple summary. 2:
             rich statistics that may know something of the label's own shape. 3: everything; no evidence by itself.
         few: How many of its features a head may use for each label; None for all of them. For views of very many
@@ -52,9 +53,13 @@ class View(ABC):
     together: ClassVar[int | None] = None
     needs: ClassVar[str] = "other inputs"
 
+    def __init_subclass__(cls) -> None:
+        """Take the sentence of a view of ``VIEWS``."""
+        cls.sentence = cls.sentence or VIEWS.get(getattr(cls, "name", ""), ("", ""))[1]
+
     @classmethod
     def views_of(cls, inputs: ViewInputs) -> list[View]:
-        """Return the views of this kind that these inputs permit, not yet fitted; none where these lack something."""
+        """Return the views of this kind that these inputs permit, not yet fitted; a family makes its members here."""
         return [view] if (view := cls()).can_look(inputs) else []
 
     def can_look(self, inputs: ViewInputs) -> bool:

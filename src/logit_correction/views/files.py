@@ -34,7 +34,6 @@ class FileFacts(View):
     """
 
     name = "file"
-    sentence = "facts of the file: size, format, camera, name, folder and order, without its content"
     breadth = 0
     needs = "the files that the rows were read from"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from itertools import product
 
 import numpy as np
 import torch
@@ -31,18 +32,9 @@ class ImageView(View):
     needs = "images, for most views of 16 pixels a side at least"
     least_side: int = 0
 
-    @classmethod
-    def members(cls) -> list[View]:
-        """Return the views of this kind, where there are images."""
-        return [cls()]
-
-    @classmethod
-    def views_of(cls, inputs: ViewInputs) -> list[View]:
-        shape = inputs.image_shape
-        return cls.members() if shape is not None and min(shape[1:]) >= cls.least_side else []
-
     def can_look(self, inputs: ViewInputs) -> bool:
-        return inputs.image_shape is not None
+        shape = inputs.image_shape
+        return shape is not None and min(shape[1:]) >= self.least_side
 
     def features(self, inputs: ViewInputs) -> Tensor:
         return torch.cat([self.look(images) for images in image_parts(inputs)])
@@ -54,7 +46,7 @@ class ImageView(View):
 
 def image_parts(inputs: ViewInputs, values: int = _VALUES) -> Iterator[Tensor]:
     """Yield the images of all rows in order, in parts of at most ``values`` values, but of one row at least."""
-    for rows in inputs.image_chunks():
+    for rows in inputs.chunks():
         images = inputs.images(rows)
         assert images is not None
         yield from images.split(max(1, values // max(1, images[0:1].numel())))
@@ -90,7 +82,6 @@ class Thumbnail(ImageView):
 
     name = "thumbnail"
     least_side = 16
-    sentence = "the image averaged to 4 x 4 points: where it is light and dark, and in which colour"
 
     def look(self, images: Tensor) -> Tensor:
         return adaptive_avg_pool2d(images.float(), 4).flatten(1) / 255
@@ -100,7 +91,6 @@ class Colour(ImageView):
     """Mean, standard deviation, extremes and five quantiles of each channel: 27 numbers of a colour image."""
 
     name = "colour"
-    sentence = "the colours of the image, wherever they are"
 
     def look(self, images: Tensor) -> Tensor:
         """Return (B, 9 C) in [0, 1]: the means of all channels, then deviations, maxima, minima and quantiles."""
@@ -127,7 +117,6 @@ class Border(ImageView):
     """
 
     name = "border"
-    sentence = "the colours of a frame along the edge of the image, against those of its centre"
     least_side = 3  # else there is no centre
 
     def look(self, images: Tensor) -> Tensor:
@@ -153,7 +142,6 @@ class Light(ImageView):
     """
 
     name = "light"
-    sentence = "the side that the image is lit from: how brightness rises and falls across all of it"
     least_side = 16
 
     def look(self, images: Tensor) -> Tensor:
@@ -176,7 +164,6 @@ class Places(ImageView):
     colour image.
     """
 
-    sentence = "one cell of a grid of 4 x 4 over the image"
     breadth = 0
     least_side = 16  # cells of smaller images hold a few points each, and together they are the image
     together = 4  # the corners; nine of the sixteen cells told ten handwritten digits apart
@@ -193,8 +180,9 @@ class Places(ImageView):
         self.sentence = f"{where} (row {row}, column {column} of a grid of {self.grid} x {self.grid})"
 
     @classmethod
-    def members(cls) -> list[View]:
-        return [cls(row, column) for row in range(1, cls.grid + 1) for column in range(1, cls.grid + 1)]
+    def views_of(cls, inputs: ViewInputs) -> list[View]:
+        cells = [cls(*place) for place in product(range(1, cls.grid + 1), repeat=2)]
+        return [cell for cell in cells if cell.can_look(inputs)]
 
     @classmethod
     def features_together(cls, members: Sequence[View], inputs: ViewInputs) -> list[Tensor]:

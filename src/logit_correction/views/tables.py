@@ -38,7 +38,7 @@ PARTS, MOST_PAIRED = 8, 40
 MOST_OF_A_ROW = 8192
 
 
-class Columns(View):
+class OneColumn(View):
     """One column of a table of features: what it holds, cut so that a linear head can tell any part of it apart.
 
     Numbers become their value in spreads from the median, their rank in [0, 1], and whether they are missing. Each bin
@@ -65,7 +65,7 @@ class Columns(View):
         """Return one view for each column that is not the same in all rows; being missing is a value too."""
         views: list[View] = []
         for name, values in inputs.columns.items():
-            missing = is_missing(values)
+            missing = missing_in(values)
             present = values[~missing]
             if len(present) and (missing.any() or (present != present[0]).any()):
                 views.append(cls(name))
@@ -79,7 +79,7 @@ class Columns(View):
         if not is_numeric(values):
             names, count = np.unique(values[values != ""].astype(str), return_counts=True)
             often = np.argsort(-count, kind="stable")  # of equally common names those first in the alphabet
-            self._names = names[often].tolist()[: told_apart(inputs.num_rows)]
+            self._names = names[often].tolist()[: most_names(inputs.num_rows)]
             return
         present = values.astype(np.float64)
         present = present[np.isfinite(present)]
@@ -102,7 +102,7 @@ class Columns(View):
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return the features of the column, (N, F); a missing number has the median's."""
         values = inputs.columns[self.column]
-        missing = is_missing(values)
+        missing = missing_in(values)
         parts = self._of_numbers(values, missing) if is_numeric(values) else self._of_names(values, missing)
         return torch.from_numpy(np.concatenate(parts, axis=1, dtype=np.float32))
 
@@ -148,7 +148,7 @@ class Pairs(View):
     @classmethod
     def views_of(cls, inputs: ViewInputs) -> list[View]:
         """Return one view for each pair of columns that vary."""
-        columns = [view.name.partition(":")[2] for view in Columns.views_of(inputs)]
+        columns = [view.name.partition(":")[2] for view in OneColumn.views_of(inputs)]
         return [cls(*pair) for pair in combinations(columns, 2)] if len(columns) <= MOST_PAIRED else []
 
     def can_look(self, inputs: ViewInputs) -> bool:
@@ -168,7 +168,7 @@ class Pairs(View):
 def cuts_of(values: NDArray[Any]) -> list[Any]:
     """Return where a column is cut into parts: edges between numbers, or its commonest names."""
     if is_numeric(values):
-        present = values[~is_missing(values)].astype(np.float64)
+        present = values[~missing_in(values)].astype(np.float64)
         edges = np.quantile(present, np.arange(1, PARTS) / PARTS, method="higher") if len(present) else present
         return list(np.unique(edges).tolist())
     names, count = np.unique(values[values != ""].astype(str), return_counts=True)
@@ -184,7 +184,7 @@ def part_of(values: NDArray[Any], cuts: list[Any]) -> NDArray[np.int64]:
     else:
         place = pd.Index(cuts, dtype=object).get_indexer(pd.Index(values, dtype=object))
         place = np.where(place < 0, PARTS, place)
-    return np.where(is_missing(values), PARTS + 1, place).astype(np.int64)
+    return np.where(missing_in(values), PARTS + 1, place).astype(np.int64)
 
 
 def columns_of(views: Iterable[str], columns: Iterable[str]) -> list[str]:
@@ -203,7 +203,6 @@ class Missing(View):
     """The pattern of missing values: who fills a form in, or which machine measures, may leave out what it will."""
 
     name = "missing"
-    sentence = "which values are missing, and how many"
     breadth = 0
     needs = "a table of features with missing values"
 
@@ -212,17 +211,17 @@ class Missing(View):
 
     @classmethod
     def views_of(cls, inputs: ViewInputs) -> list[View]:
-        return [cls()] if any(is_missing(values).any() for values in inputs.columns.values()) else []
+        return [cls()] if any(missing_in(values).any() for values in inputs.columns.values()) else []
 
     def can_look(self, inputs: ViewInputs) -> bool:
         return bool(inputs.columns)
 
     def fit(self, inputs: ViewInputs) -> None:
-        self._columns = [name for name, values in inputs.columns.items() if is_missing(values).any()]
+        self._columns = [name for name, values in inputs.columns.items() if missing_in(values).any()]
 
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return a flag for each of these columns, and how many values a row misses in all of them, (N, F + 1)."""
-        missing = {name: is_missing(values) for name, values in inputs.columns.items()}
+        missing = {name: missing_in(values) for name, values in inputs.columns.items()}
         number = np.sum(list(missing.values()), axis=0)
         return torch.from_numpy(np.stack([*(missing[name] for name in self._columns), number], axis=1)).float()
 
@@ -234,21 +233,17 @@ class Inputs(View):
     """
 
     name = "inputs"
-    sentence = "everything that the network sees"
     breadth = EVERYTHING
     needs = f"inputs of at most {MOST_OF_A_ROW} numbers"
 
-    @classmethod
-    def views_of(cls, inputs: ViewInputs) -> list[View]:
-        if not inputs.num_rows:
-            return []
-        first = inputs.inputs(torch.zeros(1, dtype=torch.long))  # tokens are no numbers
-        return [cls()] if isinstance(first, Tensor) and 0 < math.prod(first.shape[1:]) <= MOST_OF_A_ROW else []
+    def can_look(self, inputs: ViewInputs) -> bool:
+        first = inputs.inputs(torch.zeros(1, dtype=torch.long)) if inputs.num_rows else None  # tokens are no numbers
+        return isinstance(first, Tensor) and 0 < math.prod(first.shape[1:]) <= MOST_OF_A_ROW
 
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return the inputs, (N, F); what is not finite is 0."""
         values = torch.zeros(0, 0)
-        for rows in inputs.image_chunks():
+        for rows in inputs.chunks():
             part = inputs.inputs(rows)
             assert isinstance(part, Tensor)
             if not len(values):  # filled in place, so that there is no second copy
@@ -257,7 +252,7 @@ class Inputs(View):
         return values.nan_to_num_(0.0, 0.0, 0.0)
 
 
-def told_apart(rows: int) -> int:
+def most_names(rows: int) -> int:
     """Return how many names of a column are told apart, the commonest, here and by networks; the others share one."""
     return min(MOST_NAMES, max(FEWEST_NAMES, MOST_NUMBERS // max(rows, 1)))
 
@@ -267,7 +262,7 @@ def is_numeric(values: NDArray[Any]) -> bool:
     return values.dtype.kind in "biuf"
 
 
-def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+def missing_in(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Return where a column has no value (N,)."""
     return ~np.isfinite(values.astype(np.float64)) if is_numeric(values) else np.asarray(values == "", dtype=bool)
 

@@ -106,7 +106,6 @@ class Words(TermView):
     """Which of the 2,000 commonest words a text has, in lower case."""
 
     name = "word"
-    sentence = "single words, one for each label"
     breadth = 0
     few = 1
     most = 2000
@@ -126,7 +125,6 @@ class Characters(TermView):
     """
 
     name = "characters"
-    sentence = "short runs of characters, one for each label"
     breadth = 0
     few = 1
     most = 3000
@@ -147,7 +145,6 @@ class Opening(TermView):
     """Which words a text has among its first five, and which is its first: "Dear", "RE", "Patient"."""
 
     name = "opening"
-    sentence = "the first words of the text"
     few = 2
     most = 1000
     terms_by: ClassVar[dict[str, Any]] = {"analyzer": first_words}
@@ -163,7 +160,6 @@ class Closing(TermView):
     """Which words a text has among its last five, and which is its last: a signature, a source, a date."""
 
     name = "closing"
-    sentence = "the last words of the text"
     few = 2
     most = 1000
     terms_by: ClassVar[dict[str, Any]] = {"analyzer": last_words}
@@ -177,7 +173,6 @@ class Form(TextView):
     """
 
     name = "form"
-    sentence = "the form of the text: its length, punctuation, capitals, digits and blanks"
     names: ClassVar[tuple[str, ...]] = (
         "characters",
         "words",

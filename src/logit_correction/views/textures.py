@@ -36,7 +36,6 @@ class Spectrum(ImageView):
     """
 
     name = "spectrum"
-    sentence = "blur, noise and compression: how much of the image is coarse and how much is fine"
     least_side = 16
 
     def look(self, images: Tensor) -> Tensor:
@@ -104,7 +103,6 @@ class Stripes(ImageView):
     """
 
     name = "stripes"
-    sentence = "stripes and grids all over the image: their direction"
     least_side = 16
 
     def look(self, images: Tensor) -> Tensor:
@@ -150,7 +148,6 @@ class Texture(ImageView):
     """
 
     name = "texture"
-    sentence = "colours and textures of small patches, wherever they are: no shapes larger than a patch"
     breadth = RICH
     least_side = 16
 

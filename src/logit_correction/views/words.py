@@ -61,7 +61,7 @@ def class_names() -> tuple[str, ...]:
 def present(inputs: ViewInputs) -> Tensor:
     """Return which classes are said of each photo, (N, 1000) bool; (N, 0) where nothing is said."""
     found = []
-    for rows in inputs.image_chunks():
+    for rows in inputs.chunks():
         if (likely := inputs.classes(rows)) is None:
             return torch.zeros(inputs.num_rows, 0, dtype=torch.bool)
         places = likely.topk(SAID, dim=1).indices
