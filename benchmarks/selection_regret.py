@@ -49,8 +49,8 @@ def over_epochs(run: RunFolder, metric: str) -> Iterator[tuple[str, float, int]]
     last_stage = run.metrics[run.metrics["stage"] == run.metrics["stage"].max()]
     epochs = last_stage[last_stage[column].notna()].reset_index(drop=True)
     figures = epochs[column].to_numpy(float)
-    blocks = [run.report["selection"], *run.report["other_selections"]]
-    chosen = {block["rule"]: block["epoch"] - 1 for block in blocks}
+    blocks = [run.report.selection, *run.report.other_selections]
+    chosen = {block.rule: block.epoch - 1 for block in blocks if block.epoch is not None}
     for rule in ("last", *(name for name in epochs if name in RULES)):
         if rule != "last" and not epochs[rule].notna().all():
             continue
@@ -67,7 +67,7 @@ def over_runs(runs: Sequence[RunFolder], metric: str) -> Iterator[tuple[str, flo
         return
     estimate = next((one.estimate for one in rows if one.estimate is not None), None)
     attribute = next((one for one in rows if one.attribute is not None), None)
-    figures = [float(run.test[metric]) for run in runs]
+    figures = [value for run in runs if (value := run.report.test.value(metric)) is not None]
     for rule in RULES:
         scores = []
         for one in rows:
@@ -90,11 +90,10 @@ def regrets(runs: Sequence[RunFolder], metric: str) -> pd.DataFrame:
     found = []
     for title, series in compare(list(runs)):
         # Without the options that its data source does not have.
-        members = [run for one in series for run in one.runs if run.test.get(metric) is not None]
+        members = [run for one in series for run in one.runs if run.report.test.value(metric) is not None]
         sets: dict[tuple[object, object], list[RunFolder]] = {}
         for run in members:
-            data_seed = (run.report["data"].get("options") or {}).get("seed")
-            sets.setdefault((data_seed, run.report.get("seed")), []).append(run)
+            sets.setdefault((run.report.data.options.get("seed"), run.report.seed), []).append(run)
             found += [(title, "epoch", *one) for one in over_epochs(run, metric)]
         for same in sets.values():
             kept = [run for run in same if (run.path / "validation.parquet").is_file()]

@@ -93,14 +93,10 @@ def capitalize(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def describe_selection(selection: Mapping[str, Any]) -> str:
-    """Return how a checkpoint was chosen, and what it took beyond the labels of the validation rows.
-
-    >>> describe_selection({"rule": "valid_worst_group", "labels_read": ["label", "attribute"]})
-    'valid worst group (reads attribute)'
-    """
-    text = format_name(selection.get("rule") or "last")
-    read = [name for name in selection.get("labels_read") or [] if name != "label"]
+def describe_selection(selection: Any) -> str:
+    """Return how a ``Selection`` chose a checkpoint, and what it took beyond the labels of the validation rows."""
+    text = format_name(selection.rule)
+    read = [name for name in selection.labels_read if name != "label"]
     return f"{text} (reads {format_list(read)})" if read else text
 
 
@@ -394,47 +390,33 @@ def of_person(figures: Mapping[str, Any], who: str) -> str:
 # A comparison of runs
 
 
-#: Figures of the test block in the order in which they tell most, and where a model is right by them.
-_PLACES = {
-    "minority": "On bias-conflicting rows",
-    "worst_group": "On the worst group",
-    "estimated_minority": "On rows estimated to be bias-conflicting",
-    "worst_class": "On the worst label",
-}
-
-#: The other figures, so that a gain is not told without its price.
-_ELSEWHERE = {
-    "majority": "On bias-aligned rows",
-    "estimated_majority": "On rows estimated to be bias-aligned",
-    "group_balanced": "Mean over groups",
-    "average": "Over all test rows",
-}
+#: Accuracies that a comparison goes by: the first of these that all runs have. The others are the price of a gain.
+_JUDGED_BY = ("minority", "worst_group", "estimated_minority", "worst_class")
 
 
 def conclude(
-    series: Sequence[Any], named: bool, estimated: Mapping[str, Any] | None
+    series: Sequence[Any], figures: Mapping[str, Any], named: bool, source: str | None
 ) -> tuple[str, list[str], list[str]]:
     """Return what a comparison of runs on one task comes to: a headline, its price, and what to do next.
 
-    The figure is the first of ``_PLACES`` that all runs have. By the worst label it cannot be told whether a shortcut
-    misleads, and then it says so. ``series`` are ``pages.compare.Series``, ``named`` is whether the test rows have
-    attributes, ``estimated`` the estimated groups of the first run, if all are judged by such.
+    By the worst label it cannot be told whether a shortcut misleads, and then it says so. ``series`` are
+    ``pages.compare.Series``, ``figures`` those that are shown of them, ``named`` is whether the test rows have
+    attributes, ``source`` whence the estimated groups are, if all are judged by such.
     """
 
-    def shares(figure: str) -> str:
-        return format_list([f"{one.name} {format_percent(one.figure(figure), 1)}" for one in series])
+    def shares(name: str) -> str:
+        return format_list([f"{one.name} {format_percent(one.figure(name), 1)}" for one in series])
 
-    places = [key for key in _PLACES if not (named and key.startswith("estimated"))]
-    key = next((key for key in places if all(one.values(key) for one in series)), None)
+    known = [name for name in figures if all(one.values(name) for one in series)]
+    key = next((name for name in _JUDGED_BY if name in known), None)
     if key is None:
         return "The test data has no rows to judge by.", [], []
-    headline, advice = f"{_PLACES[key]}: {shares(key)}.", []
+    headline, advice = f"{figures[key].heading} accuracy: {shares(key)}.", []
     if len(series) > 1 and key != "worst_class":
         headline = f"{headline} {_outcome(series, key)}."
-    told = [name for name in _ELSEWHERE if key == "estimated_minority" or not name.startswith("estimated")]
-    details = [f"{_ELSEWHERE[name]}: {shares(name)}." for name in told if all(one.values(name) for one in series)]
-    if estimated and key == "estimated_minority":
-        details.append(f"These rows were found by {estimated['source']}; nobody has checked them.")
+    details = [f"{figures[name].heading}: {shares(name)}." for name in known if name not in _JUDGED_BY]
+    if source and key == "estimated_minority":
+        details.append(f"Which rows conflict was estimated by {source}; nobody has checked it.")
     if any(len(one.runs) > 1 for one in series):
         seeds = [f"{one.name} {len(one.runs)} runs, {_range(one.values(key))}" for one in series]
         details.append(f"Figures are means over seeds: {'; '.join(seeds)}.")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from logit_correction.errors import InputError
-from logit_correction.evaluation.report import AttributeFigures, Group, GroupReport, Predictions, Report, headings
+from logit_correction.evaluation.report import AttributeFigures, Group, GroupReport, Predictions, Report, figures
 
 
 @pytest.fixture
@@ -53,8 +53,8 @@ def test_a_report_is_read_as_it_was_written(content: dict[str, Any], tmp_path: P
     assert read(written, tmp_path).to_dict() == written
     assert report.test.to_dict() == content["test"] and report.evidence == content["evidence"]
     assert report.test.groups["accuracy"].isna().tolist() == [False, False, False, True]
-    assert list(report.test.groups) == list(headings(Group))
-    assert list(report.test.by_attribute) == list(headings(AttributeFigures))
+    assert list(report.test.groups) == list(figures(Group))
+    assert list(report.test.by_attribute) == list(figures(AttributeFigures))
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ import torch
 import yaml
 
 from logit_correction import InputError, export, from_arrays, load, train
+from logit_correction.evaluation.record import from_plain
+from logit_correction.evaluation.report import Report
 from logit_correction.exporting.formats import model_card
 from logit_correction.files import seal
 from logit_correction.runs.run import Run
@@ -200,6 +202,7 @@ def test_a_damaged_folder_is_named(case_of: Any, tmp_path: Path) -> None:
         refused(message)
 
 
+NO_INPUTS: dict[str, Any] = {"input_shape": [], "attribute_names": []}
 EVIL = ["<script>alert(1)</script>", "a | b\n# head", "[link](javascript:x)"]
 
 
@@ -213,7 +216,7 @@ def test_the_card_says_what_is_known_and_escapes_names(named: bool) -> None:
     estimated = {"source": EVIL[2], "groups": [group(EVIL[0], "x", 0.8), group(EVIL[0], "y", 0.3)]}
     report = {
         "method": "LC",
-        "data": {"name": "---\nlicense: mit\n---", "rows": {"train": 1200}, "label_names": EVIL},
+        "data": {"name": "---\nlicense: mit\n---", "rows": {"train": 1200}, "label_names": EVIL, **NO_INPUTS},
         "environment": {"version": "1.0"},
         "evidence": {
             "verdict": "shortcut",
@@ -224,13 +227,12 @@ def test_the_card_says_what_is_known_and_escapes_names(named: bool) -> None:
         "selection": {"rule": "last", "epoch": 7},
         "test": {
             "groups": groups,
+            "by_attribute": [],
             "average": 0.7,
-            "worst_group": None,
-            "group_balanced": None,
             "estimated": None if named else estimated,
         },
     }
-    _, front, body = model_card(report, "images").split("---\n", maxsplit=2)
+    _, front, body = model_card(from_plain(Report, report), "images").split("---\n", maxsplit=2)
     facts = yaml.safe_load(front)
     assert facts["library_name"] == "logit-correction" and "license" not in facts and "# license:" in front
     assert facts["pipeline_tag"] == "image-classification" and "LC" in facts["tags"]

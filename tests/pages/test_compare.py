@@ -39,7 +39,7 @@ def test_runs_that_differ_by_their_seed_alone_are_one_series(birds: Make, tmp_pa
     runs = [RunFolder.read(birds(tmp_path / f"{m}{s}", m, seed=s)) for m in ("LC", "ERM") for s in (0, 1, 2)]
     ((_, (erm, series)),) = compare(runs)
     assert [(one.name, len(one.runs)) for one in (erm, series)] == [("ERM", 3), ("LC", 3)]
-    assert series.figure("minority") == pytest.approx(np.mean([run.test["minority"] for run in runs[:3]]))
+    assert series.figure("minority") == pytest.approx(np.mean([run.report.test.minority for run in runs[:3]]))
     accuracies = np.array([run.groups()["accuracy"] for run in runs[:3]])
     np.testing.assert_allclose(series.groups()["accuracy"], accuracies.mean(0))
     np.testing.assert_allclose(series.groups()["low"], accuracies.min(0))
@@ -69,11 +69,11 @@ def test_other_tasks_are_kept_apart(colored: Make, birds: Make, tmp_path: Path) 
 def test_lc_wins(birds: Make, tmp_path: Path) -> None:
     erm, lc = birds(tmp_path / "erm", "ERM"), birds(tmp_path / "lc", "LC")
     headline, details = judged([lc, erm])  # the order of the folders does not matter
-    before, after = (round(100 * RunFolder.read(run).test["minority"], 1) for run in (erm, lc))
+    before, after = (round(100 * RunFolder.read(run).report.test.minority, 1) for run in (erm, lc))
     shares = f"ERM {before:.1f} % and LC {after:.1f} %"
-    assert headline == (f"On bias-conflicting rows: {shares}. LC gains {after - before:.1f} points against ERM.")
-    helped = [f"{100 * RunFolder.read(run).test['majority']:.1f} %" for run in (erm, lc)]
-    assert f"On bias-aligned rows: ERM {helped[0]} and LC {helped[1]}." in details
+    assert headline == (f"Bias-conflicting accuracy: {shares}. LC gains {after - before:.1f} points against ERM.")
+    helped = [f"{100 * RunFolder.read(run).report.test.majority:.1f} %" for run in (erm, lc)]
+    assert f"Bias-aligned: ERM {helped[0]} and LC {helped[1]}." in details
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_lc_wins(birds: Make, tmp_path: Path) -> None:
         ({"ERM": (0.9, 0.7), "LC": (0.9, 0.7)}, "LC and ERM differ by no more than chance."),
         ({"ERM": (0.98, 0.3), "JTT": (0.9, 0.5), "LC": (0.95, 0.8)}, " points against ERM."),
         ({"JTT": (0.9, 0.5), "LC": (0.95, 0.8)}, " points against JTT."),
-        ({"LC": (0.95, 0.7)}, "On bias-conflicting rows: LC "),
+        ({"LC": (0.95, 0.7)}, "Bias-conflicting accuracy: LC "),
     ],
 )
 def test_who_is_ahead(birds: Make, tmp_path: Path, skills: dict[str, tuple[float, float]], said: str) -> None:
@@ -101,7 +101,7 @@ def test_several_seeds_decide_by_their_ranges(birds: Make, tmp_path: Path) -> No
     erm = runs("erm", "ERM", [0.4, 0.5, 0.7])
     headline, details = judged([*erm, *runs("lc", "LC", [0.6, 0.8])])
     assert headline.endswith("differ by no more than chance.")
-    values = [100 * RunFolder.read(run).test["minority"] for run in erm]
+    values = [100 * RunFolder.read(run).report.test.minority for run in erm]
     assert any(f"ERM 3 runs, {min(values):.1f} to {max(values):.1f} %; LC 2 runs" in text for text in details)
     assert " gains " in judged([*erm, *runs("better", "LC", [0.85, 0.9])])[0]
 
@@ -109,9 +109,9 @@ def test_several_seeds_decide_by_their_ranges(birds: Make, tmp_path: Path) -> No
 def test_what_is_judged_where_less_is_known(birds: Make, tmp_path: Path) -> None:
     skills = {"ERM": (0.98, 0.3), "LC": (0.95, 0.8)}
     headline, _ = judged([birds(tmp_path / m, m, skill=skill, correlated=False) for m, skill in skills.items()])
-    assert headline.startswith("On the worst group: ERM ") and " gains " in headline
+    assert headline.startswith("Worst group accuracy: ERM ") and " gains " in headline
     headline, details = judged([birds(tmp_path / f"{method} none", method, attribute_names=None) for method in skills])
-    assert headline.startswith("On the worst label: ERM ") and "gains" not in headline
+    assert headline.startswith("Worst label accuracy: ERM ") and "gains" not in headline
     assert "The test rows name no attributes, so they cannot show whether a shortcut misleads." in details
 
 
@@ -123,13 +123,13 @@ def test_the_estimate_of_one_run_serves_the_others(birds: Make, tmp_path: Path) 
     for folder, run in zip(folders, with_estimates([RunFolder.read(folder) for folder in folders]), strict=True):
         rows = Predictions.load(folder / "predictions.parquet")
         shares.append(float((rows.prediction == rows.label)[ground != rows.label].mean()))
-        assert run.test["estimated_minority"] == pytest.approx(shares[-1])
+        assert run.report.test.value("estimated_minority") == pytest.approx(shares[-1])
     headline, details = judged(folders)
     before, after = (f"{100 * share:.1f}" for share in shares)
     assert f"ERM {before} % and LC {after} %. LC gains " in headline
-    assert "These rows were found by heads on border; nobody has checked them." in details
+    assert "Which rows conflict was estimated by heads on border; nobody has checked it." in details
     (folders[0] / "predictions.parquet").unlink()  # without them it is shown by label
-    assert "worst label" in judged(folders)[0]
+    assert "Worst label" in judged(folders)[0]
 
 
 def test_damaged_metrics_are_named_and_missing_ones_are_empty(birds: Make, tmp_path: Path) -> None:

@@ -8,43 +8,50 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from rich.console import Console
 
+from logit_correction.evaluation.report import DataSummary, GroupReport, Report, Selection
 from logit_correction.pages.console import comparison_table, reports_of, show_runs, to_console
 
 Make = Callable[..., Path]
 
 
-def report(method: str, seed: int, minority: float | None, **changes: Any) -> dict[str, Any]:
-    test = {"average": 0.9, "group_balanced": 0.71, "worst_group": 0.2, "minority": minority, "majority": 0.999}
-    base = {"method": method, "seed": seed, "epochs": 30, "test": test, "other_selections": []}
-    return base | {"selection": {"rule": "last", "split": None, "labels_read": []}} | changes
+def report(method: str, seed: int, minority: float | None, rule: str = "last") -> Report:
+    figures = {"average": 0.9, "group_balanced": 0.71, "worst_group": 0.2, "minority": minority, "majority": 0.999}
+    figures["adjusted_average"] = 0.97
+    names = [{"label": "y", "attribute": "a"}]
+    test = GroupReport(groups=pd.DataFrame(names), by_attribute=pd.DataFrame(names), **figures)
+    data = DataSummary(name="Table", rows={"train": 9}, label_names=["y"], attribute_names=["a"], input_shape=[3])
+    return Report(method=method, seed=seed, epochs=30, data=data, test=test, selection=Selection(rule=rule))
 
 
-def printed(table: Any, width: int = 80) -> str:
+def printed(table: Any, width: int = 80, named: bool = True) -> str:
     stream = io.StringIO()
-    Console(file=stream, width=width).print(to_console(table))
+    Console(file=stream, width=width).print(to_console(table, named))
     return stream.getvalue()
 
 
 def test_console_shows_every_word_in_80_columns_and_what_all_runs_share_in_the_title() -> None:
-    rule = {"selection": {"rule": "valid_estimated_within_error", "labels_read": ["label"]}}
-    text = printed(comparison_table([report("ERM", 0, 0.31), report("LC", 0, 0.74, **rule)]))
+    rule = "valid_estimated_within_error"
+    runs = [report("ERM", 0, 0.31), report("Reweighting", 0, 0.74, rule)]
+    text = printed(comparison_table(runs))
     lines = text.splitlines()
     assert lines[0].strip() == "Accuracy on the test split, %, 30 epochs, seed 0"
-    for word in ("Method", "Average", "balanced", "Worst", "Bias", "conflicting", "aligned", "Selection"):
+    for word in ("Method", "Average", "balanced", "Worst", "Bias", "conflicting", "aligned", "Adjusted", "Selection"):
         assert word in text
     assert "…" not in text and max(map(len, lines)) <= 80
     assert sum("within error" in line for line in lines) == 1 and len(lines) <= 6
-    assert "Seed" in printed(comparison_table([report("ERM", 0, 0.31), report("ERM", 1, 0.3)]))
+    seeds = printed(comparison_table([report("Reweighting", 0, 0.31, rule), report("Reweighting", 1, 0.3, rule)]))
+    assert "Seed" in seeds and "Selection" in seeds and max(map(len, seeds.splitlines())) <= 80
 
 
 def test_console_prints_names_as_they_are_and_marks_the_best() -> None:
     table = comparison_table([report("[bold]x[/bold]", 0, 0.31), report("[/]", 0, 0.74)])
     assert "[bold]x[/bold]" in printed(table, 120) and "[/]" in printed(table, 120)
     column = next(
-        column for column in to_console(table).columns if str(column.header).split() == ["Bias", "conflicting"]
+        column for column in to_console(table, True).columns if str(column.header).split() == ["Bias", "conflicting"]
     )
     assert [str(cell.style) for cell in column.cells] == ["", "bold"]  # type: ignore[union-attr]
 
@@ -53,11 +60,11 @@ def test_the_console_bolds_nobody_where_attributes_are_estimated(birds: Make, tm
     table = comparison_table(
         reports_of([birds(tmp_path / name, name, attribute_names=None, estimated=True) for name in ("ERM", "LC")])
     )
-    assert list(table.columns)[3:6] == ["estimated_minority", "estimated_majority", "average"]
-    shown = to_console(table)
+    assert list(table.columns)[3:6] == ["estimated_minority", "estimated_majority", "worst_class"]
+    shown = to_console(table, False)
     assert not any(str(cell.style) for column in shown.columns for cell in column.cells)  # type: ignore[union-attr]
-    text = " ".join(printed(table).split())
-    assert "so none is bold" in text and "(est.)" in text
+    text = " ".join(printed(table, named=False).split())
+    assert "so none is bold" in text and "Estimated" in text
 
 
 SENTENCE = "Colour [red]alone is right in 93%, the whole network in 93%"
@@ -80,6 +87,6 @@ def test_of_several_seeds_the_mean_and_the_spread_are_printed(
 ) -> None:
     folders = [birds(tmp_path / str(seed), "LC", seed=seed) for seed in range(3)]
     show_runs(folders, tmp_path / "report.html")
-    values = [100 * report["test"]["average"] for report in reports_of(folders)]
+    values = [100 * report.test.average for report in reports_of(folders)]
     told = f"Average: {np.mean(values):.1f} % in the mean of 3 seeds, standard deviation {np.std(values, ddof=1):.1f}"
     assert told in capsys.readouterr().out

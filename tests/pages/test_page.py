@@ -62,7 +62,7 @@ def test_a_comparison_has_every_section_and_loads_nothing(colored: Make, tmp_pat
     text = out.read_text(encoding="utf-8")
     page = Page(text)
     sections = ("Runs side by side", "Accuracy per group", "All 100 groups", "Validation accuracy", "Make it again")
-    figures = ("On bias-conflicting rows: ERM ", "recall 91 %, precision 59 %", "train: - attribute")
+    figures = ("Bias-conflicting accuracy: ERM ", "recall 91 %, precision 59 %", "train: - attribute")
     for wanted in (*sections, *figures, "logit-correction report", "logit-correction train --config", "--seeds 3"):
         assert wanted in page.text, wanted
     assert sum(tag == "img" for tag, _ in page.tags) == 12
@@ -99,7 +99,7 @@ def test_the_best_is_marked_where_there_is_one_and_attributes_are_named(birds: M
     page = render_page(unnamed)
     assert 'class="num best"' not in page and "estimated by heads on border; nobody has named it" in page
     assert page.index("Accuracy per estimated group") < page.index("Accuracy per label")
-    assert "Bias-conflicting (est.)" in page.split("<h2>Runs side by side</h2>")[1].split("</thead>")[0]
+    assert "Estimated bias-conflicting" in page.split("<h2>Runs side by side</h2>")[1].split("</thead>")[0]
 
 
 # Is there a shortcut?

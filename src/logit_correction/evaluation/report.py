@@ -1,7 +1,7 @@
 """``report.json``: what was trained, on what, and how well it does.
 
-Each entry of the file is a field of ``Report`` or of what it holds. A figure of the test rows is one line: a field with
-a heading and a function of ``Judged`` rows.
+Each entry of the file is a field of ``Report`` or of what it holds. A figure of the test rows is one field, made by
+``figure``: tables, pages and sentences take all that they say of it from there.
 """
 
 from __future__ import annotations
@@ -33,23 +33,37 @@ from logit_correction.functional.losses import margin
 REPORT, FIX = "report.json", "put a copy of it back, or train again into a new folder"
 
 
-def figure(heading: str, of: Callable[[Any], Any], in_tables: bool = False) -> Any:
-    """Return a field of a dataclass: the heading of its column, and what computes it, None or NaN if not defined.
+@dataclass(frozen=True)
+class Figure:
+    """All that is told of a figure, wherever it is shown.
 
-    Of ``GroupReport``, ``in_tables`` are figures like accuracies: tables and pages of runs show them in per cent, and
-    mark the greatest as the best.
+    Attributes:
+        heading: Of its column; the console writes it one word a line.
+        of: What computes it from ``Judged`` rows; None or NaN if not defined.
+        meaning: What it is, in a few words.
+        best: Which value is the best, ``max`` or, of an error, ``min``.
+        in_tables: Of ``GroupReport``: tables, pages and sentences about runs tell it, in per cent.
     """
-    return field(default=None, metadata={"heading": heading, "of": of, "in_tables": in_tables})
+
+    heading: str
+    of: Callable[[Any], Any]
+    meaning: str = ""
+    best: Callable[..., float] = max
+    in_tables: bool = False
 
 
-def headings(kind: type, in_tables: bool = False) -> dict[str, str]:
-    """Return the names of the figures of a dataclass, in order, and their headings; or of those in tables alone."""
-    found = [one for one in fields(kind) if "heading" in one.metadata]
-    return {one.name: one.metadata["heading"] for one in found if one.metadata["in_tables"] or not in_tables}
+def figure(heading: str, of: Callable[[Any], Any], meaning: str = "", **more: Any) -> Any:
+    """Return a field of a dataclass that is a ``Figure``."""
+    return field(default=None, metadata={"figure": Figure(heading, of, meaning, **more)})
 
 
-def _figures(kind: type, rows: Judged) -> dict[str, Any]:
-    return {one.name: to_plain(one.metadata["of"](rows)) for one in fields(kind) if "of" in one.metadata}
+def figures(kind: type) -> dict[str, Figure]:
+    """Return the figures of a dataclass by name, in order."""
+    return {one.name: one.metadata["figure"] for one in fields(kind) if one.metadata}
+
+
+def _computed(kind: type, rows: Judged) -> dict[str, Any]:
+    return {name: to_plain(one.of(rows)) for name, one in figures(kind).items()}
 
 
 @dataclass(frozen=True)
@@ -144,7 +158,10 @@ class Judged:
         return pd.Series(least[(self.minority == minority).numpy()]).mean()
 
     def adjusted_average(self) -> Any:
-        """Return the mean of the groups' accuracies, weighted by training rows; groups without any take no part."""
+        """Return the mean of the groups' accuracies, each weighted by its training rows, as on Waterbirds.
+
+        None where these are not known, where groups overlap, and where a group with training rows has none here.
+        """
         counts = self.train_counts
         if counts is None or not (counts > 0).any():
             return None
@@ -158,7 +175,7 @@ class Judged:
         for place, name in enumerate(names):
             own = row[torch.from_numpy(number == place)[group]].unique()
             rows = Judged(self.logits[own], self.label[own], self.membership, pd.DataFrame({"attribute": [name]}))
-            found.append(AttributeFigures(**_figures(AttributeFigures, rows)))
+            found.append(AttributeFigures(**_computed(AttributeFigures, rows)))
         return found
 
 
@@ -200,59 +217,61 @@ class AttributeFigures:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EstimatedReport:
-    """Figures by the groups that an estimator found, label by estimated attribute, as in ``GroupReport``."""
+class FiguresByGroup:
+    """Figures that ask which groups there are: they stand in a report twice, by named and by estimated groups."""
+
+    minority: float | None = figure(
+        "Bias-conflicting", lambda rows: rows.side(True), "rows that conflict with the shortcut", in_tables=True
+    )
+    majority: float | None = figure(
+        "Bias-aligned", lambda rows: rows.side(False), "rows that follow it", in_tables=True
+    )
+    group_balanced: float | None = figure(
+        "Group-balanced",
+        lambda rows: rows.accuracy.nanmean() if rows.named else None,
+        "mean over groups",
+        in_tables=True,
+    )
+    worst_group: float | None = figure(
+        "Worst group",
+        lambda rows: np.nanmin(rows.accuracy) if rows.named else None,
+        "the least accurate of them",
+        in_tables=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimatedReport(FiguresByGroup):
+    """Figures by the groups that an estimator found, label by estimated attribute."""
 
     source: str
-    minority: float | None = None
-    majority: float | None = None
-    group_balanced: float | None = None
-    worst_group: float | None = None
     groups: Annotated[pd.DataFrame, Group]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupReport:
+class GroupReport(FiguresByGroup):
     """How often a model is right, for every group and in sum: the ``test`` block of ``report.json``.
 
-    Accuracies are fractions, and a group without rows takes no part in them. What is not defined is None: group figures
-    where no attribute is known, minority and majority where no correlation is known.
+    "Evaluate and compare" says what each figure means. Accuracies are fractions, and a group without rows takes no part
+    in them. What is not defined is None: group figures where no attribute is known, minority and majority where no
+    correlation is known.
 
     Attributes:
-        count: N, the number of rows, those of unknown attribute included.
-        average: Accuracy over all rows.
-        group_balanced: Mean of the groups' accuracies (eq. 2).
-        worst_group: Least accuracy of a group.
-        worst_class: Least accuracy of a label.
-        minority: Accuracy over the rows of all groups that conflict with the correlation.
-        majority: Accuracy over the rows of all groups that follow it.
-        minority_margin: Mean of the minority groups' margins (Appendix C).
-        majority_margin: Mean of the majority groups' margins.
-        adjusted_average: Mean of the groups' accuracies, each weighted by the group's share of the training rows,
-            as on Waterbirds. None where these shares are not given, where groups overlap, and where a group with
-            training rows has none here.
-        auroc: Area under the ROC curve over all rows, of each label against the others, mean over labels.
-        f1: Mean F1 of the labels over all rows.
-        ece: Expected calibration error over all rows, in 15 bins.
         by_attribute: Frame of ``AttributeFigures``; no row where no attribute is known.
         groups: Frame of ``Group``.
-        estimated: The same by the groups that the run's estimator found; None where it can tell none.
+        estimated: Figures by the groups that the run's estimator found; None where it can tell none.
     """
 
+    worst_class: float | None = figure(
+        "Worst label", lambda rows: np.nanmin(rows.of_labels()), "the least accurate label", in_tables=True
+    )
     count: int = figure("Rows", lambda rows: len(rows.label))
-    average: float | None = figure("Average", lambda rows: rows.right.double().mean(), in_tables=True)
-    group_balanced: float | None = figure(
-        "Group-balanced", lambda rows: rows.accuracy.nanmean() if rows.named else None, in_tables=True
+    average: float | None = figure("Average", lambda rows: rows.right.double().mean(), "all test rows", in_tables=True)
+    adjusted_average: float | None = figure(
+        "Adjusted average", lambda rows: rows.adjusted_average(), "groups weighted as in training", in_tables=True
     )
-    worst_group: float | None = figure(
-        "Worst group", lambda rows: np.nanmin(rows.accuracy) if rows.named else None, in_tables=True
-    )
-    worst_class: float | None = figure("Worst label", lambda rows: np.nanmin(rows.of_labels()), in_tables=True)
-    minority: float | None = figure("Bias-conflicting", lambda rows: rows.side(True), in_tables=True)
-    majority: float | None = figure("Bias-aligned", lambda rows: rows.side(False), in_tables=True)
     minority_margin: float | None = figure("Margin, bias-conflicting", lambda rows: rows.side_margin(True))
     majority_margin: float | None = figure("Margin, bias-aligned", lambda rows: rows.side_margin(False))
-    adjusted_average: float | None = figure("Adjusted average", lambda rows: rows.adjusted_average(), in_tables=True)
     auroc: float | None = figure("AUROC", lambda rows: rows.all_rows(metrics.auroc))
     f1: float | None = figure("Macro F1", lambda rows: rows.all_rows(metrics.macro_f1))
     ece: float | None = figure("Calibration error", lambda rows: rows.all_rows(metrics.calibration_error))
@@ -301,11 +320,21 @@ class GroupReport:
         frame = pd.DataFrame(list(names), columns=["label", "attribute"], dtype=object)
         judged = Judged(torch.from_numpy(rows.logits), label, membership, frame, minority, named, counts)
         return cls(
-            **_figures(cls, judged),
-            groups=frame_of(Group, _figures(Group, judged)),
+            **_computed(cls, judged),
+            groups=frame_of(Group, _computed(Group, judged)),
             by_attribute=frame_of(AttributeFigures, judged.by_attribute()),
             estimated=estimated_report(rows),
         )
+
+    @property
+    def named(self) -> bool:
+        """Whether the rows have attributes, or groups of their own."""
+        return bool(self.groups["attribute"].notna().any())
+
+    def value(self, name: str) -> float | None:
+        """Return a figure by its name, by estimated groups if it begins with ``estimated_``."""
+        estimated, own = name.startswith("estimated_"), name.removeprefix("estimated_")
+        return getattr(self.estimated if estimated else self, own, None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the ``test`` block of ``report.json``: strict JSON values, None for what is not defined."""
@@ -321,8 +350,8 @@ def estimated_report(rows: Predictions) -> EstimatedReport | None:
         rows, attribute=found.attribute, attribute_names=found.names, membership=None, groups=(), estimate=None
     )
     report = GroupReport.from_predictions(own, found.correlation)
-    shared = {one.name: getattr(report, one.name) for one in fields(EstimatedReport) if one.name != "source"}
-    return EstimatedReport(source=found.source, **shared)
+    by_group = {name: getattr(report, name) for name in figures(FiguresByGroup)}
+    return EstimatedReport(**by_group, source=found.source, groups=report.groups)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -443,7 +472,7 @@ class Report:
     attributes: str | None = None
     evidence: dict[str, Any] | None = None
     environment: dict[str, Any] = field(default_factory=dict)
-    selection: Selection | None = None
+    selection: Selection = Selection(rule="last")
     test: GroupReport
     other_selections: list[OtherSelection] = field(default_factory=list)
     group_prior: PriorSummary | None = None

@@ -29,7 +29,7 @@ from logit_correction.evaluation.report import REPORT, Report
 from logit_correction.exporting import FORMATS
 from logit_correction.files import new_folder, seal, write_text
 from logit_correction.networks.base import without_pretrained_weights
-from logit_correction.pages.compare import names_attributes, sides
+from logit_correction.pages.compare import sides
 from logit_correction.registry import needed, resolve
 from logit_correction.runs.api import load
 from logit_correction.runs.assemble import network_factory
@@ -199,7 +199,7 @@ def write_weights(exported: Exported, folder: Path) -> str:
 def write_hub(exported: Exported, folder: Path) -> str:
     """Write the weights and ``README.md``, the model card; nothing is uploaded."""
     write_weights(exported, folder)
-    card = model_card(Run(folder).report, exported.settings["input"]["kind"])
+    card = model_card(Run(folder).results, exported.settings["input"]["kind"])
     (folder / "README.md").write_text(card, encoding="utf-8")
     return "nothing was uploaded; put a licence into README.md, then: hf upload OWNER/NAME FOLDER"
 
@@ -395,11 +395,11 @@ def _without_places(value: Any) -> Any:
 # -- the model card
 
 
-def model_card(report: Mapping[str, Any], kind: str) -> str:
+def model_card(report: Report, kind: str) -> str:
     """Return the model card as Markdown, YAML in front; all text of users is escaped.
 
     Args:
-        report: Content of ``report.json``.
+        report: The run's.
         kind: What a row is, such as ``images``.
     """
     from jinja2 import Environment, FileSystemLoader
@@ -412,9 +412,9 @@ def model_card(report: Mapping[str, Any], kind: str) -> str:
     environment = Environment(loader=loader, autoescape=True, finalize=written, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"percent": format_percent, "count": "{:,}".format, "join": lambda parts, by: by.join(parts)}
     environment.globals |= {"sides": sides, "answer": answer, "selection": describe_selection}
-    (task, rows), test = _KINDS[kind], report["test"]
+    task, rows = _KINDS[kind]
     template = environment.get_template("card.md.j2")
-    return template.render(report=report, test=test, named=names_attributes(test), task=task, rows=rows).lstrip() + "\n"
+    return template.render(report=report, test=report.test, task=task, rows=rows).lstrip() + "\n"
 
 
 def markdown(text: Any) -> str:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 
 from logit_correction.config import PLACE_OF_DATA, PLACE_OF_TRAINING
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, is_missing
 from logit_correction.evaluation.predictions import Predictions
-from logit_correction.evaluation.record import to_plain
-from logit_correction.evaluation.report import FIX, EstimatedReport, GroupReport, Report, estimated_report, headings
+from logit_correction.evaluation.report import FIX, Figure, GroupReport, Report, estimated_report, figures
 from logit_correction.files import check_seal, plain
 from logit_correction.functional.metrics import wilson_interval
 from logit_correction.pages.plots import series_colors
@@ -29,39 +28,33 @@ _NOT_THE_METHOD = {
     *("also_select", "deterministic", "device", "devices", "nodes", "selection", "watch"),
 }
 
-#: What figures of the test rows mean, the most telling first.
-MEANINGS = {
-    "estimated_minority": "rows estimated to be bias-conflicting",
-    "estimated_majority": "the other rows, by the same estimate",
-    "minority": "rows of groups that conflict with the shortcut",
-    "majority": "rows of groups that follow it",
-    "group_balanced": "mean over groups",
-    "worst_group": "the least accurate of them",
-    "worst_class": "the least accurate label",
-    "average": "all test rows",
-    "adjusted_average": "groups weighted as in training",
+_SHOWN = {name: one for name, one in figures(GroupReport).items() if one.in_tables}
+_ESTIMATED = {
+    f"estimated_{name}": replace(_SHOWN[name], heading=f"Estimated {words}", meaning=f"rows estimated to be {words}")
+    for name, words in (("minority", "bias-conflicting"), ("majority", "bias-aligned"))
 }
 
-#: Figures that tables show -> heading; one of ``GroupReport`` that has no meaning here comes last.
-FIGURES = dict.fromkeys(MEANINGS, "") | headings(GroupReport, in_tables=True)
-FIGURES |= {f"estimated_{name}": f"{FIGURES[name]} (est.)" for name in ("minority", "majority")}
-
-#: Figures that are given by estimated group as well.
-_ESTIMATED = [one.name for one in fields(EstimatedReport) if one.name not in ("source", "groups")]
+#: Figures that tables and pages show, as ``GroupReport.value`` names them.
+FIGURES = _ESTIMATED | _SHOWN
 
 
-def names_attributes(test: Mapping[str, Any]) -> bool:
-    """Return whether the test rows have attributes, or groups of their own."""
-    return any(group["attribute"] is not None for group in test["groups"])
+def shown_figures(tests: Sequence[GroupReport]) -> dict[str, Figure]:
+    """Return the figures that runs have; the worst label and estimates only where no run names attributes."""
+    named = any(test.named for test in tests)
+    return {
+        name: one
+        for name, one in FIGURES.items()
+        if any(test.value(name) is not None for test in tests) and not (named and name in ("worst_class", *_ESTIMATED))
+    }
 
 
-def flat_figures(test: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a test block with the figures by estimated group beside the others, ``estimated_minority`` and so on."""
-    block = test.get("estimated") or {}
-    return {**test, **{f"estimated_{name}": block.get(name) for name in _ESTIMATED}}
+def best_of(name: str, values: Iterable[float | None]) -> float | None:
+    """Return the best value of a figure; None unless one is better than another."""
+    known = {value for value in values if not is_missing(value)}
+    return FIGURES[name].best(known) if len(known) > 1 else None
 
 
-def sides(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def sides(groups: Any) -> pd.DataFrame:
     """Return two groups for each label: the rows whose attribute agrees with it, and those where it conflicts."""
     frame = pd.DataFrame(groups)[["label", "minority", "count", "correct"]]
     summed = frame.groupby(["label", "minority"], sort=False).sum()
@@ -72,7 +65,7 @@ def sides(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ends: dict[str, Any] = {"low": low.numpy(), "high": high.numpy(), "accuracy": found["correct"] / found["count"]}
     found = found.assign(attribute=found["minority"].map({True: "conflicts", False: "agrees"}), **ends)
     found.loc[found["count"] == 0, list(ends)] = np.nan
-    return cast(list[dict[str, Any]], to_plain(found))
+    return found
 
 
 @dataclass(frozen=True)
@@ -80,14 +73,14 @@ class RunFolder:
     """A finished run: its place, its ``report.json`` and its ``metrics.csv`` (an empty frame if missing)."""
 
     path: Path
-    report: dict[str, Any]
+    report: Report
     metrics: pd.DataFrame
 
     @classmethod
     def read(cls, path: Path | str) -> RunFolder:
         """Read a run folder; raise ``InputError`` where it holds no finished run, or a file of it is damaged."""
         path, file = Path(path), Path(path) / "metrics.csv"
-        report = Report.read(path).to_dict()
+        report = Report.read(path)
         check_seal(file, FIX)
         try:
             metrics = pd.read_csv(plain(file)).apply(pd.to_numeric) if file.exists() else pd.DataFrame()
@@ -95,27 +88,24 @@ class RunFolder:
             raise InputError(f"{file} cannot be read ({error}): {FIX}, or remove it") from error
         return cls(path, report, metrics)
 
-    @property
-    def test(self) -> dict[str, Any]:
-        return flat_figures(self.report["test"])
-
     def groups(self, estimated: bool = False) -> pd.DataFrame:
         """Return the groups of the test split, or the two of each label by the estimate, if there is one."""
-        frame = pd.DataFrame(sides(self.test["estimated"]["groups"]) if estimated else self.test["groups"])
-        return frame.astype(dict.fromkeys(("accuracy", "low", "high"), float))
+        block = self.report.test.estimated
+        return sides(block.groups) if estimated and block else self.report.test.groups
 
     def settings(self) -> dict[str, Any]:
         """Return everything but the seed in which runs on the same data may differ."""
         report = self.report
-        network = {k: {"name": one["name"], **one["options"]} for k in ("network", "encoder") if (one := report[k])}
-        training = {name: value for name, value in report["training"].items() if name not in _NOT_THE_METHOD}
-        rule = (report["selection"] or {}).get("rule", "last")
-        return _flat({**report["method_options"], **network, **training, "epochs": report["epochs"], "selection": rule})
+        parts = {"network": report.network, "encoder": report.encoder}
+        network = {name: {"name": one.name, **one.options} for name, one in parts.items() if one}
+        training = {name: value for name, value in report.training.items() if name not in _NOT_THE_METHOD}
+        rest = {"epochs": report.epochs, "selection": report.selection.rule}
+        return _flat({**report.method_options, **network, **training, **rest})
 
     def task(self) -> dict[str, Any]:
         """Return the options of the data source that make it another task."""
-        options = self.report["data"]["options"]
-        return _flat({name: value for name, value in options.items() if name not in ("seed", *PLACE_OF_DATA)})
+        options = self.report.data.options.items()
+        return _flat({name: value for name, value in options if name not in ("seed", *PLACE_OF_DATA)})
 
 
 def with_estimates(runs: Sequence[RunFolder]) -> list[RunFolder]:
@@ -126,17 +116,17 @@ def with_estimates(runs: Sequence[RunFolder]) -> list[RunFolder]:
 
     def rows_of(run: RunFolder) -> Predictions | None:
         file = run.path / "predictions.parquet"
-        return Predictions.load(file) if file.is_file() and not names_attributes(run.test) else None
+        return Predictions.load(file) if file.is_file() and not run.report.test.named else None
 
     rows, judged = [rows_of(run) for run in runs], []
-    tasks = [_key([run.report["data"]["name"], run.report["data"]["options"]]) for run in runs]
+    tasks = [_key([run.report.data.name, run.report.data.options]) for run in runs]
     for run, own, task in zip(runs, rows, tasks, strict=True):
         for theirs, other in zip(rows, tasks, strict=True):
             if own is None or theirs is None or theirs.estimate is None or task != other:
                 continue
             if np.array_equal(own.index, theirs.index) and np.array_equal(own.label, theirs.label):
-                block = to_plain(estimated_report(replace(own, estimate=theirs.estimate)))
-                run = replace(run, report={**run.report, "test": {**run.report["test"], "estimated": block}})
+                block = estimated_report(replace(own, estimate=theirs.estimate))
+                run = replace(run, report=replace(run.report, test=replace(run.report.test, estimated=block)))
                 break
         judged.append(run)
     return judged
@@ -152,12 +142,12 @@ class Series:
     runs: tuple[RunFolder, ...]
 
     def values(self, key: str) -> list[float]:
-        """Return an entry of the test block for every run; none at all where a run lacks it."""
-        values = [run.test.get(key) for run in self.runs]
-        return [] if any(value is None for value in values) else [float(value) for value in values if value is not None]
+        """Return a figure of every run; none at all where a run lacks it."""
+        values = [value for run in self.runs if (value := run.report.test.value(key)) is not None]
+        return values if len(values) == len(self.runs) else []
 
     def figure(self, key: str) -> float | None:
-        """Return the mean over the runs of an entry of the test block; None where a run lacks it."""
+        """Return the mean of a figure over the runs; None where a run lacks it."""
         values = self.values(key)
         return sum(values) / len(values) if values else None
 
@@ -193,20 +183,20 @@ def compare(runs: Sequence[RunFolder]) -> list[tuple[str, list[Series]]]:
     """Return each task with its title and its series, ERM first; names tell in which settings they differ."""
     tasks: dict[str, list[RunFolder]] = {}
     for run in runs:
-        names = [(row["label"], row["attribute"]) for row in run.test["groups"]]
-        tasks.setdefault(_key([run.report["data"]["name"], run.task(), names]), []).append(run)
+        names = run.report.test.groups[["label", "attribute"]].to_numpy().tolist()
+        tasks.setdefault(_key([run.report.data.name, run.task(), names]), []).append(run)
     told = _differences([members[0].task() for members in tasks.values()])
     found = []
     for members, differences in zip(tasks.values(), told, strict=True):
-        title = ", ".join([members[0].report["data"]["name"], *differences])
+        title = ", ".join([members[0].report.data.name, *differences])
         found.append((title, _series(with_estimates(members))))
     return found
 
 
 def _series(runs: Sequence[RunFolder]) -> list[Series]:
     groups: dict[str, dict[str, list[RunFolder]]] = {}  # of each method and of its settings
-    for run in sorted(runs, key=lambda run: run.report["method"] != BASELINE):
-        groups.setdefault(run.report["method"], {}).setdefault(_key(run.settings()), []).append(run)
+    for run in sorted(runs, key=lambda run: run.report.method != BASELINE):
+        groups.setdefault(run.report.method, {}).setdefault(_key(run.settings()), []).append(run)
     found: dict[str, tuple[str, list[RunFolder]]] = {}
     for method, own in groups.items():
         told = _differences([members[0].settings() for members in own.values()])

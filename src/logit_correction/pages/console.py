@@ -12,8 +12,8 @@ import pandas as pd
 
 from logit_correction import sentences
 from logit_correction.errors import format_first, format_percent
-from logit_correction.evaluation.report import AttributeFigures, Group, headings
-from logit_correction.pages.compare import FIGURES, MEANINGS, RunFolder, flat_figures, sides, with_estimates
+from logit_correction.evaluation.report import AttributeFigures, Group, Report, figures
+from logit_correction.pages.compare import FIGURES, RunFolder, best_of, shown_figures, sides, with_estimates
 from logit_correction.sentences import describe_selection, format_name, format_value
 
 if TYPE_CHECKING:
@@ -23,17 +23,10 @@ if TYPE_CHECKING:
     from logit_correction.config import RunConfig
     from logit_correction.data.table import DataTable
 
-#: Columns of accuracies, fractions in the frame and per cent wherever it is shown.
-ACCURACIES = [
-    *("estimated_minority", "estimated_majority", "average", "group_balanced", "worst_group", "worst_class"),
-    *("minority", "majority"),
-    *(name for name in FIGURES if name not in MEANINGS),
-]
-
 #: Labels that are named; characters that an attribute's column takes; of more groups those without rows are left out.
 MOST_LABELS, NARROWEST, MOST_EMPTY = 30, 6, 30
 
-_HEADINGS = FIGURES | headings(Group) | headings(AttributeFigures)
+_HEADINGS = {name: one.heading for name, one in (FIGURES | figures(Group) | figures(AttributeFigures)).items()}
 _HEADINGS |= {"method": "Method", "epochs": "Epochs", "seed": "Seed", "selection": "Selection"}
 _UNNAMED = "The test rows name no attributes; plain accuracy favours models that rely on the shortcut, so none is bold."
 
@@ -41,35 +34,30 @@ _UNNAMED = "The test rows name no attributes; plain accuracy favours models that
 # Tables of runs
 
 
-def reports_of(folders: Sequence[Path | str]) -> list[dict[str, Any]]:
+def reports_of(folders: Sequence[Path | str]) -> list[Report]:
     """Return the reports of runs that are put side by side: judged by one estimate where nobody named attributes."""
     return [run.report for run in with_estimates([RunFolder.read(folder) for folder in folders])]
 
 
-def comparison_table(reports: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """Return one row per ``report.json``: method, epochs, seed, accuracies on the test split as fractions, selection.
-
-    An accuracy that is not defined is NaN. Where no run is judged by groups, their columns give way to the accuracy on
-    the worst label and, if it is known, where the estimated attribute conflicts with the label, and where it agrees.
-    """
-    rows = []
-    for report in reports:
-        row = {name: report[name] for name in ("method", "epochs", "seed")}
-        rows.append(flat_figures(report["test"]) | row | {"selection": describe_selection(report["selection"] or {})})
-    table = pd.DataFrame(rows, columns=["method", "epochs", "seed", *ACCURACIES, "selection"])
-    table = table.astype(dict.fromkeys(ACCURACIES, float))
-    estimated, by_group = ["estimated_minority", "estimated_majority"], ["group_balanced", "worst_group"]
-    if table.empty or table["worst_group"].notna().any():
-        return table.drop(columns=["worst_class", *estimated])
-    unknown = [] if table["estimated_minority"].notna().any() else estimated
-    return table.drop(columns=[*by_group, "minority", "majority", *unknown])
+def comparison_table(reports: Sequence[Report]) -> pd.DataFrame:
+    """Return one row per report: method, epochs, seed, the ``shown_figures`` of test rows as fractions, selection."""
+    shown = shown_figures([report.test for report in reports])
+    rows = [
+        {
+            **{name: getattr(report, name) for name in ("method", "epochs", "seed")},
+            **{name: report.test.value(name) for name in shown},
+            "selection": describe_selection(report.selection),
+        }
+        for report in reports
+    ]
+    return pd.DataFrame(rows).astype(dict.fromkeys(shown, float))
 
 
-def run_as_html(report: dict[str, Any]) -> str:
+def run_as_html(report: Report) -> str:
     """Return the figures of one run and what it found as HTML, all text escaped; ``Run.groups`` has its groups."""
     shown = comparison_table([report]).dropna(axis="columns", how="all").rename(columns=format_name)
     table = shown.to_html(index=False, border=0, float_format=lambda value: format_percent(value, 1))
-    evidence = report["evidence"]
+    evidence = report.evidence
     found = f"{sentences.answer(evidence)}. {evidence.get('sentence') or ''}" if evidence else ""
     return f"{table}\n<p>{escape(found)}</p>"
 
@@ -84,7 +72,7 @@ def console_of(stderr: bool = False) -> Console:
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
-def table_of(frame: pd.DataFrame, best: Mapping[str, float] | None = None) -> Table:
+def table_of(frame: pd.DataFrame, best: Mapping[str, float | None] | None = None) -> Table:
     """Return a frame as a table for a console: numbers to the right, fractions in per cent, the best in bold."""
     from rich import box
     from rich.table import Table
@@ -112,26 +100,26 @@ def say(console: Console, text: str, style: str = "") -> None:
     console.print(Text(text, style=style), soft_wrap=True)
 
 
-def to_console(table: pd.DataFrame) -> Table:
+def to_console(table: pd.DataFrame, named: bool) -> Table:
     """Return a table of runs for a rich console of 80 columns, in per cent; what all runs share is in its title.
 
-    The best of each column is in bold where the runs are judged by groups that somebody named, and nothing otherwise.
+    The best of each column is in bold where the test rows have ``named`` attributes, and nothing otherwise.
     """
-    named, several = "worst_class" not in table, len(table) > 1
     rules = table["selection"].str.removeprefix("valid ").str.replace("estimated within", "within")
     texts = {name: table[name].map(str) for name in ("epochs", "seed")}
     table = table.assign(**texts, selection=rules.str.replace("estimated", "est."))
     same = [name for name in texts if table[name].nunique() == 1]
     told = [f"{table[name].iloc[0]} epochs" if name == "epochs" else f"seed {table[name].iloc[0]}" for name in same]
-    best = {name: table[name].max() for name in ACCURACIES if name in table and several and named}
+    best = {name: best_of(name, table[name]) for name in FIGURES if name in table and named}
     shown = table_of(table.drop(columns=same), best)
     for column in shown.columns:  # a word a line, so that there is room for names
         column.header = "\n".join(str(column.header).split())
     for column, name in ((shown.columns[0], "method"), (shown.columns[-1], "selection")):
         column.no_wrap = len(shown.columns) < 9 and bool((table[name].str.len() <= len("within error")).all())
+    shown.padding = (0, 1 if len(shown.columns) < 8 else 0)
     shown.title, shown.title_style = ", ".join(["Accuracy on the test split, %", *told]), ""
     shown.min_width = len(str(shown.title))  # a title wraps at the width of its table
-    shown.caption = _UNNAMED if several and not named else None
+    shown.caption = _UNNAMED if len(table) > 1 and not named else None
     return shown
 
 
@@ -172,21 +160,21 @@ def show_runs(folders: Sequence[Path], page: Path, told: Sequence[str] = ()) -> 
     """Print figures of finished runs, of several seeds mean and spread, what was found, and warnings not ``told``."""
     reports, console = reports_of(folders), console_of()
     table = comparison_table(reports)
-    console.print(to_console(table))
+    console.print(to_console(table, any(report.test.named for report in reports)))
     if len(set(table["method"])) == 1:
         for report in reports:
-            if evidence := report["evidence"]:
-                seed = f"seed {report['seed']}: " if len(reports) > 1 else ""
+            if evidence := report.evidence:
+                seed = f"seed {report.seed}: " if len(reports) > 1 else ""
                 say(console, f"{seed}{sentences.answer(evidence)}. {evidence.get('sentence') or ''}.")
                 if advice := sentences.advice(evidence):
                     say(console, advice)
-        for name in ("estimated_minority", "average", "group_balanced", "worst_group"):
+        for name in FIGURES:
             if len(table) > 1 and name in table and bool(table[name].notna().all()):
                 mean, spread = 100 * table[name].mean(), 100 * table[name].std()
                 seeds = f"in the mean of {len(table)} seeds, standard deviation {spread:.1f}"
-                say(console, f"{FIGURES[name]}: {mean:.1f} % {seeds}")
+                say(console, f"{FIGURES[name].heading}: {mean:.1f} % {seeds}")
     if len(reports) == 1:
-        show_warnings([one for one in reports[0]["warnings"] if one not in told], console)
+        show_warnings([one for one in reports[0].warnings if one not in told], console)
     say(console, f"page: {page}")
 
 
@@ -200,7 +188,7 @@ def show_evaluation(figures: Mapping[str, Any], title: str, estimated: Mapping[s
     """Print the groups of an evaluation, the estimated ones first if there are any, and the figures over them."""
     console, columns = console_of(), ["label", "attribute", "count", "accuracy", "low", "high"]
 
-    def show(groups: Sequence[Mapping[str, Any]], what: str) -> None:
+    def show(groups: Any, what: str) -> None:
         frame = pd.DataFrame(groups)[columns].astype(dict.fromkeys(columns[3:], float))
         frame = frame.drop(columns="attribute") if frame["attribute"].isna().all() else frame
         shown = frame if len(frame) <= MOST_EMPTY else frame[frame["count"] > 0]
@@ -210,7 +198,7 @@ def show_evaluation(figures: Mapping[str, Any], title: str, estimated: Mapping[s
             say(console, f"{empty:,} groups without rows are left out")
 
     if estimated is not None:
-        show([side for side in sides(estimated["groups"]) if side["count"]], f"groups by {estimated['source']}")
+        show(sides(estimated["groups"]).query("count > 0"), f"groups by {estimated['source']}")
         conflicts, agrees = (format_percent(estimated[name], 1, "") for name in ("minority", "majority"))
         say(console, f"accuracy in %: bias-conflicting {conflicts}, bias-aligned {agrees}, both by the estimate\n")
     show(figures["groups"], title)
@@ -218,7 +206,7 @@ def show_evaluation(figures: Mapping[str, Any], title: str, estimated: Mapping[s
         say(console, "by attribute, all labels together, in %")
         console.print(table_of(pd.DataFrame(figures["by_attribute"])))
     known = [name for name in FIGURES if figures.get(name) is not None]
-    told = ", ".join(f"{FIGURES[name].lower()} {format_percent(figures[name], 1, '')}" for name in known)
+    told = ", ".join(f"{FIGURES[name].heading.lower()} {format_percent(figures[name], 1, '')}" for name in known)
     say(console, f"accuracy in %: {told}")
 
 

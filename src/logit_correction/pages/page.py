@@ -14,11 +14,14 @@ import pandas as pd
 import yaml
 
 from logit_correction import sentences
+from logit_correction.data import SOURCES
 from logit_correction.errors import NBSP, InputError, format_list, format_percent, is_missing
+from logit_correction.evaluation.report import DataSummary
 from logit_correction.files import NoRoom, write_text
 from logit_correction.pages import plots
-from logit_correction.pages.compare import FIGURES, MEANINGS, RunFolder, Series, compare, flat_figures, names_attributes
+from logit_correction.pages.compare import RunFolder, Series, best_of, compare, shown_figures
 from logit_correction.pages.images import is_picture
+from logit_correction.registry import resolve
 from logit_correction.sentences import BASELINE, name_views
 
 if TYPE_CHECKING:
@@ -28,12 +31,8 @@ if TYPE_CHECKING:
 #: So many groups are shown at once, views listed, examples of rows shown, pairs of labels in an audit.
 _MOST_GROUPS, _MOST_VIEWS, _MOST_EXAMPLES, _MOST_PAIRS = 12, 12, 24, 8
 
-#: Pairs of entries of the test block whose distance tells of a shortcut, and what each of them means.
-_GAPS = (
-    ("minority", "majority", "right on bias-conflicting rows", "right on bias-aligned rows"),
-    ("worst_group", "average", "right in the worst group", "right over all test rows"),
-    ("estimated_minority", "estimated_majority", f"right on {MEANINGS['estimated_minority']}", "right on the others"),
-)
+#: Pairs of figures whose distance tells of a shortcut.
+_GAPS = (("minority", "majority"), ("worst_group", "average"), ("estimated_minority", "estimated_majority"))
 
 
 def write_page(run_folders: Sequence[Path | str], out: Path | str) -> None:
@@ -47,7 +46,7 @@ def render_page(run_folders: Sequence[Path | str], out: Path | str = "report.htm
     runs = [RunFolder.read(folder) for folder in folders]
     comparisons = compare(runs)
     methods = dict.fromkeys(one.method for _, series in comparisons for one in series)
-    data = dict.fromkeys(_name_of_data(run.report["data"]) for run in runs)
+    data = dict.fromkeys(_name_of_data(run.report.data) for run in runs)
     places = [shown_path(folder) for folder in folders]
     train = [("train", "--config", f"{place}/config.yaml", "--out", f"{place}-again") for place in places]
     lines = [("report", *places, "--out", shown_path(out)), *train]
@@ -77,15 +76,14 @@ def _template(name: str) -> Template:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {
-        "percent": format_percent,
-        "decimal": lambda value: "–" if is_missing(value) else f"{value:.2f}",
-        "count": "{:,.0f}".format,
-        "selection": sentences.describe_selection,
-        "figures": flat_figures,
-        "svg": inline_svg,
-        "prose": prose,
-    }
+    environment.filters.update(
+        percent=format_percent,
+        decimal=lambda value: "–" if is_missing(value) else f"{value:.2f}",
+        count="{:,.0f}".format,
+        selection=sentences.describe_selection,
+        svg=inline_svg,
+        prose=prose,
+    )
     environment.tests |= {"picture": is_picture, "missing": is_missing}
     return environment.get_template(name)
 
@@ -121,46 +119,39 @@ def shown_path(path: Path | str) -> str:
     return path.name if path.is_absolute() else str(path)
 
 
-def _name_of_data(data: Mapping[str, Any]) -> str:
-    own = data["name"] in ("ImageFolder", "Table")  # which a person knows by the folder or file
-    return str((own and data["facts"].get("source")) or data["name"])
+def _name_of_data(data: DataSummary) -> str:
+    """What a person knows data by: their own by the folder or file."""
+    own = data.name in SOURCES and resolve("data source", data.name, SOURCES).users_own
+    return str((own and data.facts.get("source")) or data.name)
 
 
 def _part(title: str | None, series: Sequence[Series]) -> dict[str, Any]:
     """Everything about one task, which is named where the page holds others too."""
-    test = series[0].runs[0].test
-    named = names_attributes(test)
-    judged = not named and all(run.test["estimated"] for one in series for run in one.runs)
-    estimated = test["estimated"] if judged else None
-    headline, details, advice = sentences.conclude(series, named, estimated)
-    columns = {
-        key: text
-        for key, text in FIGURES.items()
-        if any(one.values(key) for one in series)
-        and not (named and key.startswith("estimated_"))
-        and not (key == "worst_class" and any(one.values("worst_group") for one in series))
-    }
-    # The best is marked where attributes are named: plain accuracy favours models that rely on the shortcut.
-    values = {key: {value for one in series if (value := one.figure(key)) is not None} for key in columns}
+    tests = [run.report.test for one in series for run in one.runs]
+    named, columns = tests[0].named, shown_figures(tests)
+    estimates = [test.estimated for test in tests if test.estimated and not named]
+    source = estimates[0].source if len(estimates) == len(tests) else None
+    headline, details, advice = sentences.conclude(series, columns, named, source)
     seeds, alone = "reach from the worst to the best run", "are 90 % intervals (Wilson)"
     many, colors = [len(one.runs) > 1 for one in series], {one.name: one.color for one in series}
-    looked = [(one, run) for one in series for run in one.runs if run.report["evidence"]]
     return {
         "title": title,
         "headline": headline,
         "details": details,
         "advice": advice,
-        "gap": next((pair for pair in _GAPS if all(one.values(key) for one in series for key in pair[:2])), None),
+        "gap": next((pair for pair in _GAPS if all(one.values(key) for one in series for key in pair)), None),
         "series": series,
         "columns": columns,
-        "meanings": MEANINGS,
-        "best": {key: max(own) if named and len(own) > 1 else None for key, own in values.items()},
+        # The best is marked where attributes are named: plain accuracy favours models that rely on the shortcut.
+        "best": {key: best_of(key, [one.figure(key) for one in series]) if named else None for key in columns},
         "found": [
-            {"name": one.name, "seed": run.report["seed"], **evidence_block(run.report["evidence"])}
-            for one, run in looked
+            {"name": one.name, "seed": run.report.seed, **evidence_block(evidence)}
+            for one in series
+            for run in one.runs
+            if (evidence := run.report.evidence)
         ],
         # Where nobody named groups, the estimated ones come first.
-        "groupings": [_groups(series, source) for source in ([estimated["source"]] if estimated else []) + [None]],
+        "groupings": [_groups(series, by) for by in ([source] if source else []) + [None]],
         "curve": plots.accuracy_curve({one.name: one.runs[0].metrics for one in series}, colors),
         "several_seeds": any(many),
         "ends": seeds if all(many) else f"{seeds}; of one run they {alone}" if any(many) else alone,
@@ -172,8 +163,9 @@ def _part(title: str | None, series: Sequence[Series]) -> dict[str, Any]:
 def _groups(series: Sequence[Series], estimated: str | None) -> dict[str, Any]:
     """The groups of the test rows, named or estimated, of many first the least accurate."""
     frames = [one.groups(estimated is not None) for one in series]
-    first, data = frames[0], series[0].runs[0].report["data"]
-    counted = np.ravel(((data["scoring"] or data)["counts"] or {}).get("train") or []).tolist()
+    first, data = frames[0], series[0].runs[0].report.data
+    scoring = data.scoring or {"counts": data.counts, "overlapping": False}
+    counted = np.ravel(scoring["counts"].get("train") or []).tolist()
     train = counted if len(counted) == len(first) and not estimated else [None] * len(first)
     rows = [
         {**group, "train": count, "results": [frame.iloc[number] for frame in frames]}
@@ -188,7 +180,7 @@ def _groups(series: Sequence[Series], estimated: str | None) -> dict[str, Any]:
         # Of many labels and attribute values most never meet.
         "all": [] if few else [row for row in rows if row["count"] or row["train"]],
         "starred": bool(first["minority"].eq(True).any()),
-        "overlapping": bool((data["scoring"] or {}).get("overlapping")),
+        "overlapping": scoring["overlapping"],
         "count": len(first),
     }
 
@@ -215,26 +207,26 @@ def evidence_block(evidence: Mapping[str, Any]) -> dict[str, Any]:
 def _conflicting(series: Series) -> dict[str, Any] | None:
     """The rows that a run takes for bias-conflicting; None where nobody looked."""
     report = series.runs[0].report
-    found, evidence, data = report["estimated_minority"], report["evidence"], report["data"]
+    found, evidence, data = report.estimated_minority, report.evidence, report.data
     if not found:
         return None
-    examples = found["examples"][:_MOST_EXAMPLES]
+    examples = found.examples[:_MOST_EXAMPLES]
     return {
-        **found,
+        **vars(found),
         "name": series.name,
         "examples": examples,
-        "small": len(data["input_shape"]) == 3 and max(data["input_shape"]) < 100,  # enlarged pixel by pixel
-        "total": data["rows"]["train"],
-        "named": {one["estimated_attribute"] for one in examples} <= set(data["attribute_names"]),
-        "abstained": bool(evidence) and evidence["verdict"] != "shortcut",
-        "source": report["attributes"],
-        "texts": any(one["name"] and not one["picture"] for one in examples),
+        "small": len(data.input_shape) == 3 and max(data.input_shape) < 100,  # enlarged pixel by pixel
+        "total": data.rows["train"],
+        "named": {one.estimated_attribute for one in examples} <= set(data.attribute_names),
+        "abstained": bool(evidence and evidence["verdict"] != "shortcut"),
+        "source": report.attributes,
+        "texts": any(one.name and not one.picture for one in examples),
     }
 
 
 def _provenance(series: Series) -> str:
     """What was run as YAML, of several seeds by the first."""
-    report = series.runs[0].report
+    report = series.runs[0].report.to_dict()
     data = {name: report["data"][name] for name in ("name", "options", "facts", "rows")}
     rest = ("network", "encoder", "seed", "epochs_per_stage", "training", "selection", "environment", "seconds")
     read = {name: report[name] for name in ("labels_read", "watched_labels_read", "diagnostics_labels_read")}
