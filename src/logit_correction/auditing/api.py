@@ -136,7 +136,7 @@ def audit(
         when_unsure: ``correct`` or ``leave``, where the verdict is ``cannot tell``; see ``Auto``.
         try_fix: Where there is a shortcut, and no classifier to examine was given, train LC in folds to see what it
             gains and costs; takes about two trainings.
-        label_budget: Also write a sheet of about so many rows, whose attribute you then name.
+        label_budget: Also write a sheet of so many rows, at least two of each stratum, whose attribute you then name.
         progress: Show progress as the command does.
         **options: Those of ``train``: of the data, such as ``label`` and ``text``; parts of a run, such as ``network``
             and ``encoder``; ``epochs``, ``seed`` and the like.

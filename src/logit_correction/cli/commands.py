@@ -122,7 +122,8 @@ def audit_command(
         when_unsure: if the verdict is `cannot tell`, correct by the likeliest view or leave training as ERM
         try_fix: after finding a shortcut, train LC in folds to see what a correction gains and costs
         fail_on: exit with status 3 on this verdict (quote 'cannot tell'); for continuous integration
-        label_budget: write sheet.csv with N rows whose attribute you name; works on a finished audit too
+        label_budget: write sheet.csv with N rows whose attribute you name, at least two of each stratum (up to 20
+            rows); works on a finished audit too
         labels: read a filled-in sheet back into a finished audit
         json: print audit.json
     """
