@@ -214,7 +214,7 @@ def parsed(parser: ArgumentParser, given: Mapping[str, Any]) -> Namespace:
 
 
 @contextmanager
-def explained(parser: ArgumentParser, given: Mapping[str, Any], where: str = "") -> Iterator[None]:
+def explained(parser: ArgumentParser, given: Mapping[str, Any]) -> Iterator[None]:
     """Raise what a parser finds wrong as ``InputError``, in its words, which of a wrong type would take ten lines."""
     try:
         yield
@@ -226,7 +226,7 @@ def explained(parser: ArgumentParser, given: Mapping[str, Any], where: str = "")
                 of_type = hint.__name__ if isinstance(hint, type) else re.sub(r"\w+\.|Type\b", "", str(hint))
                 example = ", such as [a,b]" if "list[" in of_type else ""
                 told = f"--{option} is {value!r}, but must be {of_type}{example}"
-        raise InputError(told + where) from error
+        raise InputError(told) from error
 
 
 def known_options(parser: ArgumentParser) -> list[str]:
