@@ -73,7 +73,7 @@ def train_command(
 def _train(configs: Mapping[Path, RunConfig], out: Path, resume: bool) -> int:
     """Train what is not trained yet, show all, and compare several on one page."""
     from logit_correction.data.table import DataTable
-    from logit_correction.pages.console import announce, show_runs
+    from logit_correction.pages.console import show_rows, show_runs
     from logit_correction.pages.page import write_page
     from logit_correction.runs.folder import PAGE
     from logit_correction.runs.train import is_first_process, train
@@ -81,12 +81,12 @@ def _train(configs: Mapping[Path, RunConfig], out: Path, resume: bool) -> int:
 
     told: list[str] = []  # notes on the data, which stand in the report as well
 
-    def announce_first(config: RunConfig, table: DataTable) -> None:
+    def announce(config: RunConfig, table: DataTable) -> None:
         told.extend([*table.notes, *table.attribute_notes])
-        announce(config, table)
+        show_rows(table, config.data.name, config.method.name)
 
     for number, (folder, config) in enumerate(configs.items()):
-        train(config, folder, resume=resume, display=choose_display(), announce=None if number else announce_first)
+        train(config, folder, resume=resume, display=choose_display(), announce=None if number else announce)
     if is_first_process(config.training):
         if len(configs) > 1:
             write_page(list(configs), out / PAGE)

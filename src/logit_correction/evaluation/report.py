@@ -35,21 +35,13 @@ REPORT, FIX = "report.json", "put a copy of it back, or train again into a new f
 
 @dataclass(frozen=True)
 class Figure:
-    """All that is told of a figure, wherever it is shown.
+    """All that is told of a figure, wherever it is shown."""
 
-    Attributes:
-        heading: Of its column; the console writes it one word a line.
-        of: What computes it from ``Judged`` rows; None or NaN if not defined.
-        meaning: What it is, in a few words.
-        best: Which value is the best, ``max`` or, of an error, ``min``.
-        in_tables: Of ``GroupReport``: tables, pages and sentences about runs tell it, in per cent.
-    """
-
-    heading: str
-    of: Callable[[Any], Any]
-    meaning: str = ""
-    best: Callable[..., float] = max
-    in_tables: bool = False
+    heading: str  # of its column; the console writes it one word a line
+    of: Callable[[Any], Any]  # what computes it from ``Judged`` rows; None or NaN if not defined
+    meaning: str = ""  # in a few words
+    best: Callable[..., float] = max  # of an error ``min``
+    in_tables: bool = False  # of ``GroupReport``: whether all that shows runs shows it, in per cent
 
 
 def figure(heading: str, of: Callable[[Any], Any], meaning: str = "", **more: Any) -> Any:
@@ -488,28 +480,22 @@ class Report:
     def read(cls, folder: Path | str) -> Report:
         """Read the ``report.json`` of a run; raise ``InputError`` for no finished run, an old one or a damaged file."""
         file = Path(folder) / REPORT
-        check_finished(file.parent)
+        folder, config = file.parent, file.with_name("config.yaml")
+        if not file.is_file() and config.is_file():
+            raise InputError(
+                f"{folder} holds a run that is not finished: continue it by `train --resume --out {folder}`"
+            )
+        if not file.is_file():
+            raise InputError(f"{folder} is not a run folder: give one that `train` has written")
         content = read_json(file, FIX)
         environment = content.get("environment") if isinstance(content, dict) else None
         if isinstance(environment, dict) and f"{environment.get('version')}.".startswith("0.1."):
-            words = "logit-correction", "train", "--config", str(file.with_name("config.yaml")), "--out", "NEW"
-            again = shlex.join(words)
-            version = environment["version"]
-            raise InputError(
-                f"{file.parent} is of version {version}, whose runs are not read: train it again, `{again}`"
-            )
+            again = shlex.join(["logit-correction", "train", "--config", str(config), "--out", "NEW"])
+            old = f"{folder} is of version {environment['version']}, whose runs are not read"
+            raise InputError(f"{old}: train it again, `{again}`")
         try:
             report = cast(Report, from_plain(cls, content))
         except ValueError as error:
             raise InputError(f"{file} cannot be read ({error}): {FIX}") from error
         check_seal(file, FIX)
         return report
-
-
-def check_finished(folder: Path) -> None:
-    """Raise ``InputError`` unless the folder holds a finished run."""
-    if (folder / REPORT).is_file():
-        return
-    if (folder / "config.yaml").is_file():
-        raise InputError(f"{folder} holds a run that is not finished: continue it by `train --resume --out {folder}`")
-    raise InputError(f"{folder} is not a run folder: give one that `train` has written")

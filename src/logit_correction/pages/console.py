@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from logit_correction.config import RunConfig
     from logit_correction.data.table import DataTable
 
 #: Labels that are named; characters that an attribute's column takes; of more groups those without rows are left out.
@@ -123,13 +122,8 @@ def to_console(table: pd.DataFrame, named: bool) -> Table:
     return shown
 
 
-def announce(config: RunConfig, table: DataTable) -> None:
-    """Show what will be trained on: rows per split and counts per group."""
-    show_rows(table, config.data.name, config.method.name)
-
-
 def show_rows(table: DataTable, name: str, method: str = "") -> None:
-    """Show the rows of each split and the counts of each group of data of a name."""
+    """Show the rows of each split and the counts of each group of data of a name, and what will be trained on them."""
     console = console_of(stderr=True)
     sizes = ", ".join(f"{len(rows):,} {split}" for split, rows in table.split.items())
     of_method = f"{method} on " if method else ""
