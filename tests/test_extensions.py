@@ -75,7 +75,7 @@ def test_one_file_and_one_line_make_a_part_of_the_package(tmp_path: Path) -> Non
         assert found == 1
         names.write_text(text)
     report = package / "evaluation" / "report.py"
-    figure = re.findall(r"^```text\n(confidence: .*)\n```$", CONTRIBUTING, re.MULTILINE)[0]
+    figure = re.findall(r"^```text\n(error: .*)\n```$", CONTRIBUTING, re.MULTILINE)[0]
     column = 'half: float | None = figure("Half a column", lambda rows: [0.5] * len(rows.names))'
     text = report.read_text().replace("    by_attribute: Annotated", f"    {figure}\n    by_attribute: Annotated", 1)
     report.write_text(re.sub(r"^(    margin_mean: .*)$", rf"\1\n    {column}", text, count=1, flags=re.MULTILINE))
@@ -87,6 +87,7 @@ def test_one_file_and_one_line_make_a_part_of_the_package(tmp_path: Path) -> Non
         ["train", *parts, "--method.attributes", "Early", *SHORT, "--out", "lc"],
         ["train", "--data", "Points", "--method", "FocalLoss", *SHORT, "--out", "focal"],
         ["train", "--data", "Digits", *view, *SHORT, "--out", "view"],
+        ["report", "lc", "focal", "--out", "both.html"],
     ]
     # One process, for its start takes longer than all of them.
     program = f"from logit_correction.cli import main\nassert not any(map(main, {commands!r}))"
@@ -102,9 +103,13 @@ def test_one_file_and_one_line_make_a_part_of_the_package(tmp_path: Path) -> Non
     for section in SECTIONS:
         name, line = re.findall(r'"([^"]+)"', section["line"])[::2]
         assert section["dict"] == "MIXING" or re.search(rf"^  {name} +{re.escape(line)}$", listed, re.MULTILINE)
-    written = json.loads((tmp_path / "lc" / "report.json").read_text())["test"]
-    assert 0.5 <= written["confidence"] <= 1 and written["groups"][0]["half"] == 0.5
-    page = (tmp_path / "lc" / "report.html").read_text()
-    assert "Mean confidence" in page
+    written = [json.loads((tmp_path / run / "report.json").read_text())["test"] for run in ("lc", "focal")]
+    assert all(one["groups"][0]["half"] == 0.5 for one in written)
+    errors = [one["error"] for one in written]
+    assert errors == pytest.approx([1 - one["average"] for one in written])
+    assert len(re.findall(r"\bError\b", listed)) == 3  # a heading of each console table
+    page = (tmp_path / "both.html").read_text()
+    assert "<b>Error rate</b>: rows that are wrong" in page and "Error rate: " in page.split("<table")[0]
+    assert f'class="num best" data-name="Error rate">{100 * min(errors):.1f}<' in page  # the smallest error
     method = yaml.safe_load((tmp_path / "lc" / "config.yaml").read_text())["method"]
     assert method["attributes"] == {"name": "Early", "epochs": 1} and method["mixing"]["deviation"] == 0.1
