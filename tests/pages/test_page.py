@@ -87,6 +87,16 @@ def changed(run: Path, change: Callable[[dict[str, Any]], None]) -> Path:
     return run
 
 
+@pytest.mark.parametrize(
+    ("name", "title"), [("Arrays", "LC on mine"), ("Digits", "LC on Digits"), ("my.Rows", "LC on my.Rows")]
+)
+def test_data_of_a_persons_own_are_called_by_their_place(birds: Make, tmp_path: Path, name: str, title: str) -> None:
+    def of_source(report: dict[str, Any]) -> None:
+        report["data"] |= {"name": name, "facts": {"source": "mine"}}
+
+    assert f"<h1>{title}</h1>" in render_page([changed(birds(tmp_path / "run", "LC"), of_source)])
+
+
 def test_the_best_is_marked_where_there_is_one_and_attributes_are_named(birds: Make, tmp_path: Path) -> None:
     def same(report: dict[str, Any]) -> None:
         report["test"]["worst_group"] = 0.0  # of both

@@ -41,15 +41,12 @@ def reports_of(folders: Sequence[Path | str]) -> list[Report]:
 def comparison_table(reports: Sequence[Report]) -> pd.DataFrame:
     """Return one row per report: method, epochs, seed, the ``shown_figures`` of test rows as fractions, selection."""
     shown = shown_figures([report.test for report in reports])
+    columns = ["method", "epochs", "seed", *shown, "selection"]
     rows = [
-        {
-            **{name: getattr(report, name) for name in ("method", "epochs", "seed")},
-            **{name: report.test.value(name) for name in shown},
-            "selection": describe_selection(report.selection),
-        }
-        for report in reports
+        [one.method, one.epochs, one.seed, *map(one.test.value, shown), describe_selection(one.selection)]
+        for one in reports
     ]
-    return pd.DataFrame(rows).astype(dict.fromkeys(shown, float))
+    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(shown, float))
 
 
 def run_as_html(report: Report) -> str:
