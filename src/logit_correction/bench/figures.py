@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -123,7 +123,12 @@ def _curves(summary: pd.DataFrame, colors: Mapping[str, str], is_ratio: bool, ax
         dash = _DASHES[order % len(_DASHES)]
         axes.plot(epoch, middle, dash, color=color, linewidth=1.6, label=plots.shorten(row, 34))
     if is_ratio:
-        plots.make_logarithmic(axes)
+        from matplotlib.ticker import LogLocator, NullLocator
+
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))  # numbers as people write them
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter("{x:g}")
         axes.axhline(1.0, color=plots.MUTED, linewidth=0.8, linestyle=":")
     axes.set_xlabel("epoch")
     axes.grid(axis="y")
@@ -131,16 +136,34 @@ def _curves(summary: pd.DataFrame, colors: Mapping[str, str], is_ratio: bool, ax
 
 
 def _bars(benchmark: Benchmark, summary: pd.DataFrame, colors: Mapping[str, str], axes: Axes) -> None:
-    """Paint a bar a row and column, the value in % beside it, the standard deviation as a line."""
+    """Paint a bar a row and column, the value in % beside it, the standard deviation as a line.
+
+    A unit of the y axis is an inch.
+    """
     columns, mean, spread = list(benchmark.columns), summary["mean"], summary["std"]
     ends = pd.DataFrame({"value": mean, "low": mean - spread, "high": mean + spread})
     rows = [row for row in benchmark.rows if row in ends.index.get_level_values("row")]
+    series = {row: ends.loc[[row]].droplevel("row").reindex(columns) for row in rows}
+    names, color, gap = columns, dict[str, Any](colors), 0.22
+    if len(columns) == 1:  # then a series of all rows
+        series, names, gap = {"": ends.droplevel("column").loc[rows]}, [plots.shorten(row, 50) for row in rows], 0.04
+        color = {"": [colors[row] for row in rows]}
+    thickness, pitch = 0.16, 0.16 * len(series) + gap
+    for order, (name, frame) in enumerate(series.items()):
+        place = np.arange(len(names)) * pitch + order * thickness
+        value, low, high = (frame[column].to_numpy(float) for column in ("value", "low", "high"))
+        label = plots.shorten(name, 34)
+        axes.barh(place, np.nan_to_num(value), 0.86 * thickness, color=color[name], label=label)
+        known = ~np.isnan(value)
+        axes.hlines(place[known], low[known], high[known], color=plots.INK, linewidth=0.9)
+        for y, number, end in zip(place, value, np.nan_to_num(high), strict=True):
+            text = "–" if np.isnan(number) else f"{number:.1f}"
+            axes.text(end + 1.5, y, text, va="center", fontsize=7.5, color=plots.MUTED)
+    axes.set_yticks(np.arange(len(names)) * pitch + (len(series) - 1) * thickness / 2, names)
+    axes.set_ylim(len(names) * pitch - gap / 2 - 0.05, -0.18)
+    axes.set_xlim(0, 100)
+    axes.grid(axis="x")
+    axes.spines[["bottom", "left"]].set_visible(False)
     if len(columns) > 1:
-        plots.bars(
-            axes, {row: ends.loc[[row]].droplevel("row").reindex(columns) for row in rows}, columns, colors, digits=1
-        )
         axes.set_ylabel(benchmark.column_title)
         axes.legend(loc="upper left", bbox_to_anchor=(1.06, 1.0), handlelength=0.9)
-    else:
-        names, of_rows = [plots.shorten(row, 50) for row in rows], {"": [colors[row] for row in rows]}
-        plots.bars(axes, {"": ends.droplevel("column").loc[rows]}, names, of_rows, digits=1, gap=0.04)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -105,36 +105,6 @@ def series_colors(methods: Mapping[str, str]) -> dict[str, str]:
     return {name: first.get(name) or next(spare, MUTED) for name in methods}
 
 
-def bars(
-    axes: Axes,
-    series: Mapping[str, pd.DataFrame],
-    names: Sequence[str],
-    colors: Mapping[str, Any],
-    digits: int = 0,
-    gap: float = 0.22,
-) -> None:
-    """Paint a bar for each series and name, its value beside it, a line from its lower to its upper end.
-
-    A series is a frame of per cent with the columns value, low and high, a row for each name; NaN has no bar. A unit of
-    the y axis is an inch; ``gap`` is between the bars of two names.
-    """
-    thickness, pitch = 0.16, 0.16 * len(series) + gap
-    for order, (name, frame) in enumerate(series.items()):
-        place = np.arange(len(names)) * pitch + order * thickness
-        value, low, high = (frame[column].to_numpy(float) for column in ("value", "low", "high"))
-        axes.barh(place, np.nan_to_num(value), 0.86 * thickness, color=colors[name], label=shorten(name, 34))
-        known = ~np.isnan(value)
-        axes.hlines(place[known], low[known], high[known], color=INK, linewidth=0.9)
-        for y, number, end in zip(place, value, np.nan_to_num(high), strict=True):
-            text = "–" if np.isnan(number) else f"{number:.{digits}f}"
-            axes.text(end + 1.5, y, text, va="center", fontsize=7.5, color=MUTED)
-    axes.set_yticks(np.arange(len(names)) * pitch + (len(series) - 1) * thickness / 2, names)
-    axes.set_ylim(len(names) * pitch - gap / 2 - 0.05, -0.18)
-    axes.set_xlim(0, 100)
-    axes.grid(axis="x")
-    axes.spines[["bottom", "left"]].set_visible(False)
-
-
 def accuracy_curve(metrics: Mapping[str, pd.DataFrame], colors: Mapping[str, str]) -> str | None:
     """Draw the validation accuracy of runs, by their ``metrics.csv``, over the epochs of their last stage."""
     known = {name: 100 * per_epoch(table, "valid_average") for name, table in metrics.items()}
@@ -159,13 +129,3 @@ def per_epoch(table: pd.DataFrame, column: str) -> pd.Series[float]:
         return pd.Series(dtype=float)
     last = table[table["stage"] == table["stage"].max()]
     return last[column].replace([np.inf, -np.inf], np.nan).groupby(last["epoch"]).mean().dropna()
-
-
-def make_logarithmic(axes: Axes) -> None:
-    """Let the y axis be logarithmic, with numbers as people write them: 1, 2, 5, 10."""
-    from matplotlib.ticker import LogLocator, NullLocator
-
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter("{x:g}")
