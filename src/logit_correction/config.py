@@ -207,7 +207,10 @@ class RunConfig:
 
 
 def spelled_out(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with those of their preset under them, parts as mappings, and views in the estimator's."""
+    """Return options with those of their preset under them, parts as mappings, and views in the estimator's.
+
+    Options of a method without a name are those of LC.
+    """
     flat = {k: value for k, value in flat.items() if value is not None or k not in (*PARTS, "preset", *OF_ESTIMATOR)}
     for part in PARTS:
         if part in flat:
@@ -224,7 +227,9 @@ def spelled_out(flat: Mapping[str, Any]) -> dict[str, Any]:
         flat = merge(base, flat)
     for option, value in known.items():
         if value:
-            flat = merge({"method": {"name": "LC"}}, merge(flat, {"method": {"attributes": {option: value}}}))
+            flat = merge(flat, {"method": {"attributes": {option: value}}})
+    if isinstance(flat.get("method"), dict):
+        flat = merge({"method": {"name": "LC"}}, flat)
     for name in ("also_select", "logger", "watch"):
         if isinstance(flat.get(name), str):
             flat[name] = listed(flat[name])

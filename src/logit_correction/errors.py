@@ -77,8 +77,8 @@ def reason_of(error: BaseException) -> str:
 def no_effect(path: str, options: Any) -> str:
     """Return the message that options of something that has no name are of no effect.
 
-    >>> no_effect("method", {"attributes": {"q": 0.5}})
-    '--method.attributes.q is of no effect without a name: give --method NAME too'
+    >>> no_effect("network", {"hidden": {"size": 5}})
+    '--network.hidden.size is of no effect without a name: give --network NAME too'
     """
     option = path
     while isinstance(options, dict) and options:

@@ -64,12 +64,13 @@ def test_options_of_a_component_without_a_name_are_those_of_the_default() -> Non
         "place": "inputs",
     }
     assert method_of({"attributes": "TrueAttributes", "prior": None})["prior"] is None
+    assert complete({"data": "Digits", "method": {"attributes": "TrueAttributes"}}).method.name == "LC"
 
 
 @pytest.mark.parametrize(
     ("flat", "expected"),
     [
-        ({"method": {"strength": 0.5}}, "--method.strength is of no effect without a name"),
+        ({"network": {"hidden": [5]}}, "--network.hidden is of no effect without a name"),
         ({"method": None, "preset": "stagd"}, "'stagd' (did you mean staged?)"),
         ({"preset": "paper", "method": "StagedLC"}, "preset paper is for method LC, not StagedLC"),
         ({"sgd_momentum": 0.5}, "--sgd_momentum 0.5 is of no effect without --optimizer sgd: leave it out"),
