@@ -28,8 +28,7 @@ from logit_correction.bench.published import data_folder
 from logit_correction.correlation import Correlation
 from logit_correction.data.cache import cache_folder
 from logit_correction.data.features import Columns
-from logit_correction.data.reader import Rows
-from logit_correction.data.rows import Problems, consecutive_splits
+from logit_correction.data.rows import Rows, consecutive_splits
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import UNKNOWN, DataTable
 from logit_correction.data.texts import hashed_words
@@ -292,8 +291,7 @@ def _table(
     else:
         reader = Columns(list(rows.columns))
         given = Rows("the case", range(len(rows)), rows)
-        problems = Problems(given.place, given.names)
-        store, beside, _ = reader.learn(reader.check(given, problems)[0], split["train"], problems)
+        store, beside, *_ = reader.learn(reader.check(given)[0], split["train"], given.problems)
     return DataTable(
         inputs=store,
         label=label,

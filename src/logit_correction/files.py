@@ -42,6 +42,15 @@ class NoRoom(OSError):
     """A file could not be written, for the disk or what a user may have of it is full; ``filename`` names it."""
 
 
+def printable(name: str | Path) -> str:
+    r"""Return the name of a file with what is not UTF-8 in it as an escape.
+
+    >>> printable("caf\udce9.png")
+    'caf\\udce9.png'
+    """
+    return str(name).encode("utf-8", "backslashreplace").decode()
+
+
 def plain(path: Path) -> Path:
     """Return ``path``; raise ``OSError`` if a queue or a device is there: reading would wait for ever."""
     if path.exists() and not path.is_file() and not path.is_dir():

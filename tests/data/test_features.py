@@ -10,9 +10,9 @@ import pytest
 import torch
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from logit_correction.data.features import Columns, kind_of
-from logit_correction.data.reader import Rows
-from logit_correction.data.rows import Problems
+from logit_correction.data.features import Columns
+from logit_correction.data.frames import kind_of
+from logit_correction.data.rows import Rows
 from logit_correction.errors import InputError
 
 ROWS = 90
@@ -20,10 +20,9 @@ ROWS = 90
 
 def fitted(frame: pd.DataFrame, train: int = 60, **options: Any) -> tuple[Columns, torch.Tensor, list[str]]:
     columns, rows = Columns(**options), Rows("rows", range(len(frame)), frame)
-    problems = Problems("rows", rows.names)
-    read, _, notes = columns.check(rows, problems)
-    problems.raise_if_any()
-    store, _, _ = columns.learn(read, torch.arange(train), problems)
+    read, _, notes = columns.check(rows)
+    rows.problems.raise_if_any()
+    store, *_ = columns.learn(read, torch.arange(train), rows.problems)
     return columns, store.fetch(torch.arange(len(frame))), notes
 
 
@@ -36,11 +35,11 @@ def test_numbers_and_names_are_as_scikit_learn_makes_them_of_the_training_rows()
     expected = np.hstack([scaler.transform(frame[["a"]]), flags, np.zeros((ROWS, 1))])
     np.testing.assert_allclose(vectors.numpy(), expected, atol=1e-6)
     assert notes == []
-    again, problems = Columns(), Problems("rows", [f"row {i}" for i in range(ROWS)])
-    again.learnt = columns.learnt
-    store, forms = again.transform(Rows("rows", range(ROWS), frame=frame[["c", "b", "a"]].astype(str)), problems)
+    again, rows = Columns(), Rows("rows", range(ROWS), frame[["c", "b", "a"]].astype(str))
+    again.prepare({"columns": columns.learnt})
+    store, forms = again.transform(rows)
     torch.testing.assert_close(store.fetch(torch.arange(ROWS)), vectors)
-    assert forms["columns"]["a"].tolist() == frame["a"].tolist() and not problems
+    assert forms["columns"]["a"].tolist() == frame["a"].tolist() and not rows.problems
 
 
 @pytest.mark.parametrize(
@@ -67,10 +66,10 @@ def test_gaps_are_the_mean_and_a_flag_only_where_training_had_some() -> None:
     assert vectors.shape == (60, 4) and vectors[2].tolist()[:2] == [0.0, 1.0] and vectors[58, 2] == 0
     assert "'a' in 15 of 60 rows; 'b' in 2 of 60 rows" in notes[0]
     # New rows may miss what rows of any split missed, and nothing else.
-    problems = Problems("rows", ["row 0", "row 1"])
     new = pd.DataFrame({"a": ["", "1"], "b": ["", "5"], "c": ["7", ""]})
-    store, _ = columns.transform(Rows("rows", range(2), frame=new), problems)
-    assert list(problems.of_row) == [1] and store.fetch(torch.arange(1))[0].tolist()[:3] == [0.0, 1.0, 0.0]
+    rows = Rows("rows", range(2), new)
+    store, _ = columns.transform(rows)
+    assert list(rows.problems.of_row) == [1] and store.fetch(torch.arange(1))[0].tolist()[:3] == [0.0, 1.0, 0.0]
 
 
 def test_columns_that_are_hardly_categories() -> None:

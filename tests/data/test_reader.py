@@ -13,7 +13,8 @@ import torch
 from PIL import Image
 
 from logit_correction.data.own import ImageFolder, Table
-from logit_correction.data.reader import DataSource, NewRows, rows_of
+from logit_correction.data.reader import DataSource, rows_of
+from logit_correction.data.rows import Rows
 from logit_correction.errors import InputError
 
 LABEL = np.arange(40) % 2
@@ -66,15 +67,14 @@ def table(file: Path, **options: Any) -> Table:
     return Table(str(file), "y", **options)
 
 
-def again(source: DataSource, given: Any) -> tuple[torch.Tensor, NewRows]:
+def again(source: DataSource, given: Any) -> tuple[Rows, dict[str, Any]]:
     """Read rows by a new source that is told what the first one learnt, as a run does."""
     built = source.build()
     source.reader.prepare(built.preparation)
-    (new,) = source.transform(given, built.info)
-    fetched = new.store.fetch(torch.arange(len(new.store)))
-    assert isinstance(fetched, torch.Tensor)
-    torch.testing.assert_close(fetched, built.inputs.fetch(torch.arange(len(built.label))))
-    return fetched, new
+    ((rows, store, forms),) = source.read(source.new_rows(given), built.info)
+    every = torch.arange(len(built.label))
+    torch.testing.assert_close(store.fetch(every), built.inputs.fetch(every))
+    return rows, forms
 
 
 @pytest.mark.parametrize(
@@ -89,10 +89,10 @@ def test_rows_of_training_come_out_the_same_when_they_are_new(
     options: dict[str, Any], form: Callable[[pd.DataFrame], Any], tmp_path: Path
 ) -> None:
     source = table(tmp_path / "t.csv", **options)
-    _, of_file = again(source, tmp_path / "t.csv")
-    assert of_file.answered == ("line", [str(row) for row in range(2, 42)])
-    _, new = again(source, form(FRAME.drop(columns="y")))
-    assert new.answered[0] == "row" and new.forms.keys() == ({"texts"} if "text" in options else {"columns"})
+    of_file, _ = again(source, tmp_path / "t.csv")
+    assert of_file.names == [f"line {row}" for row in range(2, 42)]
+    new, forms = again(source, form(FRAME.drop(columns="y")))
+    assert new.names[0] == "row 0" and forms.keys() == ({"texts"} if "text" in options else {"columns"})
 
 
 def test_bad_new_rows_are_noted_or_refused(tmp_path: Path) -> None:
@@ -101,15 +101,15 @@ def test_bad_new_rows_are_noted_or_refused(tmp_path: Path) -> None:
     new = FRAME.astype(object)
     new.loc[1, "age"], new.loc[2, "day"], new.loc[3, "age"] = "old", "soon", 1e300
     (rows,) = source.new_rows(new)
-    (part,) = source.read(rows, built.info)
-    assert sorted(part.problems.of_row) == [1, 2, 3] and torch.isfinite(part.store.fetch(torch.arange(40))).all()
+    ((part, store, _),) = source.read([rows], built.info, bad_too=True)
+    assert sorted(part.problems.of_row) == [1, 2, 3] and torch.isfinite(store.fetch(torch.arange(40))).all()
     assert "column 'day' holds 'soon', which is no date" in str(part.problems)
     with pytest.raises(InputError, match="3 rows are bad: row 1: column 'age' holds 'old'"):
-        list(source.transform(new, built.info))
+        list(source.read(source.new_rows(new), built.info))
     with pytest.raises(InputError, match="no column 'day'"):
-        list(source.transform(FRAME[["age"]], built.info))
+        list(source.read(source.new_rows(FRAME[["age"]]), built.info))
     with pytest.raises(InputError, match="or a number for each"):
-        list(source.transform(np.zeros((3, 3)), built.info))
+        list(source.read(source.new_rows(np.zeros((3, 3))), built.info))
 
 
 @pytest.fixture
@@ -130,20 +130,20 @@ def test_images_of_files_folders_and_tables(photos: Path) -> None:
     frame = pd.DataFrame({"file": [str(path.relative_to(photos)) for path in built.files]})
     frame.to_csv(photos / "list.csv", index=False)
     for given in (list(built.files), photos / "list.csv", [photos / "cat", photos / "dog"]):
-        (part,) = source.transform(given, built.info)
-        torch.testing.assert_close(part.store.fetch(torch.arange(24)), expected)
-        assert part.answered == ("path", [str(path) for path in built.files])
+        ((_, store, forms),) = source.read(source.new_rows(given), built.info)
+        torch.testing.assert_close(store.fetch(torch.arange(24)), expected)
+        assert forms["files"] == built.files
     images = built.inputs.images(torch.arange(24))
     assert images is not None
     with pytest.raises(InputError, match="unsigned bytes or floats"):
-        list(source.transform(images.int(), built.info))
+        list(source.read(source.new_rows(images.int()), built.info))
     with pytest.raises(InputError, match="inputs have shape"):
-        list(source.transform(images[..., :4], built.info))
+        list(source.read(source.new_rows(images[..., :4]), built.info))
     with pytest.raises(InputError, match="this model takes images"):
-        source.reader.transform(next(rows_of(["a", "b"], texts=True)), part.problems)
+        source.reader.transform(next(rows_of(["a", "b"], texts=True)))
     with pytest.raises(InputError, match="lies outside"):
         frame.assign(file="../t.csv").to_csv(photos / "list.csv", index=False)
-        list(source.transform(photos / "list.csv", built.info))
+        list(source.read(source.new_rows(photos / "list.csv"), built.info))
 
 
 def test_a_labelled_folder_knows_its_labels_and_a_folder_of_splits_is_told(photos: Path) -> None:

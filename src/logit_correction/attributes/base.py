@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from logit_correction.attributes.heads import KeptHeads, joined, likely_attribute
 from logit_correction.correlation import Correlation
+from logit_correction.data.table import UNKNOWN
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.functional import cell_sums
 from logit_correction.seeds import StepRandomness
@@ -20,9 +21,6 @@ from logit_correction.views.base import ViewInputs
 
 #: Builds a network whose weights depend on the run's seed and the network's role alone.
 Builder: TypeAlias = Callable[[NetworkFactory, str], nn.Module]
-
-#: The attribute of a row of which nothing is known; such a row is not corrected.
-UNKNOWN = -1
 
 
 @dataclass

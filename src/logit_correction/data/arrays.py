@@ -15,8 +15,8 @@ from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder, digest, made_once
 from logit_correction.data.frames import as_text, check_names, label_kind
 from logit_correction.data.images import images_of
-from logit_correction.data.reader import DataSource, Rows, frame_of, rows_of
-from logit_correction.data.rows import Problems, Splitting, build_table
+from logit_correction.data.reader import DataSource, as_frame, rows_of
+from logit_correction.data.rows import Rows, Splitting, build_table
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, reason_of
 from logit_correction.files import plain
@@ -45,16 +45,15 @@ class Arrays(DataSource):
                 arrays = checked_arrays({name: kept[name] for name in kept.files})
         except Exception as error:  # zipfile and NumPy raise many kinds
             raise InputError(f"{self.file} cannot be read ({reason_of(error)}): call from_arrays again") from error
-        inputs, rows = arrays["inputs"], range(len(arrays["label"]))
-        problems = Problems("the arrays", [f"row {row}" for row in rows])
-        read, _, _ = self.reader.check(Rows("the arrays", rows, values=inputs), problems)
-        del arrays["inputs"]
+        inputs = arrays.pop("inputs")
+        rows = Rows("the arrays", range(len(inputs)), values=inputs)
+        read, _, _ = self.reader.check(rows)
         texts = {name: [as_text(value) for value in values.tolist()] for name, values in arrays.items()}
         attribute = texts.get("attribute")
         if attribute and arrays["attribute"].dtype.kind in "iu":
             attribute = [None if value == "-1" else value for value in attribute]
         return build_table(
-            problems,
+            rows.problems,
             texts["label"],
             self.reader,
             read,
@@ -138,7 +137,7 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
     """
     from pyarrow import ArrowException
 
-    frame = frame_of(rows)
+    frame = as_frame(rows)
     if frame is None:
         raise InputError(f"{type(rows).__name__} is no table: give a data frame, a dataset, or a mapping of columns")
     if not len(frame):

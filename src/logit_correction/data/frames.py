@@ -1,20 +1,25 @@
-"""Tables of files, CSV or Parquet: their columns as texts, and what their rows are called."""
+"""Tables: CSV and Parquet files, what their rows are called, and their columns as texts, numbers or dates."""
 
 from __future__ import annotations
 
 import gzip
 import math
+import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from logit_correction.errors import InputError, did_you_mean, format_first, reason_of
+from logit_correction.errors import InputError, did_you_mean, format_first, is_missing, reason_of
+from logit_correction.sentences import format_value
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from logit_correction.data.rows import Problems
 
 PARQUET = (".parquet", ".pq")
 
@@ -28,7 +33,25 @@ FILE_COLUMNS = ("path", "file", "filename", "file_name", "image", "img_filename"
 FIRST_LINE = 2
 
 #: How to fix a file that cannot be read as a table.
-FIX = "save it as a CSV in UTF-8, with texts that hold the separator in quotes, or as Parquet"
+SAVE_AGAIN = "save it as a CSV in UTF-8, with texts that hold the separator in quotes, or as Parquet"
+
+#: A column counts as numbers, or as dates, if so large a share of its values are.
+SHARE_OF_NUMBERS = 0.9
+
+#: What stands for no value in a column of numbers or dates, in small letters; among names only the empty text does.
+GAPS = ("", "?", "na", "n/a", "nan", "nat", "none", "null")
+
+#: How people write dates and numbers that are read as names, and what to tell of such a column.
+MISREAD = {
+    r"(\d{4}[./]\d\d?[./]\d\d?|\d\d?([./-])\d\d?\2\d{4}|\d\d?/\d\d?/\d\d)(\s|$)": "looks like a date: write 2024-12-31",
+    r"[+-]?\d[\d.,]*,\d+$": "has a comma: write numbers as 3.5",
+}
+
+#: Rows that share a name, in the mean; with fewer, more than ``FEWEST_NAMES`` names are hardly categories.
+FEWEST_ROWS = 10
+
+#: Larger numbers overflow where a network works with them.
+LARGEST = float(np.finfo(np.float32).max)
 
 
 def is_table(path: Path) -> bool:
@@ -36,12 +59,7 @@ def is_table(path: Path) -> bool:
     return path.name.lower().removesuffix(".gz").endswith((".csv", ".tsv", *PARQUET))
 
 
-def has_lines(file: Path) -> bool:
-    """Return whether the rows of a table stand in lines, as those of a CSV do."""
-    return file.suffix.lower() not in PARQUET
-
-
-def read_frame(file: Path, columns: Sequence[str] | None = None, fix: str = FIX, **layout: Any) -> pd.DataFrame:
+def read_frame(file: Path, columns: Sequence[str] | None = None, fix: str = SAVE_AGAIN, **layout: Any) -> pd.DataFrame:
     """Read a CSV (separated by commas, semicolons, tabs or |) or a Parquet file.
 
     A CSV is read as text: a label 007 stays 007, and "NA" is a text and not a gap. Blank lines are left out.
@@ -53,7 +71,8 @@ def read_frame(file: Path, columns: Sequence[str] | None = None, fix: str = FIX,
         what = "is no CSV or Parquet file" if file.exists() else "does not exist"
         raise InputError(f"{file} {what}: give a CSV or Parquet file (from Excel save as CSV UTF-8)")
     try:
-        frame = _csv(file, layout) if has_lines(file) else pd.read_parquet(file).reset_index(drop=True)
+        parquet = file.suffix.lower() in PARQUET
+        frame = pd.read_parquet(file).reset_index(drop=True) if parquet else _csv(file, layout)
     except Exception as error:  # pandas and pyarrow raise many kinds on a damaged file
         reason = reason_of(error).rpartition("C error: ")[2]
         raise InputError(f"{file} cannot be read as a table ({reason}): {fix}") from error
@@ -151,3 +170,93 @@ def row_names(numbers: range | pd.Index) -> list[str]:
 def what_rows_are(numbers: range | pd.Index) -> str:
     """Return what people call rows of such numbers: a ``line`` of a CSV, else a ``row``."""
     return getattr(numbers, "name", None) or "row"
+
+
+# -- what columns hold: kinds that become numbers, and names
+
+
+class Kind(NamedTuple):
+    """A kind of column that becomes numbers."""
+
+    #: Values -> a number each, NaN where a value is none.
+    read: Callable[[pd.Series], NDArray[np.float64]]
+    #: What is wrong with a value that is none, for messages.
+    fault: str
+    #: A number -> what people write.
+    spell: Callable[[float], str] = format_value
+
+
+def _numbers(values: pd.Series) -> NDArray[np.float64]:
+    import pandas as pd
+
+    if values.dtype.kind == "M":
+        return np.full(len(values), np.nan)
+    values = values.dt.total_seconds() if values.dtype.kind == "m" else pd.to_numeric(values, errors="coerce")
+    return values.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _days(values: pd.Series) -> NDArray[np.float64]:
+    """Return days since 1970."""
+    import pandas as pd
+
+    if values.dtype.kind != "M":
+        written = values.astype(object).where(values.notna(), "").map(str).str.strip()
+        written = written.where(written.str.match(r"\d{4}-\d\d"))  # pandas would take "now" for a date as well
+        values = pd.to_datetime(written, format="ISO8601", errors="coerce", utc=True)
+    if values.dt.tz is not None:
+        values = values.dt.tz_convert("UTC").dt.tz_localize(None)
+    seconds = values.to_numpy(dtype="datetime64[s]")
+    return np.asarray((seconds - np.datetime64(0, "s")) / np.timedelta64(1, "D"), dtype=np.float64)
+
+
+def _date(days: float) -> str:
+    seconds = "–" if is_missing(days) else str(np.datetime64(round(86400 * days), "s"))
+    return seconds.replace("T00:00:00", "").replace("T", " ")
+
+
+#: A column is of the first kind that holds most of its values, else of names.
+KINDS = {
+    "numbers": Kind(_numbers, "is no finite number"),
+    "dates": Kind(_days, "is no date, such as 2024-05-31", _date),
+}
+NAMES = "names"
+
+
+def kind_of(frame: pd.DataFrame, name: str) -> tuple[str, str]:
+    """Return what a column holds, but for gaps and a few bad rows, and why it is names if it looks like others."""
+    import pandas as pd
+
+    held = frame[name]
+    if isinstance(held.dtype, pd.CategoricalDtype) or pd.api.types.infer_dtype(held, skipna=True) == "boolean":
+        return NAMES, ""
+    for kind, one in KINDS.items():
+        none = np.isnan(one.read(held))
+        if not none.all():
+            words = [text for text in texts_of(frame[none], name) if text and text.lower() not in GAPS]
+            count = len(held) - none.sum()
+            if count >= SHARE_OF_NUMBERS * (count + len(words)):
+                # among few values a word is a category, and so are they
+                few = bool(words) and held.nunique() * FEWEST_ROWS <= len(held)
+                return (NAMES, f"for {words[0]!r}") if few else (kind, "")
+    words = [text for text in texts_of(frame, name) if text and text.lower() not in GAPS]
+    for pattern, why in MISREAD.items():
+        if words and sum(re.match(pattern, text) is not None for text in words) >= SHARE_OF_NUMBERS * len(words):
+            return NAMES, f"{words[0]!r} {why}"
+    return NAMES, ""
+
+
+def read_column(
+    frame: pd.DataFrame, name: str, kind: str, problems: Problems, may_miss: bool = True
+) -> NDArray[np.float64] | NDArray[np.object_]:
+    """Return a column as numbers or days, NaN where there is none, or as texts; rows that hold neither are noted."""
+    if kind not in KINDS:
+        return np.asarray([text or "" for text in texts_of(frame, name)], dtype=object)
+    values = KINDS[kind].read(frame[name])
+    bad = np.flatnonzero(~(np.abs(values) <= LARGEST))
+    for row, text in zip(bad.tolist(), texts_of(frame.iloc[bad], name), strict=True):
+        if not may_miss or (text or "").lower() not in GAPS:
+            why = KINDS[kind].fault
+            if np.isfinite(values[row]):
+                why = f"is more than {LARGEST:.1e} (give it in another unit, or leave it out of the features)"
+            problems.add(row, f"column {name!r} " + (f"holds {text!r}, which {why}" if text else "is empty"))
+    return np.where(np.abs(values) <= LARGEST, values, np.nan)

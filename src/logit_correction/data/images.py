@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -19,13 +19,10 @@ from torch import Tensor
 
 from logit_correction.data.cache import cache_folder, digest, kept_array
 from logit_correction.data.frames import FILE_COLUMNS, check_columns, texts_of
-from logit_correction.data.rows import ALIASES, Problems, files_within, format_faults
-from logit_correction.data.stores import ArrayStore, InputStore, Learnt, Reader, array_store
+from logit_correction.data.rows import ALIASES, Learnt, Problems, Reader, Rows, files_within, format_faults
+from logit_correction.data.stores import ArrayStore, InputStore, array_store
 from logit_correction.errors import InputError, check_range, format_first, reason_of
-from logit_correction.files import in_threads, is_within, plain, read_json, write_text
-
-if TYPE_CHECKING:
-    from logit_correction.data.reader import Rows
+from logit_correction.files import in_threads, is_within, plain, printable, read_json, write_text
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 
@@ -66,15 +63,6 @@ def own_size(paths: Sequence[Path]) -> int:
         with suppress(Exception), Image.open(plain(path)) as file:  # what cannot be read is told of when it is read
             sides.append(min(file.size))
     return min(LARGEST, int(np.median(sides))) if sides else LARGEST
-
-
-def printable(name: str | Path) -> str:
-    r"""Return the name of a file with what is not UTF-8 in it as an escape.
-
-    >>> printable("caf\udce9.png")
-    'caf\\udce9.png'
-    """
-    return str(name).encode("utf-8", "backslashreplace").decode()
 
 
 def image_store(paths: Sequence[Path], size: tuple[int, int], problems: Problems, fit: Fit = "stretch") -> InputStore:
@@ -143,44 +131,41 @@ class Images(Reader):
             size = (size, size)
         self.size, self.fit, self.scale, self.column, self.root = size, fit, scale, column, root
 
-    @property
-    def preparation(self) -> dict[str, Any]:
-        return {"size": self.size[0]} if self.size else {}
-
     def prepare(self, preparation: Mapping[str, Any]) -> None:
         if self.size is None:
             self.size = (preparation["size"],) * 2
 
-    def check(self, rows: Rows, problems: Problems) -> tuple[list[Path], list[str], list[str]]:
+    def check(self, rows: Rows) -> tuple[list[Path], list[str], list[str]]:
         """Return the files that all rows of a table name, and these names."""
         assert self.column is not None and rows.frame is not None and rows.folder is not None
-        check_columns(rows.frame, problems.place, [self.column])
+        check_columns(rows.frame, rows.place, [self.column])
         names = texts_of(rows.frame, self.column)
-        files = files_within(self.root or rows.folder, names, problems, self.column)
+        files = files_within(self.root or rows.folder, names, rows.problems, self.column)
         return files, [printable(name or "") for name in names], []
 
     def learn(self, read: list[Path], train: Tensor, problems: Problems) -> Learnt:
         self.size = self.size or (own_size(read),) * 2
         told = f"resized to {self.size[0]}x{self.size[1]}, {self.fit}"
-        return image_store(read, self.size, problems, self.fit), {"files": read}, {"images": told}
+        store = image_store(read, self.size, problems, self.fit)
+        return Learnt(store, {"files": read}, {"images": told}, {"size": self.size[0]})
 
-    def transform(self, rows: Rows, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
+    def transform(self, rows: Rows) -> tuple[InputStore, dict[str, Any]]:
         """Return images as a network takes them, and their files; those that cannot be read are noted, and black."""
         if rows.values is not None:
-            return array_store(images_of(rows.values), problems, self.scale), {}
+            return array_store(images_of(rows.values), rows.problems, self.scale), {}
         if rows.frame is not None:
             column = self.column or next((name for name in FILE_COLUMNS if name in rows.frame), FILE_COLUMNS[0])
-            check_columns(rows.frame, problems.place, [column])
+            check_columns(rows.frame, rows.place, [column])
             folder = rows.folder or self.root or Path()
-            paths = files_within(folder, texts_of(rows.frame, column), problems, column, also=self.root)
+            paths = files_within(folder, texts_of(rows.frame, column), rows.problems, column, also=self.root)
         elif rows.files is not None:
             paths = list(rows.files)
         else:
             raise InputError("this model takes images: give image files, or arrays")
         assert self.size is not None
         images = np.zeros((len(paths), 3, *self.size), dtype=np.uint8)
-        for row, fault in _read_into(images, paths, problems.of_row, self.fit):
-            problems.add(row, fault)
+        for row, fault in _read_into(images, paths, rows.problems.of_row, self.fit):
+            rows.problems.add(row, fault)
         return ArrayStore(torch.from_numpy(images), self.scale), {"files": paths}
 
 

@@ -11,13 +11,14 @@ import torch
 from logit_correction.config import listed
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.features import Columns
-from logit_correction.data.frames import check_columns, has_lines, label_kind, read_frame, texts_of
-from logit_correction.data.images import Images, find_images, label_folders, printable
-from logit_correction.data.reader import DataSource, Rows
-from logit_correction.data.rows import Problems, Splitting, build_table
+from logit_correction.data.frames import check_columns, label_kind, read_frame, texts_of
+from logit_correction.data.images import Images, find_images, label_folders
+from logit_correction.data.reader import DataSource
+from logit_correction.data.rows import Rows, Splitting, build_table
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError
+from logit_correction.files import printable
 
 #: A column of this name says which rows are for what, also where nobody has named it: * leaves it out.
 SPLIT = "split"
@@ -158,12 +159,11 @@ class Table(DataSource):
             notes.append(f"the first column, without a name, is not used ({UNNAMED})")
         check_columns(frame, place, [self.label, *([self.split] if self.split else []), *self.attributes])
         rows = Rows(place, frame.index, frame, self.file.parent)
-        problems = Problems(place, rows.names)
         if SPLIT in frame.columns and SPLIT not in self.named:
             notes.append("the column 'split' is not used: give --data.split split to use it")
-        read, names, of_inputs = self.reader.check(rows, problems)
+        read, names, of_inputs = self.reader.check(rows)
         return build_table(
-            problems,
+            rows.problems,
             texts_of(frame, self.label),
             self.reader,
             read,
@@ -175,5 +175,5 @@ class Table(DataSource):
             augment=self.augment,
             row_names=names,
             label_kind=label_kind(frame[self.label]),
-            lines=torch.tensor(frame.index.to_numpy()) if has_lines(self.file) else None,
+            lines=torch.tensor(frame.index.to_numpy()) if frame.index.name == "line" else None,
         )

@@ -1,30 +1,35 @@
-"""The rows that a user gives: what is wrong with them, the files that they name, their splits, and their table."""
+"""Rows before they are inputs: what is wrong with them, the files that they name, readers, splits, and their table."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.data.stores import LARGE, ArrayStore, Reader
+from logit_correction.data.frames import row_names
+from logit_correction.data.stores import LARGE, ArrayStore, InputStore
 from logit_correction.data.table import SPLITS, UNKNOWN, DataTable
 from logit_correction.errors import InputError, check_range, format_first
-from logit_correction.files import is_within
+from logit_correction.files import is_within, printable
 from logit_correction.seeds import make_generator
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 OnBadRows = Literal["error", "skip"]
 
 #: So many problems are spelled out; the others are counted.
 SHOWN = 10
-
-#: How to fix new rows, each of which is to be answered.
-FIX = "fix or remove them"
 
 #: Most values of an attribute; a column of more is hardly one.
 MOST_ATTRIBUTES = 1000
@@ -57,8 +62,10 @@ class Problems:
         good[list(self.of_row)] = False
         return good
 
-    def raise_if_any(self, on_bad_rows: OnBadRows = "error", fix: str = "") -> tuple[str, ...]:
+    def raise_if_any(self, on_bad_rows: OnBadRows | None = None, *, fix: str = "fix or remove them") -> tuple[str, ...]:
         """Raise ``InputError`` if there are bad rows that are not to be skipped, or no good ones.
+
+        Without ``on_bad_rows`` none can be skipped, and ``fix`` says what to do.
 
         Returns:
             What to tell of rows that are left out.
@@ -68,8 +75,10 @@ class Problems:
         what, it = ("1 row is bad", "it") if len(self) == 1 else (f"{len(self):,} rows are bad", "them")
         if on_bad_rows == "skip" and len(self) < len(self.rows):
             return (f"{self.place}: {what} and left out: {self}",)
-        fix = fix or f"fix {it}" + (", for no other is left" if on_bad_rows == "skip" else
-                                    f", or leave {it} out by --data.on_bad_rows skip")  # fmt: skip
+        if on_bad_rows == "skip":
+            fix = f"fix {it}, for no other is left"
+        elif on_bad_rows == "error":
+            fix = f"fix {it}, or leave {it} out by --data.on_bad_rows skip"
         raise InputError(f"{self.place}: {what}: {self}; {fix}")
 
     def __str__(self) -> str:
@@ -78,6 +87,83 @@ class Problems:
         for row, why in sorted(self.of_row.items()):
             rows_of.setdefault(why, []).append(self.rows[row])
         return format_faults([f"{format_first(rows, 3)}: {why}" for why, rows in rows_of.items()])
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows before they are read, in one of four forms: ``frame``, ``files``, ``texts`` or ``values``.
+
+    Attributes:
+        place: Where they are from, for messages.
+        numbers: The number of each; the line of a CSV.
+        folder: Where the files that a frame names lie.
+        label: Of files, the folder of the label that each lies in.
+    """
+
+    place: str
+    numbers: range | pd.Index
+    frame: pd.DataFrame | None = None
+    folder: Path | None = None
+    files: Sequence[Path] | None = None
+    label: Sequence[str] | None = None
+    texts: Sequence[str] | None = None
+    values: NDArray[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """What messages call each row."""
+        return row_names(self.numbers) if self.files is None else [printable(path) for path in self.files]
+
+    @cached_property
+    def problems(self) -> Problems:
+        """What is wrong with them, as far as they were read."""
+        return Problems(self.place, self.names)
+
+    def parts(self, size: int) -> Iterator[Rows]:
+        """Yield the rows, so many at a time."""
+        for start in range(0, len(self), size):
+            part = slice(start, start + size)
+            forms = {name: getattr(self, name) for name in ("numbers", "files", "label", "texts", "values")}
+            forms = {name: None if of is None else of[part] for name, of in forms.items()}
+            yield replace(self, frame=None if self.frame is None else self.frame.iloc[part], **forms)
+
+
+class Learnt(NamedTuple):
+    """What a reader makes of all rows of a training: ``DataTable`` says what each is."""
+
+    inputs: InputStore
+    forms: dict[str, Any]
+    metadata: dict[str, object] = {}  # noqa: RUF012
+    preparation: dict[str, Any] = {}  # noqa: RUF012
+
+
+class Reader(ABC):
+    """Brings rows into the form that a network takes: ``Images``, ``Texts``, ``Columns`` or ``Numbers``.
+
+    The rows of a training go through ``check`` and ``learn``, new ones through ``transform``, after ``prepare``. Bad
+    rows are noted in ``Rows.problems``. Forms are those in which views may look at the rows: ``texts``, ``columns`` or
+    ``files`` of ``ViewInputs``.
+    """
+
+    scale = 1.0  # what inputs, bytes brought to [0, 1] before, are multiplied by
+
+    @abstractmethod
+    def check(self, rows: Rows) -> tuple[Any, Sequence[str], list[str]]:
+        """Return what is read of all rows, what people call each, and what to tell a user."""
+
+    @abstractmethod
+    def learn(self, read: Any, train: Tensor, problems: Problems) -> Learnt:
+        """Make inputs of what ``check`` read; ``train`` (n,) are the training rows."""
+
+    def prepare(self, preparation: Mapping[str, Any]) -> None:  # noqa: B027  (most readers find nothing out)
+        """Take over ``Learnt.preparation``, before new rows are read."""
+
+    def transform(self, rows: Rows) -> tuple[InputStore, dict[str, Any]]:
+        """Return the inputs of new rows, and their forms; as of training rows, where nothing is found out of those."""
+        return self.learn(self.check(rows)[0], torch.arange(0), rows.problems)[:2]
 
 
 def format_faults(faults: list[str]) -> str:
@@ -240,7 +326,7 @@ def build_table(
 
     left_out, found = problems.raise_if_any(splitting.on_bad_rows), len(problems)
     label, label_names, split, how = labels_and_splits()
-    store, forms, of_inputs = reader.learn(read, split["train"], problems)
+    store, forms, of_inputs, preparation = reader.learn(read, split["train"], problems)
     if len(problems) > found:  # files that cannot be read
         left_out = problems.raise_if_any(splitting.on_bad_rows)
         label, label_names, split, how = labels_and_splits()
@@ -269,7 +355,7 @@ def build_table(
         metadata={"source": source} | of_inputs | {"split": how},
         notes=(*left_out, *notes),
         attribute_notes=(told,) if unknown.any() and not unknown.all() else (),
-        preparation=reader.preparation,
+        preparation=preparation,
         **forms,
         **more,
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,15 +15,10 @@ from torch import Tensor
 from logit_correction.types import Inputs, ViewInputs
 
 if TYPE_CHECKING:
-    from logit_correction.data.reader import Rows
     from logit_correction.data.rows import Problems
 
 #: Inputs of more bytes may not all lie in memory: their batches are read ahead.
 LARGE = 4 * 2**30
-
-
-#: The inputs of all rows, the other forms in which views may look at them, and what a reader of results must know.
-Learnt: TypeAlias = "tuple[InputStore, dict[str, Any], dict[str, object]]"
 
 
 class InputStore(ABC):
@@ -31,6 +26,7 @@ class InputStore(ABC):
 
     holds_bytes = False  # whether the inputs are its images but for a factor, so that a quarter is to be moved
     holds_tokens = False  # whether the inputs are texts, dicts of token tensors
+    holds_words = False  # whether they are texts as vectors of counted words
     scale = 1.0  # what inputs made of images in [0, 1] are multiplied by
 
     @abstractmethod
@@ -61,35 +57,6 @@ class InputStore(ABC):
     def row_bytes(self) -> int:
         """About how many bytes one fetched input takes, or its first activations where those are larger."""
         return 4 * math.prod(self.input_shape)
-
-
-class Reader(ABC):
-    """Brings rows into the form that a network takes: ``Images``, ``Texts``, ``Columns`` or ``Numbers``.
-
-    The rows of a training go through ``check`` and ``learn``, new ones through ``transform``, after ``prepare``. Bad
-    rows are noted. Forms are those in which views may look at the rows: ``texts``, ``columns`` or ``files`` of
-    ``ViewInputs``.
-    """
-
-    def check(self, rows: Rows, problems: Problems) -> tuple[Any, Sequence[str], list[str]]:
-        """Return what is read of all rows, what people call each, and what to tell a user."""
-        return self.transform(rows, problems), rows.names, []
-
-    def learn(self, read: Any, train: Tensor, problems: Problems) -> Learnt:
-        """Make inputs of what ``check`` read; ``train`` (n,) are the training rows."""
-        return *read, {}
-
-    @property
-    def preparation(self) -> dict[str, Any]:
-        """What training found out of its rows and new ones need, as plain values."""
-        return {}
-
-    def prepare(self, preparation: Mapping[str, Any]) -> None:  # noqa: B027  (most readers find nothing out)
-        """Take over ``preparation`` of a training, before new rows are read."""
-
-    @abstractmethod
-    def transform(self, rows: Rows, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
-        """Return the inputs of new rows, and their forms."""
 
 
 def as_views_see(store: InputStore, forms: Mapping[str, Any], encoded: InputStore | None = None) -> ViewInputs:

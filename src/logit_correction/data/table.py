@@ -15,19 +15,19 @@ from torch import Tensor
 from logit_correction.correlation import Correlation
 from logit_correction.data.augment import Augmentation
 from logit_correction.data.cache import digest
+from logit_correction.data.frames import KINDS
 from logit_correction.data.stores import ArrayStore, InputStore, as_views_see
-from logit_correction.data.texts import WordStore
-from logit_correction.errors import InputError, is_missing
+from logit_correction.errors import InputError
 from logit_correction.sentences import format_value
 from logit_correction.types import DataInfo, ViewInputs
 
-#: The attribute of a row where nobody has recorded it.
+#: The attribute of a row of which nothing is known; such a row is not corrected.
 UNKNOWN = -1
 
 SPLITS = ("train", "valid", "test")
 
 #: What is told of a row to people.
-MOST_COLUMNS, MOST_CHARACTERS = 8, 2000
+SHOWN_COLUMNS, SHOWN_CHARACTERS = 8, 2000
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class DataTable:
             attribute_names=tuple(self.attribute_names),
             correlation=self.correlation,
             tokens=self.inputs.holds_tokens,
-            words=isinstance(self.inputs, WordStore),
+            words=self.inputs.holds_words,
             augmented=self.augment is not None,
         )
 
@@ -116,19 +116,17 @@ class DataTable:
     def contents(self, rows: Tensor, first: Sequence[str] = ()) -> list[str] | None:
         """Return what rows of texts or of columns hold, for people, these columns first; None of other data."""
         if self.texts is not None:
-            return [str(self.texts[row])[:MOST_CHARACTERS] for row in rows.tolist()]
-        names = sorted(self.columns, key=lambda name: name not in first)[:MOST_COLUMNS]
+            return [str(self.texts[row])[:SHOWN_CHARACTERS] for row in rows.tolist()]
+        names = sorted(self.columns, key=lambda name: name not in first)[:SHOWN_COLUMNS]
         more = f" and {len(self.columns) - len(names)} more" if len(names) < len(self.columns) else ""
         told = [[f"{name} {one}" for one in self.spelled(name, self.columns[name][rows.numpy()])] for name in names]
         return [", ".join(row) + more for row in zip(*told, strict=True)] if told else None
 
     def spelled(self, name: str, values: NDArray[Any]) -> list[str]:
-        """Return values of a column for people; a date is the number of days since 1970."""
+        """Return values of a column for people."""
         kinds = {one["name"]: one["kind"] for one in self.preparation.get("columns", ())}
-        if kinds.get(name) != "dates":
-            return [format_value(one) for one in values.tolist()]
-        days = [None if is_missing(one) else np.datetime64(round(86400 * one), "s") for one in values.tolist()]
-        return ["–" if one is None else str(one).replace("T00:00:00", "").replace("T", " ") for one in days]
+        spell = KINDS[kinds[name]].spell if kinds.get(name) in KINDS else format_value
+        return [spell(one) for one in values.tolist()]
 
     def check(self, splits: Sequence[str] = SPLITS) -> DataTable:
         """Return the table itself if it can be trained on and these splits have rows, else raise ``InputError``."""

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from logit_correction.data.frames import check_columns, texts_of
-from logit_correction.data.stores import InputStore, Learnt, Reader
+from logit_correction.data.rows import Learnt, Problems, Reader, Rows
+from logit_correction.data.stores import InputStore
 from logit_correction.errors import InputError, check_range, reason_of
 from logit_correction.networks.pretrained import text_model
 from logit_correction.registry import needed
 
-if TYPE_CHECKING:
-    from logit_correction.data.reader import Rows
-    from logit_correction.data.rows import Problems
-
 #: What a language model takes of a text.
 TOKENS = ("input_ids", "attention_mask")
+
+#: Places that words are hashed to.
+PLACES = 4096
 
 #: Distinct words of one text that count, the heaviest ones.
 MOST_WORDS = 512
@@ -62,6 +62,8 @@ class WordStore(InputStore):
     A batch is written out as (B, F) when it is fetched; in memory a text takes as much as its words.
     """
 
+    holds_words = True
+
     def __init__(self, place: Tensor, weight: Tensor, num_features: int) -> None:
         """Keep the parts; a weight is 0 where a text has no further word."""
         self.place_of_word, self.weight, self.num_features = place, weight, num_features
@@ -85,42 +87,36 @@ class WordStore(InputStore):
 class Texts(Reader):
     """Reads texts: as the tokens of a language model, or as counted words."""
 
-    def __init__(
-        self, column: str | None = None, tokenizer: str | None = None, max_tokens: int = 128, num_words: int = 4096
-    ) -> None:
-        """Choose the column of a table, and the form: tokens, so many at most, or so many places of hashed words."""
+    def __init__(self, column: str | None = None, tokenizer: str | None = None, max_tokens: int = 128) -> None:
+        """Choose the column of a table, and the form: tokens, so many at most, or hashed words."""
         check_range("--data.max_tokens", max_tokens, 1)
-        self.column, self.tokenizer, self.max_tokens, self.num_words = column, tokenizer, max_tokens, num_words
+        self.column, self.tokenizer, self.max_tokens = column, tokenizer, max_tokens
 
-    def check(self, rows: Rows, problems: Problems) -> tuple[list[str], list[str], list[str]]:
+    def check(self, rows: Rows) -> tuple[list[str], list[str], list[str]]:
         texts: Sequence[str | None] | None = rows.texts
         if rows.frame is not None and self.column:
-            check_columns(rows.frame, problems.place, [self.column])
+            check_columns(rows.frame, rows.place, [self.column])
             texts = texts_of(rows.frame, self.column)
         if texts is None:
             raise InputError("this model takes texts: give a list of texts, or a table with the columns of training")
         for row, text in enumerate(texts):
             if not text:
-                problems.add(row, f"column {self.column!r} is empty" if self.column else "has no text")
+                rows.problems.add(row, f"column {self.column!r} is empty" if self.column else "has no text")
         read = [text or "" for text in texts]
         return read, [beginning(text, 160) for text in read], []
 
     def learn(self, read: list[str], train: Tensor, problems: Problems) -> Learnt:
-        return self.store(read), {"texts": read}, {"texts": str(self)}
-
-    def transform(self, rows: Rows, problems: Problems) -> tuple[InputStore, dict[str, Any]]:
-        texts, _, _ = self.check(rows, problems)
-        return self.store(texts), {"texts": texts}
+        return Learnt(self.store(read), {"texts": read}, {"texts": str(self)})
 
     def store(self, texts: Sequence[str]) -> InputStore:
         """Return texts in their form."""
         if self.tokenizer is None:
-            return hashed_words(texts, self.num_words)
+            return hashed_words(texts)
         return tokenize(texts, self.tokenizer, self.max_tokens)
 
     def __str__(self) -> str:
         if self.tokenizer is None:
-            return f"counted words, hashed to {self.num_words:,} places"
+            return f"counted words, hashed to {PLACES:,} places"
         return f"tokens of {Path(self.tokenizer).name}, at most {self.max_tokens}"
 
 
@@ -130,7 +126,7 @@ def beginning(text: str, length: int) -> str:
     return line if len(line) <= length else line[:length].rstrip() + " …"
 
 
-def hashed_words(texts: Sequence[str], num_features: int = 4096) -> WordStore:
+def hashed_words(texts: Sequence[str], num_features: int = PLACES) -> WordStore:
     """Count the words of texts, each word at a place that its hash gives; needs no vocabulary and no download.
 
     A text's vector has length 16. Beyond 512 distinct words of a text the lightest are left out.

@@ -303,7 +303,7 @@ class FromColumns(nn.Module):
 
 def _input(run: Run) -> tuple[nn.Module, dict[str, Any]]:
     """Return what brings new rows to what the network learnt on, and how to make them, for ``config.json``."""
-    info, source, reader = run.inputs_info, run.source, run.source.reader
+    info, reader = run.inputs_info, run.source.reader
     shape: tuple[int | None, ...] = tuple(info.input_shape)
     columns = (run.report["data"].get("preparation") or {}).get("columns")
 
@@ -319,13 +319,13 @@ def _input(run: Run) -> tuple[nn.Module, dict[str, Any]]:
         more = {"range": [0, 255], "channels": "RGB"}
         if isinstance(reader, Images):
             more |= {"resize": list(shape[1:]), "fit": reader.fit, "resampling": "bilinear"}
-        return Scaled(source.scale / 255), described("images", "uint8", shape, **more)
+        return Scaled(reader.scale / 255), described("images", "uint8", shape, **more)
     if columns:
         return FromColumns(columns), described("columns", "float64", (len(columns),), columns=columns)
     if isinstance(reader, Texts):
         vectorizer = {"class": "sklearn.feature_extraction.text.HashingVectorizer", "n_features": shape[0]}
         return Scaled(LENGTH), described("words", "float32", shape, vectorizer=vectorizer, most_words=MOST_WORDS)
-    return Scaled(source.scale), described("numbers", "float32", shape)
+    return Scaled(reader.scale), described("numbers", "float32", shape)
 
 
 # -- the run, as others may see it

@@ -25,9 +25,9 @@ from sklearn.utils.validation import (
 
 from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.features import Columns, mean_and_std
-from logit_correction.data.frames import as_text, row_names
-from logit_correction.data.reader import DataSource, Numbers, Rows, frame_of
-from logit_correction.data.rows import FIX, Problems, coded
+from logit_correction.data.frames import as_text
+from logit_correction.data.reader import DataSource, Numbers, as_frame
+from logit_correction.data.rows import Rows, coded
 from logit_correction.data.stores import InputStore, as_views_see
 from logit_correction.data.table import UNKNOWN, DataTable
 from logit_correction.data.texts import Texts
@@ -322,7 +322,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             raise InputError("There are 0 rows: give at least one of each label")
         if kind != "columns":
             return np.asarray(X) if kind == "images" else [str(text) for text in X]
-        frame = frame_of(X)
+        frame = as_frame(X)
         assert frame is not None
         frame = frame.rename(columns=str)
         validate_data(self, frame, reset=reset, skip_check_array=True)
@@ -333,7 +333,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         of_fit, kind = self.model_["form"]["kind"], kind_of(X)
         if kind != of_fit and {kind, of_fit} != {"numbers", "columns"}:
             raise InputError(f"fit was given {of_fit}, and these rows are {kind}: give the same kind of rows")
-        if of_fit == "columns" and frame_of(X) is None:
+        if of_fit == "columns" and as_frame(X) is None:
             raise InputError("fit was given a data frame, and these rows have no columns: give a data frame with them")
         return self._checked(X, of_fit, reset=False)
 
@@ -373,7 +373,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
 
 def kind_of(X: Any) -> str:
     """Return what rows are: ``numbers`` (n, F), ``images``, ``texts``, or ``columns``: a frame of more than numbers."""
-    frame = None if issparse(X) else frame_of(X)
+    frame = None if issparse(X) else as_frame(X)
     if frame is not None:
         plain = all(isinstance(dtype, np.dtype) and dtype.kind in "uif" for dtype in frame.dtypes)
         return "numbers" if plain and not frame.isna().to_numpy().any() else "columns"
@@ -385,31 +385,30 @@ def kind_of(X: Any) -> str:
 
 def read_rows(form: dict[str, Any], X: Any, fit: bool = False) -> tuple[InputStore, dict[str, Any]]:
     """Return rows as networks take them and as views see them; ``form``, how they are read, learns in fit."""
-    problems = Problems("the rows", row_names(range(len(X))))
-    store: InputStore
     if form["kind"] == "texts":
         return Texts().store(X), {"texts": X}
+    rows = Rows("the rows", range(len(X)), **{"frame" if form["kind"] == "columns" else "values": X})
     if form["kind"] == "columns":
-        columns, given = Columns(list(X.columns)), Rows("the rows", range(len(X)), frame=X)
+        columns = Columns(list(X.columns))
         if fit:
-            read, _, _ = columns.check(given, problems)
-            problems.raise_if_any(fix=FIX)
-            store, forms, _ = columns.learn(read, torch.arange(len(X)), problems)
-            form["columns"] = columns.learnt
+            read, _, _ = columns.check(rows)
+            rows.problems.raise_if_any()
+            store, forms, _, found = columns.learn(read, torch.arange(len(X)), rows.problems)
+            form |= found
         else:
-            columns.learnt = form["columns"]
-            store, forms = columns.transform(given, problems)
+            columns.prepare(form)
+            store, forms = columns.transform(rows)
     else:
         if fit and form["kind"] == "numbers":
             with np.errstate(over="ignore", invalid="ignore"):
                 form["mean"], form["std"] = mean_and_std(X)
         reader = Numbers(mean=form.get("mean"), std=form.get("std"))
-        store, forms = reader.transform(Rows("the rows", range(len(X)), values=X), problems)
+        store, forms = reader.transform(rows)
         if form.setdefault("shape", store.input_shape) != store.input_shape:
             raise InputError(f"Rows have shape {store.input_shape}, but had {form['shape']} in fit: resize them")
         if form["names"] and forms["columns"]:  # of very many there are no columns to see
             forms["columns"] = dict(zip(form["names"], forms["columns"].values(), strict=True))
-    problems.raise_if_any(fix=FIX)
+    rows.problems.raise_if_any()
     return store, forms
 
 

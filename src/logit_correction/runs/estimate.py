@@ -15,7 +15,6 @@ from torch import Tensor
 
 from logit_correction.config import RunConfig, as_mapping
 from logit_correction.data.reader import DataSource
-from logit_correction.data.rows import FIX
 from logit_correction.data.stores import as_views_see
 from logit_correction.errors import InputError
 from logit_correction.functional import count_prior
@@ -107,11 +106,10 @@ class AttributeEstimates:
         found = [np.zeros(0, dtype=np.int64)]
         for rows in source.new_rows(inputs):
             number, start = labels_of(rows, label, self.label_names), 0
-            for part in source.read(rows, info):
-                part.problems.raise_if_any(fix=FIX)
-                own = torch.from_numpy(number[start : start + len(part.store)])
+            for _, store, forms in source.read([rows], info):
+                own = torch.from_numpy(number[start : start + len(store)])
                 start += len(own)
-                estimate = estimate_rows(algorithm, own, as_views_see(part.store, part.forms))
+                estimate = estimate_rows(algorithm, own, as_views_see(store, forms))
                 if estimate is None and self.corrects:
                     name = type(algorithm.attributes).__name__
                     raise InputError(f"{name} knows its training rows alone: estimate by Auto instead")

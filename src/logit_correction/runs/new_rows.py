@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.correlation import Correlation
-from logit_correction.data.frames import as_text, check_columns, texts_of
-from logit_correction.data.reader import Rows
-from logit_correction.data.rows import FIX, Problems, places_of
+from logit_correction.data.frames import as_text, check_columns, texts_of, what_rows_are
+from logit_correction.data.rows import Problems, Rows, places_of
 from logit_correction.errors import InputError, InputWarning
 from logit_correction.evaluation.report import DataSummary
+from logit_correction.files import printable
 
 if TYPE_CHECKING:
     from logit_correction.runs.run import Run
@@ -71,13 +71,15 @@ def answers(run: Run, rows: Iterable[Rows], several: bool = False) -> Iterator[l
     A row that cannot be read has empty cells and is told of at the end. With ``several`` names hold the file too.
     """
     labels, waiting, bad, good = run.label_names, list[list[str]](), list[Problems](), 0
-    for part in (part for one in rows for part in run.source.read(one, run.inputs_info)):
-        key, names = part.answered
+    for part, store, forms in run.source.read(rows, run.inputs_info, bad_too=True):
+        key, names = what_rows_are(part.numbers), [str(number) for number in part.numbers]
+        if "files" in forms:
+            key, names = "path", [printable(path) for path in forms["files"]]
         if not good and not waiting:
             waiting = [[key, "label", *(f"probability_{name}" for name in labels)]]
         if several and key != "path":
-            names = [f"{part.rows.place}:{name}" for name in names]
-        for row, (name, probability) in enumerate(zip(names, run.probabilities_of(part.store), strict=True)):
+            names = [f"{part.place}:{name}" for name in names]
+        for row, (name, probability) in enumerate(zip(names, run.probabilities_of(store), strict=True)):
             if row in part.problems.of_row:
                 waiting.append([name, *[""] * (1 + len(labels))])
             else:
@@ -88,7 +90,7 @@ def answers(run: Run, rows: Iterable[Rows], several: bool = False) -> Iterator[l
             yield waiting
             waiting = []
     if bad and not good:
-        bad[0].raise_if_any(fix=FIX)
+        bad[0].raise_if_any()
     if bad:
         count = sum(map(len, bad))
         what = "1 row has no answer" if count == 1 else f"{count:,} rows have no answer"

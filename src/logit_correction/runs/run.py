@@ -20,7 +20,7 @@ from logit_correction.correlation import Correlation
 from logit_correction.data.frames import texts_of
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.reader import DataSource
-from logit_correction.data.rows import FIX, combined
+from logit_correction.data.rows import combined
 from logit_correction.data.stores import InputStore, as_views_see
 from logit_correction.data.table import SPLITS
 from logit_correction.errors import InputError
@@ -198,7 +198,8 @@ class Run(os.PathLike[str]):
         Raises:
             InputError: If a file cannot be read, or the shape or the values do not fit.
         """
-        found = [self.probabilities_of(part.store) for part in self.source.transform(inputs, self.inputs_info)]
+        rows = self.source.new_rows(inputs)
+        found = [self.probabilities_of(store) for _, store, _ in self.source.read(rows, self.inputs_info)]
         return np.concatenate([np.zeros((0, len(self.label_names)), np.float32), *found])
 
     def predict(self, inputs: NewInputs) -> NDArray[Any]:
@@ -266,12 +267,11 @@ class Run(os.PathLike[str]):
             values, names, correlation = attributes_of(rows, attribute, self.results.data)
             known = {"attribute": values, "attribute_names": names}
         logits, estimates, start = [torch.zeros(0, len(self.label_names))], [], 0
-        for part in self.source.read(rows, self.inputs_info):
-            part.problems.raise_if_any(fix=FIX)
-            encoded, own = self.encoded(part.store), torch.from_numpy(labels[start : start + len(part.store)])
+        for _, store, forms in self.source.read([rows], self.inputs_info):
+            encoded, own = self.encoded(store), torch.from_numpy(labels[start : start + len(store)])
             start += len(own)
             logits.append(self._logits(encoded))
-            estimates.append(estimate_rows(self.algorithm, own, as_views_see(part.store, part.forms, encoded)))
+            estimates.append(estimate_rows(self.algorithm, own, as_views_see(store, forms, encoded)))
         told = [one for one in estimates if one is not None]
         if told and len(told) == len(estimates):
             known["estimate"] = replace(told[0], attribute=np.concatenate([one.attribute for one in told]))
