@@ -27,7 +27,7 @@ from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.features import Columns, mean_and_std
 from logit_correction.data.frames import as_text
 from logit_correction.data.reader import DataSource, Numbers, as_frame
-from logit_correction.data.rows import Rows, coded
+from logit_correction.data.rows import Reader, Rows, coded
 from logit_correction.data.stores import InputStore, as_views_see
 from logit_correction.data.table import UNKNOWN, DataTable
 from logit_correction.data.texts import Texts
@@ -385,30 +385,29 @@ def kind_of(X: Any) -> str:
 
 def read_rows(form: dict[str, Any], X: Any, fit: bool = False) -> tuple[InputStore, dict[str, Any]]:
     """Return rows as networks take them and as views see them; ``form``, how they are read, learns in fit."""
-    if form["kind"] == "texts":
+    kind = form["kind"]
+    if kind == "texts":
         return Texts().store(X), {"texts": X}
-    rows = Rows("the rows", range(len(X)), **{"frame" if form["kind"] == "columns" else "values": X})
-    if form["kind"] == "columns":
-        columns = Columns(list(X.columns))
-        if fit:
-            read, _, _ = columns.check(rows)
-            rows.problems.raise_if_any()
-            store, forms, _, found = columns.learn(read, torch.arange(len(X)), rows.problems)
-            form |= found
-        else:
-            columns.prepare(form)
-            store, forms = columns.transform(rows)
+    if fit and kind == "numbers":
+        with np.errstate(over="ignore", invalid="ignore"):
+            form["mean"], form["std"] = mean_and_std(X)
+    rows = Rows("the rows", range(len(X)), **{"frame" if kind == "columns" else "values": X})
+    reader: Reader = (
+        Columns(list(X.columns)) if kind == "columns" else Numbers(mean=form.get("mean"), std=form.get("std"))
+    )
+    if fit:
+        read, _, _ = reader.check(rows)
+        rows.problems.raise_if_any()
+        store, forms, _, found = reader.learn(read, torch.arange(len(X)), rows.problems)
+        form |= found
     else:
-        if fit and form["kind"] == "numbers":
-            with np.errstate(over="ignore", invalid="ignore"):
-                form["mean"], form["std"] = mean_and_std(X)
-        reader = Numbers(mean=form.get("mean"), std=form.get("std"))
+        reader.prepare(form)
         store, forms = reader.transform(rows)
-        if form.setdefault("shape", store.input_shape) != store.input_shape:
-            raise InputError(f"Rows have shape {store.input_shape}, but had {form['shape']} in fit: resize them")
-        if form["names"] and forms["columns"]:  # of very many there are no columns to see
-            forms["columns"] = dict(zip(form["names"], forms["columns"].values(), strict=True))
-    rows.problems.raise_if_any()
+        rows.problems.raise_if_any()
+    if form.setdefault("shape", store.input_shape) != store.input_shape:
+        raise InputError(f"Rows have shape {store.input_shape}, but had {form['shape']} in fit: resize them")
+    if form["names"] and forms["columns"]:  # of very many there are no columns to see
+        forms["columns"] = dict(zip(form["names"], forms["columns"].values(), strict=True))
     return store, forms
 
 
