@@ -19,8 +19,8 @@ from torch import Tensor
 
 from logit_correction.data.cache import cache_folder, digest, kept_array
 from logit_correction.data.frames import FILE_COLUMNS, check_columns, texts_of
-from logit_correction.data.rows import ALIASES, Learnt, Problems, Reader, Rows, files_within, format_faults
-from logit_correction.data.stores import ArrayStore, InputStore, array_store
+from logit_correction.data.rows import ALIASES, Learnt, Problems, Reader, Rows, array_store, files_within, format_faults
+from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.errors import InputError, check_range, format_first, reason_of
 from logit_correction.files import in_threads, is_within, plain, printable, read_json, write_text
 

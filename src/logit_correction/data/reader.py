@@ -13,8 +13,8 @@ from torch import Tensor
 
 from logit_correction.data.frames import is_table, read_frame, with_names
 from logit_correction.data.images import SUFFIXES, Images, find_images, images_of, label_folders
-from logit_correction.data.rows import Learnt, Problems, Reader, Rows
-from logit_correction.data.stores import InputStore, array_store
+from logit_correction.data.rows import Learnt, Problems, Reader, Rows, array_store
+from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, InputWarning, reason_of
 from logit_correction.files import printable

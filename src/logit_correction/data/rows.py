@@ -172,6 +172,16 @@ def format_faults(faults: list[str]) -> str:
     return "; ".join([*faults[:SHOWN], *more])
 
 
+def array_store(values: NDArray[Any], problems: Problems, scale: float = 1.0) -> ArrayStore:
+    """Return rows of numbers as a store of bytes or of float32; those that are not finite are noted, and 0."""
+    finite = np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
+    for row in np.flatnonzero(~finite).tolist():
+        problems.add(row, "its input holds NaN or infinity")
+    if values.dtype != np.uint8:
+        values = np.where(finite.reshape(-1, *[1] * (values.ndim - 1)), values, 0).astype(np.float32)
+    return ArrayStore(torch.from_numpy(np.require(values, requirements=["C", "W"])), scale)
+
+
 def files_within(
     root: Path,
     names: Sequence[str | None],

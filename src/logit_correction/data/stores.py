@@ -5,17 +5,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.types import Inputs, ViewInputs
-
-if TYPE_CHECKING:
-    from logit_correction.data.rows import Problems
 
 #: Inputs of more bytes may not all lie in memory: their batches are read ahead.
 LARGE = 4 * 2**30
@@ -109,13 +104,3 @@ class ArrayStore(InputStore):
             return self.values.nbytes <= LARGE
         there = self.values.device == device or device in self._copies
         return there or self.values.nbytes <= torch.cuda.mem_get_info(device)[0] / 2
-
-
-def array_store(values: NDArray[Any], problems: Problems, scale: float = 1.0) -> ArrayStore:
-    """Return rows of numbers as a store of bytes or of float32; those that are not finite are noted, and 0."""
-    finite = np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
-    for row in np.flatnonzero(~finite).tolist():
-        problems.add(row, "its input holds NaN or infinity")
-    if values.dtype != np.uint8:
-        values = np.where(finite.reshape(-1, *[1] * (values.ndim - 1)), values, 0).astype(np.float32)
-    return ArrayStore(torch.from_numpy(np.require(values, requirements=["C", "W"])), scale)
