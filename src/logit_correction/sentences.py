@@ -14,6 +14,9 @@ from logit_correction.errors import NBSP, format_first, format_list, format_perc
 #: Pairs of labels, and labels of which nothing can be told, that are listed.
 _MOST_PAIRS, _MOST_NAMES = 5, 10
 
+#: Members of a family of views that are named one by one.
+_MOST_MEMBERS = 6
+
 #: The method that everything is measured against, and what a biased network learns first, where a view is named.
 BASELINE, BIASED = "ERM", "biased"
 
@@ -66,7 +69,10 @@ def name_views(views: Sequence[str], terms: Sequence[str] = ()) -> str:
             named += [f"the relation of the columns `{one.replace(' & ', '` and `')}`" for one in found]
             continue
         plural = family.rstrip("s") + ("s" if len(found) > 1 else "")
-        named.append(f"the {plural} {format_list(told)}" if told else _OF_FAMILY.get(family, family))
+        if len(found) > _MOST_MEMBERS:
+            named.append(f"{len(found)} {plural}")
+        else:
+            named.append(f"the {plural} {format_list(told)}" if told else _OF_FAMILY.get(family, family))
     return format_list(named)
 
 
@@ -136,6 +142,19 @@ def of_evidence(sign: Mapping[str, Any], figures: Mapping[str, Any], who: str) -
     return f"{told}. {of_gain(figures)}"
 
 
+def of_beside(beside: Sequence[Mapping[str, Any]], views: Sequence[str]) -> str:
+    """Return which other views tell of the label where one finds a shortcut by ``views``: one may be a second.
+
+    >>> of_beside([{"view": "column:site", "accuracy": 0.95}], ["column:date"]).partition(". ")[0]
+    'Another view predicts the label too: the column `site` (95 %)'
+    """
+    named = [f"{name_views(views_in(one['view']))} ({format_percent(one['accuracy'], unit=' %')})" for one in beside]
+    other, are = ("Other views predict", "one of them is") if len(beside) > 1 else ("Another view predicts", "it is")
+    both = options("shortcut", [*views, *views_in(beside[0]["view"])])
+    told = f"{other} the label too: {format_list(named)}. Corrected by {name_views(views)} alone, LC may rely on that"
+    return f"{told}, and balanced accuracy does not show it. If {are} an accident as well, name both, as in `{both}`"
+
+
 def of_missed(share: float) -> str:
     """Return how often nothing is found although there is a shortcut.
 
@@ -189,19 +208,23 @@ def advice(evidence: Mapping[str, Any], asked: Sequence[str] | None = None) -> s
     if not views:
         likely: Mapping[str, Any] = next(iter(evidence.get("candidates") or []), {})
         named = [view for one in likely.get("along") or [] for view in views_in(one["view"])] or likely.get("views")
-        such = f", such as `{options('shortcut', named[:1])}`" if named and named != [BIASED] else ""
+        if not named or named == [BIASED] or evidence["verdict"] == "none found":  # that would be a hint
+            named = []
+        such = f", such as `{options('shortcut', named[:1])}`" if named else ""
         add = f"add `--shortcut VIEW`{such}. `logit-correction list views` shows the names"
         return f"If you know a shortcut, name it: {add}"
     if evidence["verdict"] != "shortcut":
         return f"Only you can tell: add `{options('shortcut', views)}` or `{options('legitimate', views)}`"
     cause = "are legitimate causes" if is_plural(views) else "is a legitimate cause"
-    told = f"If {name_views(views)} {cause} of the label, this is no shortcut: add `{options('legitimate', views)}`"
+    told = f"If {name_views(views)} {cause} of the label, add `{options('legitimate', views)}`"
     return told if evidence.get("signs") else ""
 
 
 def options(name: str, views: Sequence[str]) -> str:
-    """Return ``--shortcut`` or ``--legitimate`` for each view, as a command line takes them."""
-    return " ".join(f"--{name} {shlex.quote(view)}" for view in views)
+    """Return ``--shortcut`` or ``--legitimate`` for each view, as a command line takes them; many are a family."""
+    families = [view.partition(":")[0] for view in views]
+    named = [view if families.count(of) <= _MOST_MEMBERS else of for of, view in zip(families, views, strict=True)]
+    return " ".join(f"--{name} {shlex.quote(view)}" for view in dict.fromkeys(named))
 
 
 def describe_conflicts(conflicts: Sequence[Mapping[str, Any]]) -> str:
@@ -245,7 +268,8 @@ def next_commands(found: Mapping[str, Any], place: str) -> dict[str, str]:
         unlikely = "To correct it all the same, train" if _is_unlikely(found) else "Train"
         accident = "If it is an accident, train" if asked else unlikely
         fix = f"logit-correction train --config {place}/fix.yaml --out fixed"
-        commands[f"{accident} a classifier that does not rely on it:"] = fix
+        leave = ", or leave it out of the data" if all(view.startswith("column:") for view in found["views"]) else ""
+        commands[f"{accident} a classifier that does not rely on it{leave}:"] = fix
         rows = round((found["evidence"].get("share") or 0) * found["data"]["rows"]["valid"])
         if found["views"] == [BIASED] or rows < NEEDED_ROWS:  # the first is no view to examine a classifier by
             few = f"; an audit of it needs {NEEDED_ROWS} conflicting validation rows, and you have about {rows}"
@@ -256,7 +280,7 @@ def next_commands(found: Mapping[str, Any], place: str) -> dict[str, str]:
             commands["Then check whether it is fixed:"] = examine
     if asked:
         legitimate = again.format(options("legitimate", asked["views"]), "another-audit")
-        commands["If it is a legitimate cause, there is no shortcut:"] = legitimate
+        commands["If it is a legitimate cause, look for another shortcut:"] = legitimate
     budget = found.get("label_budget")  # of the sheet that was asked for
     if budget or found["rows"]["conflicting"]:  # without conflicting rows there is nothing to be surer of
         write = "" if budget else f"logit-correction audit --label-budget 100 --out {place}\n"
@@ -278,16 +302,17 @@ def headline(found: Mapping[str, Any]) -> str:
         return f"This classifier {'relies' if found['leans'] else 'does not rely'} on {views}."
     if found["verdict"] == "shortcut":
         unlikely = f"You named a shortcut, but correcting it is unlikely to help: {views}."
-        return unlikely if _is_unlikely(found) else f"A shortcut is likely: {views}."
+        if found["sentence"].startswith(SAID):
+            return unlikely if _is_unlikely(found) else f"You named a shortcut: {views}."
+        return f"A shortcut is likely: {views}."
     none = found["verdict"] == "none found"
     return "No shortcut was found." if none else "It cannot be told whether there is a shortcut."
 
 
 def _is_unlikely(found: Mapping[str, Any]) -> bool:
-    """Return whether to correct what a person named is unlikely to help, and did not where it was tried."""
+    """Return whether correcting is unlikely to help by the figures, or did not where it was tried."""
     chance = found["evidence"].get("probability")
-    named = found["sentence"].startswith(SAID)
-    return named and chance is not None and chance < 0.5 and not _gains(found["cost"])
+    return chance is not None and (chance < 0.3 or (chance < 0.5 and not _gains(found["cost"])))
 
 
 def _gains(cost: Mapping[str, Any]) -> bool | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal
@@ -43,7 +43,7 @@ from logit_correction.errors import InputError
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve
 from logit_correction.seeds import make_generator
-from logit_correction.sentences import BIASED, SAID, of_evidence, of_leak, of_missed, views_in
+from logit_correction.sentences import BIASED, SAID, of_beside, of_evidence, of_leak, of_missed, views_in
 from logit_correction.types import DataInfo, TrainingRows
 from logit_correction.views.base import EVERYTHING, RICH, View, features_of
 from logit_correction.views.tables import PARTS, Inputs, Pairs, columns_of, cuts_of, is_numeric, missing_in, part_of
@@ -60,6 +60,10 @@ MOST_NAMES = 30
 
 #: A view looks at the same shortcut as another if it says the same in this share of the other's rows in conflict.
 SAME = 1 / 3
+
+#: Another view tells much of the label if it takes away this share of what the candidate does, and something else if it
+#: says the same in no more than this share of the rows in conflict; so many are named.
+MUCH, ELSE, MOST_BESIDE = 0.5, 0.5, 3
 
 #: A simple view that is right in this share of the rows, and contradicted in hardly any, may be a leak of the label.
 LEAK = 0.99
@@ -162,20 +166,27 @@ class Search:
 
     def _related(self, pairs: Sequence[Pairs]) -> list[View]:
         """Return the pair of columns that tells most of the label beyond what either tells alone, if one does."""
-        columns, label, size = self._inputs[-1].columns, self.label.numpy(), self.num_labels
-        names = {name for pair in pairs for name in pair.columns}
-        part = {name: part_of(columns[name], cuts_of(columns[name])) for name in names}
-        half = torch.randint(2, (len(label),), generator=make_generator(self.seed, "pairs")).numpy()
+        part = self._parts({name for pair in pairs for name in pair.columns})
 
         def told(cell: NDArray[Any]) -> float:
-            return information(of_cells(cell, label, half, size), label)
+            return information(self._of_cells(cell), self.label.numpy())
 
-        alone = {name: max(0.0, told(part[name])) for name in names}
+        alone = {name: max(0.0, told(cell)) for name, cell in part.items()}
         beyond = [
             told(part[a] * (PARTS + 2) + part[b]) - alone[a] - alone[b] for a, b in (pair.columns for pair in pairs)
         ]
         best = int(np.argmax(beyond))
         return [pairs[best]] if beyond[best] > USEFUL else []
+
+    def _parts(self, columns: Iterable[str]) -> dict[str, NDArray[Any]]:
+        """Return the part of its column that each judged row is in."""
+        values = self._inputs[-1].columns
+        return {name: part_of(values[name], cuts_of(values[name])) for name in columns}
+
+    def _of_cells(self, cell: NDArray[Any]) -> NDArray[Any]:
+        """Return what other rows of the same cell say of each judged row's label, (m, L)."""
+        half = torch.randint(2, (len(self.label),), generator=make_generator(self.seed, "pairs")).numpy()
+        return of_cells(cell, self.label.numpy(), half, self.num_labels)
 
     def _features(self, views: Sequence[View]) -> list[list[Tensor]]:
         """Return the features of each part of the rows, those of each view by themselves; views are fitted once."""
@@ -191,17 +202,14 @@ class Search:
         label, size = self._label, self.num_labels
         of_views = [torch.cat(of_view) for of_view in zip(*self._features(views), strict=True)]
         of_views = [scaled(features, *torch.std_mean(features, dim=0)) for features in of_views]
+        if choose_members and len(views) > 1:  # once: heads of each fold would take one of two columns by chance
+            told = telling_members(of_views, label, size)
+            views, of_views = [views[member] for member in told], [of_views[member] for member in told]
         features, few = torch.cat(of_views, dim=1), next((view.few for view in views if view.few is not None), None)
 
         def choose(rows: Tensor) -> Tensor:
-            if not choose_members or len(of_views) == 1:
-                return telling_features(features[rows], label[rows], size, few)
-            places = torch.arange(features.shape[1]).split([part.shape[1] for part in of_views])
-            told = telling_members([part[rows] for part in of_views], label[rows], size)
-            return torch.cat([places[member] for member in told])
+            return telling_features(features[rows], label[rows], size, few)
 
-        if choose_members and len(views) > 1:
-            views = [views[member] for member in telling_members(of_views, label, size)]
         seen = held_out(logistic(features, label, size, choose), self._fold, size)
         breadth = max(view.breadth for view in views)
         if any(view.together is not None and len(views) > view.together for view in views):
@@ -378,10 +386,17 @@ class Search:
             return Evidence(verdict if self.signs and enough else "cannot tell", None, False, reason)
         in_doubt = verdict == "cannot tell" and (when_unsure or model.when_unsure) == "correct"
         corrects = verdict == "shortcut" or in_doubt
-        told = of_evidence(self.sign_of(best), best.figures, who)
         if verdict == "none found":
-            told = f"{told}. {of_missed(model.missed)}"
+            told = f"{of_evidence(self.sign_of(best), best.figures, who)}. {of_missed(model.missed)}"
+        else:
+            told = self._tell(best)
         return Evidence(verdict, best, corrects, told)
+
+    def _tell(self, candidate: Candidate) -> str:
+        """Return what a candidate tells, and what else tells of the label."""
+        candidate.figures["beside"] = beside = [] if candidate.views == [BIASED] else self.beside(candidate)
+        told = of_evidence(self.sign_of(candidate), candidate.figures, self.judged.who)
+        return f"{told}. {of_beside(beside, candidate.views)}" if beside else told
 
     def insist(self, views: Sequence[View]) -> Evidence:
         """Take a person's word that these views, or none for the biased network's, are a shortcut."""
@@ -396,8 +411,34 @@ class Search:
             self._look(views, choose_members=False)
             self.clear = self._clear_views()
             best = self._weigh(names)
-        told = of_evidence(self.sign_of(best), best.figures, self.judged.who)
-        return Evidence("shortcut", best, True, f"{SAID}. {told}")
+        return Evidence("shortcut", best, True, f"{SAID}. {self._tell(best)}")
+
+    def beside(self, candidate: Candidate) -> list[dict[str, Any]]:
+        """Return other views that tell much of the label, and not the same as the candidate's where these conflict.
+
+        They may be honest, or a second shortcut: only a person knows.
+        """
+        seen, label = self.seen_by(candidate.views), self.label.numpy()
+        confidence, says = seen.max(dim=1)
+        conflict = ((says != self.label) & (confidence > SURE)).numpy()
+        own = {*candidate.views}
+        looks = {
+            one["view"]: self.seen[one["view"]].numpy()
+            for one in self.signs
+            if one["breadth"] < RICH
+            and not own & {*views_in(one["view"])}
+            and not one["view"].startswith(("column:", "pair:"))
+        }
+        looks |= {
+            f"column:{name}": self._of_cells(cell) for name, cell in self._parts(self._inputs[-1].columns).items()
+        }
+        found, least = [], MUCH * information(seen.numpy(), label)
+        for view, told in looks.items():
+            answer = told.argmax(axis=1)
+            same = (answer == says.numpy())[conflict].mean() if conflict.any() else 0.0
+            if view not in own and information(told, label) >= least and same <= ELSE:
+                found.append({"view": view, "accuracy": float((answer == label).mean())})
+        return sorted(found, key=lambda one: -one["accuracy"])[:MOST_BESIDE]
 
     def seen_by(self, views: Sequence[str]) -> Tensor:
         """Return what the views of a candidate say of the judged rows, (m, L)."""

@@ -16,7 +16,7 @@ from logit_correction.attributes.heads import scaled, telling_features
 from logit_correction.data.table import DataTable
 from logit_correction.pages.images import png_uris
 from logit_correction.views.base import available_views, find_views
-from logit_correction.views.tables import is_numeric
+from logit_correction.views.tables import is_numeric, missing_in
 from logit_correction.views.texts import OUTERMOST, Form, TermView
 from logit_correction.views.words import class_names, common_words, present
 
@@ -37,8 +37,14 @@ def contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str]) -> li
             view.fit(inputs)
             rows = _terms(_spelled(view), view.features(inputs), label, table.label_names)
             found.append({"kind": "terms", "view": view.name, "rows": rows})
+        if view.name == "missing":
+            empty = {column: gaps for column, values in inputs.columns.items() if (gaps := missing_in(values)).any()}
+            features = torch.from_numpy(np.stack([*empty.values()], axis=1)).float()
+            found.append(
+                {"kind": "terms", "view": view.name, "rows": _terms([*empty], features, label, table.label_names)}
+            )
         family, _, member = view.name.partition(":")
-        if family in ("column", "missing") and member in inputs.columns:
+        if family == "column" and member in inputs.columns:
             found.append({"kind": "values", "view": view.name, **_values(table, member, names[label.numpy()])})
     if inputs.image_shape is not None and (rows := _images(table, frame[frame["split"] == "train"])):
         cells = [member for family, _, member in (view.partition(":") for view in views) if family == "places"]
