@@ -152,7 +152,7 @@ def of_beside(beside: Sequence[Mapping[str, Any]], views: Sequence[str]) -> str:
     other, are = ("Other views predict", "one of them is") if len(beside) > 1 else ("Another view predicts", "it is")
     both = options("shortcut", [*views, *views_in(beside[0]["view"])])
     told = f"{other} the label too: {format_list(named)}. Corrected by {name_views(views)} alone, LC may rely on that"
-    return f"{told}, and balanced accuracy does not show it. If {are} an accident as well, name both, as in `{both}`"
+    return f"{told}, and balanced accuracy does not show it. Name both, as in `{both}`, if {are} an accident as well"
 
 
 def of_missed(share: float) -> str:
