@@ -241,7 +241,7 @@ class Run(os.PathLike[str]):
         if self.exported:
             raise InputError(f"{self.path} holds no rows of the run's data: give new rows with their labels")
         if data not in SPLITS:
-            raise InputError(f"{data!r} is no split: give test, valid or train, or new rows with their labels")
+            raise InputError(f"{data!r} is no split: give test, valid or train, new rows with their labels, or a Path")
         table = self.source.build().check()
         check_same_data(self.results, table, self.path, "judge other rows by `evaluate --on FILE`")
         if self.config.encoder is not None:
