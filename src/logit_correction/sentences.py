@@ -386,9 +386,9 @@ def of_price(cost: Mapping[str, Any]) -> str:
         return ""
     told = [
         " to ".join(format_percent(cost[who][kind]["accuracy"], unit=" %") for who in ("network", "fixed"))
-        for kind in ("conflicting", "like_training")
+        for kind in ("balanced", "like_training")
     ]
-    return f"With LC, accuracy on bias-conflicting rows goes from {told[0]}, and on data like yours from {told[1]}"
+    return f"With LC, balanced accuracy goes from {told[0]}, and accuracy on data like yours from {told[1]}"
 
 
 def of_trial(found: Mapping[str, Any]) -> str:
