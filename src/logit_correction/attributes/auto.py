@@ -264,26 +264,24 @@ class Auto(AttributeEstimator):
             attribute, self.row_posterior = self.biased.estimate_rows(self._answers), self._answers
             return attribute
         views, seed = self._corrected_by(names), derive_seed(self.seed, "estimate")
-        said, parts = bool(self.shortcut or self.insisted), _apart(views)
-        cells = self.info.num_labels ** (len(parts) + 1)
-        if said and len(parts) > 1 and len(self.rows.label) >= ROWS_OF_A_CELL * cells:
-            return self._estimate_each(parts, seed)
-        exact = said and _are_columns(views)
-        found = None if self._candidate is None or exact else self._candidate.estimate
-        if found is None or len(found[0]) < len(self.rows.label):
-            found = estimate_by_heads(views, self.rows, self.correlation, seed, exact=exact)
-        attribute, self.row_posterior, self.kept = found[0], found[1], [found[2]]
-        return attribute
-
-    def _estimate_each(self, parts: Sequence[Sequence[View]], seed: int) -> Tensor:
-        """Estimate an attribute by each of several shortcuts: one for all would be that of the surest, row by row."""
-        found = [
-            estimate_by_heads(views, self.rows, self.correlation, seed, exact=_are_columns(views)) for views in parts
-        ]
-        self.row_posterior = joined_posterior([posterior for _, posterior, _ in found])
-        self.kept = [heads for _, _, heads in found]
-        self._combine()
-        return joined([attribute for attribute, _, _ in found], self.info.num_labels)
+        said, rows = bool(self.shortcut or self.insisted), len(self.rows.label)
+        # One estimate for several shortcuts would be that of the surest, row by row.
+        parts = _apart(views) if said else [views]
+        if rows < ROWS_OF_A_CELL * self.info.num_labels ** (len(parts) + 1):
+            parts = [views]
+        weighed = None if self._candidate is None else self._candidate.estimate
+        if weighed is not None and len(weighed[0]) == rows and len(parts) == 1 and not (said and _are_columns(views)):
+            found = [weighed]
+        else:
+            found = [
+                estimate_by_heads(part, self.rows, self.correlation, seed, exact=said and _are_columns(part))
+                for part in parts
+            ]
+        attributes, posteriors, self.kept = zip(*found, strict=True)
+        self.row_posterior = joined_posterior(posteriors)
+        if len(parts) > 1:
+            self._combine()
+        return joined(attributes, self.info.num_labels)
 
     def _combine(self) -> None:
         """Take each combination of several shortcuts' values for a value; a label has the one of its own values."""

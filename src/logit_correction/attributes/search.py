@@ -142,6 +142,7 @@ class Search:
             self._label = torch.cat([rows.label[learned], rows.held_out.label[judged.rows]])
             self._fold = torch.cat([torch.full((len(learned),), -1), judged.fold])
         self.label = self._label[self._fold >= 0]
+        self._half = torch.randint(2, (len(self.label),), generator=make_generator(seed, "pairs")).numpy()
 
     # -- views
 
@@ -185,8 +186,7 @@ class Search:
 
     def _of_cells(self, cell: NDArray[Any]) -> NDArray[Any]:
         """Return what other rows of the same cell say of each judged row's label, (m, L)."""
-        half = torch.randint(2, (len(self.label),), generator=make_generator(self.seed, "pairs")).numpy()
-        return of_cells(cell, self.label.numpy(), half, self.num_labels)
+        return of_cells(cell, self.label.numpy(), self._half, self.num_labels)
 
     def _features(self, views: Sequence[View]) -> list[list[Tensor]]:
         """Return the features of each part of the rows, those of each view by themselves; views are fitted once."""
