@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from logit_correction.bench import corruptions
-from logit_correction.bench.corruptions import CORRUPTIONS, corrupt
-from logit_correction.bench.pixels import Streams, motion_blur
+from logit_correction.bench.corruptions import CORRUPTIONS, Streams, corrupt, motion_blur
 
 Bytes = NDArray[np.uint8]
 

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from logit_correction.bench.figures import figures
 from logit_correction.bench.grid import Benchmark
+from logit_correction.bench.tables import figures
 
 ROWS = {"ERM": "ERM", "ERM, mixed": "LC", "LC": "LC"}
 

@@ -16,8 +16,7 @@ import torch
 import yaml
 
 from logit_correction import InputError, export, from_arrays, load, train
-from logit_correction.evaluation.record import from_plain
-from logit_correction.evaluation.report import Report
+from logit_correction.evaluation.report import Report, from_plain
 from logit_correction.exporting.formats import model_card
 from logit_correction.files import seal
 from logit_correction.runs.run import Run

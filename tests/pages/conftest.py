@@ -16,7 +16,7 @@ import torch
 from logit_correction.correlation import Correlation
 from logit_correction.evaluation import GroupReport, Predictions
 from logit_correction.evaluation.predictions import EstimatedAttributes
-from logit_correction.pages.images import png_uris
+from logit_correction.pages.plots import png_uris
 
 DIGITS = [str(i) for i in range(10)]
 COLORS = ["red", "orange", "yellow", "lime", "green", "cyan", "azure", "blue", "violet", "rose"]

@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from logit_correction.pages.images import is_picture, png_uris
+from logit_correction.pages.plots import is_picture, png_uris
 
 
 def decoded(uri: str) -> np.ndarray:

@@ -7,6 +7,7 @@ images; the code and its random numbers are our own, so images are alike but not
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,8 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from logit_correction.bench import pixels
-from logit_correction.bench.pixels import Floats, Integers, Streams
 from logit_correction.files import in_threads
 from logit_correction.seeds import derive_seed
 
@@ -92,9 +91,9 @@ def snow(
     """Streaks of white that fall at 45 to 135 degrees, twice, over a whitened image."""
     height, width = images.shape[1:3]
     flakes = mean + spread * streams.normal(height, width)
-    flakes = pixels.zoom_matrix(height, zoom) @ flakes @ pixels.zoom_matrix(width, zoom).T
+    flakes = zoom_matrix(height, zoom) @ flakes @ zoom_matrix(width, zoom).T
     flakes = np.clip(np.where(flakes < threshold, 0, flakes), 0, 1)
-    flakes = pixels.motion_blur(flakes, radius, sigma, 45 * streams.symmetric(1)[:, 0] - 90)
+    flakes = motion_blur(flakes, radius, sigma, 45 * streams.symmetric(1)[:, 0] - 90)
     pale = np.maximum(images, (images @ GREY * 1.5 + 0.5)[..., None])
     return weight * images + (1 - weight) * pale + (flakes + flakes[:, ::-1, ::-1])[..., None]
 
@@ -137,7 +136,7 @@ def frost_texture(streams: Streams, height: int, width: int) -> Floats:
         spectrum = np.exp(-((along / 0.065) ** 2) - (across / 0.32) ** 2) * np.abs(across)
         needles = np.maximum(needles, field(white[:, 4 + branch] * spectrum))
     y, x = np.meshgrid(np.arange(height, dtype=np.float64), np.arange(width), indexing="ij")
-    bent = pixels.sample(needles[..., None], y + 1.2 * bend_down, x + 1.2 * bend_right, half_sample=True)[..., 0]
+    bent = sample(needles[..., None], y + 1.2 * bend_down, x + 1.2 * bend_right, half_sample=True)[..., 0]
     return 1 / (1 + np.exp(-(1.7 * bent + 0.3 * grains + 1.2 * cover - 1.6)))
 
 
@@ -177,7 +176,7 @@ def water(
     """Spatter of water: drops that reflect, embossed away from their rims."""
     from scipy.ndimage import binary_erosion, correlate, distance_transform_edt, uniform_filter
 
-    liquid = pixels.gaussian_blur(mean + spread * streams.normal(*images.shape[1:3]), smoothness)
+    liquid = gaussian_blur(mean + spread * streams.normal(*images.shape[1:3]), smoothness)
     liquid = np.where(liquid < threshold, 0, liquid)
     wet = liquid > 0
     rim = wet & ~binary_erosion(wet, np.ones((1, 3, 3), bool), border_value=1)
@@ -205,8 +204,8 @@ def mud(
     images: Floats, streams: Streams, mean: float, spread: float, smoothness: float, threshold: float, softness: float
 ) -> Floats:
     """Spatter of mud: opaque drops with soft rims."""
-    liquid = pixels.gaussian_blur(mean + spread * streams.normal(*images.shape[1:3]), smoothness)
-    dirt = pixels.gaussian_blur((liquid > threshold).astype(np.float64), softness)[..., None]
+    liquid = gaussian_blur(mean + spread * streams.normal(*images.shape[1:3]), smoothness)
+    dirt = gaussian_blur((liquid > threshold).astype(np.float64), softness)[..., None]
     dirt = np.where(dirt < 0.8, 0, dirt)
     return images * (1 - dirt) + MUD * dirt
 
@@ -274,14 +273,13 @@ def elastic(images: Floats, streams: Streams, strength: float, smoothness: float
     from_x, from_y = (
         back[:, 0, i, None, None] * x + back[:, 1, i, None, None] * y + back[:, 2, i, None, None] for i in (0, 1)
     )
-    tilted = pixels.sample(images, from_y, from_x, half_sample=False)
+    tilted = sample(images, from_y, from_x, half_sample=False)
     if not strength:
         return tilted
     across, down = (
-        strength * pixels.gaussian_blur(streams.symmetric(height, width), smoothness, "reflect", truncate=3)
-        for _ in range(2)
+        strength * gaussian_blur(streams.symmetric(height, width), smoothness, "reflect", truncate=3) for _ in range(2)
     )
-    return pixels.sample(tilted, y + down, x + across, half_sample=True)
+    return sample(tilted, y + down, x + across, half_sample=True)
 
 
 def _each(*values: float) -> tuple[tuple[float], ...]:
@@ -319,3 +317,101 @@ CORRUPTIONS: dict[str, tuple[Callable[..., Floats], tuple[tuple[Any, ...], ...]]
     "Pixelate": (pixelate, _each(0.95, 0.9, 0.85, 0.75, 0.65)),
     "Saturate": (saturate, ((0.3, 0.0), (0.1, 0.0), (1.5, 0.0), (2.0, 0.1), (2.5, 0.2))),
 }
+
+# -- What corruptions are made of
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.integer[Any]]
+
+
+class Streams:
+    """N streams, each a counter-based generator keyed by (seed, number of the image).
+
+    Everything is derived from the raw words of Philox, which NumPy keeps the same in all versions; its
+    distributions it does not.
+    """
+
+    def __init__(self, seed: int, index: Integers) -> None:
+        """Start the streams of a seed for images (N,) of these numbers."""
+        key = np.array([seed, 0], np.uint64)
+        self._words = []
+        for number in index.astype(np.uint64):
+            key[1] = number
+            self._words.append(np.random.Philox(key=key))
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def uniform(self, *shape: int) -> Floats:
+        """Return the next numbers of every stream, (N, *shape), uniform in the open interval (0, 1)."""
+        count = int(np.prod(shape, dtype=np.int64))
+        raw = np.empty((len(self), count), np.uint64)
+        for row, words in enumerate(self._words):
+            raw[row] = words.random_raw(count)
+        return (((raw >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53).reshape(len(self), *shape)
+
+    def symmetric(self, *shape: int) -> Floats:
+        """Return numbers uniform in (-1, 1), (N, *shape)."""
+        return 2 * self.uniform(*shape) - 1
+
+    def normal(self, *shape: int) -> Floats:
+        """Return standard normal numbers, (N, *shape)."""
+        from scipy.special import ndtri
+
+        return np.asarray(ndtri(self.uniform(*shape)), np.float64)
+
+
+def gaussian_blur(images: Floats, sigma: float, mode: str = "nearest", truncate: float = 4.0) -> Floats:
+    """Blur (N, H, W) or (N, H, W, C) over height and width by a kernel that ends after so many standard deviations."""
+    from scipy.ndimage import gaussian_filter
+
+    sigmas = (0, sigma, sigma, 0)[: images.ndim]
+    return np.asarray(gaussian_filter(images, sigmas, mode=mode, truncate=truncate))
+
+
+def motion_blur(images: Floats, radius: int, sigma: float, degrees: Floats) -> Floats:
+    """Blur each image along a direction of its own (N,), as ImageMagick's motion blur does.
+
+    The kernel is one-sided: pixel p takes pixels p, p + d, p + 2d, ... of falling Gaussian weight, 2 radius + 1 in all,
+    rounded to whole pixels, edges repeated.
+    """
+    steps = np.arange(2 * radius + 1)
+    weights = np.exp(-(steps**2) / (2 * sigma**2))
+    weights /= weights.sum()
+    angle = np.deg2rad(degrees)[:, None]
+    across = np.ceil(steps * np.cos(angle) - 0.5).astype(np.int64)
+    down = np.ceil(steps * np.sin(angle) - 0.5).astype(np.int64)
+    height, width = images.shape[1:3]
+    number = np.arange(len(images))[:, None, None]
+    blurred = np.zeros_like(images)
+    for step, weight in zip(steps, weights, strict=True):
+        if weight < 1e-6:  # far below one grey level
+            break
+        rows = np.clip(np.arange(height) + down[:, step, None], 0, height - 1)
+        columns = np.clip(np.arange(width) + across[:, step, None], 0, width - 1)
+        blurred += weight * images[number, rows[:, :, None], columns[:, None, :]]
+    return blurred
+
+
+def zoom_matrix(size: int, factor: float) -> Floats:
+    """Return the linear map (size, size) that zooms a line of pixels about its middle, by linear interpolation.
+
+    The middle ``ceil(size / factor)`` pixels are stretched ``factor`` times and cut to ``size`` again.
+    """
+    kept = math.ceil(size / factor)
+    stretched = round(kept * factor)
+    start, cut = (size - kept) // 2, (stretched - size) // 2
+    position = start + (cut + np.arange(size)) * ((kept - 1) / max(stretched - 1, 1))
+    return np.clip(1 - np.abs(position[:, None] - np.arange(size)), 0, None)
+
+
+def sample(images: Floats, rows: Floats, columns: Floats, half_sample: bool) -> Floats:
+    """Read images (N, H, W, C) at real positions (N, H, W), bilinearly; beyond the edge they are mirrored.
+
+    With ``half_sample`` at the pixel's outer edge, so that the edge pixel comes twice, rather than at its middle.
+    """
+    from scipy.ndimage import map_coordinates
+
+    mode, number = "reflect" if half_sample else "mirror", np.arange(len(images))[:, None, None, None]
+    places = np.broadcast_arrays(number, rows[..., None], columns[..., None], np.arange(images.shape[3]))
+    return np.asarray(map_coordinates(images, places, order=1, mode=mode), np.float64)

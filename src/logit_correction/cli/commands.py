@@ -212,7 +212,7 @@ def predict_command(run: Path, inputs: list[Path], *, out: Path | None = None, t
     from logit_correction.files import replacing
     from logit_correction.runs.api import load
     from logit_correction.runs.folder import check_parent
-    from logit_correction.runs.new_rows import answers
+    from logit_correction.runs.run import answers
 
     if out is not None:
         check_parent(out)

@@ -20,7 +20,7 @@ from logit_correction.evaluation.report import DataSummary
 from logit_correction.files import NoRoom, write_text
 from logit_correction.pages import plots
 from logit_correction.pages.compare import RunFolder, Series, best_of, compare, shown_figures
-from logit_correction.pages.images import is_picture
+from logit_correction.pages.plots import is_picture
 from logit_correction.registry import resolve
 from logit_correction.sentences import BASELINE, name_views
 

@@ -1,7 +1,8 @@
-"""Figures as SVG elements. One look, the same bytes for the same data."""
+"""Figures as SVG elements: one look, the same bytes for the same data. And images as text that a page can hold."""
 
 from __future__ import annotations
 
+import base64
 import io
 import re
 import warnings
@@ -11,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from PIL import Image
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from torch import Tensor
 
 #: Colours of text, secondary text, lines and ground. Each occurs in a figure for that purpose only, so that a page can
 #: put its own theme in their place.
@@ -129,3 +132,24 @@ def per_epoch(table: pd.DataFrame, column: str) -> pd.Series[float]:
         return pd.Series(dtype=float)
     last = table[table["stage"] == table["stage"].max()]
     return last[column].replace([np.inf, -np.inf], np.nan).groupby(last["epoch"]).mean().dropna()
+
+
+# -- Images of rows, as text that a page can hold
+
+_PNG = re.compile(r"data:image/png;base64,[A-Za-z0-9+/]+={0,2}")
+
+
+def png_uris(images: Tensor, longest: int = 128) -> list[str]:
+    """Encode images (N, 1 or 3, H, W) uint8 as PNG data URIs, their longer side at most ``longest`` pixels."""
+    uris = []
+    for pixels in images.cpu().permute(0, 2, 3, 1).numpy():
+        stream, image = io.BytesIO(), Image.fromarray(pixels.squeeze(2) if pixels.shape[2] == 1 else pixels)
+        image.thumbnail((longest, longest))
+        image.save(stream, "png", optimize=True)
+        uris.append("data:image/png;base64," + base64.b64encode(stream.getvalue()).decode())
+    return uris
+
+
+def is_picture(text: Any) -> bool:
+    """Return whether ``text`` is a PNG data URI: a page loads nothing from elsewhere."""
+    return isinstance(text, str) and _PNG.fullmatch(text) is not None

@@ -1,13 +1,15 @@
-"""A finished run: its report, and its network, ready to predict and to be judged again."""
+"""A finished run: its report, its network, ready to predict and to be judged again, and what it says of new rows."""
 
 from __future__ import annotations
 
 import os
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -17,16 +19,16 @@ from torch import Tensor, nn
 
 from logit_correction.config import RunConfig, listed
 from logit_correction.correlation import Correlation
-from logit_correction.data.frames import texts_of
+from logit_correction.data.frames import as_text, check_columns, texts_of, what_rows_are
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.reader import DataSource
-from logit_correction.data.rows import combined
+from logit_correction.data.rows import Problems, Rows, combined, places_of
 from logit_correction.data.stores import InputStore, as_views_see
 from logit_correction.data.table import SPLITS
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, InputWarning
 from logit_correction.evaluation.predictions import Predictions, collect
-from logit_correction.evaluation.report import GroupReport, Report
-from logit_correction.files import check_seal, is_within
+from logit_correction.evaluation.report import DataSummary, GroupReport, Report
+from logit_correction.files import check_seal, is_within, printable
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.pages.console import run_as_html
@@ -34,7 +36,6 @@ from logit_correction.registry import known_names_only, needed
 from logit_correction.runs import folder as files
 from logit_correction.runs.assemble import build_algorithm
 from logit_correction.runs.encode import Encoder, batches_of, encode_table
-from logit_correction.runs.new_rows import Names, NewInputs, attributes_of, labels_of
 from logit_correction.runs.options import complete_parts
 from logit_correction.runs.write import check_same_data, figures_of, predictions_of
 from logit_correction.training import checkpoint
@@ -48,6 +49,12 @@ WEIGHTS, HERE = "model.safetensors", "./"
 ENCODER, NETWORK = "encoder.", "network."
 
 _EXPORT_AGAIN = "export the run again"
+
+#: What a run predicts: names of files, texts, numbers or mappings of columns, a row each; arrays, or a data frame.
+NewInputs: TypeAlias = Tensor | NDArray[Any] | Sequence[Any] | Mapping[str, Any]
+
+#: Names of n rows, or the column of a data frame that holds them.
+Names: TypeAlias = str | Sequence[Any] | NDArray[Any]
 
 
 class Run(os.PathLike[str]):
@@ -311,3 +318,77 @@ def _within(value: Any, folder: Path) -> Any:
     if not is_within(path, os.path.realpath(folder)):
         raise InputError(f"{folder / files.CONFIG} names {value!r}, which lies outside of the folder: {_EXPORT_AGAIN}")
     return str(path)
+
+
+# -- New rows: what is known of their labels and attributes, and what a run says of them
+
+
+def labels_of(rows: Rows, label: Names | None, known: Sequence[str]) -> NDArray[np.int64]:
+    """Return the numbers (n,) of the labels of new rows among the known ones."""
+    label = rows.label if label is None or rows.label is not None else label
+    if label is None:
+        raise InputError("new rows can be judged only by their labels: give label=, a list of names or a column")
+    labels = _names_of(rows, label, "label")
+    number, problems = places_of(labels, known), Problems(rows.place, rows.names)
+    for row in (number < 0).nonzero().flatten().tolist():
+        problems.add(row, f"the label {labels[row]!r} is not in the training data" if labels[row] else "has no label")
+    problems.raise_if_any(fix=f"the labels of training are {', '.join(known)}: give one of them to each row")
+    return number.numpy()
+
+
+def attributes_of(
+    rows: Rows, attribute: Names, data: DataSummary
+) -> tuple[NDArray[np.int64], list[str], Correlation | None]:
+    """Return the attributes of new rows, -1 where unknown, their names, and the correlation where all are known."""
+    values, known = _names_of(rows, attribute, "attribute"), data.attribute_names
+    there = sorted({name for name in values if name})
+    if not set(there) <= set(known):
+        return places_of(values, there).numpy(), there, None
+    correlation = None if data.correlation is None else Correlation.from_table(data.correlation, len(known))
+    return places_of(values, known).numpy(), known, correlation
+
+
+def _names_of(rows: Rows, given: Names, what: str) -> Sequence[str | None]:
+    """Return the names of rows as text, None where there is none."""
+    if not isinstance(given, str):
+        names = [as_text(value) for value in np.asarray(given, dtype=object).tolist()]
+        if len(names) != len(rows):
+            raise InputError(f"there are {len(rows):,} rows, but {len(names):,} {what}s: give one a row")
+        return names
+    if rows.frame is None:
+        raise InputError(f"{what} {given!r} names a column, and {rows.place} have none: give one {what} a row")
+    check_columns(rows.frame, rows.place, [given])
+    return texts_of(rows.frame, given)
+
+
+def answers(run: Run, rows: Iterable[Rows], several: bool = False) -> Iterator[list[list[str]]]:
+    """Yield what a run says of new rows as lines of a CSV, its header first, a few at a time.
+
+    A row that cannot be read has empty cells and is told of at the end. With ``several`` names hold the file too.
+    """
+    labels, waiting, bad, good = run.label_names, list[list[str]](), list[Problems](), 0
+    for part, store, forms in run.source.read(rows, run.inputs_info, bad_too=True):
+        key, names = what_rows_are(part.numbers), [str(number) for number in part.numbers]
+        if "files" in forms:
+            key, names = "path", [printable(path) for path in forms["files"]]
+        if not good and not waiting:
+            waiting = [[key, "label", *(f"probability_{name}" for name in labels)]]
+        if several and key != "path":
+            names = [f"{part.place}:{name}" for name in names]
+        for row, (name, probability) in enumerate(zip(names, run.probabilities_of(store), strict=True)):
+            if row in part.problems.of_row:
+                waiting.append([name, *[""] * (1 + len(labels))])
+            else:
+                waiting.append([name, labels[int(probability.argmax())], *(f"{value:.6g}" for value in probability)])
+        bad += [part.problems] if part.problems else []
+        good += int(part.problems.good.sum())
+        if good:  # else nothing may come of it
+            yield waiting
+            waiting = []
+    if bad and not good:
+        bad[0].raise_if_any()
+    if bad:
+        count = sum(map(len, bad))
+        what = "1 row has no answer" if count == 1 else f"{count:,} rows have no answer"
+        told = "; ".join(f"{one.place}: {one}" for one in bad[:3])
+        warnings.warn(f"{what}: {told}{'; and more' if len(bad) > 3 else ''}", InputWarning, stacklevel=2)

@@ -33,7 +33,7 @@ from logit_correction.evaluation.report import (
 )
 from logit_correction.files import seal
 from logit_correction.methods.base import Algorithm
-from logit_correction.pages.images import png_uris
+from logit_correction.pages.plots import png_uris
 from logit_correction.runs import folder as files
 from logit_correction.sentences import of_minority
 from logit_correction.training import checkpoint
