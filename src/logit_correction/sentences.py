@@ -155,17 +155,6 @@ def of_beside(beside: Sequence[Mapping[str, Any]], views: Sequence[str]) -> str:
     return f"{told}, and balanced accuracy does not show it. Name both, as in `{both}`, if {are} an accident as well"
 
 
-def of_again(views: Sequence[str]) -> str:
-    """Return which views are left out beside those that a person calls legitimate.
-
-    >>> of_again(["border"])
-    'Left out, as it says the same as what you call legitimate: border'
-    """
-    names = [view for name in views for view in views_in(name)]
-    they = "they say" if is_plural(names) else "it says"
-    return f"Left out, as {they} the same as what you call legitimate: {name_views(names)}"
-
-
 def of_missed(share: float) -> str:
     """Return how often nothing is found although there is a shortcut.
 

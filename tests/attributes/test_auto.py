@@ -106,13 +106,6 @@ def test_in_doubt_a_person_chooses_whether_to_correct(monkeypatch: pytest.Monkey
         assert estimator.abstained is not corrects and bool((estimator.row_attribute >= 0).any()) is corrects
 
 
-def test_what_is_legitimate_is_so_whichever_view_of_an_image_sees_it() -> None:
-    data = {"name": "Digits", "minority_ratio": 0.05}
-    found = estimate_attributes(data, legitimate="colour", epochs=1, threads=1)
-    assert found.verdict != "shortcut" and not found.corrects  # the border of a digit shows its colour too
-    assert "as what you call legitimate: border" in found.sentence
-
-
 def test_a_finished_run_of_erm_takes_the_place_of_the_networks_in_folds(tmp_path: Path) -> None:
     many = {**COLUMN, "rows": 3000}  # a tenth of them for validation, of which one in twenty conflicts
     run(tmp_path / "ERM", many, method="ERM")

@@ -237,9 +237,7 @@ class Auto(AttributeEstimator):
         broadcast_from_first(judged.network)
         seed = derive_seed(self.seed, "estimate")
         self.search = Search(self.rows, seen, judged, self.correlation, seed, self.info.words)
-        # Views of an image overlap, while a column or a word is a fact by itself.
-        images = self.rows.view_inputs is not None and self.rows.view_inputs.image_shape is not None
-        self.search.look(self.views, self._named(self.legitimate) if images else ())
+        self.search.look(self.views)
         return self.search
 
     def insist(self, views: Sequence[str]) -> None:

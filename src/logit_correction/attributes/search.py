@@ -43,7 +43,7 @@ from logit_correction.errors import InputError
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve
 from logit_correction.seeds import make_generator
-from logit_correction.sentences import BIASED, SAID, of_again, of_beside, of_evidence, of_leak, of_missed, views_in
+from logit_correction.sentences import BIASED, SAID, of_beside, of_evidence, of_leak, of_missed, views_in
 from logit_correction.types import DataInfo, TrainingRows
 from logit_correction.views.base import EVERYTHING, RICH, View, features_of
 from logit_correction.views.tables import PARTS, Inputs, Pairs, columns_of, cuts_of, is_numeric, missing_in, part_of
@@ -115,7 +115,6 @@ class Search:
         signs: What each view tells.
         candidates: What might be corrected by, the likeliest to help first.
         clear: The views of a shortcut that needs no weighing, if there is one.
-        again: Views that say the same as what a person calls legitimate, and are left out.
     """
 
     def __init__(
@@ -134,8 +133,6 @@ class Search:
         self.clear: list[list[str]] = []
         self._views: dict[str, tuple[View, list[Tensor]]] = {}
         self._rest: list[Tensor] = []  # what parts of the texts say
-        self._legitimate: list[Tensor] = []  # what the views say that a person calls legitimate
-        self.again: list[str] = []
         if judged.split == "train":
             self._inputs = [rows.view_inputs.take(judged.rows)]
             self._label, self._fold = rows.label[judged.rows], judged.fold
@@ -149,15 +146,11 @@ class Search:
 
     # -- views
 
-    def look(self, views: Sequence[View], legitimate: Sequence[View] = ()) -> None:
+    def look(self, views: Sequence[View]) -> None:
         """Look through some views; a family of several members tells as one, at most one member for each label.
 
-        Of pairs of columns it is the one that tells most beyond its columns, if any does. What a person calls
-        ``legitimate`` is so whatever view sees it, so views that say the same are left out.
+        Of pairs of columns it is the one that tells most beyond its columns, if any does.
         """
-        for _, group in groupby(legitimate, key=lambda view: view.name.partition(":")[0]):
-            self._legitimate.append(self.seen.pop(self._look(list(group), choose_members=True)["view"]))
-        self.signs = []
         for family, group in groupby(views, key=lambda view: view.name.partition(":")[0]):
             self.report(f"looking at {family}")
             members = list(group)
@@ -165,24 +158,12 @@ class Search:
                 members = self._related([view for view in members if isinstance(view, Pairs)])
             if members:
                 self._look(members, choose_members=True)
-        self.again = [one["view"] for one in self.signs if self._is_legitimate(*self._conflict(self.seen[one["view"]]))]
-        self.signs = [one for one in self.signs if one["view"] not in self.again]
         clear = self._clear_views()
         rich = any(one["breadth"] >= RICH for one in self.signs if [views_in(one["view"])] == clear)
         # Rich statistics know something of the label itself: the model must not speak against them.
         least = Model.shipped().clear["rich probability"]
         against = rich and self._weigh(clear[0]).figures["probability"] < least
         self.clear = [] if against else clear
-
-    def _conflict(self, seen: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what a view says (m,), and in which rows it is sure of another label (m,) bool."""
-        confidence, says = seen.max(dim=1)
-        return says, (says != self.label) & (confidence > SURE)
-
-    def _is_legitimate(self, says: Tensor, conflict: Tensor) -> bool:
-        """Return whether what is legitimate surely says the same as a view in enough of its rows in conflict."""
-        told = [(one.argmax(dim=1) == says) & (one.amax(dim=1) > SURE) for one in self._legitimate]
-        return any(float(same[conflict].float().mean()) >= SAME for same in told)
 
     def _related(self, pairs: Sequence[Pairs]) -> list[View]:
         """Return the pair of columns that tells most of the label beyond what either tells alone, if one does."""
@@ -251,8 +232,7 @@ class Search:
             self._weigh(names)
         if biased is not None:
             attribute = likely_attribute(self.correlation.posterior(biased), self.label, self.correlation)
-            if not self._is_legitimate(attribute, attribute != self.label):
-                self._judge([BIASED], attribute, biased, None)
+            self._judge([BIASED], attribute, biased, None)
         best = max((one.figures["probability"] for one in self.candidates), default=0.0) - TIE
 
         def rank(one: Candidate) -> tuple[bool, bool, int, float]:
@@ -307,7 +287,8 @@ class Search:
         found.sort(key=lambda one: (one["breadth"] < RICH, " + " not in one["view"], one["accuracy"]))
         if not found:
             return []
-        says, conflict = self._conflict(self.seen[found[-1]["view"]])
+        confidence, says = self.seen[found[-1]["view"]].max(dim=1)
+        conflict = (says != label) & (confidence > SURE)
 
         def looks_at_it(sign: dict[str, Any]) -> bool:
             same = self.seen[sign["view"]].argmax(dim=1) == says
@@ -401,7 +382,7 @@ class Search:
             if not enough:
                 reason = f"{len(self.label)} rows are too few to tell a shortcut by"
             elif not self.signs:
-                reason = f"There is no {'other ' if self.again else ''}view of these inputs to look through"
+                reason = "There is no view of these inputs to look through"
             return Evidence(verdict if self.signs and enough else "cannot tell", None, False, reason)
         in_doubt = verdict == "cannot tell" and (when_unsure or model.when_unsure) == "correct"
         corrects = verdict == "shortcut" or in_doubt
@@ -438,7 +419,8 @@ class Search:
         They may be honest, or a second shortcut: only a person knows.
         """
         seen, label = self.seen_by(candidate.views), self.label.numpy()
-        says, conflict = (one.numpy() for one in self._conflict(seen))
+        confidence, says = seen.max(dim=1)
+        conflict = ((says != self.label) & (confidence > SURE)).numpy()
         own = {*candidate.views}
         looks = {
             one["view"]: self.seen[one["view"]].numpy()
@@ -453,7 +435,7 @@ class Search:
         found, least = [], MUCH * information(seen.numpy(), label)
         for view, told in looks.items():
             answer = told.argmax(axis=1)
-            same = (answer == says)[conflict].mean() if conflict.any() else 0.0
+            same = (answer == says.numpy())[conflict].mean() if conflict.any() else 0.0
             if view not in own and information(told, label) >= least and same <= ELSE:
                 found.append({"view": view, "accuracy": float((answer == label).mean())})
         return sorted(found, key=lambda one: -one["accuracy"])[:MOST_BESIDE]
@@ -490,8 +472,6 @@ class Evidence:
         found |= {"corrects": self.corrects, "sentence": self.sentence}
         if search is None:
             return found | {"signs": []}
-        if search.again:
-            found["sentence"] = f"{self.sentence}. {of_again(search.again)}"
         if self.candidate is not None:
             seen = search.seen_by(self.candidate.views)
             found |= {name: value for name, value in self.candidate.figures.items() if name not in ("views", "signs")}
