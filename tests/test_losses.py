@@ -84,6 +84,15 @@ def test_labels_are_smoothed_in_proportion_to_the_prior(reduction: Any) -> None:
     # Without a prior it is torch's smoothing.
     plain = torch.nn.CrossEntropyLoss(reduction=reduction, label_smoothing=0.1)(logits, label)
     torch.testing.assert_close(loss(logits, label, torch.full_like(attribute, -1)), plain)
+    label[::3] = -100  # rows that do not count
+    plain = torch.nn.CrossEntropyLoss(reduction=reduction, label_smoothing=0.1)(logits, label)
+    torch.testing.assert_close(loss(logits, label, torch.full_like(attribute, -1)), plain)
+
+
+@pytest.mark.parametrize("option", [{"label_smoothing": 7.0}, {"strength": math.nan}, {"reduction": "average"}])
+def test_options_out_of_range_are_refused(option: Any) -> None:
+    with pytest.raises(ValueError, match=next(iter(option))):
+        LogitCorrectedLoss(COUNTS, **option)
 
 
 def test_one_logit_takes_the_difference_of_the_offsets() -> None:
@@ -99,7 +108,7 @@ def test_one_logit_takes_the_difference_of_the_offsets() -> None:
 def test_attributes_may_be_of_any_whole_type_and_of_no_other(kind: torch.dtype) -> None:
     loss = LogitCorrectedLoss(torch.tensor([[45.0, 5.0], [5.0, 45.0]]))
     logits, label, attribute = torch.zeros(3, 2), torch.tensor([0, 0, 1]), torch.tensor([0, 1, 1])
-    torch.testing.assert_close(loss(logits, label, attribute.to(kind)), loss(logits, label, attribute))
+    torch.testing.assert_close(loss(logits, label.to(kind), attribute.to(kind)), loss(logits, label, attribute))
     for other in (attribute.float(), attribute.bool(), attribute.tolist(), None):
         with pytest.raises(TypeError, match="tensor of whole numbers"):
             loss(logits, label, other)

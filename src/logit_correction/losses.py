@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, check_range
 from logit_correction.functional import logit_corrected_cross_entropy
 from logit_correction.functional.losses import Reduction
 from logit_correction.prior import GroupPrior
@@ -30,13 +33,17 @@ class LogitCorrectedLoss(nn.Module):
 
     def __init__(
         self,
-        prior: GroupPrior | Tensor,
+        prior: GroupPrior | Tensor | ArrayLike,
         strength: float = 1.0,
         *,
         label_smoothing: float = 0.0,
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__()
+        check_range("strength", strength, 0)
+        check_range("label_smoothing", label_smoothing, 0, 1)
+        if reduction not in get_args(Reduction):
+            raise InputError(f"reduction is {reduction!r}, but must be one of {', '.join(get_args(Reduction))}")
         self.strength, self.label_smoothing, self.reduction = strength, label_smoothing, reduction
         if isinstance(prior, GroupPrior):
             self.prior = prior
@@ -52,13 +59,17 @@ class LogitCorrectedLoss(nn.Module):
 
         Args:
             logits: (B, L), uncorrected; the ones to predict with.
-            label: (B,) long, 0..L-1.
+            label: (B,) whole numbers, 0..L-1.
             attribute: (B,) whole numbers, 0..K-1, or -1 where unknown: such a row is not corrected.
         """
-        offset = self.offset(attribute)
+        label = label if label.is_floating_point() else label.long()
         return logit_corrected_cross_entropy(
-            logits, label, offset, self.reduction, label_smoothing=self.label_smoothing
+            logits, label, self.offset(attribute), self.reduction, label_smoothing=self.label_smoothing
         )
+
+    def extra_repr(self) -> str:
+        """Show the options."""
+        return f"strength={self.strength:g}, label_smoothing={self.label_smoothing:g}, reduction={self.reduction!r}"
 
     def offset(self, attribute: Tensor) -> Tensor:
         """Return what the loss adds to the logits (B, L) of rows of these attributes (B,), for losses of your own.
@@ -80,7 +91,12 @@ class LogitCorrectedLoss(nn.Module):
 
 
 def check_criterion(criterion: object) -> None:
-    """Raise ``InputError`` if a loss of somebody else smooths labels evenly: plain logits would name rare labels."""
+    """Raise ``InputError`` if to add the prior to the logits of somebody's loss would not correct.
+
+    One that smooths labels evenly makes plain logits name rare labels; others of torch's do not normalise the logits.
+    """
+    if type(criterion).__module__ == nn.NLLLoss.__module__ and not isinstance(criterion, nn.CrossEntropyLoss):
+        raise InputError(f"{type(criterion).__name__} is no cross-entropy of logits: take torch.nn.CrossEntropyLoss")
     for name in ("label_smoothing", "smoothing"):  # torch's, timm's
         value = getattr(criterion, name, None)
         if isinstance(value, int | float) and value > 0:

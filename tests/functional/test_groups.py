@@ -75,6 +75,14 @@ def test_membership_refuses_numbers_out_of_range(label: int, attribute: int, mes
         group_membership(torch.tensor([label]), torch.tensor([attribute]), 2, 3)
 
 
+def test_rows_of_different_numbers_are_refused() -> None:
+    three, one = torch.tensor([0, 1, 1]), torch.tensor([0])
+    groups = group_membership(three, three, 2, 2)
+    for prediction, label in ((one, three), (one, one)):  # which torch would spread over all rows
+        with pytest.raises(ValueError, match="There are"):
+            group_balanced_accuracy(prediction, label, groups)
+
+
 @settings(max_examples=20)
 @given(
     counts=st.tuples(st.integers(0, 60), st.integers(0, 60)),

@@ -35,5 +35,6 @@ def test_count_prior_takes_arrays_and_lists_and_needs_something_to_count() -> No
     expected = torch.tensor([[0.5, 0.5], [0.0, 0.0]])
     for kind in (list, torch.from_numpy, np.asarray):
         assert torch.equal(count_prior(kind(label), kind(attribute), 2, 2), expected)
-    with pytest.raises(ValueError, match="No row has a known attribute"):
-        count_prior(label, np.full(3, -1), 2, 2)
+    for wrong, message in ((np.full(3, -1), "No row has"), (attribute[:2], "one shape"), (attribute / 2, "whole")):
+        with pytest.raises(ValueError, match=message):
+            count_prior(label, wrong, 2, 2)

@@ -98,6 +98,13 @@ def test_what_is_missing_is_named_before_anything_is_estimated() -> None:
     smooth.criterion = torch.nn.CrossEntropyLoss(label_smoothing=0.1)
     with pytest.raises(InputError, match=r"CrossEntropyLoss has label_smoothing=0\.1.*Leave it out"):
         fit(smooth, CorrectLogits("no such data"))
+    other = Plain()
+    other.criterion = torch.nn.NLLLoss()  # of log-probabilities, to which nothing can be added
+    with pytest.raises(InputError, match="CrossEntropyLoss"):
+        fit(other, CorrectLogits("no such data"))
+    named = CorrectLogits(INPUTS.numpy(), np.where(LABEL == 1, "yes", "no"), index=2, epochs=1, threads=1)
+    with pytest.raises(InputError, match="Labels are no, yes"):  # which of them is the first column nobody said
+        fit(Plain(), named)
     for index in (2, "index"):
         with pytest.raises(InputError, match="no row numbers"):
             fit(Plain(), CorrectLogits(None, estimates=ESTIMATES, index=index), loader())

@@ -11,6 +11,9 @@ from torch.nn.functional import cross_entropy
 #: What becomes of the rows' losses, by torch's names.
 Reduction: TypeAlias = Literal["none", "mean", "sum"]
 
+#: Label of a row that does not count; that of torch.
+IGNORED = -100
+
 
 def generalized_cross_entropy(logits: Tensor, label: Tensor, q: float = 0.7) -> Tensor:
     """Generalised cross-entropy (1 - p ** q) / q (eq. 3), which trusts easy rows and so biases a network to shortcuts.
@@ -58,7 +61,7 @@ def logit_corrected_cross_entropy(
 
     Args:
         logits: (B, L).
-        label: (B,) long, 0..L-1.
+        label: (B,) long, 0..L-1, or -100 for a row that does not count.
         log_prior: (B, L), log P(y, a_x) for every label y and the row's own attribute a_x; finite. A constant
             added to a row changes nothing, so log P(y | a_x) does as well.
         reduction: "none", or "mean" or "sum" over the rows.
@@ -76,15 +79,17 @@ def logit_corrected_cross_entropy(
     """
     if logits.shape != log_prior.shape:  # the sum would be spread over rows or labels, and nothing be learnt from it
         raise ValueError(
-            f"Logits and log priors need the same shape (rows, labels), but have {tuple(logits.shape)} and "
-            f"{tuple(log_prior.shape)}. A network for two labels needs two logits, not one."
+            f"Logits have shape {tuple(logits.shape)} and log priors {tuple(log_prior.shape)}, but both need one value "
+            "for each row and label. Two labels need two logits; a label that no row has is none of an estimate's."
         )
     corrected = logits + log_prior
-    loss = cross_entropy(corrected, label, reduction=reduction)
     if not label_smoothing:
-        return loss
-    spread = cross_entropy(corrected, log_prior.softmax(dim=1).to(corrected.dtype), reduction=reduction)
-    return (1 - label_smoothing) * loss + label_smoothing * spread
+        return cross_entropy(corrected, label, reduction=reduction)
+    loss = cross_entropy(corrected, label, reduction="none")
+    spread = cross_entropy(corrected, log_prior.softmax(dim=1).to(corrected.dtype), reduction="none")
+    counts = label != IGNORED
+    loss = torch.where(counts, (1 - label_smoothing) * loss + label_smoothing * spread, 0.0)
+    return loss if reduction == "none" else loss.sum() / (counts.sum() if reduction == "mean" else 1)
 
 
 def margin(logits: Tensor, label: Tensor) -> Tensor:

@@ -46,6 +46,8 @@ def label_membership(label: Tensor, num_labels: int) -> Tensor:
 
 def check_groups(label: Tensor, attribute: Tensor, num_labels: int, num_attributes: int) -> None:
     """Raise ``ValueError`` unless labels (N,) and attributes (N,) lie in the ranges of ``group_membership``."""
+    if label.shape != attribute.shape:
+        raise ValueError(f"Labels and attributes need one shape, but have {(*label.shape,)} and {(*attribute.shape,)}.")
     if bool(((label < 0) | (label >= num_labels)).any()):
         raise ValueError(f"Every label must lie between 0 and {num_labels - 1}.")
     if bool(((attribute < -1) | (attribute >= num_attributes)).any()):
@@ -73,6 +75,8 @@ def group_mean(value: Tensor, membership: Tensor) -> Tensor:
     >>> group_mean(torch.tensor([0.2, 0.4]), torch.tensor([[True, False], [True, True]]))
     tensor([0.3000, 0.4000], dtype=torch.float64)
     """
+    if len(value) != len(membership):
+        raise ValueError(f"There are {len(value)} values, but groups of {len(membership)} rows.")
     row, group = group_members(membership)
     sums = torch.zeros(membership.shape[1], dtype=torch.float64, device=value.device)
     return sums.index_add_(0, group, value.double()[row]) / group_count(membership)
@@ -90,6 +94,8 @@ def group_accuracy(prediction: Tensor, label: Tensor, membership: Tensor) -> Ten
     >>> group_accuracy(torch.tensor([0, 1]), torch.tensor([0, 0]), membership)
     tensor([0.5000, 0.0000,    nan], dtype=torch.float64)
     """
+    if prediction.shape != label.shape:
+        raise ValueError(f"There are predictions {(*prediction.shape,)}, but labels {(*label.shape,)}.")
     return group_mean(prediction == label, membership)
 
 

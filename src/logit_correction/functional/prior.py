@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -69,10 +70,20 @@ def count_prior(label: Any, attribute: Any, num_labels: int, num_attributes: int
     tensor([[0.2857, 0.2857],
             [0.1429, 0.2857]])
     """
-    label, attribute = torch.as_tensor(label).long(), torch.as_tensor(attribute).long()
+    label, attribute = _whole(label), _whole(attribute)
     check_groups(label, attribute, num_labels, num_attributes)
     known = (attribute >= 0).double()
     counts = cell_sums(label, attribute.clamp_min(0), known, num_labels, num_attributes)[0] + smoothing
-    if smoothing < 0 or not bool(counts.sum() > 0.0):
+    if not smoothing >= 0:
+        raise ValueError(f"smoothing must be 0 or more, but is {smoothing}.")
+    if not bool(counts.sum() > 0.0):
         raise ValueError("No row has a known attribute to count for the group prior: set smoothing above 0.")
     return (counts / counts.sum()).to(torch.get_default_dtype())
+
+
+def _whole(values: Any) -> Tensor:
+    """Return whole numbers as a tensor."""
+    found = values if isinstance(values, Tensor) else torch.from_numpy(np.array(values))
+    if found.is_floating_point() and bool((found != found.floor()).any()):
+        raise ValueError("Labels and attributes must be whole numbers, but some are not.")
+    return found.long()

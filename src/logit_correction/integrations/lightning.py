@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, format_first
 from logit_correction.losses import check_criterion
 from logit_correction.registry import needed
 from logit_correction.runs.estimate import AttributeEstimates, estimate_attributes
@@ -55,7 +55,7 @@ class CorrectLogits(Callback):
 
         Args:
             data: The training rows, or a data source, as ``estimate_attributes`` takes them.
-            label: (N,) their labels, 0..L-1 like the columns of the logits.
+            label: (N,) their labels, whole numbers 0..L-1 like the columns of the logits, or the column of them.
             criterion: Name of the module's loss.
             index: Where a batch has the numbers of its rows: the key of a mapping, or the place in a sequence.
             estimates: What was estimated before; then ``data`` is not looked at.
@@ -84,6 +84,10 @@ class CorrectLogits(Callback):
         if self.log_prior is None:
             if trainer.is_global_zero:
                 self.estimates = self.estimates or estimate_attributes(self.data, self.label, **self.options)
+                names = list(self.estimates.label_names)
+                if self.label is not None and names != [str(number) for number in range(len(names))]:
+                    held = format_first(names, 5)
+                    raise InputError(f"Labels are {held}: give the numbers 0 to L - 1, like the columns of the logits")
                 self.log_prior = torch.from_numpy(self.estimates.log_prior_of_rows())
             self.log_prior = trainer.strategy.broadcast(self.log_prior)
         self.log_prior = self.log_prior.to(pl_module.device)
@@ -116,8 +120,8 @@ class CorrectLogits(Callback):
         shape = (len(self._rows), self.log_prior.shape[1])
         if not given or tuple(given[0].shape) != shape:
             raise InputError(
-                f"{self.criterion} must be given the logits {shape} of the whole batch: call "
-                f"self.{self.criterion}(logits, label), by position"
+                f"{self.criterion} must be given the logits {shape} of all rows of the batch and all labels that the "
+                f"rows have: call self.{self.criterion}(logits, label), by position"
             )
         return (given[0] + self.strength * self.log_prior[self._rows], *given[1:])
 

@@ -38,9 +38,9 @@ class AttributeEstimates:
     """The estimated attribute of N training rows, in their order, and what a training needs to correct by it.
 
     Attributes:
-        label: (N,) int64, 0..L-1.
+        label: (N,) int64, 0..L-1, the places of the rows' labels in ``label_names``.
         attribute: (N,) int64, 0..K-1, -1 where unknown: of every row if nothing is to be corrected.
-        label_names: L names.
+        label_names: L names, of labels that rows have: numbers by their value, else names in the order of sorting.
         attribute_names: K names; "that of LABEL" where value j is only known as that of a label.
         posterior: (N, K) float32, how likely each value is; None where the estimator has none.
         rows: (N,) int64, the number of each row in the whole data set.
@@ -101,7 +101,7 @@ class AttributeEstimates:
             label: (n,) their labels, or the column of a data frame that holds them.
         """
         if self._built is None:
-            raise InputError("estimates from another process know their own rows alone: ask those that were not sent")
+            raise InputError("a copy of estimates knows its own rows alone: ask the estimates that were copied or sent")
         algorithm, source, info = self._built
         found = [np.zeros(0, dtype=np.int64)]
         for rows in source.new_rows(inputs):

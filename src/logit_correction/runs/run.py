@@ -51,10 +51,10 @@ ENCODER, NETWORK = "encoder.", "network."
 _EXPORT_AGAIN = "export the run again"
 
 #: What a run predicts: names of files, texts, numbers or mappings of columns, a row each; arrays, or a data frame.
-NewInputs: TypeAlias = Tensor | NDArray[Any] | Sequence[Any] | Mapping[str, Any]
+NewInputs: TypeAlias = Tensor | NDArray[Any] | Sequence[Any] | Mapping[str, Any] | pd.DataFrame
 
 #: Names of n rows, or the column of a data frame that holds them.
-Names: TypeAlias = str | Sequence[Any] | NDArray[Any]
+Names: TypeAlias = str | Sequence[Any] | NDArray[Any] | Tensor | pd.Series
 
 
 class Run(os.PathLike[str]):
