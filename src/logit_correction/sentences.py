@@ -257,14 +257,14 @@ def next_commands(found: Mapping[str, Any], place: str) -> dict[str, str]:
     asked, verdict, examined = found["question"], found["verdict"], found["examined"]
     again = f"logit-correction audit --config {place}/config.yaml {{}} --out {{}}"
     commands = {}
-    if asked and verdict == "cannot tell":
+    if asked and verdict == "cannot tell" and not found["views"]:
         right = "the labels are right and " if found["evidence"].get("may_be_wrong_labels") else ""
         commands[f"If {right}it is an accident:"] = again.format(options("shortcut", asked["views"]), "another-audit")
     if examined and found["views"] and not found["leans"]:
         if not str(examined).endswith((".csv", ".parquet")):  # a run, not somebody's predictions
             test = f"logit-correction evaluate {shlex.quote(str(examined))} --on new-rows"
             commands["Test it on labelled rows from elsewhere, in which the shortcut does not hold:"] = test
-    elif verdict == "shortcut":
+    elif found["views"]:
         unlikely = "To correct it all the same, train" if _is_unlikely(found) else "Train"
         accident = "If it is an accident, train" if asked else unlikely
         fix = f"logit-correction train --config {place}/fix.yaml --out fixed"
@@ -339,10 +339,10 @@ def question(views: Sequence[str], doubtful: bool = False) -> str:
     return f"{are} {name} {cause} of the label, or an accident of this data?"
 
 
-def of_label(name: str, views: Sequence[str], rows: int, with_view: int, who: str) -> str:
+def of_label(name: str, verdict: str, views: Sequence[str], rows: int, with_view: int, who: str) -> str:
     """Return whether the classifier follows the view in the rows of one label."""
     where = f"on the {format_rows(rows)} where {name_views(views)} and label disagree"
-    return f"{name}: {where}, {who} follows {'them' if is_plural(views) else 'it'} in {with_view:,}"
+    return f"{name}: {verdict}; {where}, {who} follows {'them' if is_plural(views) else 'it'} in {with_view:,}"
 
 
 def label_lines(labels: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -372,7 +372,7 @@ def price(cost: Mapping[str, Any]) -> list[dict[str, Any]]:
         return []
     few, many = (next(iter(known.values()))[kind]["rows"] for kind in ("conflicting", "agreeing"))
     names = {
-        "balanced": "Balanced: both kinds of row count alike",
+        "balanced": "Balanced: shortcut and label independent",
         "like_training": "Data like your training data",
         "conflicting": f"{few:,} bias-conflicting rows",
         "agreeing": f"{many:,} bias-aligned rows",

@@ -15,7 +15,7 @@ import torch
 from logit_correction import Audit, InputError, audit, from_table, load, train
 from logit_correction.attributes.evidence import Model
 from logit_correction.auditing.api import add_labels, add_sheet
-from logit_correction.auditing.cost import question
+from logit_correction.auditing.cost import balanced, question
 from logit_correction.bench.planted import Planted
 from logit_correction.pages.console import show_audit
 from logit_correction.pages.page import render_audit
@@ -245,3 +245,9 @@ def test_numbers_and_dates_of_a_column_are_read_as_such(tmp_path: Path) -> None:
         assert between and all(re.fullmatch(f"{number} to {number}", one) for one in between)
     held = found.rows.set_index("row")["content"]
     assert all(f"taken {frame['taken'][row]}" in text for row, text in held.items())
+
+
+def test_balanced_accuracy_is_the_mean_over_the_groups_of_labels_by_looks() -> None:
+    agreeing, conflicting = ({"accuracy": one, "low": one, "high": one} for one in (0.8, 0.4))
+    groups = [0.8 if label == look else 0.4 for label in range(4) for look in range(4)]
+    assert balanced(conflicting, agreeing, num_labels=4)["accuracy"] == pytest.approx(sum(groups) / len(groups))

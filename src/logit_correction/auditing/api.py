@@ -210,7 +210,7 @@ def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool
         "leans": cost.leans(evidence),
         "would_change": would_change,
         "question": asked,
-        "labels": cost.by_label(frame, about, names, who) if about and not few else [],
+        "labels": cost.by_label(frame, about, names, who, evidence["verdict"]) if about and not few else [],
         "groups": cost.groups(frame, names),
         "cost": {} if few or several else cost.cost(frame, who),
         "shown": shown_rows(frame),

@@ -20,11 +20,15 @@ WHO = ("network", "fixed")
 FOLLOWS = 0.12
 
 
-def by_label(frame: pd.DataFrame, views: Sequence[str], label_names: Sequence[str], who: str) -> list[dict[str, Any]]:
+def by_label(
+    frame: pd.DataFrame, views: Sequence[str], label_names: Sequence[str], who: str, verdict: str
+) -> list[dict[str, Any]]:
     """Return for each label whether the classifier relies on the views: a verdict, figures and one plain sentence.
 
-    The verdict goes by the rows in which it says what the view says, or the label; the sentence has all rows.
+    The verdict goes by the rows in which it says what the view says, or the label; the sentence has all rows. It is
+    no surer of a shortcut than the ``verdict`` on all labels.
     """
+    surest = verdict if verdict == "shortcut" else "cannot tell"
     found = []
     for name in label_names:
         own = frame[frame["label"] == name]
@@ -39,8 +43,8 @@ def by_label(frame: pd.DataFrame, views: Sequence[str], label_names: Sequence[st
         else:
             least, most = wilson_interval(with_view, with_view + with_label, CONFIDENCE)
             relies = _follows(float(least), float(most), error)
-            entry["verdict"] = {True: "shortcut", False: "none found", None: "cannot tell"}[relies]
-            entry["sentence"] = sentences.of_label(name, views, len(sure), with_view, who)
+            entry["verdict"] = {True: surest, False: "none found", None: "cannot tell"}[relies]
+            entry["sentence"] = sentences.of_label(name, entry["verdict"], views, len(sure), with_view, who)
             entry |= {"sure_rows": len(sure), "follows_view": with_view / len(sure)}
             low, high = map(float, wilson_interval(with_view, len(sure), CONFIDENCE))
             entry |= {"follows_label": with_label / len(sure), "follows_low": low, "follows_high": high}
@@ -104,17 +108,22 @@ def cost(frame: pd.DataFrame, classifier: str = ORDINARY) -> dict[str, Any]:
             intervals.append((max(0.0, true - half), min(1.0, true + half)))
         figure |= {"low": min(low for low, _ in intervals), "high": max(high for _, high in intervals)}
         entry = {"name": classifier if who == "network" else "LC", "conflicting": figure, "agreeing": others}
-        found[who] = entry | {"balanced": balanced(figure, others), "like_training": accuracy(told, who)}
+        entry["balanced"] = balanced(figure, others, frame["label"].nunique())
+        found[who] = entry | {"like_training": accuracy(told, who)}
     return found
 
 
-def balanced(conflicting: Mapping[str, Any], agreeing: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the accuracy where conflicting and agreeing rows count alike, its interval by those of the two."""
+def balanced(conflicting: Mapping[str, Any], agreeing: Mapping[str, Any], num_labels: int) -> dict[str, Any]:
+    """Return the accuracy if each look were as frequent with every label, its interval by those of the two kinds.
+
+    One row in L agrees then, as in an average over the groups of labels by attributes.
+    """
     if conflicting["accuracy"] is None or agreeing["accuracy"] is None:
         return {"accuracy": None, "low": 0.0, "high": 1.0}
-    value = (conflicting["accuracy"] + agreeing["accuracy"]) / 2
+    shares = (agreeing, 1 / num_labels), (conflicting, 1 - 1 / num_labels)
+    value = sum(share * one["accuracy"] for one, share in shares)
     low, high = (
-        math.hypot(*(one[end] - one["accuracy"] for one in (conflicting, agreeing))) / 2 for end in ("low", "high")
+        math.hypot(*(share * (one[end] - one["accuracy"]) for one, share in shares)) for end in ("low", "high")
     )
     return {"accuracy": value, "low": max(0.0, value - low), "high": min(1.0, value + high)}
 

@@ -201,6 +201,11 @@ def show_evaluation(figures: Mapping[str, Any], title: str, estimated: Mapping[s
     say(console, f"accuracy in %: {told}")
 
 
+def _with_interval(figure: Mapping[str, Any]) -> str:
+    value, low, high = (format_percent(figure[name], unit="") for name in ("accuracy", "low", "high"))
+    return f"{value} ({low} to {high})"
+
+
 def show_audit(found: Mapping[str, Any], page: Path, to_fill_in: str = "") -> None:
     """Print what ``audit.json`` found, what to do (or how ``to_fill_in`` a sheet that was written), and the page."""
     console = console_of()
@@ -212,18 +217,19 @@ def show_audit(found: Mapping[str, Any], page: Path, to_fill_in: str = "") -> No
         say(console, f"  {line}")
     if lines := sentences.price(found["cost"]):
         names = sentences.classifiers(found)
-        rows = [[line["name"], *(line[who]["accuracy"] for who in names)] for line in lines]
+        rows = [[line["name"], *(_with_interval(line[who]) for who in names)] for line in lines]
         console.print(table_of(pd.DataFrame(rows, columns=["Accuracy, %, on rows not trained on", *names.values()])))
     labelled = [found["labelled"]["sentence"]] if found["labelled"] else []
     asked = [found["question"]["text"]] if found["question"] else []
-    for text in (*labelled, *asked, found["would_change"]):
+    commands = {} if found["verdict"] == "none found" else sentences.next_commands(found, shlex.quote(str(page.parent)))
+    in_doubt = found["verdict"] == "cannot tell" and bool(asked)  # then the commands say it
+    for text in (*labelled, *asked, "" if in_doubt else found["would_change"]):
         if text:
             say(console, text)
     show_warnings(found["data"]["warnings"], console)
     if to_fill_in:
         say(console, to_fill_in)
-    elif found["verdict"] == "shortcut":
-        commands = sentences.next_commands(found, shlex.quote(str(page.parent)))
+    else:
         for what, command in list(commands.items())[: 1 if found["examined"] else 2]:
             say(console, f"{what} {command}")
     say(console, f"page: {page}")
