@@ -29,7 +29,7 @@ def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]], base: ty
     """Return what ``name`` stands for: a class, a function or anything else."""
     path = known[name][0] if name in known else str(name)
     module, _, attribute = path.rpartition(".")
-    if not module:
+    if not module or "/" in path or path.startswith("."):
         names, hint = ", ".join(known), did_you_mean(path, known)
         raise InputError(f"{kind} {path!r} is unknown{hint}: take one of {names}, or package.Class of your own")
     untrusted = _untrusted.get()

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from logit_correction.bench.grid import Benchmark
-from logit_correction.bench.tables import markdown
+from logit_correction.bench.tables import figures, markdown
 from logit_correction.cli import main
 
 FIGURES = {
@@ -87,6 +87,33 @@ def test_every_rule_has_a_table_and_says_what_it_read() -> None:
     assert cells(first, "ERM")[1].startswith("35.0") and cells(second, "ERM")[1].startswith("36.0")
     assert [cells(part, "LC")[0] for part in (first, second)] == ["none", "train, valid"]
     assert cells(second, "ERM")[0] == "none"
+
+
+def test_each_row_counts_by_its_own_rule() -> None:
+    """The second figure of each run is by valid_average, which is the own rule of ERM's runs."""
+    both = frame(("valid_worst_group", "valid_average"))
+    mixed = both[(both["row"] == "LC") | (both["selection"] == "valid_average")]
+    first, second = markdown(benchmark(), mixed).split("Group-balanced test accuracy")[1:]
+    assert "valid_average for ERM; valid_worst_group for LC" in first and "(selection rule: valid_average)" in second
+    assert [cells(first, row)[1][:4] for row in ("ERM", "LC")] == ["36.0", "**75"]
+    assert [cells(second, row)[1][:4] for row in ("ERM", "LC")] == ["36.0", "**76"]
+    assert (cells(first, "LC")[0], cells(second, "LC")[0]) == ("train, valid", "none")
+    ((_, drawn),) = figures(benchmark(figure="bars", columns={"1": {}}), mixed[mixed["column"] == "1"], pd.DataFrame())
+    assert "75.3" in drawn and "36.0" in drawn and "76.3" not in drawn
+
+
+def test_a_grid_of_two_rules_names_a_winner_among_all_rows(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    (tmp_path / "mine.yaml").write_text(
+        "title: Two rules\ncommon: {data: {name: Digits}, epochs: 1, threads: 1}\ncolumns: {'1': {}}\nseeds: 1\nrows:\n"
+        "  ERM: {method: ERM}\n  worst: {method: GroupDRO, selection: valid_worst_group}\n"
+        "  last layer: {method: {name: LastLayer, attributes: TrueAttributes}, selection: valid_worst_group}\n"
+    )
+    assert main(["benchmark", str(tmp_path / "mine.yaml"), "--out", str(tmp_path / "out")]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"\n{row} " in shown for row in ("ERM", "worst", "last layer")) and "by its own" in shown
+    read = pd.read_csv(tmp_path / "out" / "table.csv").set_index(["row", "selection"])["attributes_read"].fillna("")
+    assert read["worst"].to_dict() == {"valid_worst_group": "train valid", "valid_average": "train"}
+    assert set(read["last layer"]) == {"valid"} and set(read["ERM"]) == {""}
 
 
 def test_runs_without_the_accuracy_of_the_grid_end_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

@@ -53,6 +53,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "correlation": (f"{DIGITS} --data.correlation one-to-two", "one-to-two"),
     "estimator of ERM": (f"{DIGITS} --method.attributes Online", "attributes"),
     "no such module": (f"{DIGITS} --method nowhere.Method", "nowhere"),
+    "method of a file": (DIGITS.replace("ERM", "./mine.py"), "package.Class"),
     "no such config": ("train --config no.yaml --out x", "no.yaml"),
     "no fix": ("train --config hollow/fix.yaml --out x", "an audit writes it where it finds a shortcut"),
     "config with an unknown option": ("train --config bad.yaml --out x", "epochz"),

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import torch
 
-from logit_correction import runs_table
+from logit_correction import InputError, runs_table
 
 Run = Callable[[str], Path]
 
@@ -171,3 +171,9 @@ def test_a_run_is_trained_again_from_any_folder_and_seeds_stand_for_their_runs(
     assert door("report", "again", "runs").status == 0
     assert (tmp_path / "runs" / "report.html").read_text().count("seed-0/config.yaml") == 1
     assert runs_table([tmp_path / "runs", tmp_path / "again"])["seed"].tolist() == [0, 1, 1]
+    assert runs_table(str(tmp_path / "runs"))["seed"].tolist() == [0, 1]
+    with pytest.raises(InputError):
+        runs_table([])
+    again = door("train", "--config", "runs/seed-0/config.yaml", "--resume", "--out", "runs")
+    assert again.status == 2 and "add --seeds N" in again.err
+    assert door("train", "--config", "runs/seed-0/config.yaml", "--seeds", "2", "--out", "runs").status == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,10 @@ from logit_correction.files import read_yaml
 
 #: Where the shipped grids lie.
 SHIPPED = Path(__file__).parent / "grids"
+
+#: Accuracies that tables and figures may show, and kinds of figures.
+METRICS = ("group_balanced", "average", "worst_group", "worst_class", "minority", "majority", "adjusted_average")
+KINDS = ("accuracy", "bars", "curves", "margins", "none")
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,11 @@ class Benchmark:
     paper: dict[str, dict[str, float | list[float]]] = field(default_factory=dict)
     figure: Any = None
     text: str = ""
+
+    @property
+    def figures(self) -> list[Any]:
+        """What ``figure`` asks for, as a list; empty where it leaves that to the columns."""
+        return self.figure if isinstance(self.figure, list) else [] if self.figure is None else [self.figure]
 
     def cells(self, out: Path) -> Iterator[Cell]:
         """Yield the runs, seed by seed, so that a stopped benchmark has whole rows early."""
@@ -117,18 +126,57 @@ def read(name: str, seeds: int | None = None) -> Benchmark:
             raise InputError(f"benchmark {name}: key {key!r} is unknown{did_you_mean(str(key), known)}")
     try:
         for key in ("rows", "columns", "cells", "paper", "column_metrics"):
-            content[key] = _with_texts(content.get(key) or {})
+            content[key] = _with_texts(content.get(key) or {}, 2 if key in ("cells", "paper") else 1)
         content["cell_options"] = content.pop("cells")
         if missing := [key for key in ("rows", "columns") if not content[key]]:
             raise InputError(f"benchmark {name}: {' and '.join(missing)} are missing: give each a name and its options")
-        return Benchmark(
-            path.stem, **content | ({} if seeds is None else {"seeds": seeds}), text=path.read_text("utf-8")
-        )
+        given = content if seeds is None else content | {"seeds": seeds}
+        grid = Benchmark(path.stem, **given, text=path.read_text("utf-8"))
+        _check(grid, f"benchmark {name}")
+        return grid
     except (TypeError, AttributeError) as error:
         raise InputError(f"benchmark {name}: it is no grid of rows and columns ({error})") from error
 
 
-def _with_texts(table: Mapping[Any, Any], deep: int = 2) -> dict[str, Any]:
+def _check(grid: Benchmark, where: str) -> None:
+    """Raise ``InputError`` for what would be ignored, or be found wrong only when all runs are trained."""
+
+    def known(what: str, given: Iterable[Any], names: Iterable[str]) -> None:
+        for one in given:
+            if one not in list(names):
+                hint = did_you_mean(str(one), names) or f": take one of {', '.join(names)}"
+                raise InputError(f"{where}: {what} {one!r} is unknown{hint}")
+
+    figures = [one if isinstance(one, dict) else {"kind": one} for one in grid.figures]
+    known("figure", [one.get("kind") for one in figures], KINDS)
+    known("key of figure", [key for one in figures for key in one], ("kind", "metric", "margin", "over"))
+    known("margin of figure", [one["margin"] for one in figures if "margin" in one], ("least", "mean"))
+    of_figures = [one["metric"] for one in figures if "metric" in one]
+    known("metric", [grid.metric, *grid.column_metrics.values(), *of_figures], METRICS)
+    known("row of cells", grid.cell_options, grid.rows)
+    for key, given in (("column_metrics", [grid.column_metrics]), ("cells", grid.cell_options.values()),
+                       ("paper", grid.paper.values())):  # fmt: skip
+        known(f"column of {key}", [column for columns in given for column in columns], grid.columns)
+    if type(grid.seeds) is not int or grid.seeds < 1:
+        raise InputError(f"{where}: seeds is {grid.seeds!r}: give how many there are, such as 3")
+    parts = {"row": grid.rows, "column": grid.columns, "key": {"common": grid.common}}
+    for what, named in [*parts.items(), *((f"cell of {row}:", cells) for row, cells in grid.cell_options.items())]:
+        for one, options in named.items():
+            if not isinstance(options, dict):
+                raise InputError(f"{where}: {what} {one!r} holds {options!r}: give options, such as {{method: LC}}")
+    for row, cells in grid.paper.items():
+        for column, figure in cells.items():
+            numbers = figure if isinstance(figure, list) else [figure, 0]
+            if len(numbers) != 2 or not all(isinstance(number, int | float) for number in numbers):
+                raise InputError(f"{where}: paper, {row}, {column} is {figure!r}: give 71.25, or [71.25, 3.17]")
+    for key, names in (("rows", grid.rows), ("columns", grid.columns)):
+        folders: dict[str, str] = {}
+        for one in names:
+            if (other := folders.setdefault(slug(one), one)) != one:
+                raise InputError(f"{where}: {key} {other!r} and {one!r} share the folder {slug(one)!r}: rename one")
+
+
+def _with_texts(table: Mapping[Any, Any], deep: int) -> dict[str, Any]:
     """Return a table with names of text, as YAML takes ``5`` for a number, and nothing as an empty mapping."""
     return {str(name): {} if one is None else _with_texts(one, deep - 1) if deep > 1 and isinstance(one, dict) else one
             for name, one in table.items()}  # fmt: skip

@@ -12,6 +12,7 @@ import pandas as pd
 
 from logit_correction.bench.grid import Benchmark, Cell, slug
 from logit_correction.evaluation.report import Report
+from logit_correction.methods import METHODS
 from logit_correction.pages import plots
 from logit_correction.runs.folder import METRICS, is_finished
 from logit_correction.training import RULES
@@ -37,11 +38,14 @@ def results(benchmark: Benchmark, out: Path) -> pd.DataFrame:
 def _rows(cell: Cell, report: dict[str, Any]) -> list[dict[str, Any]]:
     minority, evidence = report["estimated_minority"] or {}, report.get("evidence") or {}
     of_training = "attribute" in report["labels_read"]["train"]
+    blocks = [{**report["selection"], "test": report["test"]}, *report["other_selections"]]
+    of_method = "attribute" in report["labels_read"]["valid"]
+    if report["method"] in METHODS and any("attribute" in block["labels_read"] for block in blocks):
+        # A rule has read them; of the package's methods only the last layer does so itself.
+        of_method = not of_training and "TrueAttributes" in str(report["method_options"])
     rows = []
-    for block in ({**report["selection"], "test": report["test"]}, *report["other_selections"]):
-        splits = ["train"] * of_training + ["valid"] * (
-            "attribute" in block["labels_read"] or "attribute" in report["labels_read"]["valid"]
-        )
+    for block in blocks:
+        splits = ["train"] * of_training + ["valid"] * (of_method or "attribute" in block["labels_read"])
         rows.append(
             {
                 "row": cell.row,
@@ -76,18 +80,20 @@ def history(benchmark: Benchmark, out: Path) -> pd.DataFrame:
 
 
 def tables(benchmark: Benchmark, frame: pd.DataFrame) -> list[tuple[str, list[list[str]]]]:
-    """Return the tables of a benchmark, one for each selection rule, with caption and head; the best between stars.
+    """Return the tables of a benchmark with caption and head; the best between stars.
 
-    Without finished runs there is one of the paper's figures, if there are any.
+    In the first each run counts by its own selection rule; one follows for each rule that tells more. Without
+    finished runs there is one of the paper's figures, if there are any.
     """
     rows = list(dict.fromkeys([*benchmark.rows, *benchmark.paper]))
     if frame.empty:
         return [(f"{_measure(benchmark)} in the paper.", _table(benchmark, frame, rows))] if benchmark.paper else []
-    found = []
-    for rule, chosen in frame.groupby("selection", sort=False):
+    found, own = [], _own(frame)
+    others = [chosen for _, chosen in frame.groupby("selection", sort=False) if not chosen.index.isin(own.index).all()]
+    for chosen in (own, *others):
         known = set(chosen["row"])
         asked = [name for name in rows if name in known or name not in set(frame["row"])]
-        found.append((_caption(benchmark, chosen, str(rule)), _table(benchmark, chosen, asked)))
+        found.append((_caption(benchmark, chosen), _table(benchmark, chosen, asked)))
     return found
 
 
@@ -121,7 +127,7 @@ def write_results(benchmark: Benchmark, out: Path, seeds: int | None = None) -> 
     figured = [inline_svg(svg) for _, svg in drawn]
     save_page(render("grid.html.j2", **page, figures=figured, settings=changed + benchmark.text), out / PAGE)
     say(console, told, "bold")
-    for caption, (head, *lines) in shown[:1]:  # the runs' own selection rule; the others are on the page
+    for caption, (head, *lines) in shown[:1]:  # the other selection rules are on the page
         say(console, caption)
         console.print(table_of(pd.DataFrame([[cell.strip("*") for cell in line] for line in lines], columns=head)))
     say(console, f"page: {out / PAGE} (tables and figures are in its folder)")
@@ -131,12 +137,23 @@ def _outcome(benchmark: Benchmark, frame: pd.DataFrame) -> str:
     """Return in how many columns which row is best, by the runs' own selection rule."""
     if frame.empty:
         return "No run is finished."
-    mean = _scores(benchmark, frame[frame["selection"] == frame["selection"].iloc[0]])["mean"].unstack("column")
+    mean = _scores(benchmark, _own(frame))["mean"].unstack("column")
     best = mean.eq(mean.max()).sum(axis=1).sort_values(ascending=False, kind="stable")
     measure = benchmark.metric.replace("_", "-")
     if best.empty:
         return f"No run has a {measure} accuracy: write `metric: average` into the grid if its data hold no attributes."
-    return f"{best.index[0]} has the highest {measure} accuracy in {best.iloc[0]} of {mean.shape[1]} columns."
+    where = f"{best.iloc[0]} of {mean.shape[1]} columns{_by_own(frame)}"
+    return f"{best.index[0]} has the highest {measure} accuracy in {where}."
+
+
+def _own(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return each run by its own selection rule, which stands first."""
+    return frame[~frame.duplicated(["row", "column", "seed"])]
+
+
+def _by_own(frame: pd.DataFrame) -> str:
+    """Return words for runs that differ in their own selection rule."""
+    return ", each run by its own selection rule" if _own(frame)["selection"].nunique() > 1 else ""
 
 
 def _machine(frame: pd.DataFrame) -> list[str]:
@@ -189,13 +206,18 @@ def _measure(benchmark: Benchmark) -> str:
     return f"{benchmark.metric.replace('_', '-').capitalize()} test accuracy{own} in %"
 
 
-def _caption(benchmark: Benchmark, frame: pd.DataFrame, rule: str) -> str:
+def _caption(benchmark: Benchmark, frame: pd.DataFrame) -> str:
     count = frame.groupby(["row", "column"]).size()
     least, most = count.min(), count.max()
     seeds = f"{most}" if least == most else f"{least} to {most}"
     over = f"mean (standard deviation) of {seeds} seeds" if most > 1 else "one seed"
-    epoch = RULES.get(rule, ("", "the epoch that it chose"))[1]
-    caption = f"{_measure(benchmark)}, {over}. Weights of {epoch} (selection rule: {rule})."
+    rules = {str(rule): ", ".join(rows.unique()) for rule, rows in frame.groupby("selection", sort=False)["row"]}
+    epoch = RULES.get(next(iter(rules)), ("", "the epoch that it chose"))[1]
+    weights = f"Weights of {epoch} (selection rule: {next(iter(rules))})."
+    if len(rules) > 1:
+        told = "; ".join(f"{rule} for {rows}" for rule, rows in rules.items())
+        weights = f"Weights of the epoch that each run's own selection rule chose: {told}."
+    caption = f"{_measure(benchmark)}, {over}. {weights}"
     if benchmark.column_title:
         caption += f" Columns: {benchmark.column_title}."
     caption += " Attributes read: the splits whose attributes training or selection used."
@@ -220,13 +242,12 @@ def figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFrame) ->
     """
     if frame.empty:
         return
-    frame = frame[frame["selection"] == frame["selection"].iloc[0]]
+    frame, by_own = _own(frame), _by_own(frame)
     columns, methods = list(benchmark.columns), dict(zip(frame["row"], frame["method"], strict=True))
     colors = plots.series_colors({row: methods.get(row, "") for row in benchmark.rows})
     places = pd.to_numeric(pd.Series(columns, index=columns).str.replace("%", ""), errors="coerce")
 
-    asked = benchmark.figure or ("accuracy" if places.notna().all() and len(columns) > 1 else "bars")
-    for one in asked if isinstance(asked, list) else [asked]:
+    for one in benchmark.figures or ["accuracy" if places.notna().all() and len(columns) > 1 else "bars"]:
         options = {"kind": one} if isinstance(one, str) else one
         kind, margin = options["kind"], options.get("margin", "least")
         of_ends, ratio = kind in ("accuracy", "bars"), kind == "margins"
@@ -241,7 +262,7 @@ def figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFrame) ->
             if kind == "bars":
                 height = max(0.6, len(columns) * (0.18 * len(benchmark.rows) + 0.22))
                 paint = partial(_bars, benchmark, summary, colors)
-            yield kind, _drawn(f"{title}: {benchmark.title}", title, height, paint)
+            yield kind, _drawn(f"{title}{by_own}: {benchmark.title}", f"{title}{by_own}", height, paint)
             continue
         title = f"Majority margin / minority margin ({margin} of a group)" if ratio else title
         name = "margins-mean" if ratio and margin == "mean" else kind

@@ -94,7 +94,9 @@ def arguments_of(command: str, function: Callable[..., int], words: Sequence[str
     named = [part for part in PARTS if isinstance(one := given.get(part, {}), str) or "name" in one]
     finished = found.get("out") if found.get("resume") else found.get("run")  # which has a configuration of its own
     if finished is not None and not (file or named or "preset" in given):
-        file = read_yaml(finished / "config.yaml")
+        from logit_correction.runs.folder import CONFIG, runs_of
+
+        file = read_yaml(runs_of([finished])[0] / CONFIG)  # all runs of --seeds have the options of the first
     chosen = merge(file, given)
     if not whole:
         return found | {part: options.checked(part, as_part(part, spelled_out(chosen).get(part))) for part in parts}

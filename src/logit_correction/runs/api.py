@@ -106,16 +106,19 @@ def load(run: Run | Path | str, device: str = "cpu", *, trust_code: bool = False
     return loaded
 
 
-def runs_table(runs: Sequence[Run | Path | str]) -> pd.DataFrame:
+def runs_table(runs: Sequence[Run | Path | str] | Run | Path | str) -> pd.DataFrame:
     """Return one row for each run: method, epochs, seed, accuracies on the test split as fractions, and selection.
 
     Args:
-        runs: Runs, or their folders, also those of ``train --seeds``.
+        runs: Runs, or their folders, also those of ``train --seeds``; or one.
 
     Raises:
-        InputError: If a folder holds no finished run.
+        InputError: If there is none, or a folder holds no finished run.
     """
-    return comparison_table(reports_of(runs_of(Path(run) for run in runs)))
+    given = [runs] if isinstance(runs, Run | Path | str) else runs
+    if not (folders := runs_of(Path(run) for run in given)):
+        raise InputError("runs_table has no runs: give some, or their folders")
+    return comparison_table(reports_of(folders))
 
 
 def config_of(data: Any, **options: Any) -> RunConfig:

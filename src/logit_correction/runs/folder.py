@@ -62,6 +62,9 @@ def check_out(folder: Path, config: RunConfig, resume: bool) -> None:
     """Raise ``InputError`` unless a run with a complete config may be written into the folder; writes nothing."""
     with writable(folder):
         if not (folder / CONFIG).is_file():
+            if runs_of([folder]) != [folder]:
+                raise InputError(f"--out {folder} holds the runs of --seeds: add --seeds N to continue them all, or "
+                                 f"give --out {runs_of([folder])[0]} for one, or another folder")  # fmt: skip
             check_new(folder, (LOCK,), "run")  # a killed run may have left no more
         elif resume:
             check_same(folder, config)
