@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import json
+import shlex
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from importlib.metadata import PackageNotFoundError, distribution
 from types import ModuleType
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from logit_correction.errors import InputError, MissingPackage, did_you_mean
 
@@ -61,5 +65,15 @@ def needed(package: str, what: str, extra: str = "", otherwise: str = "") -> Mod
     try:
         return importlib.import_module(package)
     except ModuleNotFoundError as error:
-        wanted = f"'logit-correction[{extra}]'" if extra else package.partition(".")[0]
-        raise MissingPackage(f"{what} needs {error.name}: `pip install {wanted}`{otherwise}") from error
+        install = to_install(extra) if extra else f"`pip install {package.partition('.')[0]}`"
+        raise MissingPackage(f"{what} needs {error.name}: {install}{otherwise}") from error
+
+
+def to_install(extra: str) -> str:
+    """Return the command that adds an extra: from the folder that this package was installed from, if it was one."""
+    place = "logit-correction"
+    with suppress(PackageNotFoundError):
+        told = json.loads(distribution("logit-correction").read_text("direct_url.json") or "{}")
+        path = unquote(urlsplit(told.get("url", "")).path) if "dir_info" in told else ""
+        place = path or place
+    return f"`pip install {shlex.quote(f'{place}[{extra}]')}`"

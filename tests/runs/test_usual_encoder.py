@@ -85,7 +85,7 @@ def test_without_the_package_it_is_said_what_to_install(photos: Path) -> None:
     config = complete(RunConfig(ComponentConfig("ImageFolder", {"root": str(photos)}), ComponentConfig("ERM")))
     built = prepare(config, Display())
     assert built.config.network.name == "ResNet18" and built.table.info.input_shape == (3, 70, 70)
-    assert "logit-correction[photos]" in str(built.table.metadata)
+    assert "[photos]'" in str(built.table.metadata)
 
 
 def test_texts_are_encoded_for_those_who_ask(installed: Path, tmp_path: Path) -> None:

