@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -92,6 +93,11 @@ def _nothing(given: object) -> None:
     """Return nothing; a function of the module, so that what holds it can be pickled."""
 
 
+def _chosen(form: Callable[[Tensor], Any], rows: Tensor, part: Tensor) -> Any:
+    """Return some of the chosen rows in a form; a function of the module likewise."""
+    return form(rows[part])
+
+
 @dataclass(frozen=True)
 class ViewInputs:
     """N rows in every form in which they can be looked at; never a label, and never an attribute.
@@ -130,9 +136,9 @@ class ViewInputs:
         chosen = rows.tolist()
         return ViewInputs(
             num_rows=len(rows),
-            inputs=lambda part: self.inputs(rows[part]),
-            images=lambda part: self.images(rows[part]),
-            classes=lambda part: self.classes(rows[part]),
+            inputs=partial(_chosen, self.inputs, rows),
+            images=partial(_chosen, self.images, rows),
+            classes=partial(_chosen, self.classes, rows),
             texts=None if self.texts is None else [self.texts[row] for row in chosen],
             columns={name: values[rows.numpy()] for name, values in self.columns.items()},
             files=None if self.files is None else [self.files[row] for row in chosen],

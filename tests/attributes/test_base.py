@@ -45,6 +45,12 @@ def test_settled_estimates_are_looked_up_by_the_rows_index() -> None:
     assert ready(finish=False)(batch(0, 3), 0.0, randomness).attribute.tolist() == [-1, -1]
 
 
+@pytest.mark.parametrize("told", [ATTRIBUTE.numpy(), ATTRIBUTE[:5], ATTRIBUTE + 1, ATTRIBUTE - 1, ATTRIBUTE / 2])
+def test_estimates_that_are_none_are_refused_by_the_name_of_the_class(told: Any) -> None:
+    with pytest.raises(InputError, match=r"Told\.estimate_rows must return .* \(6,\), from 0 to 1, -1 where unknown"):
+        ready(Told(told))
+
+
 def test_the_oracle_reads_the_attributes_of_the_rows(table) -> None:
     estimator = prepared(TrueAttributes(), table)
     assert estimator.needs_attributes and torch.equal(estimator.row_attribute, table.attribute[table.split["train"]])

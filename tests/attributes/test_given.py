@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
-from logit_correction import Given
+from logit_correction import Given, train
 from logit_correction.attributes.search import judged_by_file
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
@@ -85,6 +85,10 @@ def test_a_column_of_the_data_or_of_the_file(small, tmp_path) -> None:
         ({"row": [7, 3], "attribute": [None, None]}, "gives no training row an attribute"),
         ({"row": [1000, 1001], "attribute": ["a", "b"]}, r"gives no training row an attribute: .* such as '1000'"),
         ({"line": [1, 2], "attribute": ["a", "b"]}, "tells of line 1, but line 1 is the header"),
+        (
+            {"row": [99, 7, 11, 3], "attribute": [*"abab"], "label": ["x", "label 1", None, "label 1"]},
+            "row '3' has label 'label 1', but 'label 0' in the data",
+        ),
     ],
 )
 def test_a_bad_file_is_refused_with_what_is_wrong(columns: Any, words: str, small, tmp_path) -> None:
@@ -104,6 +108,17 @@ def test_what_is_not_there_or_cannot_be_an_attribute_is_refused(small, tmp_path)
     ):
         with pytest.raises(InputError, match=words):
             attached(estimator, table)
+
+
+@pytest.mark.parametrize(("method", "split"), [("LC", "train"), ("LastLayer", "valid")])
+def test_the_report_tells_of_a_given_attribute(method: str, split: str, tmp_path: Path) -> None:
+    rows = np.arange(150)
+    labels = np.array(["circle", "square", "star"])[rows % 3]
+    file = written(tmp_path / "a.csv", row=rows, label=labels, attribute=rows % 2)
+    chosen = {"name": method, "attributes": {"name": "Given", "file": file}}
+    run = train({"name": "my_parts.Points"}, method=chosen, epochs=1, selection="last", threads=1, page=False)
+    labels_read = {"train": ["label"], "valid": ["label"], "test": ["label", "attribute"]}
+    assert run.report["labels_read"] == labels_read | {split: ["label", "given attribute"]}
 
 
 def test_predictions_of_any_classifier_are_read_by_row(tmp_path) -> None:

@@ -113,7 +113,7 @@ def test_files_named_by_the_attribute_are_kept_back(layouts: ModuleType, tmp_pat
 
 
 def test_no_label_and_no_attribute_can_be_reached() -> None:
-    """Everything that hangs on the inputs, closures too, is followed."""
+    """Everything that hangs on the inputs, closures and arguments too, is followed."""
     values = torch.randn(12, 2)
     label, attribute = torch.arange(12) % 2, torch.arange(12) % 3
     split = {name: torch.arange(i, 12, 3) for i, name in enumerate(SPLITS)}
@@ -130,6 +130,7 @@ def test_no_label_and_no_attribute_can_be_reached() -> None:
         cells = [cell.cell_contents for cell in getattr(thing, "__closure__", None) or ()]
         own = list(vars(thing).values()) if hasattr(thing, "__dict__") and not isinstance(thing, type) else []
         inside = thing.values() if isinstance(thing, dict) else thing if isinstance(thing, tuple | list) else []
-        reached += [*cells, *own, *inside, getattr(thing, "__self__", None)]
+        given = [getattr(thing, name, None) for name in ("__self__", "func", "args", "keywords")]
+        reached += [*cells, *own, *inside, *given]
     assert id(values) in met
     assert not {id(table), id(label), id(attribute)} & met

@@ -109,6 +109,8 @@ def test_texts() -> None:
     assert classifier.predict(["lovely sun", "awful rain"]).tolist() == ["good", "bad"]
     with pytest.raises(InputError, match="fit was given texts, and these rows are numbers"):
         classifier.predict(np.zeros((2, 3)))
+    with pytest.raises(InputError, match=r"0 rows: give at least one$"):
+        classifier.predict([])
 
 
 def test_frames(sites: tuple, fitted: LogitCorrectionClassifier) -> None:
@@ -121,6 +123,10 @@ def test_frames(sites: tuple, fitted: LogitCorrectionClassifier) -> None:
         fitted.predict(frame.rename(columns={"age": "years"}))
     with pytest.raises(InputError, match="row 2: column 'age' holds 'inf'"):
         LogitCorrectionClassifier(**QUICK).fit(frame.head(20).assign(age=[0.0, 1.0, np.inf, *range(17)]), y[:20])
+    with pytest.raises(InputError, match=r"0 rows: give at least one$"):
+        fitted.predict(frame[:0])
+    with pytest.raises(InputError, match="epochs is an argument of the classifier"):
+        LogitCorrectionClassifier(epochs=3, training={"epochs": 3}).fit(frame, y)
     with pytest.raises(InputError, match="Row 1 has no label"):
         LogitCorrectionClassifier(**QUICK).fit(frame.head(3), ["ill", None, "well"])
     numbers = frame[["blood", "age"]].head(200)
@@ -145,7 +151,8 @@ def test_known_attributes_and_other_methods(sites: tuple) -> None:
     frame, y = sites
     known = LogitCorrectionClassifier(attributes="TrueAttributes", **QUICK).fit(frame, y, attribute=frame["site"])
     assert known.attribute_names_ == ["north", "south"] and known.evidence_ is None
-    plain = LogitCorrectionClassifier("ERM", **QUICK).fit(frame, y)
+    plain = LogitCorrectionClassifier("ERM", random_state=0, training={"epochs": 3, "threads": 1}).fit(frame, y)
+    assert plain.n_epochs_ == 3
     assert plain.evidence_ is None and plain.group_prior_ is None and (plain.attribute_ == -1).all()
     with pytest.raises(InputError, match="needs the attribute of every training row"):
         LogitCorrectionClassifier("GroupDRO", **QUICK).fit(frame, y)

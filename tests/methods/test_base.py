@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from functools import partial
+
 import pytest
 import torch
 
+from logit_correction.errors import InputError
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
 from logit_correction.networks.small import MLP
@@ -41,3 +46,18 @@ def test_all_methods_of_one_seed_start_with_the_same_predicting_network() -> Non
 def test_a_finished_network_is_refused() -> None:
     with pytest.raises(TypeError, match="lambda"):
         ERM(mlp(), INFO)
+
+
+def test_a_method_is_pickled_copied_and_goes_on_from_its_state(build, make_table, batches) -> None:
+    table = make_table()
+    method = build("LC", table, network=partial(MLP, table.info), stage=1)
+    *first, last = batches(method, table)
+    for batch in first:
+        method(batch, 0.0)
+    again = build("LC", table, network=partial(MLP, table.info))
+    again.load_state_dict(method.state_dict())
+    again.stage = 1
+    for other in (pickle.loads(pickle.dumps(method)), copy.deepcopy(method), again):
+        assert torch.equal(other(last, 0.5).loss, copy.deepcopy(method)(last, 0.5).loss)
+    with pytest.raises(InputError, match="begin_stage needs what collect returned"):
+        again.begin_stage(2, None)

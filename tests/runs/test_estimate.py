@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from logit_correction import LC, AttributeEstimates, estimate_attributes, train
+from logit_correction import LC, AttributeEstimates, InputError, estimate_attributes, train
 from logit_correction.functional import count_prior
 
 PLANTED = {"name": "Planted", "set": "column", "rows": 600}
@@ -111,3 +111,11 @@ def test_columns_that_together_are_the_whole_table_are_no_shortcut() -> None:
     frame = pd.DataFrame(honest).assign(kind=[f"k{one}" for one in label])
     found = estimate_attributes(frame, "kind", threads=1)
     assert found.verdict != "shortcut" and not found.corrects
+
+
+@pytest.mark.parametrize("table", [False, True])
+def test_bad_rows_of_python_are_told_without_an_option_of_the_command(table: bool) -> None:
+    values = np.array([[0.0], [np.inf], [1.0], [2.0]])
+    rows = pd.DataFrame(values, columns=["a"]) if table else values
+    with pytest.raises(InputError, match=r"row 1: .*; fix it, or leave it out$"):
+        estimate_attributes(rows, [0, 1, 0, 1])

@@ -60,7 +60,7 @@ class Auto(AttributeEstimator):
 
     networks: FoldNetworks  # the ordinary ones; none where nothing is left for them to do
     biased: CrossFitted | None
-    _judge: Callable[[torch.device], Judged]
+    _judge: Judged | Callable[[torch.device], Judged]
 
     def __init__(
         self,
@@ -148,8 +148,7 @@ class Auto(AttributeEstimator):
                 raise InputError("a given run is asked about validation rows: give TrainingRows.held_out")
             self._judge = judged_by_run(self.run, self.info, rows.held_out)
         elif self.predictions is not None:
-            judged = judged_by_file(self.predictions, rows, self.info.label_names, self._draw)
-            self._judge = lambda _: judged
+            self._judge = judged_by_file(self.predictions, rows, self.info.label_names, self._draw)
 
     def _named(self, names: Sequence[str]) -> list[View]:
         assert self.rows.view_inputs is not None
@@ -231,7 +230,7 @@ class Auto(AttributeEstimator):
         """Look through the views, at what ordinary networks (N, L) said, or at what a given classifier says."""
         seen = (self.fold >= 0).nonzero().squeeze(1)  # what heads may learn from
         if ordinary is None:
-            judged = self._judge(self.row_attribute.device)
+            judged = self._judge if isinstance(self._judge, Judged) else self._judge(self.row_attribute.device)
         else:
             judged = Judged("train", seen, ordinary[seen], self.fold[seen])
         broadcast_from_first(judged.network)

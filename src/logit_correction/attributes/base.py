@@ -14,6 +14,7 @@ from logit_correction.attributes.heads import KeptHeads, joined, likely_attribut
 from logit_correction.correlation import Correlation
 from logit_correction.data.table import UNKNOWN
 from logit_correction.distributed import broadcast_from_first
+from logit_correction.errors import InputError
 from logit_correction.functional import cell_sums
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
@@ -132,7 +133,14 @@ class AttributeEstimator(nn.Module, ABC):
         self.stage = self.num_stages
         if not self.settled:
             return
-        self.row_attribute.copy_(self.estimate_rows(outputs))
+        found, shape, most = self.estimate_rows(outputs), tuple(self.row_attribute.shape), self.num_attributes - 1
+        whole = isinstance(found, Tensor) and not found.is_floating_point() and found.shape == shape
+        if not whole or bool(((found < UNKNOWN) | (found > most)).any()):
+            raise InputError(
+                f"{type(self).__name__}.estimate_rows must return a tensor of whole numbers of shape {shape}, from 0 "
+                f"to {most}, {UNKNOWN} where unknown"
+            )
+        self.row_attribute.copy_(found)
         broadcast_from_first(self.row_attribute)
 
     def estimate_rows(self, outputs: Tensor | None) -> Tensor:

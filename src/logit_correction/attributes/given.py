@@ -62,9 +62,10 @@ class Given(AttributeEstimator):
     names the row: ``row`` is its number in the data set, from 0, as in the audit. ``line`` is its line in a CSV, from
     2, as ``predict`` writes it. ``path`` is its file, with or without folders. The column ``attribute`` holds the
     attribute's name. An empty cell, or -1, is unknown, and an unknown row
-    is not corrected.
+    is not corrected. A column ``label``, which estimates and audits write, must agree with the data.
 
-    A label's majority is its commonest value.
+    A label's majority is its commonest value. The report calls what was read ``given attribute``, for it cannot know
+    whether a person or an estimate filled the file.
     """
 
     def __init__(self, file: str | None = None, column: str | None = None) -> None:
@@ -104,12 +105,20 @@ class Given(AttributeEstimator):
         given, column = RowFile(file), self.column or "attribute"
         check_names(list(given.frame.columns), str(file), [column])
         values = texts_of(given.frame, column)
-        names = [values[place] if place >= 0 else None for place in given.places_of(rows).tolist()]
+        places = given.places_of(rows).tolist()
+        names = [values[place] if place >= 0 else None for place in places]
         if not any(names):
             raise InputError(
                 f"{file} gives no training row an attribute: its column {given.key} has values such as "
                 f"{given.names[0]!r}, which must name rows of the data"
             )
+        told = texts_of(given.frame, "label") if column != "label" and "label" in given.frame else []
+        for place, label in zip(places if told else [], rows.label.tolist(), strict=False):
+            if place >= 0 and told[place] not in (None, own := str(self.info.label_names[label])):
+                raise InputError(
+                    f"{file}: {given.key} {given.names[place]!r} has label {told[place]!r}, but {own!r} in the data: "
+                    "give the file of these data, or leave its column label out"
+                )
         return names
 
     def estimate_rows(self, outputs: Tensor | None) -> Tensor:

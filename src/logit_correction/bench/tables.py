@@ -43,9 +43,10 @@ def _rows(cell: Cell, report: dict[str, Any]) -> list[dict[str, Any]]:
     if report["method"] in METHODS and any("attribute" in block["labels_read"] for block in blocks):
         # A rule has read them; of the package's methods only the last layer does so itself.
         of_method = not of_training and "TrueAttributes" in str(report["method_options"])
+    given = ["given"] * any("given attribute" in read for read in report["labels_read"].values())
     rows = []
     for block in blocks:
-        splits = ["train"] * of_training + ["valid"] * (of_method or "attribute" in block["labels_read"])
+        splits = given + ["train"] * of_training + ["valid"] * (of_method or "attribute" in block["labels_read"])
         rows.append(
             {
                 "row": cell.row,

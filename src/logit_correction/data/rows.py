@@ -31,6 +31,9 @@ OnBadRows = Literal["error", "skip"]
 #: So many problems are spelled out; the others are counted.
 SHOWN = 10
 
+#: What messages call rows that somebody gave in Python, who has no command line.
+OF_PYTHON = ("the arrays", "the table given in Python")
+
 #: Most values of an attribute; a column of more is hardly one.
 MOST_ATTRIBUTES = 1000
 
@@ -78,7 +81,7 @@ class Problems:
         if on_bad_rows == "skip":
             fix = f"fix {it}, for no other is left"
         elif on_bad_rows == "error":
-            fix = f"fix {it}, or leave {it} out by --data.on_bad_rows skip"
+            fix = f"fix {it}, or leave {it} out" + " by --data.on_bad_rows skip" * (self.place not in OF_PYTHON)
         raise InputError(f"{self.place}: {what}: {self}; {fix}")
 
     def __str__(self) -> str:

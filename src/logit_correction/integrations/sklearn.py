@@ -162,8 +162,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         Args:
             X: n rows; see above.
             y: (n,) labels.
-            attribute: (n,) attributes that are known, for methods and estimators that read them (``GroupDRO``,
-                ``TrueAttributes``); others never see them.
+            attribute: (n,) attributes, none unknown, for methods and estimators that read them (``GroupDRO``,
+                ``TrueAttributes``); others never see them. Where some are unknown, take ``Given``.
 
         Raises:
             InputError: Something given is wrong; nothing was trained.
@@ -219,9 +219,13 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             method["attributes"] = self.attributes
         known: dict[str, Any] = {"network": self.network, "shortcut": self.shortcut, "legitimate": self.legitimate}
         known |= {"epochs": self.epochs, "batch_size": self.batch_size, "learning_rate": self.learning_rate}
+        known |= {"preset": self.preset, "method": method}
         options = {"seed": seed, "device": self.device, "selection": "last", "also_select": []}
+        training = dict(self.training or {})
+        if twice := [name for name in training if known.get(name) is not None]:
+            raise InputError(f"{twice[0]} is an argument of the classifier: leave it out of training")
         data = ComponentConfig("rows in memory", cls=lambda: InMemory(table))
-        config = config_of(data, method=method, preset=self.preset, **known, **options | dict(self.training or {}))
+        config = config_of(data, **known | options | training)
         if config.training.devices * config.training.nodes > 1:
             raise InputError("The classifier trains in this process, on one device: leave devices and nodes out")
         display = choose_display(quiet=not self.verbose)
@@ -319,7 +323,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         if kind == "numbers":
             return validate_data(self, X, reset=reset, dtype=np.float64)
         if not len(X):
-            raise InputError("There are 0 rows: give at least one of each label")
+            raise InputError("There are 0 rows: give at least one" + " of each label" * reset)
         if kind != "columns":
             return np.asarray(X) if kind == "images" else [str(text) for text in X]
         frame = as_frame(X)
@@ -330,7 +334,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
 
     def _new_rows(self, X: Any) -> Any:
         """Return new rows as ``read_rows`` takes them."""
-        of_fit, kind = self.model_["form"]["kind"], kind_of(X)
+        of_fit = self.model_["form"]["kind"]
+        kind = of_fit if isinstance(X, list) and not X else kind_of(X)
         if kind != of_fit and {kind, of_fit} != {"numbers", "columns"}:
             raise InputError(f"fit was given {of_fit}, and these rows are {kind}: give the same kind of rows")
         if of_fit == "columns" and as_frame(X) is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from logit_correction.attributes import ESTIMATORS
 from logit_correction.attributes.base import AttributeEstimator, Estimate
+from logit_correction.errors import InputError
 from logit_correction.methods.parts import PriorRule, lost_labels
 from logit_correction.prior import GroupPrior
 from logit_correction.registry import component
@@ -48,6 +49,7 @@ class Algorithm(nn.Module, ABC):
         num_stages: How many stages the training has.
         stage: The present one, 0..num_stages-1; set by ``begin_stage``, and where training is resumed in the middle.
         attributes: The attribute estimator, where the method has one.
+        of_valid: Estimators that say the attributes of the validation rows.
         network: The network that predicts.
         group_prior: The estimated P(y, a), where the method has one, and the rule that feeds it.
         built: All networks that ``build`` has built.
@@ -57,6 +59,7 @@ class Algorithm(nn.Module, ABC):
     needs_attributes: bool = False
     needs_valid_attributes: bool = False
     num_stages: int = 1
+    of_valid: Sequence[AttributeEstimator] = ()
 
     def __init__(self, network: NetworkFactory, info: DataInfo, *, seed: int = 0) -> None:
         """Build the network that predicts.
@@ -74,6 +77,7 @@ class Algorithm(nn.Module, ABC):
         self.prior_rule: PriorRule | None = None
         self.attributes: AttributeEstimator | None = None
         self.stage = self.num_stages - 1
+        self._first = self.register_forward_hook(_check_first)
 
     def build(self, network: NetworkFactory, role: str) -> nn.Module:
         """Build a network with weights drawn from this method's seed and the network's ``role`` alone.
@@ -101,6 +105,8 @@ class Algorithm(nn.Module, ABC):
     def use_attributes(self, attributes: AttributeEstimator | str, network: NetworkFactory) -> None:
         """Take an attribute estimator, or the one of a name; ``network`` builds the networks that it may train."""
         estimator = component("attribute estimator", attributes, ESTIMATORS, AttributeEstimator)
+        if "kept" not in vars(estimator):
+            raise InputError(f"{type(estimator).__name__}.__init__ must call super().__init__() first")
         estimator.attach(self.build, network, self.info, self.seed)
         self.attributes, self.needs_attributes = estimator, estimator.needs_attributes
         self.num_stages = estimator.num_stages + 1
@@ -137,6 +143,11 @@ class Algorithm(nn.Module, ABC):
         self.stage = stage
         if self.attributes is None:
             return Stage()
+        if stage and outputs is None:
+            raise InputError(
+                "begin_stage needs what collect returned at the end of the stage before; after load_state_dict set "
+                "method.stage instead"
+            )
         outputs = None if outputs is None else outputs.cpu()  # where the labels of all rows are
         if self.in_pretraining:
             return self.attributes.begin_stage(stage, outputs)
@@ -179,3 +190,12 @@ class Algorithm(nn.Module, ABC):
     def diagnose(self, batch: Batch) -> dict[str, Tensor]:
         """Return what the method believes of rows, such as ``estimated_attribute`` (B,); for reports only."""
         return {} if self.in_pretraining or self.attributes is None else self.attributes.diagnose(batch)
+
+
+def _check_first(method: Algorithm, _: object, step: object) -> None:
+    """Raise ``InputError`` unless the first step of a method is one; later ones are not looked at."""
+    method._first.remove()
+    loss = step.loss if isinstance(step, Step) else None
+    if not isinstance(loss, Tensor) or loss.dim():
+        found = f"a loss of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else f"a {type(step).__name__}"
+        raise InputError(f"{type(method).__name__}.forward must return a Step whose loss is a 0-d tensor, not {found}")

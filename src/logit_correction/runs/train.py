@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -21,7 +22,7 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.runs import folder as files
 from logit_correction.runs.assemble import build_algorithm, build_fabric, fitted, keeping_threads
 from logit_correction.runs.encode import check_finetuned, encode_table, with_usual_encoder
-from logit_correction.runs.options import complete
+from logit_correction.runs.options import complete, find_class
 from logit_correction.runs.write import check_same_data, write_run
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
@@ -130,6 +131,11 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS)
 
     All that may be refused is refused here, by an ``InputError``. ``splits`` are those that must have rows.
     """
+    if not torch.is_grad_enabled() or torch.get_default_dtype() != torch.float32:
+        raise InputError(
+            "training needs gradients and single precision: train outside of torch.no_grad() and inference_mode(), "
+            "after torch.set_default_dtype(torch.float32)"
+        )
     rules = rules_of(config.training)
     for name in config.training.logger:
         find_logger(name)
@@ -149,6 +155,11 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS)
     chosen = told + chosen
     if chosen:
         table = replace(table, metadata=table.metadata | {"chosen to fit the data": "; ".join(chosen)})
+    takes = inspect.signature(find_class("method", config.method.name)).parameters.values()
+    if not any(one.name == "seed" or one.kind is one.VAR_KEYWORD for one in takes):
+        raise InputError(
+            f"{config.method.name}.__init__ must take seed: (self, network, info, *, seed=0), and its options"
+        )
     algorithm = build_algorithm(config, table.info)
     check_fits(algorithm, table, config.network.name)
     if config.training.finetune:
@@ -156,7 +167,7 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS)
     if algorithm.needs_attributes and not table.has_attributes("train"):
         raise InputError(
             f"method {config.method.name} as chosen needs the attribute of every training row, but some are unknown: "
-            "give them, or take a method or --method.attributes that does not need them"
+            "give them, or take a method or an attribute estimator that does not need them, such as Given"
         )
     if isinstance(algorithm.attributes, Auto) and algorithm.attributes.run is not None:
         examined = Path(algorithm.attributes.run)  # it may have seen the validation rows

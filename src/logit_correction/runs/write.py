@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from logit_correction.attributes.given import Given
 from logit_correction.config import RunConfig
 from logit_correction.data.table import UNKNOWN, DataTable, fingerprint
 from logit_correction.errors import InputError
@@ -77,6 +78,8 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
         "valid": reads_attributes(fit.rules) or algorithm.needs_valid_attributes,
         "test": table.scoring is not None or bool((table.attribute[table.split["test"]] != UNKNOWN).any()),
     }
+    given = {"train": [estimator], "valid": algorithm.of_valid}
+    more = {split: ["given attribute"] * any(isinstance(one, Given) for one in ones) for split, ones in given.items()}
     files.write_text(out / files.CONFIG, config.to_yaml())
     fit.record.write(out / files.METRICS)
     test_rows.save(out / files.PREDICTIONS)
@@ -98,7 +101,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
         epochs_per_stage=fit.record.epochs_per_stage(),
         steps=fit.progress.total_steps,
         training={name: value for name, value in vars(training).items() if name not in ("seed", "epochs")},
-        labels_read={split: both if attribute else both[:1] for split, attribute in read_by.items()},
+        labels_read={split: both[: 1 + attribute] + more.get(split, []) for split, attribute in read_by.items()},
         watched_labels_read=labels_watched(training.watch, table),
         diagnostics_labels_read={"train": both if table.has_attributes("train") else both[:1]},
         attributes=source,
