@@ -59,8 +59,22 @@ def test_every_group_of_the_validation_rows_weighs_the_same(build, make_table) -
 
 def test_without_groups_hard_rows_weigh_more(build, make_table) -> None:
     method = build("LastLayer", make_table(valid=99), stage=1)
-    likely = method.erm_head(method.features).softmax(1).gather(1, method.label[:, None])[:, 0]
-    assert torch.equal(method.weight.argsort(descending=True), likely.argsort())  # labels are equally frequent
+    method.label = method.erm_head(method.features).argmax(1)
+    method.group = torch.zeros_like(method.label)  # as if labels were equally frequent
+    method._look()
+    likely = method.erm_head(method.features).softmax(1).amax(1)
+    assert torch.equal(method.weight.argsort(descending=True), likely.argsort())
+
+
+def test_rows_that_erm_gets_wrong_have_at_most_half_of_the_weight(build, make_table) -> None:
+    method = build("LastLayer", make_table(valid=99), stage=1)
+    method.erm_head.weight.data *= 1000  # it is sure of all its answers
+    said = method.erm_head(method.features).argmax(1)
+    for wrong, least in ((torch.arange(99) < 1, 0.2), (torch.arange(99) < 31, 0.48)):
+        method.label, method.group = said.where(~wrong, (said + 1) % 3), torch.zeros(99).long()
+        method._look()
+        assert least < float(method.weight[wrong].sum()) <= 0.5
+    assert float(method.weight[wrong].min() / method.weight[~wrong].max()) > 1  # and yet each weighs more
 
 
 def test_groups_must_be_known_and_there_must_be_validation_rows(build, make_table) -> None:

@@ -20,6 +20,9 @@ from logit_correction.networks.base import Network
 from logit_correction.registry import component
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step, TrainingRows
 
+#: Greatest share of the weight that rows have which ERM gets wrong.
+MOST_WRONG = 0.5
+
 #: Weight of the squared distance from ERM's last layer, for there may be few validation rows.
 ANCHOR = 0.01
 
@@ -28,9 +31,11 @@ class LastLayer(Algorithm):
     """Trains a network by ERM, then its last layer alone on the validation rows, which ERM has not learned from.
 
     Without ``attributes`` (AFR) row i weighs exp(-gamma p_i) / n_y: p_i is ERM's probability of its label, n_y the
-    label's number of rows. With ``attributes`` of the validation rows (DFR), ``Given`` by a label sheet or a column or
-    ``TrueAttributes``, each group weighs the same and an unknown row nothing. The validation rows can then choose no
-    epoch. With ``--network FromRun`` only the last layer of a finished run trains.
+    label's number of rows. Rows that ERM gets wrong have at most half of the weight, else the layer learns to be wrong:
+    gamma is lowered to that, where AFR's authors choose it by known groups. With ``attributes`` of the validation rows
+    (DFR), ``Given`` by a label sheet or a column or ``TrueAttributes``, each group weighs the same and an unknown row
+    nothing. The validation rows can then choose no epoch. With ``--network FromRun`` only the last layer of a finished
+    run trains.
     """
 
     components = MappingProxyType({"attributes": "attributes"})
@@ -52,7 +57,7 @@ class LastLayer(Algorithm):
 
         Args:
             attributes: ``Given`` or ``TrueAttributes`` of the validation rows; None for AFR.
-            gamma: How much more AFR weighs rows that ERM finds hard; 0 balances the labels alone.
+            gamma: How much more AFR weighs rows that ERM finds hard, at most; 0 balances the labels alone.
         """
         check_range("gamma", gamma, 0)
         super().__init__(network, info, seed=seed)
@@ -60,8 +65,8 @@ class LastLayer(Algorithm):
         self.gamma, self.stage = gamma, self.num_stages - 1
         self.erm_head = copy.deepcopy(self.network.head)
         given = () if attributes is None else (attributes,)  # a tuple, for it is no part of the state
-        self.known = tuple(component("attribute estimator", one, ESTIMATORS, AttributeEstimator) for one in given)
-        self.needs_valid_attributes = any(one.needs_attributes for one in self.known)
+        self.of_valid = tuple(component("attribute estimator", one, ESTIMATORS, AttributeEstimator) for one in given)
+        self.needs_valid_attributes = any(one.needs_attributes for one in self.of_valid)
         for name in ("features", "label", "weight"):
             self.register_buffer(name, None, persistent=False)
 
@@ -70,7 +75,7 @@ class LastLayer(Algorithm):
         if held is None or not len(held.label) or held.view_inputs is None:
             raise InputError("LastLayer retrains on validation rows, but there are none: give the data some")
         self.label, self.rows, self.group = held.label, held.view_inputs, held.label
-        for one in self.known:
+        for one in self.of_valid:
             if not isinstance(one, Given | TrueAttributes):
                 raise InputError("LastLayer needs known groups: take Given or TrueAttributes, or no attributes for AFR")
             one.attach(self.build, nn.Identity, replace(self.info, num_rows=len(held.label)), 0)
@@ -95,8 +100,12 @@ class LastLayer(Algorithm):
         self.network.train(self.training)
         self.label = self.label.to(device)
         weight = ((group >= 0) / group[group >= 0].bincount()[group.clamp_min(0)].clamp_min(1)).to(device)
-        if not self.known:
-            weight *= (-self.gamma * self.erm_head(self.features).softmax(1)).exp().gather(1, self.label[:, None])[:, 0]
+        if not self.of_valid:
+            said = self.erm_head(self.features).softmax(1)
+            wrong, own = said.argmax(1) != self.label, said.gather(1, self.label[:, None])[:, 0]
+            weights = weight * (torch.linspace(0, -self.gamma, 101, device=device)[:, None] * own).exp()
+            shares = (weights * wrong).sum(1) / weights.sum(1)  # of rows that are wrong; it rises with gamma
+            weight = weights[int((shares <= MOST_WRONG).sum().clamp_min(1)) - 1]
         self.weight = weight / weight.sum()
 
     def forward(self, batch: Batch, epoch: float) -> Step:
