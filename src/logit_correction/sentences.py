@@ -62,7 +62,7 @@ def name_views(views: Sequence[str], terms: Sequence[str] = ()) -> str:
         members["word"] = list(terms)
     named = []
     for family, found in members.items():
-        told = [f"`{one}`" for one in found] if family in ("column", "word") else found
+        told = [f"`{one}`" for one in found] if family in ("column", "word", "words") else found
         if family == "places":
             told = [f"row {one.replace(',', ', column ')}" for one in found]
         if family == "pair":
@@ -106,11 +106,27 @@ def describe_selection(selection: Any) -> str:
     return f"{text} (reads {format_list(read)})" if read else text
 
 
-def of_minority(count: int, rows: int) -> list[str]:
-    """Return what to tell where a method takes none of the training rows, or most of them, for bias-conflicting."""
+def of_minority(count: int, rows: int, named: Sequence[str]) -> list[str]:
+    """Return what to tell where a method takes none of the training rows, or most of them, for bias-conflicting.
+
+    ``named`` are views that a person calls a shortcut.
+
+    >>> of_minority(0, 294, ["words:coral reef"])
+    ['0 of 294 training rows are taken for bias-conflicting by the word `coral reef`, so nothing is corrected']
+    """
     taken = f"{count:,} of {rows:,} training rows are taken for bias-conflicting"
-    do = "name the shortcut by `--shortcut VIEW`, or try other options of the method"
-    return [] if 0 < count <= rows / 2 else [f"{taken}: {do}"]
+    if named:
+        told = f"{taken} by {name_views(named)}{'' if count else ', so nothing is corrected'}"
+    else:
+        told = f"{taken}: name the shortcut by `--shortcut VIEW`, or try other options of the method"
+    return [] if 0 < count <= rows / 2 else [told]
+
+
+def of_one_label(name: str, corrects: bool) -> str:
+    """Return what to tell of a network that says one label of every row."""
+    told = f"the network says `{name}` of every validation row"
+    by = "what is corrected may be all that tells the label: name fewer views, or train with `--method ERM`"
+    return f"{told}: {by if corrects else 'train longer, or lower --learning_rate'}"
 
 
 # Is there a shortcut? From the ``evidence`` of ``report.json`` and ``audit.json``

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, TrueAttributes
+from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, TrueAttributes, from_arrays
 from logit_correction.data.table import DataTable
 from logit_correction.methods.erm import ERM
 from logit_correction.runs.train import train
@@ -110,3 +110,12 @@ def test_it_is_said_what_torch_must_be_set_to(tmp_path: Path) -> None:
             train(config(), tmp_path / "run")
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+def test_a_network_that_says_one_label_of_all_rows_is_told_of(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    values = draw.normal(size=(400, 3)).astype(np.float32)  # which tell nothing
+    data = from_arrays(values, np.where(draw.random(400) < 0.95, "usual", "rare"), folder=tmp_path / "data")
+    train(RunConfig(data, ComponentConfig("ERM"), training=TrainingConfig(epochs=1, threads=1)), tmp_path / "run")
+    told = json.loads((tmp_path / "run" / "report.json").read_text())["warnings"]
+    assert len(told) == 1 and "`usual`" in told[0]

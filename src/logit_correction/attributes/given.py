@@ -109,8 +109,9 @@ class Given(AttributeEstimator):
         names = [values[place] if place >= 0 else None for place in places]
         if not any(names):
             raise InputError(
-                f"{file} gives no training row an attribute: its column {given.key} has values such as "
-                f"{given.names[0]!r}, which must name rows of the data"
+                f"{file} gives no attribute to the rows that learn by it: its column {given.key} has values such as "
+                f"{given.names[0]!r}, which must name training rows (for LastLayer validation rows, whose sheet "
+                "`audit --run RUN --label_budget N` writes)"
             )
         told = texts_of(given.frame, "label") if column != "label" and "label" in given.frame else []
         for place, label in zip(places if told else [], rows.label.tolist(), strict=False):

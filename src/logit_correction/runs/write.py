@@ -36,7 +36,7 @@ from logit_correction.files import seal
 from logit_correction.methods.base import Algorithm
 from logit_correction.pages.plots import png_uris
 from logit_correction.runs import folder as files
-from logit_correction.sentences import of_minority
+from logit_correction.sentences import of_minority, of_one_label
 from logit_correction.training import checkpoint
 from logit_correction.training.fit import Fit, attribute_names_of, estimate_split
 from logit_correction.training.rules import clone_state, labels_watched, reads_attributes, rule_of
@@ -61,7 +61,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     warnings = [*table.notes, *table.attribute_notes, *fit.progress.warnings]
     settled = estimator is not None and (estimator.abstained or getattr(estimator, "told", False))
     if minority is not None and not settled:
-        warnings += of_minority(minority.count, table.info.num_rows)
+        warnings += of_minority(minority.count, table.info.num_rows, getattr(estimator, "shortcut", ()))
     warnings += [
         f"rule {rule} had no estimated groups of validation rows to go by: took the last epoch"
         for rule in fit.rules
@@ -73,6 +73,9 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     if fit.valid_groups is None:
         seen = replace(table, attribute=torch.full_like(table.attribute, UNKNOWN), scoring=None)
     validation = predictions_of(seen, "valid", fit.predict("valid"), fit.estimate_valid())
+    if len(set(validation.prediction)) == 1 < len(set(validation.label)):
+        corrects = estimator is not None and not estimator.abstained
+        warnings.append(of_one_label(str(table.label_names[validation.prediction[0]]), corrects))
     read_by = {
         "train": algorithm.needs_attributes,
         "valid": reads_attributes(fit.rules) or algorithm.needs_valid_attributes,
