@@ -159,16 +159,6 @@ def _check(grid: Benchmark, where: str) -> None:
         known(f"column of {key}", [column for columns in given for column in columns], grid.columns)
     if type(grid.seeds) is not int or grid.seeds < 1:
         raise InputError(f"{where}: seeds is {grid.seeds!r}: give how many there are, such as 3")
-    parts = {"row": grid.rows, "column": grid.columns, "key": {"common": grid.common}}
-    for what, named in [*parts.items(), *((f"cell of {row}:", cells) for row, cells in grid.cell_options.items())]:
-        for one, options in named.items():
-            if not isinstance(options, dict):
-                raise InputError(f"{where}: {what} {one!r} holds {options!r}: give options, such as {{method: LC}}")
-    for row, cells in grid.paper.items():
-        for column, figure in cells.items():
-            numbers = figure if isinstance(figure, list) else [figure, 0]
-            if len(numbers) != 2 or not all(isinstance(number, int | float) for number in numbers):
-                raise InputError(f"{where}: paper, {row}, {column} is {figure!r}: give 71.25, or [71.25, 3.17]")
     for key, names in (("rows", grid.rows), ("columns", grid.columns)):
         folders: dict[str, str] = {}
         for one in names:

@@ -77,7 +77,6 @@ class Algorithm(nn.Module, ABC):
         self.prior_rule: PriorRule | None = None
         self.attributes: AttributeEstimator | None = None
         self.stage = self.num_stages - 1
-        self._first = self.register_forward_hook(_check_first)
 
     def build(self, network: NetworkFactory, role: str) -> nn.Module:
         """Build a network with weights drawn from this method's seed and the network's ``role`` alone.
@@ -105,8 +104,6 @@ class Algorithm(nn.Module, ABC):
     def use_attributes(self, attributes: AttributeEstimator | str, network: NetworkFactory) -> None:
         """Take an attribute estimator, or the one of a name; ``network`` builds the networks that it may train."""
         estimator = component("attribute estimator", attributes, ESTIMATORS, AttributeEstimator)
-        if "kept" not in vars(estimator):
-            raise InputError(f"{type(estimator).__name__}.__init__ must call super().__init__() first")
         estimator.attach(self.build, network, self.info, self.seed)
         self.attributes, self.needs_attributes = estimator, estimator.needs_attributes
         self.num_stages = estimator.num_stages + 1
@@ -190,12 +187,3 @@ class Algorithm(nn.Module, ABC):
     def diagnose(self, batch: Batch) -> dict[str, Tensor]:
         """Return what the method believes of rows, such as ``estimated_attribute`` (B,); for reports only."""
         return {} if self.in_pretraining or self.attributes is None else self.attributes.diagnose(batch)
-
-
-def _check_first(method: Algorithm, _: object, step: object) -> None:
-    """Raise ``InputError`` unless the first step of a method is one; later ones are not looked at."""
-    method._first.remove()
-    loss = step.loss if isinstance(step, Step) else None
-    if not isinstance(loss, Tensor) or loss.dim():
-        found = f"a loss of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else f"a {type(step).__name__}"
-        raise InputError(f"{type(method).__name__}.forward must return a Step whose loss is a 0-d tensor, not {found}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -22,7 +21,7 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.runs import folder as files
 from logit_correction.runs.assemble import build_algorithm, build_fabric, fitted, keeping_threads
 from logit_correction.runs.encode import check_finetuned, encode_table, with_usual_encoder
-from logit_correction.runs.options import complete, find_class
+from logit_correction.runs.options import complete
 from logit_correction.runs.write import check_same_data, write_run
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
@@ -155,11 +154,6 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS)
     chosen = told + chosen
     if chosen:
         table = replace(table, metadata=table.metadata | {"chosen to fit the data": "; ".join(chosen)})
-    takes = inspect.signature(find_class("method", config.method.name)).parameters.values()
-    if not any(one.name == "seed" or one.kind is one.VAR_KEYWORD for one in takes):
-        raise InputError(
-            f"{config.method.name}.__init__ must take seed: (self, network, info, *, seed=0), and its options"
-        )
     algorithm = build_algorithm(config, table.info)
     check_fits(algorithm, table, config.network.name)
     if config.training.finetune:
