@@ -222,7 +222,7 @@ def show_audit(found: Mapping[str, Any], page: Path, to_fill_in: str = "") -> No
     labelled = [found["labelled"]["sentence"]] if found["labelled"] else []
     asked = [found["question"]["text"]] if found["question"] else []
     commands = {} if found["verdict"] == "none found" else sentences.next_commands(found, shlex.quote(str(page.parent)))
-    in_doubt = found["verdict"] == "cannot tell" and bool(asked)  # then the commands say it
+    in_doubt = found["verdict"] == "cannot tell" and bool(asked) and not to_fill_in  # then the commands say it
     for text in (*labelled, *asked, "" if in_doubt else found["would_change"]):
         if text:
             say(console, text)
