@@ -394,7 +394,9 @@ class Search:
 
     def _tell(self, candidate: Candidate) -> str:
         """Return what a candidate tells, and what else tells of the label."""
-        candidate.figures["beside"] = beside = [] if candidate.views == [BIASED] else self.beside(candidate)
+        # Of an image most views see something of the label, whether or not there is a second shortcut.
+        silent = candidate.views == [BIASED] or self._inputs[-1].image_shape is not None
+        candidate.figures["beside"] = beside = [] if silent else self.beside(candidate)
         told = of_evidence(self.sign_of(candidate), candidate.figures, self.judged.who)
         return f"{told}. {of_beside(beside, candidate.views)}" if beside else told
 
