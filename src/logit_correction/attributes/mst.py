@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -37,15 +39,15 @@ class MST(AttributeEstimator):
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
-        self._fresh = lambda stage: build(network, f"early network, round {stage}")
-        self.early = self._fresh(0)
+        self._fresh = partial(build, network)  # of a role
+        self.early = self._fresh("early network, round 0")
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
         self.stage, label, share = stage, self.rows.label, self.share
         score = torch.rand(len(label), generator=make_generator(self.seed, "share"))
         if outputs is not None:
             score, share = outputs.softmax(dim=1).gather(1, label.unsqueeze(1)).squeeze(1), 0.5
-            self.early.load_state_dict(self._fresh(stage).state_dict())
+            self.early.load_state_dict(self._fresh(f"early network, round {stage}").state_dict())
         seen = torch.zeros(len(label))
         for own in ((label == y).nonzero().squeeze(1) for y in label.unique()):
             seen[own[score[own].topk(max(1, round(share * len(own)))).indices]] = 1.0
