@@ -102,7 +102,7 @@ def test_what_is_missing_is_named_before_anything_is_estimated() -> None:
     other.criterion = torch.nn.NLLLoss()  # of log-probabilities, to which nothing can be added
     with pytest.raises(InputError, match="CrossEntropyLoss"):
         fit(other, CorrectLogits("no such data"))
-    named = CorrectLogits(INPUTS.numpy(), np.where(LABEL == 1, "yes", "no"), index=2, epochs=1, threads=1)
+    named = CorrectLogits("no such data", np.where(LABEL == 1, "yes", "no"), index=2)
     with pytest.raises(InputError, match="Labels are no, yes"):  # which of them is the first column nobody said
         fit(Plain(), named)
     for index in (2, "index"):

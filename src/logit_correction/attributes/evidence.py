@@ -48,17 +48,22 @@ LEAST = 1e-3
 # -- what a view tells
 
 
+def conflict_of(seen: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what a view says of each row (n,), and where it is sure of another label than the row's (n,) bool."""
+    confidence, says = seen.max(dim=1)
+    return says, (says != label) & (confidence > SURE)
+
+
 def figures_of(view: str, sentence: str, breadth: int, seen: Tensor, network: Tensor, label: Tensor) -> dict[str, Any]:
     """Return what one view tells of a shortcut of its kind; intervals are of 90 %.
 
     ``seen`` is what a head on the view says, ``network`` what the whole network says of the same rows. Counted are rows
     where the view is sure of another label, and whether the network then says what the view says, or the label.
     """
-    confidence, says = seen.max(dim=1)
+    says, conflict = conflict_of(seen, label)
     answer = network.argmax(dim=1)
     right, network_right = (says == label).double(), (answer == label).double()
     ratio, ratio_low, ratio_high = ratio_interval(right, network_right)
-    conflict = (says != label) & (confidence > SURE)
     rows = int(conflict.sum())
     with_view, with_label = (int((answer == other)[conflict].sum()) for other in (says, label))
     low, high = wilson_interval(with_view, with_view + with_label, CONFIDENCE)
@@ -76,8 +81,7 @@ def figures_of(view: str, sentence: str, breadth: int, seen: Tensor, network: Te
 
 def conflicts_of(seen: Tensor, label: Tensor) -> list[tuple[int, int, int]]:
     """Return label, what a view is sure of, and in how many rows, of the commonest pairs that differ."""
-    confidence, says = seen.max(dim=1)
-    conflict = (says != label) & (confidence > SURE)
+    says, conflict = conflict_of(seen, label)
     pairs, count = torch.stack([label[conflict], says[conflict]], dim=1).unique(dim=0, return_counts=True)
     order = count.argsort(descending=True, stable=True)[:MOST_PAIRS]
     return [(y, a, n) for (y, a), n in zip(pairs[order].tolist(), count[order].tolist(), strict=True)]

@@ -113,13 +113,13 @@ class Given(AttributeEstimator):
                 f"{given.names[0]!r}, which must name training rows (for LastLayer validation rows, whose sheet "
                 "`audit --run RUN --label_budget N` writes)"
             )
-        told = texts_of(given.frame, "label") if column != "label" and "label" in given.frame else []
-        for place, label in zip(places if told else [], rows.label.tolist(), strict=False):
-            if place >= 0 and told[place] not in (None, own := str(self.info.label_names[label])):
-                raise InputError(
-                    f"{file}: {given.key} {given.names[place]!r} has label {told[place]!r}, but {own!r} in the data: "
-                    "give the file of these data, or leave its column label out"
-                )
+        if column != "label" and "label" in given.frame:
+            told, known = texts_of(given.frame, "label"), [str(name) for name in self.info.label_names]
+            for place, label in zip(places, rows.label.tolist(), strict=True):
+                if place >= 0 and told[place] not in (None, known[label]):
+                    held = f"has label {told[place]!r}, but {known[label]!r} in the data"
+                    fix = "give the file of these data, or leave its column label out"
+                    raise InputError(f"{file}: {given.key} {given.names[place]!r} {held}: {fix}")
         return names
 
     def estimate_rows(self, outputs: Tensor | None) -> Tensor:

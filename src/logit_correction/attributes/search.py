@@ -16,9 +16,9 @@ from logit_correction.attributes.evidence import (
     EXAMINED,
     LEAST_ROWS,
     ORDINARY,
-    SURE,
     Model,
     Verdict,
+    conflict_of,
     conflicts_of,
     figures_of,
     information,
@@ -287,8 +287,7 @@ class Search:
         found.sort(key=lambda one: (one["breadth"] < RICH, " + " not in one["view"], one["accuracy"]))
         if not found:
             return []
-        confidence, says = self.seen[found[-1]["view"]].max(dim=1)
-        conflict = (says != label) & (confidence > SURE)
+        says, conflict = conflict_of(self.seen[found[-1]["view"]], label)
 
         def looks_at_it(sign: dict[str, Any]) -> bool:
             same = self.seen[sign["view"]].argmax(dim=1) == says
@@ -421,8 +420,7 @@ class Search:
         They may be honest, or a second shortcut: only a person knows.
         """
         seen, label = self.seen_by(candidate.views), self.label.numpy()
-        confidence, says = seen.max(dim=1)
-        conflict = ((says != self.label) & (confidence > SURE)).numpy()
+        says, conflict = (one.numpy() for one in conflict_of(seen, self.label))
         own = {*candidate.views}
         looks = {
             one["view"]: self.seen[one["view"]].numpy()
@@ -437,7 +435,7 @@ class Search:
         found, least = [], MUCH * information(seen.numpy(), label)
         for view, told in looks.items():
             answer = told.argmax(axis=1)
-            same = (answer == says.numpy())[conflict].mean() if conflict.any() else 0.0
+            same = (answer == says)[conflict].mean() if conflict.any() else 0.0
             if view not in own and information(told, label) >= least and same <= ELSE:
                 found.append({"view": view, "accuracy": float((answer == label).mean())})
         return sorted(found, key=lambda one: -one["accuracy"])[:MOST_BESIDE]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.attributes.auto import Auto
-from logit_correction.attributes.evidence import SURE
+from logit_correction.attributes.evidence import conflict_of
 from logit_correction.attributes.heads import joined_posterior, of_one
 from logit_correction.attributes.search import Candidate
 from logit_correction.data.table import DataTable
@@ -75,10 +75,10 @@ def rows_frame(
         frame.loc[places, "conflicting"] = (attribute != label[estimated]).numpy()
         frame.loc[places, "score"] = score.numpy().round(4)
         seen, places = search.seen_by(views), asked.numpy()
-        confidence, says = seen.max(dim=1)
+        says, conflict = conflict_of(seen, label[asked])
         frame.loc[places, "view_label"] = names[says.numpy()]
         frame.loc[places, "view_p"] = conflict_probability(seen, label[asked]).numpy().round(4)
-        frame.loc[places, "sure"] = ((says != label[asked]) & (confidence > SURE)).numpy()
+        frame.loc[places, "sure"] = conflict.numpy()
     probability = pd.DataFrame(posterior.numpy().round(4), columns=[f"p_{name}" for name in names])
     return with_answers(pd.concat([frame, probability], axis=1), "network", asked, search.judged.network, table)
 

@@ -18,6 +18,9 @@ from PIL import Image
 from logit_correction.files import in_threads
 from logit_correction.seeds import derive_seed
 
+Floats = NDArray[np.float64]
+Integers = NDArray[np.integer[Any]]
+
 #: Raised when the same options give other images than before.
 RECIPE = 1
 
@@ -318,10 +321,8 @@ CORRUPTIONS: dict[str, tuple[Callable[..., Floats], tuple[tuple[Any, ...], ...]]
     "Saturate": (saturate, ((0.3, 0.0), (0.1, 0.0), (1.5, 0.0), (2.0, 0.1), (2.5, 0.2))),
 }
 
-# -- What corruptions are made of
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.integer[Any]]
+# -- What corruptions are made of
 
 
 class Streams:

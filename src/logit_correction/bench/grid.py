@@ -14,8 +14,7 @@ from logit_correction.files import read_yaml
 #: Where the shipped grids lie.
 SHIPPED = Path(__file__).parent / "grids"
 
-#: Accuracies that tables and figures may show, and kinds of figures.
-METRICS = ("group_balanced", "average", "worst_group", "worst_class", "minority", "majority", "adjusted_average")
+#: Kinds of figures.
 KINDS = ("accuracy", "bars", "curves", "margins", "none")
 
 
@@ -140,6 +139,7 @@ def read(name: str, seeds: int | None = None) -> Benchmark:
 
 def _check(grid: Benchmark, where: str) -> None:
     """Raise ``InputError`` for what would be ignored, or be found wrong only when all runs are trained."""
+    from logit_correction.evaluation import report  # which `list` does without
 
     def known(what: str, given: Iterable[Any], names: Iterable[str]) -> None:
         for one in given:
@@ -152,7 +152,8 @@ def _check(grid: Benchmark, where: str) -> None:
     known("key of figure", [key for one in figures for key in one], ("kind", "metric", "margin", "over"))
     known("margin of figure", [one["margin"] for one in figures if "margin" in one], ("least", "mean"))
     of_figures = [one["metric"] for one in figures if "metric" in one]
-    known("metric", [grid.metric, *grid.column_metrics.values(), *of_figures], METRICS)
+    accuracies = [name for name, one in report.figures(report.GroupReport).items() if one.in_tables]
+    known("metric", [grid.metric, *grid.column_metrics.values(), *of_figures], accuracies)
     known("row of cells", grid.cell_options, grid.rows)
     for key, given in (("column_metrics", [grid.column_metrics]), ("cells", grid.cell_options.values()),
                        ("paper", grid.paper.values())):  # fmt: skip

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from logit_correction.data.frames import as_text
 from logit_correction.errors import InputError, format_first
 from logit_correction.losses import check_criterion
 from logit_correction.registry import needed
@@ -19,6 +22,14 @@ else:
     # Two copies of one package; the Trainer of one takes no callback of the other: the one that the program uses.
     _name = "pytorch_lightning" if "pytorch_lightning" in sys.modules else "lightning.pytorch"
     Callback = needed(_name, "logit_correction.integrations.lightning", "lightning").Callback
+
+
+def check_numbers(names: Iterable[str | None]) -> None:
+    """Raise ``InputError`` unless the names of the labels are the numbers of the columns of the logits."""
+    there = [str(name) for name in names]
+    if {*there} != {str(number) for number in range(len(there))}:
+        held = format_first(there, 5)
+        raise InputError(f"Labels are {held}: give the numbers 0 to L - 1, like the columns of the logits")
 
 
 class CorrectLogits(Callback):
@@ -78,16 +89,16 @@ class CorrectLogits(Callback):
             name = type(pl_module).__name__
             raise InputError(f"{name} has no loss {self.criterion!r} that is a torch.nn.Module: name it by criterion=")
         check_criterion(criterion)
+        if self.estimates is None and self.label is not None and not isinstance(self.label, str):  # before long work
+            check_numbers(as_text(one) for one in np.unique(np.asarray(self.label)).tolist())
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         self.teardown(trainer, pl_module, "fit")  # of a training before, however it ended
         if self.log_prior is None:
             if trainer.is_global_zero:
                 self.estimates = self.estimates or estimate_attributes(self.data, self.label, **self.options)
-                names = list(self.estimates.label_names)
-                if self.label is not None and names != [str(number) for number in range(len(names))]:
-                    held = format_first(names, 5)
-                    raise InputError(f"Labels are {held}: give the numbers 0 to L - 1, like the columns of the logits")
+                if self.label is not None:
+                    check_numbers(self.estimates.label_names)
                 self.log_prior = torch.from_numpy(self.estimates.log_prior_of_rows())
             self.log_prior = trainer.strategy.broadcast(self.log_prior)
         self.log_prior = self.log_prior.to(pl_module.device)

@@ -62,9 +62,11 @@ def check_out(folder: Path, config: RunConfig, resume: bool) -> None:
     """Raise ``InputError`` unless a run with a complete config may be written into the folder; writes nothing."""
     with writable(folder):
         if not (folder / CONFIG).is_file():
-            if runs_of([folder]) != [folder]:
-                raise InputError(f"--out {folder} holds the runs of --seeds: add --seeds N to continue them all, or "
-                                 f"give --out {runs_of([folder])[0]} for one, or another folder")  # fmt: skip
+            if (first := runs_of([folder])[0]) != folder:
+                raise InputError(
+                    f"--out {folder} holds the runs of --seeds: add --seeds N to continue them all, or give --out "
+                    f"{first} for one, or another folder"
+                )
             check_new(folder, (LOCK,), "run")  # a killed run may have left no more
         elif resume:
             check_same(folder, config)

@@ -59,8 +59,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     estimator = algorithm.attributes
     source = None if estimator is None else estimator.describe()
     warnings = [*table.notes, *table.attribute_notes, *fit.progress.warnings]
-    settled = estimator is not None and (estimator.abstained or getattr(estimator, "told", False))
-    if minority is not None and not settled:
+    if minority is not None and estimator is not None and not estimator.abstained:
         warnings += of_minority(minority.count, table.info.num_rows, getattr(estimator, "shortcut", ()))
     warnings += [
         f"rule {rule} had no estimated groups of validation rows to go by: took the last epoch"
@@ -73,7 +72,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     if fit.valid_groups is None:
         seen = replace(table, attribute=torch.full_like(table.attribute, UNKNOWN), scoring=None)
     validation = predictions_of(seen, "valid", fit.predict("valid"), fit.estimate_valid())
-    if len(set(validation.prediction)) == 1 < len(set(validation.label)):
+    if len(np.unique(validation.prediction)) == 1 < len(np.unique(validation.label)):
         corrects = estimator is not None and not estimator.abstained
         warnings.append(of_one_label(str(table.label_names[validation.prediction[0]]), corrects))
     read_by = {
