@@ -158,7 +158,7 @@ def _check(grid: Benchmark, where: str) -> None:
     for key, given in (("column_metrics", [grid.column_metrics]), ("cells", grid.cell_options.values()),
                        ("paper", grid.paper.values())):  # fmt: skip
         known(f"column of {key}", [column for columns in given for column in columns], grid.columns)
-    if type(grid.seeds) is not int or grid.seeds < 1:
+    if not isinstance(grid.seeds, int) or isinstance(grid.seeds, bool) or grid.seeds < 1:
         raise InputError(f"{where}: seeds is {grid.seeds!r}: give how many there are, such as 3")
     for key, names in (("rows", grid.rows), ("columns", grid.columns)):
         folders: dict[str, str] = {}
