@@ -60,6 +60,19 @@ def test_what_a_column_is_taken_for(values: Any, kind: str) -> None:
     assert kind_of(pd.DataFrame({"x": values}), "x")[0] == kind
 
 
+def test_the_time_of_day_is_a_number_and_a_column_of_its_own() -> None:
+    days = pd.Series(pd.date_range("2024-05-31", periods=60, freq="D"))
+    hour = pd.Series(np.random.default_rng(0).integers(0, 24 * 3600, 60) / 3600)
+    frame = pd.DataFrame({"day": days.dt.date.map(str), "at": (days + pd.to_timedelta(hour, unit="h")).map(str)})
+    columns, vectors, _ = fitted(frame, 40)
+    assert vectors.shape == (60, 3)
+    np.testing.assert_allclose(vectors[:, 2], (hour - hour[:40].mean()) / hour[:40].std(ddof=0), atol=1e-3)
+    store, forms = columns.transform(Rows("rows", range(60), frame))
+    assert list(forms["columns"]) == ["day", "at", "at hour"]
+    np.testing.assert_allclose(forms["columns"]["at hour"], hour, atol=1e-3)
+    torch.testing.assert_close(store.fetch(torch.arange(60)), vectors)
+
+
 def test_gaps_are_the_mean_and_a_flag_only_where_training_had_some() -> None:
     frame = pd.DataFrame({"a": ["1", "3", "", "2"] * 15, "b": [*["5", "6"] * 29, "", ""]})
     columns, vectors, notes = fitted(frame.assign(c=range(60)), 40)

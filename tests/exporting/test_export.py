@@ -48,7 +48,7 @@ def people(rows: int, seed: int) -> pd.DataFrame:
     frame = pd.DataFrame({"answer": np.array(["no", "yes"])[answer], "time": 1.7e9 + 1000 * draw.normal(size=rows)})
     frame["age"] = 40 + 10 * draw.normal(size=rows)
     frame["city"] = np.array(["Rome", "Oslo"])[draw.integers(0, 2, rows)]
-    frame["joined"] = np.datetime64("2024-01-01") + draw.integers(0, 500, rows)
+    frame["joined"] = np.datetime64("2024-01-01T00") + draw.integers(0, 12000, rows)
     frame.loc[draw.random(rows) < 0.2, "age"] = np.nan
     frame.loc[draw.random(rows) < 0.2, "city"] = None
     return frame

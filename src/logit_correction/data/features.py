@@ -19,6 +19,7 @@ from logit_correction.views.tables import FEWEST_NAMES, most_names
 
 #: What a column was found to be: its name, its kind, and its categories, or mean and std of its numbers; ``gaps`` if
 #: rows of any split had no value: true if training rows did. Among categories the empty text stands for no value.
+#: ``hours`` are mean and std of the times of day of dates that have such.
 Column = dict[str, Any]
 
 #: Relative to the mean, a standard deviation that may come of rounding alone.
@@ -27,6 +28,8 @@ ROUNDING = 10 * np.finfo(np.float64).eps
 
 class Columns(Reader):
     """Reads columns of numbers and dates, standardised by the training rows, and of names, each a 0 or 1 of its own.
+
+    The time of day of dates is a number beside them, and a column of its own for views: ``NAME hour``.
 
     Attributes:
         learnt: What the training rows showed of each column.
@@ -117,6 +120,7 @@ class Columns(Reader):
         import pandas as pd
 
         parts: list[NDArray[np.float32]] = []
+        hours: dict[str, NDArray[Any]] = {}
         for column in self.learnt:
             values = read[column["name"]]
             if "categories" in column:
@@ -126,7 +130,12 @@ class Columns(Reader):
             missing = np.isnan(values)
             numbers = np.where(missing, 0, (values - column["mean"]) / column["std"])
             parts.append(np.stack([numbers, missing] if column.get("gaps") else [numbers], 1).astype(np.float32))
-        seen = {name: values for name, values in read.items() if name not in self.others}
+            if "hours" in column:
+                hours[f"{column['name']} hour"] = of_day = _hours(values)
+                mean, std = column["hours"]
+                parts.append(np.where(missing, 0, (of_day - mean) / std)[:, None].astype(np.float32))
+        known = {**read, **hours, **read}  # a column that has the name of another's hours keeps it
+        seen = {name: values for name, values in known.items() if name not in self.others}
         return ArrayStore(torch.from_numpy(np.concatenate(parts, axis=1))), {"columns": seen}
 
 
@@ -140,7 +149,14 @@ def _learn(name: str, kind: str, values: NDArray[Any], train: NDArray[np.int64],
     present = values[train][np.isfinite(values[train])]
     mean, std = mean_and_std(present) if len(present) else (0.0, 1.0)
     learnt: Column = {"name": name, "kind": kind, "mean": float(mean), "std": float(std)}
+    if kind == "dates" and len(present) and np.ptp(hours := _hours(present)):
+        learnt["hours"] = [float(hours.mean()), float(hours.std())]
     return learnt | ({"gaps": len(present) < len(train)} if np.isnan(values[good]).any() else {})
+
+
+def _hours(days: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the time of day in hours, [0, 24), to the second: days are too coarse for less."""
+    return np.round(days % 1 * 86400) % 86400 / 3600
 
 
 def mean_and_std(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -292,12 +292,16 @@ class FromColumns(nn.Module):
     def forward(self, columns: Tensor) -> Tensor:
         """Return (n, F) float32."""
         numbers, parts = (columns - self.mean) / self.std, []
-        for column, number in zip(self.columns, numbers.split(1, dim=1), strict=True):
+        hours = columns.remainder(1.0) * 24
+        for column, number, hour in zip(self.columns, numbers.split(1, 1), hours.split(1, 1), strict=True):
             if "categories" in column:
                 parts += [(number == code).double() for code in range(len(column["categories"]))]
             else:
                 parts.append(torch.where(number.isnan(), 0.0, number) if "gaps" in column else number)
                 parts += [number.isnan().double()] if column.get("gaps") else []
+                if "hours" in column:
+                    mean, std = column["hours"]
+                    parts.append(torch.where(hour.isnan(), 0.0, (hour - mean) / std))
         return torch.cat(parts, dim=1).float()
 
 

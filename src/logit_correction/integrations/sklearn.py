@@ -411,7 +411,7 @@ def read_rows(form: dict[str, Any], X: Any, fit: bool = False) -> tuple[InputSto
         rows.problems.raise_if_any()
     if form.setdefault("shape", store.input_shape) != store.input_shape:
         raise InputError(f"Rows have shape {store.input_shape}, but had {form['shape']} in fit: resize them")
-    if form["names"] and forms["columns"]:  # of very many there are no columns to see
+    if kind == "numbers" and form["names"] and forms["columns"]:  # of very many there are no columns to see
         forms["columns"] = dict(zip(form["names"], forms["columns"].values(), strict=True))
     return store, forms
 
