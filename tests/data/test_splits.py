@@ -45,6 +45,22 @@ def test_more_rows_of_one_label_leave_the_others_where_they_were() -> None:
         assert torch.equal(own, others)
 
 
+@settings(max_examples=30)
+@given(units=st.integers(20, 80), most=st.integers(1, 9), seed=st.integers(0, 9))
+def test_rows_of_one_unit_stay_together(units: int, most: int, seed: int) -> None:
+    draw = torch.Generator().manual_seed(seed)
+    unit = torch.arange(units).repeat_interleave(torch.randint(1, most + 1, (units,), generator=draw))
+    unit = unit[torch.randperm(len(unit), generator=draw)]
+    usual = (torch.arange(units) % 3 == 0).long()[unit]
+    label = torch.where(torch.rand(len(unit), generator=draw) < 0.1, 1 - usual, usual)
+    split, how = make_splits(label, None, ["a", "b"], USUAL, unit, "patient")
+    of_split = [set(unit[rows].tolist()) for rows in split.values()]
+    assert sum(map(len, of_split)) == len(set.union(*of_split)) == units and how.endswith("one patient together")
+    assert abs(len(split["test"]) - 0.2 * len(label)) <= 2 * most
+    every = torch.cat(list(split.values()))
+    assert torch.equal(every.sort().values, torch.arange(len(label)))
+
+
 def test_given_splits_stay_and_missing_ones_are_drawn_from_training() -> None:
     label = torch.arange(40) % 2
     given = ["train"] * 30 + ["valid"] * 10
@@ -61,5 +77,7 @@ def test_what_cannot_be_split_is_refused() -> None:
     with pytest.raises(InputError, match=r"too few rows to split \(rows per label: rare 2\).*at least 3"):
         make_splits(label, None, ["common", "rare"], USUAL)
     make_splits(label, ["train"] * 9 + ["test", "train", "train"], ["common", "rare"], USUAL)
+    with pytest.raises(InputError, match=r"too few values of patient to split \(values of patient per label: b 2\)"):
+        make_splits(torch.arange(80) // 60, None, ["a", "b"], USUAL, torch.arange(80) // 10, "patient")
     with pytest.raises(InputError, match="no row is for training"):
         make_splits(label, ["test"] * 12, ["common", "rare"], USUAL)

@@ -95,6 +95,7 @@ class Table(DataSource):
         features: str | list[str] | None = None,
         categorical: str | list[str] | None = None,
         split: str | None = None,
+        split_by: str | None = None,
         attribute: str | list[str] | None = None,
         tokenizer: str | None = None,
         max_tokens: int = 128,
@@ -115,6 +116,7 @@ class Table(DataSource):
                 column of names becomes one number, 0 or 1, for each name. Values may be missing.
             categorical: Those features whose numbers stand for names, such as 3 for the third hospital.
             split: Column that says train, valid or test; splits that it does not give are drawn, label by label.
+            split_by: Column such as a patient: rows that share its value are drawn into one split.
             attribute: Columns of attributes, where you have them; several make one attribute of their combinations. An
                 empty cell is unknown.
             tokenizer: Splits texts for a language model: a name on the Hugging Face hub or a folder. Without one, words
@@ -127,7 +129,8 @@ class Table(DataSource):
             augment: Random changes of training images: none, crop-flip (small images), resized-crop-flip.
             **splitting: Those of ``Splitting``.
         """
-        self.file, self.split, self.attributes = Path(file).expanduser(), split, listed(attribute)
+        self.file, self.attributes = Path(file).expanduser(), listed(attribute)
+        self.split, self.split_by = split, split_by
         chosen, names = listed(features) or ([] if text or path else ["*"]), listed(categorical)
         if label is None or sum(map(bool, (text, path, chosen))) != 1:
             columns = ", ".join(list(read_frame(self.file).columns)[:20])
@@ -139,14 +142,14 @@ class Table(DataSource):
             raise InputError(f"the label {label!r} would be its own input: leave it out of the inputs")
         self.label = label
         self.splitting = Splitting(**splitting)
-        self.named = {label, split, text, path, *self.attributes, *chosen, *names}
+        self.named = {label, split, split_by, text, path, *self.attributes, *chosen, *names}
         self.augment = named_augmentation(augment) if path else None
         if text:
             self.reader = Texts(text, tokenizer, max_tokens)
         elif path:
             self.reader = Images(size, "crop", column=path, root=Path(root).expanduser() if root else None)
         else:
-            others = [label, *self.attributes, *({split or "", SPLIT} - {*names, *chosen})]
+            others = [label, *self.attributes, *({split or "", split_by or "", SPLIT} - {*names, *chosen})]
             self.reader = Columns(chosen, others, names)
 
     def build(self) -> DataTable:
@@ -157,7 +160,7 @@ class Table(DataSource):
         if frame.columns[0] == UNNAMED and UNNAMED not in self.named:
             frame = frame.drop(columns=UNNAMED)
             notes.append(f"the first column, without a name, is not used ({UNNAMED})")
-        check_columns(frame, place, [self.label, *([self.split] if self.split else []), *self.attributes])
+        check_columns(frame, place, [one for one in (self.label, self.split, self.split_by, *self.attributes) if one])
         rows = Rows(place, frame.index, frame, self.file.parent)
         if SPLIT in frame.columns and SPLIT not in self.named:
             notes.append("the column 'split' is not used: give --data.split split to use it")
@@ -170,6 +173,8 @@ class Table(DataSource):
             self.splitting,
             source="rows given in Python" if from_python else f"the rows of {self.file.name}",
             splits=texts_of(frame, self.split) if self.split else None,
+            split_by=self.split_by,
+            units=texts_of(frame, self.split_by) if self.split_by else (),
             attributes={name: texts_of(frame, name) for name in self.attributes},
             notes=[*notes, *of_inputs],
             augment=self.augment,

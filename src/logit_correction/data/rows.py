@@ -241,13 +241,21 @@ def consecutive_splits(*sizes: int) -> dict[str, Tensor]:
 
 
 def make_splits(
-    label: Tensor, given: Sequence[str | None] | None, label_names: Sequence[str], splitting: Splitting
+    label: Tensor,
+    given: Sequence[str | None] | None,
+    label_names: Sequence[str],
+    splitting: Splitting,
+    unit: Tensor | None = None,
+    split_by: str | None = None,
 ) -> tuple[dict[str, Tensor], str]:
     """Return the rows of train, valid and test, and one line on where they are from.
 
     A split that is given stays as it is. Missing ones are drawn from the training rows, or from all rows if no split
     is given: label by label, so that each has its share of every label. Attributes are never looked at. Rows of label
     -1 belong nowhere.
+
+    Rows of one ``unit`` (M,) long, 0..U-1, the values of a column ``split_by``, are drawn together, as rows of the
+    rarest of their labels.
     """
     rows = (label >= 0).nonzero().flatten()
     split = {"train": rows}
@@ -260,28 +268,48 @@ def make_splits(
     shares = {name: share for name, share in splitting.fractions.items() if name not in split}
     if not shares:
         return split, "given"
-    count = torch.bincount(label[split["train"]], minlength=len(label_names)).tolist()
+    size, unit_label, unit = _units(label, split["train"], unit)
+    count = torch.bincount(unit_label[size > 0], minlength=len(label_names)).tolist()
     least = sum(share > 0 for share in shares.values()) + 1
-    few = [f"{name} {rows}" for name, rows in zip(label_names, count, strict=True) if 0 < rows < least]
+    few = [f"{name} {units}" for name, units in zip(label_names, count, strict=True) if 0 < units < least]
     if few:
+        what = f"values of {split_by}" if split_by else "rows"
         raise InputError(
-            f"labels with too few rows to split (rows per label: {format_first(few, SHOWN)}): each needs at least "
+            f"labels with too few {what} to split ({what} per label: {format_first(few, SHOWN)}): each needs at least "
             f"{least}, one a split: add rows, drop the label, give a split, or name another column of labels"
         )
     parts: dict[str, list[Tensor]] = {name: [] for name in ("train", *shares)}
     for y, name in enumerate(label_names):
-        own = split["train"][label[split["train"]] == y]
+        own = ((unit_label == y) & (size > 0)).nonzero().flatten()
+        rows_of_label = int(size[own].sum())
         # A generator of its own for each label: more rows of one label leave the split of the others as it was.
         own = own[torch.randperm(len(own), generator=make_generator(splitting.seed, "split", str(name)))]
         for part, share in shares.items():
-            drawn = min(max(1, round(share * count[y])), len(own) - 1) if share and len(own) else 0
+            enough = torch.searchsorted(size[own].cumsum(0), max(1, round(share * rows_of_label)))
+            drawn = min(int(enough) + 1, len(own) - 1) if share and len(own) else 0
             parts[part].append(own[:drawn])
             own = own[drawn:]
         parts["train"].append(own)
-    split |= {name: torch.cat(part).sort().values for name, part in parts.items()}
+    drawn_for = torch.full((len(unit_label),), -1)
+    for number, part in enumerate(parts.values()):
+        drawn_for[torch.cat(part)] = number
+    of_row = drawn_for[unit[split["train"]]]
+    split |= {name: split["train"][of_row == number] for number, name in enumerate(parts)}
     told = ", ".join(f"{100 * share:g} % {name}" for name, share in shares.items())
     how = f"drawn label by label, {told}, seed {splitting.seed}"
+    how += f", rows of one {split_by} together" if split_by else ""
     return {name: split[name] for name in SPLITS}, how if given is None else f"given; {how} from the training rows"
+
+
+def _units(label: Tensor, rows: Tensor, unit: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Return how many of some rows each unit (U,) has, the rarest label among them, and the unit of all rows (M,)."""
+    unit = torch.arange(len(label)) if unit is None else unit
+    units = int(unit.max()) + 1
+    count = torch.bincount(label[rows])
+    commonest_first = rows[count[label[rows]].argsort(descending=True, stable=True)]
+    rarest = torch.full((units,), -1)
+    rarest[unit[commonest_first]] = label[commonest_first]
+    return torch.bincount(unit[rows], minlength=units), rarest, unit
 
 
 def build_table(
@@ -293,6 +321,8 @@ def build_table(
     *,
     source: str,
     splits: Sequence[str | None] | None = None,
+    split_by: str | None = None,
+    units: Sequence[str | None] = (),
     attributes: Mapping[str, Sequence[str | None]] | None = None,
     notes: Sequence[str] = (),
     **more: Any,
@@ -307,6 +337,10 @@ def build_table(
     for row, named in enumerate(labels):
         if named is None:
             problems.add(row, "has no label")
+    for row, value in enumerate(units):
+        if value is None:
+            problems.add(row, f"column {split_by!r} is empty")
+    unit = places_of(units, list(dict.fromkeys(units))) if split_by else None
     if splits is not None:
         called = ALIASES | NUMBERS
         given = [called.get((name or "").strip().lower()) for name in splits]
@@ -333,7 +367,7 @@ def build_table(
                 "alike if they mean the same, else give each a name of its own"
             )
         try:
-            return label, names, *make_splits(label, given, names, splitting)
+            return label, names, *make_splits(label, given, names, splitting, unit, split_by)
         except InputError as error:
             raise InputError(f"{problems.place}: {error}") from error
 
