@@ -277,8 +277,9 @@ def plain(value: Any) -> Any:
 def listed(names: str | Sequence[str] | None) -> list[str]:
     """Return names in a list, of which one may stand alone, or none, or several in a text such as ``[csv, wandb]``."""
     if isinstance(names, str):
-        return [name.strip() for name in names[1:-1].split(",")] if names.startswith("[") else [names]
-    return list(names or ())
+        several = names[1:-1].split(",") if names.startswith("[") else [names]
+        return [name for one in several if (name := one.strip(" '\""))]
+    return [] if names is None else list(names)
 
 
 def load_preset(name: str) -> dict[str, Any]:

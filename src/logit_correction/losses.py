@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
+import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
@@ -48,7 +49,7 @@ class LogitCorrectedLoss(nn.Module):
         if isinstance(prior, GroupPrior):
             self.prior = prior
             return
-        table = torch.as_tensor(prior)
+        table = prior if isinstance(prior, Tensor) else torch.from_numpy(np.array(prior, dtype=np.float64))
         if table.dim() != 2:
             raise ValueError(f"A group prior needs the shape (labels, attribute values), not {tuple(table.shape)}.")
         self.prior = GroupPrior(*table.shape, averaging="fixed", floor=0.0)

@@ -16,7 +16,7 @@ from logit_correction.evaluation import Predictions
 from logit_correction.files import replacing, write_text
 from logit_correction.registry import needed
 from logit_correction.runs.folder import VALIDATION
-from logit_correction.runs.options import complete, components_of, find_class
+from logit_correction.runs.options import complete
 from logit_correction.runs.train import train
 from logit_correction.training.rules import ValidationRows, rule_of
 
@@ -59,7 +59,8 @@ def tune(
     config = complete(config)
     if config.training.devices * config.training.nodes > 1:
         raise InputError("Each trial trains on one device: leave --devices and --nodes out")
-    estimates = "attributes" in components_of(find_class("method", config.method.name))
+    estimator = config.method.options.get("attributes") or {}
+    estimates = estimator.get("name") not in (None, "Given", "TrueAttributes")
     rule = objective or ("valid_estimated_group_balanced" if estimates else "valid_worst_class")
     if rule == "last":
         raise InputError("--objective last chooses nothing: take valid_worst_class, or another of `list rules`")

@@ -265,3 +265,47 @@ def test_mixin_of_transformers() -> None:
     torch.testing.assert_close(trainer.compute_loss(model.train(), dict(inputs)), wanted)
     plain = torch.nn.functional.cross_entropy(logits, inputs["labels"])
     torch.testing.assert_close(trainer.compute_loss(model.eval(), dict(inputs)), plain)
+
+
+QUICK: dict[str, Any] = {"epochs": 1, "threads": 1, "page": False}
+
+
+def test_rows_and_labels_of_any_kind_are_answered_in_kind() -> None:
+    label = np.arange(200) % 2
+    rows = (40 * np.random.default_rng(0).random((200, 3)) + 150 * label[:, None]).astype(np.uint8)
+    of_bytes = np.array([b"a", b"b"])[label]
+    for given in (np.array(label.tolist(), dtype=object), label.astype(bool).astype(object), of_bytes):
+        run = logit_correction.train(rows, label=given, method="ERM", **QUICK | {"epochs": 3})
+        expected = given.astype(str) if given.dtype.kind == "S" else np.array(given.tolist())
+        assert run.predict(rows).tolist() == expected.tolist() == run.predict(rows.astype(float)).tolist()
+    columns = {"a": torch.from_numpy(rows[:, 0]), "label": torch.from_numpy(label)}
+    run = logit_correction.train(columns, label="label", method="ERM", **QUICK)
+    assert run.predict({"a": columns["a"]}).shape == (200,)
+    frame = pd.DataFrame({0: rows[:, 0], 4: label})
+    run = logit_correction.train(frame, label=4, method="ERM", **QUICK)
+    assert run.evaluate(frame, 4, attribute=np.where(label, -1, 0))["count"] == 200
+    patients = frame.assign(patient=np.arange(200) // 5)
+    run = logit_correction.train(patients, label="4", split_by="patient", method="ERM", **QUICK)
+    assert "one patient together" in str(run.report["data"])
+    for prior in (pd.crosstab(label, label[::-1]), np.eye(2)[::-1], np.ones((2, 2), dtype=">f8")):
+        assert LogitCorrectedLoss(prior).prior.table.shape == (2, 2)
+
+
+def test_views_in_an_array_and_a_file_alone(here: Path) -> None:
+    views = np.array(["column:scanner"])
+    run = logit_correction.train(here / "patients.csv", label="outcome", shortcut=views, **QUICK)
+    assert run.report["evidence"]["views"] == views.tolist()
+    found = logit_correction.estimate_attributes(here / "patients.csv", "outcome", shortcut=views, epochs=1, threads=1)
+    assert len(found.label) == len(pd.read_csv(here / "patients.csv"))
+    with pytest.raises(logit_correction.InputError, match="no test rows"):
+        logit_correction.estimate_attributes(pd.DataFrame({"a": range(9)}), [0, 1, 0] * 3, watch=["test"])
+    with pytest.raises(logit_correction.InputError, match="label_budget is 0"):
+        logit_correction.audit("Digits", label_budget=0)
+
+
+def test_a_run_of_augmented_images_can_be_loaded(tmp_path: Path) -> None:
+    label = np.arange(60) % 2
+    images = (np.random.default_rng(0).integers(0, 99, (60, 3, 12, 12)) + 100 * label[:, None, None, None]).astype(np.uint8)
+    data = logit_correction.from_arrays(images, label, augment="crop-flip", folder=tmp_path)
+    run = logit_correction.train(data, tmp_path / "run", network="MLP", shortcut="colour", **QUICK)
+    assert logit_correction.load(tmp_path / "run").evaluate("test")["average"] == run.report["test"]["average"]

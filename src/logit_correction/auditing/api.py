@@ -22,7 +22,7 @@ from logit_correction.auditing.rows import CSV, PARQUET, rows_frame, shown_rows,
 from logit_correction.config import ComponentConfig, RunConfig, listed
 from logit_correction.data.frames import read_frame
 from logit_correction.data.table import DataTable
-from logit_correction.errors import NBSP, InputError
+from logit_correction.errors import NBSP, InputError, check_range
 from logit_correction.files import SEAL, check_new, check_seal, read_json, seal, write_cells
 from logit_correction.pages.page import audit_as_html, render_audit, save_page
 from logit_correction.runs import folder as files
@@ -148,6 +148,7 @@ def audit(
     >>> found.verdict, found.views
     ('shortcut', ['colour'])
     """
+    check_range("label_budget", 1 if label_budget is None else label_budget, 1)
     config = config_of(data, **options)
     auto: dict[str, Any] = {"name": "Auto", "run": run, "predictions": predictions}
     auto |= {"legitimate": listed(legitimate) or None, "when_unsure": when_unsure}
@@ -160,13 +161,14 @@ def audit(
     display.whole = 3 if try_fix else 2  # the search, and LC in folds
     estimator = built.algorithm.attributes
     assert isinstance(estimator, Auto)
-    estimator.insist(listed(shortcut))
+    named = listed(shortcut)
+    estimator.insist(named)
     files.make(folder)
     with files.acquire(folder), keeping_threads():
         started = time.monotonic()
         with display:
             built.fit(display).run(estimator_only=True)
-        found = _written(folder, built, estimator, bool(shortcut), try_fix, quiet=not progress)
+        found = _written(folder, built, estimator, bool(named), try_fix, quiet=not progress)
         _write_audit(folder, found | {"seconds": time.monotonic() - started})
         if label_budget is not None:
             add_sheet(folder, label_budget)

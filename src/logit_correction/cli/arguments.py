@@ -50,11 +50,11 @@ PLACEHOLDERS = {"config": "FILE", "when_unsure": "correct|leave", **dict.fromkey
 FLAGS = ("finetune",)
 
 #: Options that may be given several times.
-REPEATED = (*VIEWS, "logger")
+REPEATED = (*VIEWS, "logger", "watch", "also_select")
 
 #: Options of a run that a command chooses itself.
 FIXED: dict[str, dict[str, Any]] = {
-    "audit": {"method": "LC", "preset": None, "biased_network": None, "selection": None}
+    "audit": {"method": "LC", **dict.fromkeys(("preset", "biased_network", "selection", "logger", "watch"))}
 }
 
 
@@ -91,7 +91,7 @@ def arguments_of(command: str, function: Callable[..., int], words: Sequence[str
     found = options.parsed(parser, own).as_dict()
     if not parts:
         return found
-    named = [part for part in PARTS if isinstance(one := given.get(part, {}), str) or "name" in one]
+    named = [part for part in PARTS if isinstance(one := given.get(part) or {}, str) or "name" in one]
     finished = found.get("out") if found.get("resume") else found.get("run")  # which has a configuration of its own
     if finished is not None and not (file or named or "preset" in given):
         from logit_correction.runs.folder import CONFIG, runs_of
@@ -197,7 +197,7 @@ def _help(
             value = "" if name in flags else _value(getattr(action, "_typehint", None), name)
             told = HELP.get(name) or (action.help or "").replace("``", "").rstrip(".")
             if isinstance(action.default, int | float | str) and action.default is not False and action.default != "":
-                told += f" (default {str(action.default).replace('True', 'true')})"
+                told += f" (default {'true' if action.default is True else action.default})"
             head = f"  {name.upper() if name in places else f'--{name} {value}'.rstrip()}"
             body = textwrap.wrap(told[:1].upper() + told[1:], width - 24)
             lines += [f"{head:<24}{body.pop(0)}"] if len(head) < 23 else [head]

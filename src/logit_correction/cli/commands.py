@@ -105,7 +105,7 @@ def audit_command(
     when_unsure: Literal["correct", "leave"] | None = None,
     try_fix: bool = True,
     fail_on: Literal["shortcut", "cannot tell"] | None = None,
-    label_budget: int | None = None,
+    label_budget: PositiveInt | None = None,
     labels: Path | None = None,
     json: bool = False,
 ) -> int:

@@ -15,7 +15,7 @@ from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder, digest, made_once
 from logit_correction.data.frames import as_text, check_names, label_kind
 from logit_correction.data.images import images_of
-from logit_correction.data.reader import DataSource, as_frame, rows_of
+from logit_correction.data.reader import DataSource, Numbers, as_frame, rows_of
 from logit_correction.data.rows import Rows, Splitting, build_table
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, reason_of
@@ -37,7 +37,7 @@ class Arrays(DataSource):
             **splitting: Those of ``Splitting``.
         """
         self.file, self.augment = Path(file).expanduser(), augment
-        self.splitting = Splitting(**splitting)
+        self.splitting, self.reader = Splitting(**splitting), Numbers(learns=True)
 
     def build(self) -> DataTable:
         try:
@@ -105,9 +105,13 @@ def from_arrays(
         if values is not None:
             try:
                 array = as_array(values)
+                if array.dtype.kind == "O" and name == "label":  # numbers stay numbers
+                    array = np.asarray(array.tolist())
             except ValueError as error:
                 raise InputError(f"{name} has rows of different shapes: give all rows as many numbers") from error
-            if array.dtype.kind in "OSU":  # what can be saved without pickle
+            if array.dtype.kind == "S":
+                array = np.char.decode(array)
+            if array.dtype.kind in "OU":  # what can be saved without pickle
                 array = np.asarray([as_text(value) or "" for value in array.ravel().tolist()]).reshape(array.shape)
             arrays[name] = array
     arrays = checked_arrays(arrays)

@@ -50,7 +50,7 @@ class Columns(Reader):
         every, frame, read = self.names == ["*"], rows.frame, {}
         names = [name for name in frame.columns if name not in self.others] if every else self.names
         check_columns(frame, rows.place, [*names, *self.categorical])
-        left_out, as_names, gaps = [], [], []
+        left_out, as_names, gaps, nameless = [], [], [], []
         for name in names:
             kind, why = kind_of(frame, name)
             if name in self.categorical:
@@ -68,7 +68,7 @@ class Columns(Reader):
             if why:
                 as_names.append(f"{name!r} ({why})")
             if missing := int((np.isnan(values) if kind in KINDS else values == "").sum()):
-                gaps.append(f"{name!r} in {missing:,} of {len(rows):,} rows")
+                (gaps if kind in KINDS else nameless).append(f"{name!r} in {missing:,} of {len(rows):,} rows")
         if not read:
             texts = f", or the column of texts by --data.text: {format_faults(left_out)}" if left_out else ""
             raise InputError(f"{rows.place} has no column left for features: name them by --data.features{texts}")
@@ -76,6 +76,7 @@ class Columns(Reader):
             "columns left out of the features, since few rows share a text (--data.text reads texts)": left_out,
             "columns that look like numbers or dates, but are read as names": as_names,
             "columns with missing values, which count as the mean of training": gaps,
+            "columns of names with missing values, which count as one more name": nameless,
         }
         return read, rows.names, [f"{what}: {format_faults(found)}" for what, found in told.items() if found]
 

@@ -145,9 +145,9 @@ def texts_of(frame: pd.DataFrame, column: str) -> list[str | None]:
 
 def as_text(value: Any) -> str | None:
     """Return a value as a text, None where there is none."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    if value is None or (isinstance(value, float | np.floating) and math.isnan(value)):
         return None
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, float | np.floating) and value.is_integer():
         value = int(value)
     text = "" if type(value).__name__ in ("NAType", "NaTType") else str(value).strip()
     return text or None

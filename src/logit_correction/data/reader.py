@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import torch
 from torch import Tensor
 
+from logit_correction.data.features import mean_and_std
 from logit_correction.data.frames import is_table, read_frame, with_names
 from logit_correction.data.images import SUFFIXES, Images, find_images, images_of, label_folders
 from logit_correction.data.rows import Learnt, Problems, Reader, Rows, array_store
-from logit_correction.data.stores import InputStore
+from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, InputWarning, reason_of
 from logit_correction.files import printable
@@ -31,24 +33,39 @@ MOST_SEEN = 256
 
 
 class Numbers(Reader):
-    """Reads arrays: feature vectors, standardised if mean and deviation are given, or images."""
+    """Reads arrays: images, or feature vectors, standardised where mean and deviation are known."""
 
-    def __init__(self, scale: float = 1.0, mean: Any = None, std: Any = None) -> None:
-        """Choose what inputs are multiplied by, and the mean (F,) and deviation (F,) of vectors."""
-        self.scale, self.mean, self.std = scale, mean, std
+    def __init__(self, scale: float = 1.0, mean: Any = None, std: Any = None, learns: bool = False) -> None:
+        """Choose what inputs are multiplied by, and the mean (F,) and deviation (F,) of vectors or to learn them."""
+        self.scale, self.mean, self.std, self.learns = scale, mean, std, learns
 
     def check(self, rows: Rows) -> tuple[tuple[InputStore, dict[str, Any]], Sequence[str], list[str]]:
         """Return the arrays, and the columns of vectors, named by their number; what is not finite is noted, and 0."""
         if rows.values is None:
             raise InputError("this model takes arrays of numbers: give one")
         values = images_of(rows.values) if rows.values.ndim == 4 else rows.values
+        if values.ndim == 2 and values.dtype == np.uint8:  # only bytes of images are divided by 255
+            values = values.astype(np.float32)
         given = values if self.mean is None else (values - self.mean) / self.std
         width = values.shape[1] if values.ndim == 2 else 0
         columns = {str(i): values[:, i] for i in range(width)} if width <= MOST_SEEN else {}
         return (array_store(given, rows.problems, self.scale), {"columns": columns}), rows.names, []
 
     def learn(self, read: tuple[InputStore, dict[str, Any]], train: Tensor, problems: Problems) -> Learnt:
-        return Learnt(*read)
+        store, forms = read
+        if not self.learns or not isinstance(store, ArrayStore) or len(store.input_shape) != 1:
+            return Learnt(*read)
+        self.mean, self.std = mean_and_std(store.values[train].double().numpy())
+        store = ArrayStore(((store.values - torch.from_numpy(self.mean)) / torch.from_numpy(self.std)).float())
+        told = {"features": f"{store.input_shape[0]}, standardised by the training rows"}
+        return Learnt(store, forms, told, {"mean": self.mean.tolist(), "std": self.std.tolist()})
+
+    def prepare(self, preparation: Mapping[str, Any]) -> None:
+        if "mean" in preparation:
+            self.mean, self.std = (np.asarray(preparation[name]) for name in ("mean", "std"))
+
+    def transform(self, rows: Rows) -> tuple[InputStore, dict[str, Any]]:
+        return self.check(rows)[0]
 
 
 def rows_of(given: Any, *, texts: bool = False, labelled: bool = False) -> Iterator[Rows]:
@@ -91,10 +108,10 @@ def as_frame(given: Any) -> pd.DataFrame | None:
     if isinstance(given, pd.DataFrame):
         return with_names(given, [str(name) for name in given.columns], "the table")
     if hasattr(given, "to_pandas"):
-        return given.to_pandas()
+        return as_frame(given.to_pandas())
     try:
         if isinstance(given, Mapping) and not hasattr(given, "shape"):
-            return pd.DataFrame({name: list(values) for name, values in given.items()})
+            return pd.DataFrame({name: list(as_array(one) if isinstance(one, Tensor) else one) for name, one in given.items()})
         if isinstance(given, Sequence) and given and all(isinstance(row, Mapping) for row in given):
             return pd.DataFrame(given, dtype=object)  # a gap beside a 3 does not make it 3.0
     except (TypeError, ValueError) as error:

@@ -23,6 +23,7 @@ from logit_correction import __version__
 from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.features import Column
 from logit_correction.data.images import Images
+from logit_correction.data.reader import Numbers
 from logit_correction.data.texts import LENGTH, MOST_WORDS, TOKENS, Texts, load_tokenizer
 from logit_correction.errors import InputError, format_percent, reason_of
 from logit_correction.evaluation.report import REPORT, Report
@@ -253,14 +254,18 @@ class Portable(nn.Module):
 
 
 class Scaled(nn.Module):
-    """Numbers, or the bytes of images, times a factor: the scale of training."""
+    """Numbers less a mean, or the bytes of images, times a factor: the scale of training."""
 
-    def __init__(self, factor: float) -> None:
+    factor: Tensor
+    mean: Tensor
+
+    def __init__(self, factor: Any, mean: Any = 0.0) -> None:
         super().__init__()
-        self.factor = factor
+        for name, value in (("factor", factor), ("mean", mean)):
+            self.register_buffer(name, torch.as_tensor(value, dtype=torch.float32))
 
     def forward(self, values: Tensor) -> Tensor:
-        return values.float() * self.factor
+        return (values.float() - self.mean) * self.factor
 
 
 class Tokens(nn.Module):
@@ -329,6 +334,8 @@ def _input(run: Run) -> tuple[nn.Module, dict[str, Any]]:
     if isinstance(reader, Texts):
         vectorizer = {"class": "sklearn.feature_extraction.text.HashingVectorizer", "n_features": shape[0]}
         return Scaled(LENGTH), described("words", "float32", shape, vectorizer=vectorizer, most_words=MOST_WORDS)
+    if isinstance(reader, Numbers) and reader.mean is not None:
+        return Scaled(1 / reader.std, reader.mean), described("numbers", "float32", shape)
     return Scaled(reader.scale), described("numbers", "float32", shape)
 
 

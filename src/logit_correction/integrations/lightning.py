@@ -110,7 +110,8 @@ class CorrectLogits(Callback):
             self._rows = batch[self.index]
         except (KeyError, IndexError, TypeError):
             self._rows = None
-        if not isinstance(self._rows, Tensor) or self._rows.dim() != 1 or self._rows.is_floating_point():
+        rows = self._rows
+        if not isinstance(rows, Tensor) or rows.dim() != 1 or rows.is_floating_point() or rows.dtype == torch.bool:
             raise InputError(f"Training batches hold no row numbers (B,) at {self.index!r}: give index= their place")
         if batch_idx == 0 or self._rows.device.type == "cpu":  # on a GPU each look would wait for it
             low, high, last = int(self._rows.min()), int(self._rows.max()), len(self.log_prior) - 1
@@ -134,7 +135,7 @@ class CorrectLogits(Callback):
                 f"{self.criterion} must be given the logits {shape} of all rows of the batch and all labels that the "
                 f"rows have: call self.{self.criterion}(logits, label), by position"
             )
-        return (given[0] + self.strength * self.log_prior[self._rows], *given[1:])
+        return (given[0] + self.strength * self.log_prior[self._rows.long()], *given[1:])
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         self.teardown(trainer, pl_module, "fit")  # which Lightning does not call after an error

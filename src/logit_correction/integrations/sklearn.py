@@ -43,7 +43,7 @@ from logit_correction.runs.estimate import AttributeEstimates, estimates_of
 from logit_correction.runs.train import prepare
 from logit_correction.training.display import choose_display
 from logit_correction.training.fit import attribute_names_of, estimate_rows
-from logit_correction.types import DataInfo
+from logit_correction.types import DataInfo, as_array
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -224,6 +224,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         training = dict(self.training or {})
         if twice := [name for name in training if known.get(name) is not None]:
             raise InputError(f"{twice[0]} is an argument of the classifier: leave it out of training")
+        if no_use := [name for name in ("selection", "also_select", "watch", "logger") if training.get(name)]:
+            raise InputError(f"The classifier keeps no rows for validation and no log: leave {no_use[0]} out of training")
         data = ComponentConfig("rows in memory", cls=lambda: InMemory(table))
         config = config_of(data, **known | options | training)
         if config.training.devices * config.training.nodes > 1:
@@ -287,7 +289,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             InputError: If a label was not in ``fit``, or nothing can be estimated.
         """
         check_is_fitted(self)
-        given = np.asarray(y)
+        given = column_or_1d(y)
         label = np.searchsorted(self.classes_, given).clip(max=len(self.classes_) - 1).astype(np.int64)
         unknown = np.flatnonzero(self.classes_[label] != given)
         if len(unknown):
@@ -319,12 +321,14 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
     def _checked(self, X: Any, kind: str, reset: bool) -> Any:
         """Return rows of a kind as ``read_rows`` takes them; ``reset`` if they are those of ``fit``."""
         if isinstance(X, torch.Tensor):
-            X = X.detach().cpu().numpy()
+            X = as_array(X)
         if kind == "numbers":
             return validate_data(self, X, reset=reset, dtype=np.float64)
         if not len(X):
             raise InputError("There are 0 rows: give at least one" + " of each label" * reset)
         if kind != "columns":
+            if kind == "texts" and (missing := [row for row, text in enumerate(X) if as_text(text) is None]):
+                raise InputError(f"row {missing[0]} has no text: fill it in or leave it out")
             return np.asarray(X) if kind == "images" else [str(text) for text in X]
         frame = as_frame(X)
         assert frame is not None

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from logit_correction.config import ComponentConfig, RunConfig, as_mapping
+from logit_correction.config import ComponentConfig, RunConfig, as_mapping, listed
 from logit_correction.data.arrays import from_rows, from_table
 from logit_correction.errors import InputError
 from logit_correction.pages.console import comparison_table, reports_of
@@ -20,7 +20,7 @@ from logit_correction.runs.train import train as train_into
 from logit_correction.training.display import choose_display
 
 #: Options of ``train`` and ``audit`` that are those of the data.
-OF_DATA = ("label", "text", "path", "features", "categorical", "split", "attribute", "size")
+OF_DATA = ("label", "text", "path", "features", "categorical", "split", "split_by", "attribute", "size")
 
 #: A part of a run: a name, a name with options, or what `from_arrays` and `from_table` return.
 Part: TypeAlias = str | Mapping[str, Any] | ComponentConfig
@@ -64,7 +64,7 @@ def train(
         logger: Where figures go in addition to ``metrics.csv``: names of loggers, or loggers of Lightning's.
         **options: Of the data: ``label``, the column of labels or one label for each row; ``text``, ``path`` or
             ``features``, the columns to learn from (all that can be features if left out); ``categorical``, ``split``,
-            ``attribute`` and ``size`` as in ``Table``. Of ``TrainingConfig``: ``epochs``, ``seed`` and the like.
+            ``split_by``, ``attribute`` and ``size`` as in ``Table``. Of ``TrainingConfig``: ``epochs``, ``seed`` and the like.
 
     Raises:
         InputError: Something given is wrong; nothing was trained.
@@ -80,7 +80,8 @@ def train(
     chosen = list(logger) if isinstance(logger, list | tuple) else [logger]
     names, loggers = ([one for one in chosen if isinstance(one, str) is named] for named in (True, False))
     parts = {"method": method, "network": network, "biased_network": biased_network, "encoder": encoder}
-    known = {"preset": preset, "shortcut": shortcut or None, "legitimate": legitimate or None, "logger": names or None}
+    views = {"shortcut": listed(shortcut) or None, "legitimate": listed(legitimate) or None}
+    known = {"preset": preset, **views, "logger": names or None}
     config = config_of(data, **parts, **known, **options)
     folder, tie = given_or_temporary(out, "run")
     train_into(config, folder, resume=resume, display=choose_display(quiet=not progress), page=page, loggers=loggers)

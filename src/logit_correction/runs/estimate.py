@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from logit_correction.config import RunConfig, as_mapping
+from logit_correction.config import RunConfig, as_mapping, listed
 from logit_correction.data.reader import DataSource
 from logit_correction.data.stores import as_views_see
 from logit_correction.errors import InputError
@@ -186,10 +187,11 @@ def estimate_attributes(
     ('shortcut', torch.Size([10, 10]))
     """
     with tempfile.TemporaryDirectory(prefix="logit-correction-") as place:
-        all_rows = {} if label is None else {"folder": place, "valid_fraction": 0.0, "test_fraction": 0.0}
+        in_memory = {} if isinstance(data, str | Path) else {"folder": place}
+        all_rows = {} if label is None else {**in_memory, "valid_fraction": 0.0, "test_fraction": 0.0}
         source = source_of(data, label, **all_rows)
         method = {"name": "LC", "attributes": as_mapping("estimator", estimator)}
-        known = {"shortcut": shortcut or None, "legitimate": legitimate or None}
+        known = {"shortcut": listed(shortcut) or None, "legitimate": listed(legitimate) or None}
         config = config_of(source, method=method, network=network, biased_network=biased_network, **known, **training)
         return estimates_of(config, choose_display(quiet=not progress))[0]
 

@@ -55,7 +55,11 @@ def is_finished(folder: Path) -> bool:
 
 def runs_of(places: Iterable[Path]) -> list[Path]:
     """Return run folders; one that ``train --seeds`` wrote stands for the runs in it."""
-    return [run for place in places for run in sorted(one.parent for one in place.glob(f"seed-*/{CONFIG}")) or [place]]
+    found: list[Path] = []
+    for place in places:
+        runs = [config.parent for config in place.glob(f"seed-*/{CONFIG}")]
+        found += sorted(runs, key=lambda run: (len(run.name), run.name)) or [place]  # seed-10 after seed-9
+    return found
 
 
 def check_out(folder: Path, config: RunConfig, resume: bool) -> None:

@@ -228,7 +228,7 @@ class Run(os.PathLike[str]):
 
     @torch.no_grad()
     def _logits(self, encoded: InputStore) -> Tensor:
-        parts = [self.algorithm.predict(inputs) for inputs in batches_of(encoded, self.device)]
+        parts = [self.algorithm.predict(inputs).float() for inputs in batches_of(encoded, self.device)]
         return torch.cat(parts).cpu() if parts else torch.zeros(0, len(self.label_names))
 
     def evaluate(
@@ -350,8 +350,11 @@ def attributes_of(
 
 def _names_of(rows: Rows, given: Names, what: str) -> Sequence[str | None]:
     """Return the names of rows as text, None where there is none."""
+    given = str(given) if np.ndim(given) == 0 else given
     if not isinstance(given, str):
         names = [as_text(value) for value in np.asarray(given, dtype=object).tolist()]
+        if what == "attribute" and getattr(given, "dtype", np.dtype(object)).kind == "i":
+            names = [None if name == "-1" else name for name in names]  # as ``from_arrays`` reads it
         if len(names) != len(rows):
             raise InputError(f"there are {len(rows):,} rows, but {len(names):,} {what}s: give one a row")
         return names

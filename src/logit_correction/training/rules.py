@@ -276,7 +276,9 @@ def update_best(
 
 
 def check_watch(watch: Sequence[Watch], table: DataTable) -> None:
-    """Raise ``InputError`` unless it is known which training rows are majority, where their margins are wanted."""
+    """Raise ``InputError`` unless the data hold what is to be followed."""
+    if "test" in watch and not len(table.split["test"]):
+        raise InputError("--watch test: the data have no test rows: leave it out")
     if "train_margins" in watch and (table.correlation is None or not table.has_attributes("train")):
         raise InputError(
             "--watch train_margins needs the attribute of every training row and the correlation, but the data source "
