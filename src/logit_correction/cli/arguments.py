@@ -54,7 +54,8 @@ REPEATED = (*VIEWS, "logger", "watch", "also_select")
 
 #: Options of a run that a command chooses itself.
 FIXED: dict[str, dict[str, Any]] = {
-    "audit": {"method": "LC", **dict.fromkeys(("preset", "biased_network", "selection", "logger", "watch"))}
+    "audit": {"method": "LC", **dict.fromkeys(("preset", "biased_network", "selection")), "logger": [],
+              "watch": []}
 }
 
 
