@@ -149,6 +149,10 @@ def of_evidence(sign: Mapping[str, Any], figures: Mapping[str, Any], who: str) -
     with_view, with_label = (round(rows * (sign[name] or 0)) for name in ("follows_view", "follows_label"))
     where = f"On the {format_rows(rows)} where {view} clearly {point} to another label"
     follows = f"{where}, {who} follows {'them' if several else 'it'} in {with_view:,} and the label in {with_label:,}"
+    if views == [BIASED] and "signs" in figures:  # the rows that the probability rests on
+        signs = figures["signs"]
+        follows = f"On the {format_rows(int(signs['flagged']))} that they take for another label, {who} follows them"
+        follows += f" in {signs['followed']:,.0f}"
     told += f". {follows if rows else f'{capitalize(view)} never clearly {point} to another label'}"
     if along := figures.get("along"):
         told += f". They coincide with {name_views([name for one in along for name in views_in(one['view'])])}"
@@ -281,8 +285,7 @@ def next_commands(found: Mapping[str, Any], place: str) -> dict[str, str]:
             test = f"logit-correction evaluate {shlex.quote(str(examined))} --on new-rows"
             commands["Test it on labelled rows from elsewhere, in which the shortcut does not hold:"] = test
     elif found["views"]:
-        unlikely = "To correct it all the same, train" if _is_unlikely(found) else "Train"
-        accident = "If it is an accident, train" if asked else unlikely
+        accident = "If it is an accident, train" if asked else "Train"
         fix = f"logit-correction train --config {place}/fix.yaml --out fixed"
         leave = ", or leave it out of the data" if all(view.startswith("column:") for view in found["views"]) else ""
         commands[f"{accident} a classifier that does not rely on it{leave}:"] = fix
@@ -317,24 +320,11 @@ def headline(found: Mapping[str, Any]) -> str:
             return f"It cannot be told whether this classifier relies on {views}."
         return f"This classifier {'relies' if found['leans'] else 'does not rely'} on {views}."
     if found["verdict"] == "shortcut":
-        unlikely = f"You named a shortcut, but correcting it is unlikely to help: {views}."
         if found["sentence"].startswith(SAID):
-            return unlikely if _is_unlikely(found) else f"You named a shortcut: {views}."
+            return f"You named a shortcut: {views}."
         return f"A shortcut is likely: {views}."
     none = found["verdict"] == "none found"
     return "No shortcut was found." if none else "It cannot be told whether there is a shortcut."
-
-
-def _is_unlikely(found: Mapping[str, Any]) -> bool:
-    """Return whether correcting is unlikely to help by the figures, or did not where it was tried."""
-    chance = found["evidence"].get("probability")
-    return chance is not None and (chance < 0.3 or (chance < 0.5 and not _gains(found["cost"])))
-
-
-def _gains(cost: Mapping[str, Any]) -> bool | None:
-    """Return whether LC raises balanced accuracy where it was tried; None where it was not."""
-    before, after = (cost.get(who, {}).get("balanced", {}).get("accuracy") for who in ("network", "fixed"))
-    return None if before is None or after is None else bool(after > before)
 
 
 def telling_terms(contrasts: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -349,7 +339,9 @@ def question(views: Sequence[str], doubtful: bool = False) -> str:
         return f"First look at the rows that look like another label: are their labels right? {question(views)}"
     if list(views) == [BIASED]:
         compare = "On the page, compare the rows that look like another label with the others of their label"
-        return f"{compare}. Is the difference a legitimate cause of the label, or an accident of this data?"
+        cause = "Is the difference a legitimate cause of the label, or an accident of this data?"
+        tried = "In test data sets with this question, LC won 3 points where it was an accident, else it lost 8"
+        return f"{compare}. {cause} {tried}."
     name = name_views(views)
     are, cause = ("Are", "legitimate causes") if is_plural(views) else ("Is", "a legitimate cause")
     return f"{are} {name} {cause} of the label, or an accident of this data?"
@@ -408,8 +400,9 @@ def of_price(cost: Mapping[str, Any]) -> str:
 
 
 def of_trial(found: Mapping[str, Any]) -> str:
-    """Return a warning where LC was tried and does not raise balanced accuracy; else empty."""
-    if _gains(found["cost"]) is not False:
+    """Return a warning where LC was tried and lowers balanced accuracy by more than chance; else empty."""
+    before, after = (found["cost"].get(who, {}).get("balanced", {}) for who in ("network", "fixed"))
+    if None in (before.get("accuracy"), after.get("accuracy")) or after["accuracy"] >= before["low"]:
         return ""
     leave = f"to leave the data alone, add `{options('legitimate', found['views'])}`"
     return f"A trial does not confirm it. {of_price(found['cost'])}. You decide: {leave}"

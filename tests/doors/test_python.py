@@ -305,7 +305,8 @@ def test_views_in_an_array_and_a_file_alone(here: Path) -> None:
 
 def test_a_run_of_augmented_images_can_be_loaded(tmp_path: Path) -> None:
     label = np.arange(60) % 2
-    images = (np.random.default_rng(0).integers(0, 99, (60, 3, 12, 12)) + 100 * label[:, None, None, None]).astype(np.uint8)
+    images = np.random.default_rng(0).integers(0, 99, (60, 3, 12, 12)) + 100 * label[:, None, None, None]
+    images = images.astype(np.uint8)
     data = logit_correction.from_arrays(images, label, augment="crop-flip", folder=tmp_path)
     run = logit_correction.train(data, tmp_path / "run", network="MLP", shortcut="colour", **QUICK)
     assert logit_correction.load(tmp_path / "run").evaluate("test")["average"] == run.report["test"]["average"]

@@ -259,6 +259,7 @@ def signs_of(
     return {
         "flagged": few,
         "error": error,
+        "followed": int(((says == attribute) & flagged).sum()),
         "follows": follows,
         "excess": follows - error,
         "lift": math.log(max(LEAST, follows) / max(LEAST, 1 - follows)) - math.log(usual),

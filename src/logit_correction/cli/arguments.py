@@ -54,8 +54,7 @@ REPEATED = (*VIEWS, "logger", "watch", "also_select")
 
 #: Options of a run that a command chooses itself.
 FIXED: dict[str, dict[str, Any]] = {
-    "audit": {"method": "LC", **dict.fromkeys(("preset", "biased_network", "selection")), "logger": [],
-              "watch": []}
+    "audit": {"method": "LC", **dict.fromkeys(("preset", "biased_network", "selection")), "logger": [], "watch": []}
 }
 
 

@@ -111,7 +111,8 @@ def as_frame(given: Any) -> pd.DataFrame | None:
         return as_frame(given.to_pandas())
     try:
         if isinstance(given, Mapping) and not hasattr(given, "shape"):
-            return pd.DataFrame({name: list(as_array(one) if isinstance(one, Tensor) else one) for name, one in given.items()})
+            columns = {name: as_array(one) if isinstance(one, Tensor) else one for name, one in given.items()}
+            return pd.DataFrame({name: list(values) for name, values in columns.items()})
         if isinstance(given, Sequence) and given and all(isinstance(row, Mapping) for row in given):
             return pd.DataFrame(given, dtype=object)  # a gap beside a 3 does not make it 3.0
     except (TypeError, ValueError) as error:

@@ -225,7 +225,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         if twice := [name for name in training if known.get(name) is not None]:
             raise InputError(f"{twice[0]} is an argument of the classifier: leave it out of training")
         if no_use := [name for name in ("selection", "also_select", "watch", "logger") if training.get(name)]:
-            raise InputError(f"The classifier keeps no rows for validation and no log: leave {no_use[0]} out of training")
+            raise InputError(f"The classifier validates nothing and keeps no log: leave {no_use[0]} out of training")
         data = ComponentConfig("rows in memory", cls=lambda: InMemory(table))
         config = config_of(data, **known | options | training)
         if config.training.devices * config.training.nodes > 1:

@@ -173,7 +173,9 @@ def _check_effect(cls: Callable[..., Any], given: Mapping[str, Any], path: str =
         default = signature(cls).parameters[option].default
         if given[option] != default and (given[other] != wanted if wanted else not given[other]):
             needs = f"--{path}{other}{' ' + wanted if wanted else ''}"
-            raise InputError(f"--{path}{option} {given[option]} is of no effect without {needs}: leave it out, or give null")
+            raise InputError(
+                f"--{path}{option} {given[option]} is of no effect without {needs}: leave it out or give null"
+            )
 
 
 def add_options(parser: ArgumentParser, choices: Mapping[str, Choice], training: bool) -> None:
