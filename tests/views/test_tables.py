@@ -19,7 +19,7 @@ from logit_correction.attributes.heads import logistic, scaled
 from logit_correction.attributes.search import Judged, Search
 from logit_correction.correlation import Correlation
 from logit_correction.types import TrainingRows
-from logit_correction.views.base import ViewInputs, find_views, state_of, view_of
+from logit_correction.views.base import ViewInputs, available_views, find_views, state_of, view_of
 from logit_correction.views.tables import BINS, MOST_OF_A_ROW, VALUES, Inputs, Missing, OneColumn, Pairs, columns_of
 
 
@@ -136,6 +136,12 @@ def test_all_numbers_of_every_row() -> None:
     assert Inputs.views_of(numbers(torch.zeros(2, MOST_OF_A_ROW + 1))) == []
 
 
+def search_of(inputs: ViewInputs, label: torch.Tensor) -> Search:
+    learned = torch.arange(len(label))
+    judged = Judged("train", learned, torch.full((len(label), 2), 0.5), learned % 3)
+    return Search(TrainingRows(label, view_inputs=inputs), learned, judged, Correlation.one_to_one(2), 0, False)
+
+
 def test_two_columns_together_tell_what_neither_does_and_a_pair_is_kept_as_plain_values() -> None:
     draw = np.random.default_rng(0)
     label = torch.from_numpy(draw.integers(2, size=900))
@@ -144,9 +150,7 @@ def test_two_columns_together_tell_what_neither_does_and_a_pair_is_kept_as_plain
     inputs = inputs_of(left=left, noise=draw.normal(size=900), right=right, place=["sea", "town", ""] * 300)
     pairs = Pairs.views_of(inputs)
     assert len(pairs) == 6 and Pairs.views_of(inputs_of(**{f"c{n}": [0.0, 1.0] for n in range(41)})) == []
-    learned = torch.arange(900)
-    judged = Judged("train", learned, torch.full((900, 2), 0.5), learned % 3)
-    search = Search(TrainingRows(label, view_inputs=inputs), learned, judged, Correlation.one_to_one(2), 0, False)
+    search = search_of(inputs, label)
     search.look(pairs)
     assert list(search.seen) == ["pair:left & right"] and search.signs[0]["accuracy"] > 0.85
     assert columns_of(["pair:left & right", "column:place"], inputs.columns) == ["left", "right", "place"]
@@ -154,4 +158,23 @@ def test_two_columns_together_tell_what_neither_does_and_a_pair_is_kept_as_plain
     pair.fit(inputs)
     kept = state_of(pair)
     assert kept is not None and torch.equal(view_of(kept).features(inputs), pair.features(inputs))
-    assert bool((pair.features(inputs_of(left=[np.nan, 9e300], right=[np.inf, -9e300])).sum(1) == 1).all())
+    assert bool((pair.features(inputs_of(left=[np.nan, 9e300], right=[np.inf, -9e300])).sum(1) == 2).all())
+
+
+def test_equal_numbers_and_the_sum_of_a_row_tell_what_no_column_does() -> None:
+    draw, label = np.random.default_rng(0), torch.arange(600) % 2
+    first, third = draw.integers(50, 200, 600).astype(float), draw.normal(size=600)
+    second = np.where(label == 1, first, first + draw.integers(1, 4, 600) * draw.choice([-1, 1], 600))
+    inputs = inputs_of(first=first, second=second, third=third)
+    search = search_of(inputs, label)
+    search.look(available_views(inputs, ["column", "pair", "total"]))
+    assert list(search.seen)[1:] == ["pair:first & second"] and search.signs[1]["accuracy"] > 0.99
+    parts = draw.dirichlet([3, 3, 3], 600) * (99 + label[:, None].numpy())
+    inputs = inputs_of(a=parts[:, 0], b=parts[:, 1], c=parts[:, 2])
+    search = search_of(inputs, label)
+    search.look(available_views(inputs, ["column", "total"]))
+    assert search.signs[-1]["view"] == "total" and search.signs[-1]["accuracy"] > 0.99
+    inputs = inputs_of(a=[np.nan, 9e307] * 300, b=[9e307, np.inf] * 300, c=[0.0, 1.0] * 300)
+    (total,) = available_views(inputs, ["total"])
+    total.fit(inputs)
+    assert bool((total.features(inputs).sum(1) == 1).all())

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from logit_correction.views.base import ViewInputs
+from logit_correction.attributes.auto import Auto
+from logit_correction.errors import InputError
+from logit_correction.views.base import ViewInputs, find_views, state_of, view_of
 from logit_correction.views.texts import KINDS, MARKS, Characters, Closing, Form, Opening, TermView, Words, shortened
 
 VIEWS = [Words, Characters, Opening, Closing]
@@ -102,3 +104,17 @@ def test_the_form_against_a_count_by_hand() -> None:
     torch.testing.assert_close(form(texts)[:, 3 + len(KINDS) :], marks)
     assert len(set(MARKS)) == len(MARKS)
     assert Form.views_of(ViewInputs(num_rows=2, inputs=lambda rows: rows)) == []
+
+
+def test_a_person_may_name_words() -> None:
+    texts = ["the Nordby depot", "no depot"] * 5 + ["piotr"]
+    inputs = inputs_of(texts)
+    views = find_views(["word:Nordby", "word:depot"], inputs)
+    assert [view.name for view in views] == ["word:nordby", "word:depot"] and all(view.few is None for view in views)
+    assert views[0].features(inputs).flatten().tolist() == [1.0, 0.0] * 5 + [0.0]
+    kept = state_of(views[0])
+    assert kept is not None and torch.equal(view_of(kept).features(inputs), views[0].features(inputs))
+    with pytest.raises(InputError, match="'piotr' is in 1 texts"):
+        find_views(["word:piotr"], inputs)
+    with pytest.raises(InputError, match="all words together"):
+        Auto(legitimate=["word:depot"])

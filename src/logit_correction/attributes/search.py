@@ -46,7 +46,18 @@ from logit_correction.seeds import make_generator
 from logit_correction.sentences import BIASED, SAID, of_beside, of_evidence, of_leak, of_missed, views_in
 from logit_correction.types import DataInfo, TrainingRows
 from logit_correction.views.base import EVERYTHING, RICH, View, features_of
-from logit_correction.views.tables import PARTS, Inputs, Pairs, columns_of, cuts_of, is_numeric, missing_in, part_of
+from logit_correction.views.tables import (
+    PARTS,
+    Inputs,
+    Pairs,
+    columns_of,
+    compared,
+    cuts_of,
+    is_numeric,
+    missing_in,
+    part_of,
+    total_of,
+)
 from logit_correction.views.texts import Words
 
 #: A view is a candidate if it takes away more than this share of the label's entropy, or where none does.
@@ -156,6 +167,8 @@ class Search:
             members = list(group)
             if family == "pair":
                 members = self._related([view for view in members if isinstance(view, Pairs)])
+            if family == "total" and not self._adds_up():
+                continue
             if members:
                 self._look(members, choose_members=True)
         clear = self._clear_views()
@@ -165,16 +178,25 @@ class Search:
         against = rich and self._weigh(clear[0]).figures["probability"] < least
         self.clear = [] if against else clear
 
+    def _adds_up(self) -> bool:
+        """Return whether the sum of a row's numbers tells more of the label than any column."""
+        columns = self._inputs[-1].columns
+        total = total_of(columns)
+        cells = [part_of(total, cuts_of(total)), *self._parts(columns).values()]
+        whole, *alone = (information(self._of_cells(cell), self.label.numpy()) for cell in cells)
+        return whole > max(alone) + USEFUL
+
     def _related(self, pairs: Sequence[Pairs]) -> list[View]:
         """Return the pair of columns that tells most of the label beyond what either tells alone, if one does."""
-        part = self._parts({name for pair in pairs for name in pair.columns})
+        part, values = self._parts({name for pair in pairs for name in pair.columns}), self._inputs[-1].columns
 
         def told(cell: NDArray[Any]) -> float:
             return information(self._of_cells(cell), self.label.numpy())
 
         alone = {name: max(0.0, told(cell)) for name, cell in part.items()}
         beyond = [
-            told(part[a] * (PARTS + 2) + part[b]) - alone[a] - alone[b] for a, b in (pair.columns for pair in pairs)
+            told((part[a] * (PARTS + 2) + part[b]) * 3 + compared(values[a], values[b])) - alone[a] - alone[b]
+            for a, b in (pair.columns for pair in pairs)
         ]
         best = int(np.argmax(beyond))
         return [pairs[best]] if beyond[best] > USEFUL else []

@@ -64,8 +64,8 @@ def train(
         logger: Where figures go in addition to ``metrics.csv``: names of loggers, or loggers of Lightning's.
         **options: Of the data: ``label``, the column of labels or one label for each row; ``text``, ``path`` or
             ``features``, the columns to learn from (all that can be features if left out); ``categorical``, ``split``,
-            ``split_by``, ``attribute`` and ``size`` as in ``Table``. Of ``TrainingConfig``: ``epochs``, ``seed`` and the
-            like.
+            ``split_by``, ``attribute`` and ``size`` as in ``Table``. Of ``TrainingConfig``: ``epochs``, ``seed`` and
+            the like.
 
     Raises:
         InputError: Something given is wrong; nothing was trained.

@@ -49,7 +49,7 @@ class View(ABC):
     name: str
     sentence: str = ""
     breadth: int = 1
-    few: ClassVar[int | None] = None
+    few: int | None = None
     together: ClassVar[int | None] = None
     needs: ClassVar[str] = "other inputs"
 
@@ -61,6 +61,11 @@ class View(ABC):
     def views_of(cls, inputs: ViewInputs) -> list[View]:
         """Return the views of this kind that these inputs permit, not yet fitted; a family makes its members here."""
         return [view] if (view := cls()).can_look(inputs) else []
+
+    @classmethod
+    def named(cls, member: str, inputs: ViewInputs) -> View | None:
+        """Return a member that only a person would name, such as one word of texts; None of a family without such."""
+        return None
 
     def can_look(self, inputs: ViewInputs) -> bool:
         """Return whether the view, fitted or not, finds in rows what it looks at."""
@@ -126,6 +131,8 @@ def find_views(names: Sequence[str], inputs: ViewInputs) -> list[View]:
         if not views:
             raise InputError(f"view {family!r} does not apply to these inputs: it needs {cls.needs}")
         chosen = [view for view in views if not member or view.name.partition(":")[2] == member]
+        if not chosen and (one := cls.named(member, inputs)) is not None:
+            chosen = [one]
         if not chosen:
             members = [view.name for view in views]
             known = format_first(members, 8)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import combinations
 from typing import Any
 
@@ -30,6 +30,9 @@ POINTS = 1001
 
 #: Numbers further than so many spreads from the median count as so far.
 FURTHEST = 1000.0
+
+#: Fewest columns of numbers whose sum is looked at, and the largest number in it: more would overflow.
+FEWEST_SUMMED, MOST_SUMMED = 3, 1e300
 
 #: Parts that each of a pair of columns is cut into; of tables with more columns no pairs are looked at.
 PARTS, MOST_PAIRED = 8, 40
@@ -132,7 +135,7 @@ class OneColumn(View):
 
 
 class Pairs(View):
-    """Two columns of a table together: the cell of a grid that a row lies in, by which a linear head tells a relation.
+    """Two columns of a table together: the cell of a grid that a row lies in, and which of them is greater.
 
     Numbers are cut into parts of equally many training rows, names into the commonest and all others.
     """
@@ -158,11 +161,51 @@ class Pairs(View):
         self._cuts = [cuts_of(inputs.columns[column]) for column in self.columns]
 
     def features(self, inputs: ViewInputs) -> Tensor:
-        """Return a flag for each cell, (N, 100)."""
+        """Return a flag for each cell, and for less, equal and greater, (N, 103)."""
         cut = zip(self.columns, self._cuts, strict=True)
         first, second = (part_of(inputs.columns[name], cuts) for name, cuts in cut)
-        cell = first * (PARTS + 2) + second
-        return torch.from_numpy(_flags(cell, np.zeros(len(cell), dtype=bool), (PARTS + 2) ** 2))
+        none = np.zeros(len(first), dtype=bool)
+        parts = [_flags(first * (PARTS + 2) + second, none, (PARTS + 2) ** 2)]
+        parts.append(_flags(compared(*(inputs.columns[name] for name in self.columns)), none, 3))
+        return torch.from_numpy(np.concatenate(parts, axis=1))
+
+
+def compared(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.int64]:
+    """Return 0, 1 or 2 (N,) where the first is less, equal or greater; names are equal or not, a gap is greater."""
+    equal = first == second
+    if is_numeric(first) != is_numeric(second):
+        equal = np.zeros(len(first), dtype=bool)
+    less = first < second if is_numeric(first) and is_numeric(second) else np.zeros(len(first), dtype=bool)
+    return np.where(equal, 1, np.where(less, 0, 2)).astype(np.int64)
+
+
+class Total(View):
+    """The sum of all numbers of a row, in bins of equally many training rows: parts may have to add up to a whole."""
+
+    name = "total"
+    breadth = 0
+    needs = f"a table of at least {FEWEST_SUMMED} columns of numbers"
+
+    def __init__(self) -> None:
+        self._edges: list[float] = []
+
+    def can_look(self, inputs: ViewInputs) -> bool:
+        return sum(map(is_numeric, inputs.columns.values())) >= FEWEST_SUMMED
+
+    def fit(self, inputs: ViewInputs) -> None:
+        inner = np.arange(1, BINS) / BINS
+        self._edges = np.unique(np.quantile(total_of(inputs.columns), inner, method="higher")).tolist()
+
+    def features(self, inputs: ViewInputs) -> Tensor:
+        """Return a flag for each bin, (N, 16) or fewer."""
+        place = np.searchsorted(self._edges, total_of(inputs.columns), side="right")
+        return torch.from_numpy(_flags(place, np.zeros(len(place), dtype=bool), len(self._edges) + 1))
+
+
+def total_of(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
+    """Return the sum of the numbers of each row (N,); a gap counts nothing."""
+    numbers = [np.nan_to_num(one.astype(np.float64)) for one in columns.values() if is_numeric(one)]
+    return np.sum([one.clip(-MOST_SUMMED, MOST_SUMMED) for one in numbers], axis=0)
 
 
 def cuts_of(values: NDArray[Any]) -> list[Any]:

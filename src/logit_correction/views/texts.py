@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from logit_correction.errors import InputError
 from logit_correction.types import CHUNK
 from logit_correction.views.base import View, ViewInputs
 
@@ -103,13 +104,32 @@ class TermView(TextView):
 
 
 class Words(TermView):
-    """Which of the 2,000 commonest words a text has, in lower case."""
+    """Which of the 2,000 commonest words a text has, in lower case; or whether it has one that a person names."""
 
     name = "word"
     breadth = 0
     few = 1
     most = 2000
     terms_by: ClassVar[dict[str, Any]] = {"token_pattern": WORD}
+
+    def __init__(self, word: str | None = None) -> None:
+        """Look for all words, or for one alone."""
+        super().__init__()
+        self.word = word
+        if word is not None:  # of several that are named each counts
+            self.name, self.terms, self.few = f"word:{word}", [word], None
+            self.sentence = f"whether the text has the word {word!r}"
+
+    @classmethod
+    def named(cls, member: str, inputs: ViewInputs) -> View:
+        view = cls(member.lower())
+        if (rows := int(view.features(inputs).sum())) < LEAST_ROWS:
+            raise InputError(f"the word {member!r} is in {rows} texts: name one that is in at least {LEAST_ROWS}")
+        return view
+
+    def fit(self, inputs: ViewInputs) -> None:
+        if self.word is None:
+            super().fit(inputs)
 
 
 def shortened(text: str) -> str:
