@@ -50,7 +50,9 @@ class Columns(Reader):
         every, frame, read = self.names == ["*"], rows.frame, {}
         names = [name for name in frame.columns if name not in self.others] if every else self.names
         check_columns(frame, rows.place, [*names, *self.categorical])
-        left_out, as_names, gaps, nameless = [], [], [], []
+        left_out, as_names = [], []
+        gaps: list[str] = []  # of numbers and dates
+        nameless: list[str] = []
         for name in names:
             kind, why = kind_of(frame, name)
             if name in self.categorical:

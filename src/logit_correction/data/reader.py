@@ -57,7 +57,7 @@ class Numbers(Reader):
             return Learnt(*read)
         self.mean, self.std = mean_and_std(store.values[train].double().numpy())
         store = ArrayStore(((store.values - torch.from_numpy(self.mean)) / torch.from_numpy(self.std)).float())
-        told = {"features": f"{store.input_shape[0]}, standardised by the training rows"}
+        told: dict[str, object] = {"features": f"{store.input_shape[0]}, standardised by the training rows"}
         return Learnt(store, forms, told, {"mean": self.mean.tolist(), "std": self.std.tolist()})
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:

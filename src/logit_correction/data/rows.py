@@ -271,7 +271,7 @@ def make_splits(
     size, unit_label, unit = _units(label, split["train"], unit)
     count = torch.bincount(unit_label[size > 0], minlength=len(label_names)).tolist()
     least = sum(share > 0 for share in shares.values()) + 1
-    few = [f"{name} {units}" for name, units in zip(label_names, count, strict=True) if 0 < units < least]
+    few = [f"{name} {there}" for name, there in zip(label_names, count, strict=True) if 0 < there < least]
     if few:
         what = f"values of {split_by}" if split_by else "rows"
         raise InputError(
@@ -291,8 +291,8 @@ def make_splits(
             own = own[drawn:]
         parts["train"].append(own)
     drawn_for = torch.full((len(unit_label),), -1)
-    for number, part in enumerate(parts.values()):
-        drawn_for[torch.cat(part)] = number
+    for number, units in enumerate(parts.values()):
+        drawn_for[torch.cat(units)] = number
     of_row = drawn_for[unit[split["train"]]]
     split |= {name: split["train"][of_row == number] for number, name in enumerate(parts)}
     told = ", ".join(f"{100 * share:g} % {name}" for name, share in shares.items())
@@ -340,7 +340,7 @@ def build_table(
     for row, value in enumerate(units):
         if value is None:
             problems.add(row, f"column {split_by!r} is empty")
-    unit = places_of(units, list(dict.fromkeys(units))) if split_by else None
+    unit = places_of(units, list(dict.fromkeys(map(str, units)))) if split_by else None
     if splits is not None:
         called = ALIASES | NUMBERS
         given = [called.get((name or "").strip().lower()) for name in splits]

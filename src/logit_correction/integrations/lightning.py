@@ -113,8 +113,8 @@ class CorrectLogits(Callback):
         rows = self._rows
         if not isinstance(rows, Tensor) or rows.dim() != 1 or rows.is_floating_point() or rows.dtype == torch.bool:
             raise InputError(f"Training batches hold no row numbers (B,) at {self.index!r}: give index= their place")
-        if batch_idx == 0 or self._rows.device.type == "cpu":  # on a GPU each look would wait for it
-            low, high, last = int(self._rows.min()), int(self._rows.max()), len(self.log_prior) - 1
+        if batch_idx == 0 or rows.device.type == "cpu":  # on a GPU each look would wait for it
+            low, high, last = int(rows.min()), int(rows.max()), len(self.log_prior) - 1
             if low < 0 or high > last:
                 what = f"{low} to {high} at {self.index!r}, not numbers of the rows 0 to {last}"
                 raise InputError(f"Training batches hold {what}: give index= their place")

@@ -108,7 +108,7 @@ class Words(TermView):
 
     name = "word"
     breadth = 0
-    few = 1
+    few: int | None = 1
     most = 2000
     terms_by: ClassVar[dict[str, Any]] = {"token_pattern": WORD}
 
@@ -146,7 +146,7 @@ class Characters(TermView):
 
     name = "characters"
     breadth = 0
-    few = 1
+    few: int | None = 1
     most = 3000
     terms_by: ClassVar[dict[str, Any]] = {"analyzer": "char_wb", "ngram_range": (3, 5), "preprocessor": shortened}
 
