@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -177,16 +176,6 @@ def test_a_run_resumed_from_its_state_goes_on_alike(averaging: Any, tmp_path: Pa
         prior.end_epoch()
     for name, value in whole.state_dict().items():
         assert torch.equal(value, resumed.state_dict()[name]), name
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"floor": -1e-3}, {"floor": math.nan}, {"momentum": 1.0}, {"estimator": "mean"}, {"num_labels": 0}],
-    ids=str,
-)
-def test_wrong_options_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError):
-        GroupPrior(**({"num_labels": 2, "num_attributes": 2} | options))
 
 
 def test_wrong_tables_and_posteriors_are_refused_and_change_nothing() -> None:

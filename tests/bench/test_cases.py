@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-
-from logit_correction.errors import InputError
 
 from ..conftest import benchmark_script
 
@@ -96,44 +93,6 @@ def test_clean_cases_keep_the_labels_of_their_tests(kind: Any) -> None:
     honest = build_case(replace(plain, what="honest", wrong=0.0, strength=1.0))
     assert torch.equal(honest.table.label, right.table.label)
     assert not torch.equal(honest.table.inputs.fetch(train), right.table.inputs.fetch(train))
-
-
-def test_a_missing_set_is_told_with_the_command_that_gets_it(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="evidence_sets"):
-        build_case(replace(a_case(), data="adult"), tmp_path)
-
-
-def test_a_killed_collection_goes_on_with_the_next_missing_case(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script, collected = benchmark_script("evidence"), []
-    one = replace(a_case(PlantedShortcut("category", 2, 1.0, 0.0, 0.1)), rows=120)
-    monkeypatch.setattr(script, "budget_of", lambda case, rows: script.Budget(4, 32, 0.0))
-    monkeypatch.setattr(script, "draw_case", lambda number, seed: replace(one, number=number, seed=seed))
-    collect = script.collect
-
-    def noted(case: Case, real: Path, also: object) -> dict[str, Any]:
-        collected.append(case.number)
-        if len(collected) == 2:
-            raise KeyboardInterrupt
-        return dict(collect(case, real))
-
-    monkeypatch.setattr(script, "collect", noted)
-    monkeypatch.setattr(
-        "sys.argv", ["evidence.py", "--real", str(tmp_path), "--out", str(tmp_path / "out"), "--cases", "2"]
-    )
-    with pytest.raises(KeyboardInterrupt):
-        script.main()
-    script.main()
-    assert collected == [0, 1, 1]
-    files = sorted((tmp_path / "out").glob("*.npz"))
-    assert [file.name for file in files] == ["0-00000.npz", "0-00001.npz"]
-    with np.load(files[0]) as found:
-        told = json.loads(str(found["meta"]))
-        assert {"staged", "view0"} <= set(told["candidates"])
-        rows = len(found["label"])
-        assert found["network"].shape == (rows, 2) and found["views"].shape[1:] == (rows, 2)
-        assert {"erm/test", "truth/test", "view0/rest", "staged/attribute"} <= set(found)
 
 
 def test_a_model_judges_no_case_that_resembles_one_it_has_learned_from(monkeypatch: pytest.MonkeyPatch) -> None:

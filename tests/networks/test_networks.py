@@ -172,12 +172,6 @@ def test_the_mlp_equals_its_formula_and_mixing_behind_its_first_layer_is_mixing_
     assert mixing_place(wide, numbers, "inputs")[0] is numbers
 
 
-@pytest.mark.parametrize(("size", "chosen"), [(64, "cifar"), (65, "imagenet")])
-def test_the_stem_goes_by_the_size(size: int, chosen: str) -> None:
-    network = ResNet18(DataInfo(num_labels=2, num_rows=1, input_shape=(3, 32, size)))
-    assert network.metadata["stem"] == chosen
-
-
 @pytest.fixture
 def torch_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty torch cache, and no network."""

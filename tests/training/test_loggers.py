@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import csv
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from logit_correction import InputError, InputWarning, Run, train
+from logit_correction import InputWarning, Run, train
 
 
 def trained(out: Path, logger: Any, **options: Any) -> Run:
@@ -53,21 +52,3 @@ def test_a_logger_that_fails_ends_no_training(tmp_path: Path) -> None:
 
     with pytest.warns(InputWarning, match="Away failed and gets no further figures .the server is away."):
         assert trained(tmp_path / "run", Away()).report["epochs"] == 2
-
-
-def test_names_are_checked_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match=r"'wandbb' is unknown \(did you mean wandb\?\)"):
-        trained(tmp_path / "run", "wandbb")
-    monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(InputError, match=r"`pip install .*\[wandb\]'`"):
-        trained(tmp_path / "run", "wandb")
-    assert not (tmp_path / "run").exists()
-
-
-def test_tensorboard_has_the_figures(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard")
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    run = trained(tmp_path / "run", "tensorboard")
-    events = EventAccumulator(str(run / "tensorboard")).Reload()
-    assert {"loss", "test/worst_group", "valid_average"} <= set(events.Tags()["scalars"])
