@@ -85,13 +85,14 @@ _OF_FAMILY = {
     "file": "facts of the file",
     "missing": "missing values",
     "form": "the form of the text",
+    "total": "the sum of the row's numbers",
     BIASED: "the features that a network learns first",
 }
 
 
 def is_plural(views: Sequence[str]) -> bool:
     """Return whether the name of the views is a plural."""
-    return len(views) > 1 or any(view in _OF_FAMILY and view != "form" for view in views)
+    return len(views) > 1 or any(view in _OF_FAMILY and view not in ("form", "total") for view in views)
 
 
 def capitalize(text: str) -> str:
@@ -136,10 +137,11 @@ def of_one_label(name: str, corrects: bool) -> str:
 SAID = "You named this shortcut"
 
 
-def of_evidence(sign: Mapping[str, Any], figures: Mapping[str, Any], who: str) -> str:
+def of_evidence(sign: Mapping[str, Any], figures: Mapping[str, Any], who: str, named: bool = False) -> str:
     """Return what the likeliest candidate tells, in a sentence or two, with its figures.
 
-    ``sign`` is what its views tell, ``figures`` what the model makes of it, ``who`` what the classifier is called.
+    ``sign`` is what its views tell, ``figures`` what the model makes of it, ``who`` what the classifier is called. Of
+    one that a person ``named`` the probability says nothing: it is for those who know nothing.
     """
     views, rows = views_in(sign["view"]), int(sign.get("rows") or 0)
     view, several = name_views(views), is_plural(views)
@@ -159,7 +161,7 @@ def of_evidence(sign: Mapping[str, Any], figures: Mapping[str, Any], who: str) -
     if figures.get("may_be_wrong_labels"):
         told += f". {capitalize(who)} is as sure of these rows as where the label is right"
         told += ". Wrong labels would look the same, which limits the probability"
-    return f"{told}. {of_gain(figures)}"
+    return told if named else f"{told}. {of_gain(figures)}"
 
 
 def of_beside(beside: Sequence[Mapping[str, Any]], views: Sequence[str]) -> str:

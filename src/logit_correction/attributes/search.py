@@ -413,12 +413,12 @@ class Search:
             told = self._tell(best)
         return Evidence(verdict, best, corrects, told)
 
-    def _tell(self, candidate: Candidate) -> str:
+    def _tell(self, candidate: Candidate, named: bool = False) -> str:
         """Return what a candidate tells, and what else tells of the label."""
         # Of an image most views see something of the label, whether or not there is a second shortcut.
         silent = candidate.views == [BIASED] or self._inputs[-1].image_shape is not None
         candidate.figures["beside"] = beside = [] if silent else self.beside(candidate)
-        told = of_evidence(self.sign_of(candidate), candidate.figures, self.judged.who)
+        told = of_evidence(self.sign_of(candidate), candidate.figures, self.judged.who, named)
         return f"{told}. {of_beside(beside, candidate.views)}" if beside else told
 
     def insist(self, views: Sequence[View]) -> Evidence:
@@ -434,7 +434,7 @@ class Search:
             self._look(views, choose_members=False)
             self.clear = self._clear_views()
             best = self._weigh(names)
-        return Evidence("shortcut", best, True, f"{SAID}. {self._tell(best)}")
+        return Evidence("shortcut", best, True, f"{SAID}. {self._tell(best, named=True)}")
 
     def beside(self, candidate: Candidate) -> list[dict[str, Any]]:
         """Return other views that tell much of the label, and not the same as the candidate's where these conflict.

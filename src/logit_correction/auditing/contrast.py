@@ -16,7 +16,7 @@ from logit_correction.attributes.heads import scaled, telling_features
 from logit_correction.data.table import DataTable
 from logit_correction.pages.plots import png_uris
 from logit_correction.views.base import available_views, find_views
-from logit_correction.views.tables import is_numeric, missing_in
+from logit_correction.views.tables import Pairs, compared, is_numeric, missing_in, total_of
 from logit_correction.views.texts import OUTERMOST, Form, TermView
 from logit_correction.views.words import class_names, common_words, present
 
@@ -45,7 +45,16 @@ def contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str]) -> li
             )
         family, _, member = view.name.partition(":")
         if family == "column" and member in inputs.columns:
-            found.append({"kind": "values", "view": view.name, **_values(table, member, names[label.numpy()])})
+            values = np.asarray(inputs.columns[member])
+        elif family == "total":
+            values = total_of(inputs.columns)
+        elif isinstance(view, Pairs) and all(is_numeric(inputs.columns[name]) for name in view.columns):
+            a, b = view.columns
+            said = np.asarray([f"{a} < {b}", f"{a} = {b}", f"{a} > {b}"], dtype=object)
+            values = said[compared(inputs.columns[a], inputs.columns[b])]
+        else:
+            continue
+        found.append({"kind": "values", "view": view.name, **_values(table, member, values, names[label.numpy()])})
     if inputs.image_shape is not None and (rows := _images(table, frame[frame["split"] == "train"])):
         cells = [member for family, _, member in (view.partition(":") for view in views) if family == "places"]
         found.append({"kind": "images", "view": ", ".join(views), "rows": rows, "cells": cells})
@@ -110,9 +119,9 @@ def _terms(
     return sorted(rows, key=lambda row: row["other_share"] - row["share"])
 
 
-def _values(table: DataTable, column: str, label: NDArray[Any]) -> dict[str, Any]:
+def _values(table: DataTable, column: str, values: NDArray[Any], label: NDArray[Any]) -> dict[str, Any]:
     """Return the commonest label of each value of a column, or of each quarter of its numbers, and its rows."""
-    values, order = np.asarray(table.view_inputs("train").columns[column]), list[str]()
+    order = list[str]()
     texts = np.asarray([str(one) or "(missing)" for one in values], dtype=object)
     if is_numeric(values):
         present = values[np.isfinite(values)]

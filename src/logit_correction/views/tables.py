@@ -172,10 +172,9 @@ class Pairs(View):
 
 def compared(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.int64]:
     """Return 0, 1 or 2 (N,) where the first is less, equal or greater; names are equal or not, a gap is greater."""
-    equal = first == second
-    if is_numeric(first) != is_numeric(second):
-        equal = np.zeros(len(first), dtype=bool)
-    less = first < second if is_numeric(first) and is_numeric(second) else np.zeros(len(first), dtype=bool)
+    none = np.zeros(len(first), dtype=bool)
+    equal = first == second if is_numeric(first) == is_numeric(second) else none
+    less = first < second if is_numeric(first) and is_numeric(second) else none
     return np.where(equal, 1, np.where(less, 0, 2)).astype(np.int64)
 
 
