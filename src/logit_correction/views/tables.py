@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.views.base import EVERYTHING, View, ViewInputs
+from logit_correction.views.base import EVERYTHING, RICH, View, ViewInputs
 
 #: Most bins of equally many rows that numbers are cut into, and fewest rows of one: with fewer a head learns rows by
 #: heart, and says less of real columns than a logistic regression on the number alone.
@@ -182,7 +182,7 @@ class Total(View):
     """The sum of all numbers of a row, in bins of equally many training rows: parts may have to add up to a whole."""
 
     name = "total"
-    breadth = 0
+    breadth = RICH  # a sum of honest parts may be the label itself
     needs = f"a table of at least {FEWEST_SUMMED} columns of numbers"
 
     def __init__(self) -> None:
