@@ -335,15 +335,19 @@ def telling_terms(contrasts: Sequence[Mapping[str, Any]]) -> list[str]:
     return list({row["label"]: row["term"] for row in reversed(rows)}.values())[::-1][:2]
 
 
-def question(views: Sequence[str], doubtful: bool = False) -> str:
-    """Return the one question that only a person can answer; a ``doubtful`` one begins with the labels."""
+def question(views: Sequence[str], tried: Mapping[str, float], doubtful: bool = False) -> str:
+    """Return the one question that only a person can answer; a ``doubtful`` one begins with the labels.
+
+    ``tried`` are the points that correcting by the biased network ``won`` and ``lost`` where it was in doubt.
+    """
     if doubtful:
-        return f"First look at the rows that look like another label: are their labels right? {question(views)}"
+        return f"First look at the rows that look like another label: are their labels right? {question(views, tried)}"
     if list(views) == [BIASED]:
         compare = "On the page, compare the rows that look like another label with the others of their label"
         cause = "Is the difference a legitimate cause of the label, or an accident of this data?"
-        tried = "In test data sets with this question, LC won 3 points where it was an accident, else it lost 8"
-        return f"{compare}. {cause} {tried}."
+        won, lost = (f"{tried[name]:.0f}" for name in ("won", "lost"))
+        of_test = f"LC won {won} points where it was an accident, else it lost {lost}"
+        return f"{compare}. {cause} In test data sets with this question, {of_test}."
     name = name_views(views)
     are, cause = ("Are", "legitimate causes") if is_plural(views) else ("Is", "a legitimate cause")
     return f"{are} {name} {cause} of the label, or an accident of this data?"

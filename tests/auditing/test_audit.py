@@ -186,9 +186,9 @@ def test_in_doubt_the_page_shows_the_rows_that_it_asks_about(tmp_path: Path, mon
     assert found.summary["contrasts"][0]["view"] == "column:form_version" and found.summary["shown"]
     assert "network" in found.summary["cost"] and "fixed" not in found.summary["cost"]
     # A guard that holds the probability down is told, with what to look at.
-    doubtful = found.summary["evidence"] | {"may_be_wrong_labels": True}
-    assert "labels right" in question(doubtful)["text"] and "labels right" not in found.summary["question"]["text"]
-    assert "labels are right" in next(iter(next_commands(found.summary | {"evidence": doubtful}, "here")))
+    guarded = found.summary["evidence"] | {"may_be_wrong_labels": True}
+    assert "labels right" in question(guarded)["text"] and "labels right" not in found.summary["question"]["text"]
+    assert "labels are right" in next(iter(next_commands(found.summary | {"evidence": guarded}, "here")))
 
 
 def test_the_easiest_features_may_be_named_though_a_view_is_a_clear_shortcut(tmp_path: Path) -> None:

@@ -283,7 +283,9 @@ def test_rows_and_labels_of_any_kind_are_answered_in_kind() -> None:
     assert run.predict({"a": columns["a"]}).shape == (200,)
     frame = pd.DataFrame({0: rows[:, 0], 4: label})
     run = logit_correction.train(frame, label=4, method="ERM", **QUICK)
-    assert run.evaluate(frame, 4, attribute=np.where(label, -1, 0))["count"] == 200
+    for unknown in (np.where(label, -1, 0), torch.from_numpy(np.where(label, -1, 0)), np.where(label, -1, 0).tolist()):
+        groups = run.evaluate(frame, 4, attribute=unknown)["groups"]
+        assert {group["attribute"] for group in groups} == {"0"}
     patients = frame.assign(patient=np.arange(200) // 5)
     run = logit_correction.train(patients, label="4", split_by="patient", method="ERM", **QUICK)
     assert "one patient together" in str(run.report["data"])

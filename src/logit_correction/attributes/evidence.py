@@ -296,6 +296,7 @@ class Model:
         clear: What one view must tell to be a shortcut without more ado; P(helps) is no less than ``probability`` then.
         verdict: ``shortcut``: P(helps) above which there is one; ``cannot tell``: P above which that is in doubt.
         missed: Share of the cases with the verdict ``none found`` that hold a harmful shortcut.
+        biased_in_doubt: Points ``won`` and ``lost`` where the biased network's estimate is in doubt and corrected by.
         when_unsure: What to do in doubt, unless a person chooses: ``correct`` or ``leave``.
     """
 
@@ -310,6 +311,7 @@ class Model:
     clear: Mapping[str, float]
     verdict: Mapping[str, float]
     missed: float
+    biased_in_doubt: Mapping[str, float]
     when_unsure: str
 
     @classmethod

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import Any, Literal
 
@@ -168,7 +169,7 @@ class Search:
             if family == "pair":
                 members = self._related([view for view in members if isinstance(view, Pairs)])
             if family == "total" and not self._adds_up():
-                continue
+                members = []
             if members:
                 self._look(members, choose_members=True)
         clear = self._clear_views()
@@ -180,31 +181,32 @@ class Search:
 
     def _adds_up(self) -> bool:
         """Return whether the sum of a row's numbers tells more of the label than any column."""
-        columns = self._inputs[-1].columns
-        total = total_of(columns)
-        cells = [part_of(total, cuts_of(total)), *self._parts(columns).values()]
-        whole, *alone = (information(self._of_cells(cell), self.label.numpy()) for cell in cells)
-        return whole > max(alone) + USEFUL
+        total = total_of(self._inputs[-1].columns)
+        return self._tells(part_of(total, cuts_of(total))) > max(self._alone.values()) + USEFUL
 
     def _related(self, pairs: Sequence[Pairs]) -> list[View]:
         """Return the pair of columns that tells most of the label beyond what either tells alone, if one does."""
-        part, values = self._parts({name for pair in pairs for name in pair.columns}), self._inputs[-1].columns
-
-        def told(cell: NDArray[Any]) -> float:
-            return information(self._of_cells(cell), self.label.numpy())
-
-        alone = {name: max(0.0, told(cell)) for name, cell in part.items()}
+        part, values, alone = self._part, self._inputs[-1].columns, self._alone
         beyond = [
-            told((part[a] * (PARTS + 2) + part[b]) * 3 + compared(values[a], values[b])) - alone[a] - alone[b]
+            self._tells((part[a] * (PARTS + 2) + part[b]) * 3 + compared(values[a], values[b])) - alone[a] - alone[b]
             for a, b in (pair.columns for pair in pairs)
         ]
         best = int(np.argmax(beyond))
         return [pairs[best]] if beyond[best] > USEFUL else []
 
-    def _parts(self, columns: Iterable[str]) -> dict[str, NDArray[Any]]:
-        """Return the part of its column that each judged row is in."""
-        values = self._inputs[-1].columns
-        return {name: part_of(values[name], cuts_of(values[name])) for name in columns}
+    @cached_property
+    def _part(self) -> dict[str, NDArray[Any]]:
+        """The part of each column that each judged row is in."""
+        return {name: part_of(values, cuts_of(values)) for name, values in self._inputs[-1].columns.items()}
+
+    @cached_property
+    def _alone(self) -> dict[str, float]:
+        """What the parts of each column tell of the label."""
+        return {name: max(0.0, self._tells(cell)) for name, cell in self._part.items()}
+
+    def _tells(self, cell: NDArray[Any]) -> float:
+        """Return the information that the cells of the judged rows have of their labels."""
+        return information(self._of_cells(cell), self.label.numpy())
 
     def _of_cells(self, cell: NDArray[Any]) -> NDArray[Any]:
         """Return what other rows of the same cell say of each judged row's label, (m, L)."""
@@ -451,9 +453,7 @@ class Search:
             and not own & {*views_in(one["view"])}
             and not one["view"].startswith(("column:", "pair:"))
         }
-        looks |= {
-            f"column:{name}": self._of_cells(cell) for name, cell in self._parts(self._inputs[-1].columns).items()
-        }
+        looks |= {f"column:{name}": self._of_cells(cell) for name, cell in self._part.items()}
         found, least = [], MUCH * information(seen.numpy(), label)
         for view, told in looks.items():
             answer = told.argmax(axis=1)

@@ -13,7 +13,7 @@ from torch import Tensor
 from logit_correction.config import ComponentConfig
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder, digest, made_once
-from logit_correction.data.frames import as_text, check_names, label_kind
+from logit_correction.data.frames import as_text, attributes_as_texts, check_names, label_kind
 from logit_correction.data.images import images_of
 from logit_correction.data.reader import DataSource, Numbers, as_frame, rows_of
 from logit_correction.data.rows import Rows, Splitting, build_table
@@ -49,9 +49,7 @@ class Arrays(DataSource):
         rows = Rows("the arrays", range(len(inputs)), values=inputs)
         read, _, _ = self.reader.check(rows)
         texts = {name: [as_text(value) for value in values.tolist()] for name, values in arrays.items()}
-        attribute = texts.get("attribute")
-        if attribute and arrays["attribute"].dtype.kind in "iu":
-            attribute = [None if value == "-1" else value for value in attribute]
+        attribute = attributes_as_texts(arrays["attribute"]) if "attribute" in arrays else None
         return build_table(
             rows.problems,
             texts["label"],

@@ -153,6 +153,12 @@ def as_text(value: Any) -> str | None:
     return text or None
 
 
+def attributes_as_texts(values: NDArray[Any]) -> list[str | None]:
+    """Return attributes as texts, None where unknown: among whole numbers -1 is."""
+    texts = [as_text(value) for value in values.tolist()]
+    return [None if text == "-1" else text for text in texts] if values.dtype.kind in "iu" else texts
+
+
 def label_kind(values: Any) -> str:
     """Return what labels are, ``str``, ``int``, ``float`` or ``bool``; those of a CSV are texts."""
     from pandas.api.types import infer_dtype

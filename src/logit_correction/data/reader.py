@@ -35,9 +35,11 @@ MOST_SEEN = 256
 class Numbers(Reader):
     """Reads arrays: images, or feature vectors, standardised where mean and deviation are known."""
 
-    def __init__(self, scale: float = 1.0, mean: Any = None, std: Any = None, learns: bool = False) -> None:
-        """Choose what inputs are multiplied by, and the mean (F,) and deviation (F,) of vectors or to learn them."""
-        self.scale, self.mean, self.std, self.learns = scale, mean, std, learns
+    def __init__(self, scale: float = 1.0, learns: bool = False) -> None:
+        """Choose what inputs are multiplied by, and whether vectors are standardised by the training rows."""
+        self.scale, self.learns = scale, learns
+        self.mean: Any = None  # (F,) of vectors, and their deviation
+        self.std: Any = None
 
     def check(self, rows: Rows) -> tuple[tuple[InputStore, dict[str, Any]], Sequence[str], list[str]]:
         """Return the arrays, and the columns of vectors, named by their number; what is not finite is noted, and 0."""

@@ -401,16 +401,14 @@ def read_rows(form: dict[str, Any], X: Any, fit: bool = False) -> tuple[InputSto
         with np.errstate(over="ignore", invalid="ignore"):
             form["mean"], form["std"] = mean_and_std(X)
     rows = Rows("the rows", range(len(X)), **{"frame" if kind == "columns" else "values": X})
-    reader: Reader = (
-        Columns(list(X.columns)) if kind == "columns" else Numbers(mean=form.get("mean"), std=form.get("std"))
-    )
+    reader: Reader = Columns(list(X.columns)) if kind == "columns" else Numbers()
+    reader.prepare(form)
     if fit:
         read, _, _ = reader.check(rows)
         rows.problems.raise_if_any()
         store, forms, _, found = reader.learn(read, torch.arange(len(X)), rows.problems)
         form |= found
     else:
-        reader.prepare(form)
         store, forms = reader.transform(rows)
         rows.problems.raise_if_any()
     if form.setdefault("shape", store.input_shape) != store.input_shape:

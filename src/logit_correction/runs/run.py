@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from logit_correction.config import RunConfig, listed
 from logit_correction.correlation import Correlation
-from logit_correction.data.frames import as_text, check_columns, texts_of, what_rows_are
+from logit_correction.data.frames import as_text, attributes_as_texts, check_columns, texts_of, what_rows_are
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Problems, Rows, combined, places_of
@@ -40,7 +40,7 @@ from logit_correction.runs.options import complete_parts
 from logit_correction.runs.write import check_same_data, figures_of, predictions_of
 from logit_correction.training import checkpoint
 from logit_correction.training.fit import estimate_rows, estimate_split
-from logit_correction.types import DataInfo
+from logit_correction.types import DataInfo, as_array
 
 #: What an exported folder has in place of a checkpoint, and what names of files in it begin with in its config.
 WEIGHTS, HERE = "model.safetensors", "./"
@@ -352,9 +352,9 @@ def _names_of(rows: Rows, given: Names, what: str) -> Sequence[str | None]:
     """Return the names of rows as text, None where there is none."""
     given = str(given) if np.ndim(given) == 0 else given
     if not isinstance(given, str):
-        names = [as_text(value) for value in np.asarray(given, dtype=object).tolist()]
-        if what == "attribute" and getattr(given, "dtype", np.dtype(object)).kind == "i":
-            names = [None if name == "-1" else name for name in names]  # as ``from_arrays`` reads it
+        whole = as_array(given)  # of texts and gaps it would make texts alone
+        values = whole if whole.dtype.kind in "iu" else np.asarray(given, dtype=object)
+        names = attributes_as_texts(values) if what == "attribute" else [as_text(value) for value in values.tolist()]
         if len(names) != len(rows):
             raise InputError(f"there are {len(rows):,} rows, but {len(names):,} {what}s: give one a row")
         return names

@@ -123,13 +123,25 @@ class Words(TermView):
     @classmethod
     def named(cls, member: str, inputs: ViewInputs) -> View:
         view = cls(member.lower())
-        if (rows := int(view.features(inputs).sum())) < LEAST_ROWS:
+        some = [text for text in inputs.texts or [] if member.lower() in text.lower()]  # few are to be split into words
+        there = view.features(ViewInputs(num_rows=len(some), inputs=inputs.inputs, texts=some))
+        if (rows := int(there.sum())) < LEAST_ROWS:
             raise InputError(f"the word {member!r} is in {rows} texts: name one that is in at least {LEAST_ROWS}")
         return view
 
     def fit(self, inputs: ViewInputs) -> None:
         if self.word is None:
             super().fit(inputs)
+
+    @classmethod
+    def features_together(cls, members: Sequence[View], inputs: ViewInputs) -> list[Tensor]:
+        """Read the texts once for all words that a person named."""
+        words = [view.word for view in members if isinstance(view, Words) and view.word is not None]
+        if len(words) < max(2, len(members)):
+            return super().features_together(members, inputs)
+        all_words = cls()
+        all_words.terms = words
+        return list(all_words.features(inputs).split(1, dim=1))
 
 
 def shortened(text: str) -> str:
