@@ -147,17 +147,23 @@ def is_within(path: Path, base: str, follow: bool = True) -> bool:
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Give a temporary folder, which takes the place of ``path`` when the block ends well, and is gone otherwise."""
+    """Give a temporary folder, which takes the place of ``path`` when the block ends well, and is gone otherwise.
+
+    An empty folder that is there stays and takes its files: it may be a link, a mount, or where the user is.
+    """
+    there = path.is_dir()
+    with writable(path):
+        temporary = _temporary(path.absolute() / "new" if there else path.absolute())
     check_new(path)
     with writable(path):
-        temporary = _temporary(path.absolute())
         temporary.mkdir(parents=True)
     try:
         with _room_for(path):
             yield temporary
-            if path.is_dir():
-                path.rmdir()  # empty, or somebody has written into it meanwhile, which is an error
-            os.replace(temporary, path)
+            for one in list(temporary.iterdir()) if there else []:
+                os.replace(one, path / one.name)
+            if not there:
+                os.replace(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

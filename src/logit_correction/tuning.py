@@ -64,6 +64,7 @@ def tune(
     rule = objective or ("valid_estimated_group_balanced" if estimates else "valid_worst_class")
     if rule == "last":
         raise InputError("--objective last chooses nothing: take valid_worst_class, or another of `list rules`")
+    rule_of(rule)
     also = list(dict.fromkeys([*config.training.also_select, rule]))  # a rule that is reported says what is to be read
     config = complete(replace(config, training=replace(config.training, also_select=also)))
     train(config, out / REFERENCE, resume=True)

@@ -20,16 +20,14 @@ def test_the_file_is_named_by_its_content(tmp_path: Path) -> None:
     X, y = two_clouds()
     assert from_arrays(X, y) == from_arrays(torch.tensor(X), list(y))
     assert len({str(from_arrays(*given).options["file"]) for given in ((X, y), (X + 1, y), (X, y[::-1]))}) == 3
-    assert (
-        len(Arrays(**from_arrays(X, y, folder=tmp_path / "mine", test_fraction=0.5).options).build().split["test"])
-        == 30
-    )
+    mine = Arrays(**from_arrays(X, y, folder=tmp_path / "mine", test_fraction=0.5).options)
+    assert len(mine.build().split["test"]) == 30
 
 
 def test_attributes_and_splits(tmp_path: Path) -> None:
     X, y = two_clouds(30)
     split = ["train", "train", "train", "train", "valid", "test"] * 5
-    table = Arrays(**from_arrays(X, y, attribute=np.arange(30) % 3 - 1, split=split).options).build().check()
+    table = Arrays(**from_arrays(X, y, attribute=np.arange(30) % 3 - 1.0, split=split).options).build().check()
     assert table.attribute.tolist() == [-1, 0, 1] * 10 and table.attribute_names == ["0", "1"]
     assert table.split["test"].tolist() == [5, 11, 17, 23, 29] and table.metadata["split"] == "given"
     named = Arrays(**from_arrays(X, y, attribute=[None, "b", "a"] * 10).options).build()

@@ -88,7 +88,7 @@ def read_frame(file: Path, columns: Sequence[str] | None = None, fix: str = SAVE
 def _csv(file: Path, layout: dict[str, Any]) -> pd.DataFrame:
     import pandas as pd
 
-    with (gzip.open if file.suffix == ".gz" else open)(file, "rt", encoding="utf-8", errors="replace") as lines:
+    with (gzip.open if file.suffix.lower() == ".gz" else open)(file, "rt", encoding="utf-8", errors="replace") as lines:
         separator = max("\t;,|", key=lines.readline(2**20).count)
     text: Any = {"dtype": str, "keep_default_na": False, "na_filter": False, "encoding": "utf-8-sig"}
     usual = {"sep": separator, "index_col": False, "skip_blank_lines": False, "header": None}  # so lines are numbered
@@ -154,9 +154,8 @@ def as_text(value: Any) -> str | None:
 
 
 def attributes_as_texts(values: NDArray[Any]) -> list[str | None]:
-    """Return attributes as texts, None where unknown: among whole numbers -1 is."""
-    texts = [as_text(value) for value in values.tolist()]
-    return [None if text == "-1" else text for text in texts] if values.dtype.kind in "iu" else texts
+    """Return attributes as texts, None where unknown: -1 is, too."""
+    return [None if (text := as_text(value)) == "-1" else text for value in values.tolist()]
 
 
 def label_kind(values: Any) -> str:

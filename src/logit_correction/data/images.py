@@ -27,7 +27,7 @@ from logit_correction.files import in_threads, is_within, plain, printable, read
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 
 #: Changes whenever an image would come out otherwise, so that what was kept before is not taken.
-VERSION = 5
+VERSION = 6
 
 #: ``stretch`` changes the proportions; ``crop`` keeps them and takes the middle.
 Fit = Literal["stretch", "crop"]
@@ -44,6 +44,8 @@ def read_image(path: Path, size: tuple[int, int], fit: Fit = "stretch") -> NDArr
         # the size that is asked for is kept, so that the resizing below still has something to average over.
         file.draft("RGB", (2 * box[0], 2 * box[1]))
         image = ImageOps.exif_transpose(file)
+        if image.mode == "F":  # Pillow would clip to black what goes from 0 to 1
+            raise ValueError("its pixels are floats: save it with 8 or 16 bits")
         if image.mode.startswith("I"):  # grey of sixteen bits comes to eight; Pillow would clip it
             image = Image.fromarray((np.asarray(image).clip(0, 65_535).astype(np.int64) >> 8).astype(np.uint8))
         if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:

@@ -48,6 +48,8 @@ class Numbers(Reader):
         values = images_of(rows.values) if rows.values.ndim == 4 else rows.values
         if values.ndim == 2 and values.dtype == np.uint8:  # only bytes of images are divided by 255
             values = values.astype(np.float32)
+        if self.mean is not None and values.shape[1:] != self.mean.shape:
+            raise InputError(f"inputs have shape {values.shape[1:]}, but must have {self.mean.shape}")
         given = values if self.mean is None else (values - self.mean) / self.std
         width = values.shape[1] if values.ndim == 2 else 0
         columns = {str(i): values[:, i] for i in range(width)} if width <= MOST_SEEN else {}

@@ -176,12 +176,14 @@ def format_faults(faults: list[str]) -> str:
 
 
 def array_store(values: NDArray[Any], problems: Problems, scale: float = 1.0) -> ArrayStore:
-    """Return rows of numbers as a store of bytes or of float32; those that are not finite are noted, and 0."""
-    finite = np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
-    for row in np.flatnonzero(~finite).tolist():
-        problems.add(row, "its input holds NaN or infinity")
+    """Return rows of numbers as a store of bytes or of float32; those that are not finite then are noted, and 0."""
     if values.dtype != np.uint8:
-        values = np.where(finite.reshape(-1, *[1] * (values.ndim - 1)), values, 0).astype(np.float32)
+        with np.errstate(over="ignore"):
+            values = values.astype(np.float32)
+        finite = np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
+        for row in np.flatnonzero(~finite).tolist():
+            problems.add(row, "its input holds NaN or infinity")
+        values[~finite] = 0
     return ArrayStore(torch.from_numpy(np.require(values, requirements=["C", "W"])), scale)
 
 
@@ -200,10 +202,11 @@ def files_within(
     """
     bases = [(folder, (os.path.realpath if look else os.path.abspath)(folder)) for folder in (root, also) if folder]
     paths = []
-    for row, name in enumerate(names):
-        inside = [folder / (name or "") for folder, base in bases if is_within(folder / (name or ""), base, look)]
+    for row, given in enumerate(names):
+        name = (given or "").partition("\0")[0]  # which no file's name holds
+        inside = [folder / name for folder, base in bases if is_within(folder / name, base, look)]
         found = [path for path in inside if name and (not look or os.path.isfile(path))]
-        paths.append(found[0] if found else root / (name or ""))
+        paths.append(found[0] if found else root / name)
         if not name:
             problems.add(row, f"column {column!r} is empty")
         elif not inside:

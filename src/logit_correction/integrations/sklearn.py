@@ -25,7 +25,7 @@ from sklearn.utils.validation import (
 
 from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.features import Columns, mean_and_std
-from logit_correction.data.frames import as_text
+from logit_correction.data.frames import as_text, attributes_as_texts
 from logit_correction.data.reader import DataSource, Numbers, as_frame
 from logit_correction.data.rows import Reader, Rows, coded
 from logit_correction.data.stores import InputStore, as_views_see
@@ -444,8 +444,7 @@ def _known_attribute(attribute: ArrayLike | None, n: int) -> tuple[NDArray[np.in
     values = np.asarray(attribute)
     if values.shape != (n,):
         raise InputError(f"attribute has shape {values.shape}, but must be ({n},), one for each row")
-    texts = [as_text(value) for value in values.tolist()]
-    number, names = coded([None if text == "-1" else text for text in texts], torch.ones(n, dtype=torch.bool))
+    number, names = coded(attributes_as_texts(values), torch.ones(n, dtype=torch.bool))
     return number.numpy(), names
 
 

@@ -352,8 +352,8 @@ def _names_of(rows: Rows, given: Names, what: str) -> Sequence[str | None]:
     """Return the names of rows as text, None where there is none."""
     given = str(given) if np.ndim(given) == 0 else given
     if not isinstance(given, str):
-        whole = as_array(given)  # of texts and gaps it would make texts alone
-        values = whole if whole.dtype.kind in "iu" else np.asarray(given, dtype=object)
+        # Of texts and gaps NumPy would make texts alone.
+        values = as_array(given) if isinstance(given, Tensor) else np.asarray(given, dtype=object)
         names = attributes_as_texts(values) if what == "attribute" else [as_text(value) for value in values.tolist()]
         if len(names) != len(rows):
             raise InputError(f"there are {len(rows):,} rows, but {len(names):,} {what}s: give one a row")
