@@ -458,7 +458,10 @@ def conclude(
     if source and key == "estimated_minority":
         details.append(f"Which rows conflict was estimated by {source}; nobody has checked it.")
     if any(len(one.runs) > 1 for one in series):
-        seeds = [f"{one.name} {len(one.runs)} runs, {_range(one.values(key))}" for one in series]
+        ranges = [
+            f"{len(one.runs)} runs, {_range(one.values(key))}" if len(one.runs) > 1 else "1 run" for one in series
+        ]
+        seeds = [f"{one.name} {told}" for one, told in zip(series, ranges, strict=True)]
         details.append(f"Figures are means over seeds: {'; '.join(seeds)}.")
     else:
         advice.append("One seed only, spread unknown: try `--seeds 3`.")

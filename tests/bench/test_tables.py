@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pandas as pd
 import pytest
 
 from logit_correction.bench.grid import Benchmark
-from logit_correction.bench.tables import figures, markdown
+from logit_correction.bench.tables import _outcome, figures, markdown
 from logit_correction.cli import main
 
 FIGURES = {
@@ -78,6 +79,15 @@ def test_the_best_of_a_column_is_bold_and_what_is_missing_is_empty() -> None:
     assert not any("**" in cell for cell in cells(text, "ERM"))
     assert cells(text, "JTT") == [""] * 6 and cells(text, "LC")[4:] == ["", "91.16 (0.97)"]
     assert cells(text, "DFA") == ["", "", "", "", "", "89.66"]  # not in the grid
+
+
+def test_figures_show_each_column_by_its_own_metric_and_equal_rows_share_the_first_place() -> None:
+    given = benchmark(figure="bars", column_metrics={"2": "average"}, columns={"1": {}, "2": {}})
+    ((_, drawn),) = figures(given, frame(), pd.DataFrame())
+    assert "2: average" in drawn and ">50.0<" in drawn and ">85.0<" not in drawn and ">75.3<" in drawn
+    assert _outcome(given, frame()) == "LC has the highest group-balanced accuracy in 2 of 2 columns."
+    even = replace(given, column_metrics={"1": "average", "2": "average"})
+    assert _outcome(even, frame()).startswith("ERM and LC each have the highest")
 
 
 def test_every_rule_has_a_table_and_says_what_it_read() -> None:

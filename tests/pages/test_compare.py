@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -60,10 +61,14 @@ def test_runs_of_one_method_are_named_by_their_differences(birds: Make, tmp_path
 
 def test_other_tasks_are_kept_apart(colored: Make, birds: Make, tmp_path: Path) -> None:
     folders = [colored(tmp_path / f"{r}", "ERM", ratio=r) for r in (0.005, 0.05)] + [birds(tmp_path / "b", "ERM")]
+    for name in ("one", "other"):  # two folders of one's own are no two seeds, and a page names no place
+        folders.append(birds(tmp_path / name, "ERM"))
+        report = json.loads((folders[-1] / "report.json").read_text())
+        report["data"] |= {"name": "ImageFolder", "options": {"root": f"/data/{name}"}}
+        (folders[-1] / "report.json").write_text(json.dumps(report))
     titles = [title for title, _ in compare([RunFolder.read(folder) for folder in folders])]
-    assert titles == [
-        "ColoredMNIST, minority ratio 0.005, severity 4", "ColoredMNIST, minority ratio 0.05, severity 4", "Waterbirds"
-    ]  # fmt: skip
+    assert titles[:2] == ["ColoredMNIST, minority ratio 0.005", "ColoredMNIST, minority ratio 0.05"]
+    assert titles[2:] == ["Waterbirds", "ImageFolder, root one", "ImageFolder, root other"]
 
 
 def test_lc_wins(birds: Make, tmp_path: Path) -> None:
@@ -103,7 +108,8 @@ def test_several_seeds_decide_by_their_ranges(birds: Make, tmp_path: Path) -> No
     assert headline.endswith("differ by no more than chance.")
     values = [100 * RunFolder.read(run).report.test.minority for run in erm]
     assert any(f"ERM 3 runs, {min(values):.1f} to {max(values):.1f} %; LC 2 runs" in text for text in details)
-    assert " gains " in judged([*erm, *runs("better", "LC", [0.85, 0.9])])[0]
+    better = runs("better", "LC", [0.85, 0.9])
+    assert " gains " in judged([*erm, *better])[0] and "ERM 1 run; LC 2 runs" in str(judged([erm[0], *better]))
 
 
 def test_what_is_judged_where_less_is_known(birds: Make, tmp_path: Path) -> None:

@@ -147,9 +147,15 @@ def _check(grid: Benchmark, where: str) -> None:
                 hint = did_you_mean(str(one), names) or f": take one of {', '.join(names)}"
                 raise InputError(f"{where}: {what} {one!r} is unknown{hint}")
 
+    tables = [grid.rows, grid.columns, {"common": grid.common}, *grid.cell_options.values()]
+    for name, own in [item for table in tables for item in table.items()]:
+        if not isinstance(own, dict):
+            raise InputError(f"{where}: {name!r} is {own!r}: give options of a run, such as {{method: {{name: LC}}}}")
     figures = [one if isinstance(one, dict) else {"kind": one} for one in grid.figures]
     known("figure", [one.get("kind") for one in figures], KINDS)
-    known("key of figure", [key for one in figures for key in one], ("kind", "metric", "margin", "over"))
+    of_kind = {"curves": ("kind", "metric"), "margins": ("kind", "margin", "over")}  # the last is of version 0.1
+    for asked in figures:
+        known(f"key of figure {asked['kind']},", asked, of_kind.get(asked["kind"], ("kind",)))
     known("margin of figure", [one["margin"] for one in figures if "margin" in one], ("least", "mean"))
     of_figures = [one["metric"] for one in figures if "metric" in one]
     accuracies = [name for name, one in report.figures(report.GroupReport).items() if one.in_tables]
@@ -158,6 +164,10 @@ def _check(grid: Benchmark, where: str) -> None:
     for key, given in (("column_metrics", [grid.column_metrics]), ("cells", grid.cell_options.values()),
                        ("paper", grid.paper.values())):  # fmt: skip
         known(f"column of {key}", [column for columns in given for column in columns], grid.columns)
+    for figure in [one for columns in grid.paper.values() for one in columns.values()]:
+        parts = figure if isinstance(figure, list) and len(figure) == 2 else [figure]
+        if not all(isinstance(one, int | float) for one in parts):
+            raise InputError(f"{where}: paper has {figure!r}: give a figure in %, or [mean, standard deviation]")
     if not isinstance(grid.seeds, int) or isinstance(grid.seeds, bool) or grid.seeds < 1:
         raise InputError(f"{where}: seeds is {grid.seeds!r}: give how many there are, such as 3")
     for key, names in (("rows", grid.rows), ("columns", grid.columns)):

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from logit_correction.bench.grid import Benchmark, Cell, slug
+from logit_correction.errors import format_list
 from logit_correction.evaluation.report import Report
 from logit_correction.methods import METHODS
 from logit_correction.pages import plots
@@ -139,12 +140,13 @@ def _outcome(benchmark: Benchmark, frame: pd.DataFrame) -> str:
     if frame.empty:
         return "No run is finished."
     mean = _scores(benchmark, _own(frame))["mean"].unstack("column")
-    best = mean.eq(mean.max()).sum(axis=1).sort_values(ascending=False, kind="stable")
+    best = mean.eq(mean.max()).sum(axis=1)
     measure = benchmark.metric.replace("_", "-")
     if best.empty:
         return f"No run has a {measure} accuracy: write `metric: average` into the grid if its data hold no attributes."
-    where = f"{best.iloc[0]} of {mean.shape[1]} columns{_by_own(frame)}"
-    return f"{best.index[0]} has the highest {measure} accuracy in {where}."
+    where = f"{best.max()} of {mean.shape[1]} columns{_by_own(frame)}"
+    first = [row for row in benchmark.rows if best.get(row) == best.max()]
+    return f"{format_list(first)} {'each have' if len(first) > 1 else 'has'} the highest {measure} accuracy in {where}."
 
 
 def _own(frame: pd.DataFrame) -> pd.DataFrame:
@@ -252,23 +254,27 @@ def figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFrame) ->
         options = {"kind": one} if isinstance(one, str) else one
         kind, margin = options["kind"], options.get("margin", "least")
         of_ends, ratio = kind in ("accuracy", "bars"), kind == "margins"
-        value = _RATIOS[margin] if ratio else f"test_{options.get('metric', 'group_balanced')}"
-        value, known = (benchmark.metric, frame) if of_ends else (value, history)
-        if kind == "none" or value not in known or known[value].isna().all():
-            continue
-        title = f"{value.removeprefix('test_').replace('_', '-').capitalize()} test accuracy, %"
         if of_ends:
-            summary, height = _summary(100 * frame[value], frame, "row", "column"), _HEIGHT
+            summary, height = _scores(benchmark, frame).fillna({"std": 0.0}), _HEIGHT
+            if summary.empty:
+                continue
+            title = f"{_measure(benchmark)}{by_own}"
             paint = partial(_lines, benchmark, summary, colors, places)
             if kind == "bars":
                 height = max(0.6, len(columns) * (0.18 * len(benchmark.rows) + 0.22))
                 paint = partial(_bars, benchmark, summary, colors)
-            yield kind, _drawn(f"{title}{by_own}: {benchmark.title}", f"{title}{by_own}", height, paint)
+            yield kind, _drawn(f"{title}: {benchmark.title}", title, height, paint)
             continue
+        metric = options.get("metric", "group_balanced")
+        value = _RATIOS[margin] if ratio else f"test_{metric}"
+        if kind == "none" or value not in history or history[value].isna().all():
+            continue
+        title = f"{metric.replace('_', '-').capitalize()} test accuracy in %"
         title = f"Majority margin / minority margin ({margin} of a group)" if ratio else title
         name = "margins-mean" if ratio and margin == "mean" else kind
-        values = np.log(known[value].where(known[value] > 0)) if ratio else 100 * known[value]
-        curves = _summary(values, known, "column", "row", "epoch")
+        values = np.log(history[value].where(history[value] > 0)) if ratio else 100 * history[value]
+        curves = values.groupby([history[by] for by in ("column", "row", "epoch")]).agg(["mean", "std"])
+        curves = curves.fillna({"std": 0.0}).dropna(subset=["mean"])
         for column in [one for one in columns if one in curves.index.get_level_values("column")]:
             paint = partial(_curves, curves.loc[(column,), :], colors, ratio)
             file, of_column = (f"{name}-{slug(column)}", f", {column}") if len(columns) > 1 else (name, "")
@@ -282,12 +288,6 @@ def _drawn(description: str, title: str, height: float, paint: Callable[[Axes], 
         axes.set_title(title)
 
     return plots.draw(_WIDTH, height, description, titled)
-
-
-def _summary(values: pd.Series, frame: pd.DataFrame, *by: str) -> pd.DataFrame:
-    """Return mean and standard deviation over the seeds; the latter is 0 for a single one."""
-    grouped = values.groupby([frame[name] for name in by])
-    return grouped.agg(["mean", "std"]).fillna({"std": 0.0}).dropna(subset=["mean"])
 
 
 def _lines(

@@ -226,7 +226,7 @@ class FiguresByGroup:
     )
     worst_group: float | None = figure(
         "Worst group",
-        lambda rows: np.nanmin(rows.accuracy) if rows.named else None,
+        lambda rows: pd.Series(rows.accuracy.numpy()).min() if rows.named else None,
         "the least accurate of them",
         in_tables=True,
     )
@@ -255,7 +255,10 @@ class GroupReport(FiguresByGroup):
     """
 
     worst_class: float | None = figure(
-        "Worst label", lambda rows: np.nanmin(rows.of_labels()), "the least accurate label", in_tables=True
+        "Worst label",
+        lambda rows: pd.Series(rows.of_labels().numpy()).min(),
+        "the least accurate label",
+        in_tables=True,
     )
     count: int = figure("Rows", lambda rows: len(rows.label))
     average: float | None = figure("Average", lambda rows: rows.right.double().mean(), "all test rows", in_tables=True)

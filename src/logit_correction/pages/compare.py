@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,22 @@ import pandas as pd
 import torch
 
 from logit_correction.config import PLACE_OF_DATA, PLACE_OF_TRAINING
+from logit_correction.data import SOURCES
 from logit_correction.errors import InputError, is_missing
 from logit_correction.evaluation.predictions import Predictions
-from logit_correction.evaluation.report import FIX, Figure, GroupReport, Report, estimated_report, figures
+from logit_correction.evaluation.report import (
+    FIX,
+    DataSummary,
+    Figure,
+    GroupReport,
+    Report,
+    estimated_report,
+    figures,
+)
 from logit_correction.files import check_seal, plain
 from logit_correction.functional.metrics import wilson_interval
 from logit_correction.pages.plots import series_colors
+from logit_correction.registry import resolve
 from logit_correction.sentences import BASELINE, format_name, format_value
 
 #: Training options that change where and how fast a run goes, not what comes out of it.
@@ -103,9 +113,10 @@ class RunFolder:
         return _flat({**report.method_options, **network, **training, **rest})
 
     def task(self) -> dict[str, Any]:
-        """Return the options of the data source that make it another task."""
-        options = self.report.data.options.items()
-        return _flat({name: value for name, value in options if name not in ("seed", *PLACE_OF_DATA)})
+        """Return the options of the data source that make it another task; a person's own folders are such."""
+        data = self.report.data
+        left_out = ("seed",) if is_own(data) else ("seed", *PLACE_OF_DATA)
+        return _flat({name: value for name, value in data.options.items() if name not in left_out})
 
 
 def with_estimates(runs: Sequence[RunFolder]) -> list[RunFolder]:
@@ -181,29 +192,37 @@ class Series:
 
 def compare(runs: Sequence[RunFolder]) -> list[tuple[str, list[Series]]]:
     """Return each task with its title and its series, ERM first; names tell in which settings they differ."""
-    tasks: dict[str, list[RunFolder]] = {}
-    for run in runs:
-        names = run.report.test.groups[["label", "attribute"]].to_numpy().tolist()
-        tasks.setdefault(_key([run.report.data.name, run.task(), names]), []).append(run)
-    told = _differences([members[0].task() for members in tasks.values()])
-    found = []
-    for members, differences in zip(tasks.values(), told, strict=True):
-        title = ", ".join([members[0].report.data.name, *differences])
-        found.append((title, _series(with_estimates(members))))
-    return found
+
+    def task(run: RunFolder) -> list[Any]:
+        return [run.task(), run.report.test.groups[["label", "attribute"]].to_numpy().tolist()]
+
+    tasks = _apart(runs, lambda run: run.report.data.name, task, RunFolder.task)
+    return [(", ".join([name, *told]), _series(with_estimates(members))) for name, told, members in tasks]
 
 
 def _series(runs: Sequence[RunFolder]) -> list[Series]:
-    groups: dict[str, dict[str, list[RunFolder]]] = {}  # of each method and of its settings
-    for run in sorted(runs, key=lambda run: run.report.method != BASELINE):
-        groups.setdefault(run.report.method, {}).setdefault(_key(run.settings()), []).append(run)
-    found: dict[str, tuple[str, list[RunFolder]]] = {}
-    for method, own in groups.items():
-        told = _differences([members[0].settings() for members in own.values()])
-        for members, differences in zip(own.values(), told, strict=True):
-            found[f"{method} ({', '.join(differences)})" if differences else method] = (method, members)
+    ordered = sorted(runs, key=lambda run: run.report.method != BASELINE)
+    apart = _apart(ordered, lambda run: run.report.method, RunFolder.settings, RunFolder.settings)
+    found = {f"{method} ({', '.join(told)})" if told else method: (method, own) for method, told, own in apart}
     colors = series_colors({name: method for name, (method, _) in found.items()})
     return [Series(name, method, colors[name], tuple(members)) for name, (method, members) in found.items()]
+
+
+def _apart(
+    runs: Iterable[RunFolder],
+    kind: Callable[[RunFolder], str],
+    key: Callable[[RunFolder], Any],
+    settings: Callable[[RunFolder], dict[str, Any]],
+) -> list[tuple[str, list[str], list[RunFolder]]]:
+    """Return the runs of each kind and key, with the settings in which they differ from others of their kind."""
+    kinds: dict[str, dict[str, list[RunFolder]]] = {}
+    for run in runs:
+        kinds.setdefault(kind(run), {}).setdefault(_key(key(run)), []).append(run)
+    found = []
+    for name, own in kinds.items():
+        told = _differences([settings(members[0]) for members in own.values()])
+        found += [(name, differences, members) for differences, members in zip(told, own.values(), strict=True)]
+    return found
 
 
 def _key(value: Any) -> str:
@@ -217,7 +236,34 @@ def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _differences(settings: Sequence[dict[str, Any]]) -> list[list[str]]:
-    """Return of each what not all share, such as ``minority ratio 0.01``."""
-    names = dict.fromkeys(name for one in settings for name in one)
-    differing = [name for name in names if len({_key(one.get(name)) for one in settings}) > 1]
-    return [[f"{format_name(k)} {format_value(one[k])}" for k in differing if k in one] for one in settings]
+    """Return of each what not all share, such as ``minority ratio 0.01``; paths as a page names them, if it can."""
+    told: list[list[str]] = [[] for _ in settings]
+    for name in dict.fromkeys(name for one in settings for name in one):
+        values = [one.get(name) for one in settings]
+        shown, count = [without_places(value) for value in values], len({*map(_key, values)})
+        if count > 1:
+            for texts, value in zip(told, shown if len({*map(_key, shown)}) == count else values, strict=True):
+                texts += [] if value is None else [f"{format_name(name)} {format_value(value)}"]
+    return told
+
+
+def is_own(data: DataSummary) -> bool:
+    """Return whether a source reads a person's own folder or file."""
+    return data.name in SOURCES and resolve("data source", data.name, SOURCES).users_own
+
+
+def shown_path(path: Path | str) -> str:
+    """Return a path as a page names it, which others will read: below the working folder, or its last part alone."""
+    path = Path(path)
+    if path.is_relative_to(Path.cwd()):
+        return str(path.relative_to(Path.cwd()))
+    return path.name if path.is_absolute() else str(path)
+
+
+def without_places(value: Any) -> Any:
+    """Return plain values with absolute paths as a page names them."""
+    if isinstance(value, Mapping):
+        return {name: without_places(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [without_places(one) for one in value]
+    return shown_path(value) if isinstance(value, str) and Path(value).is_absolute() else value

@@ -14,14 +14,20 @@ import pandas as pd
 import yaml
 
 from logit_correction import sentences
-from logit_correction.data import SOURCES
 from logit_correction.errors import NBSP, InputError, format_list, format_percent, is_missing
-from logit_correction.evaluation.report import DataSummary
 from logit_correction.files import NoRoom, write_text
 from logit_correction.pages import plots
-from logit_correction.pages.compare import RunFolder, Series, best_of, compare, shown_figures
+from logit_correction.pages.compare import (
+    RunFolder,
+    Series,
+    best_of,
+    compare,
+    is_own,
+    shown_figures,
+    shown_path,
+    without_places,
+)
 from logit_correction.pages.plots import is_picture
-from logit_correction.registry import resolve
 from logit_correction.sentences import BASELINE, name_views
 
 if TYPE_CHECKING:
@@ -46,7 +52,8 @@ def render_page(run_folders: Sequence[Path | str], out: Path | str = "report.htm
     runs = [RunFolder.read(folder) for folder in folders]
     comparisons = compare(runs)
     methods = dict.fromkeys(one.method for _, series in comparisons for one in series)
-    data = dict.fromkeys(_name_of_data(run.report.data) for run in runs)
+    sources = [run.report.data for run in runs]
+    data = dict.fromkeys(str((is_own(one) and one.facts.get("source")) or one.name) for one in sources)  # by its place
     places = [shown_path(folder) for folder in folders]
     train = [("train", "--config", f"{place}/config.yaml", "--out", f"{place}-again") for place in places]
     lines = [("report", *places, "--out", shown_path(out)), *train]
@@ -109,20 +116,6 @@ def inline_svg(svg: str) -> Markup:
     opening = re.sub(r' (?:xmlns(?::\w+)?|width|height|version)="[^"]*"', "", opening)
     # The text within was escaped when the figure was drawn.
     return Markup(f'{opening} style="--width: {float(width[1]) if width else 300:.0f}">{rest}')
-
-
-def shown_path(path: Path | str) -> str:
-    """Return a path as a page names it, which others will read: below the working folder, or its last part alone."""
-    path = Path(path)
-    if path.is_relative_to(Path.cwd()):
-        return str(path.relative_to(Path.cwd()))
-    return path.name if path.is_absolute() else str(path)
-
-
-def _name_of_data(data: DataSummary) -> str:
-    """What a person knows data by: their own by the folder or file."""
-    own = data.name in SOURCES and resolve("data source", data.name, SOURCES).users_own
-    return str((own and data.facts.get("source")) or data.name)
 
 
 def _part(title: str | None, series: Sequence[Series]) -> dict[str, Any]:
@@ -232,16 +225,7 @@ def _provenance(series: Series) -> str:
     read = {name: report[name] for name in ("labels_read", "watched_labels_read", "diagnostics_labels_read")}
     method = {"name": report["method"], **report["method_options"]}
     run = {"method": method, "data": data, **read, **{name: report[name] for name in rest}}
-    return yaml.safe_dump(_without_places(run), sort_keys=False, allow_unicode=True)
-
-
-def _without_places(value: Any) -> Any:
-    """Return plain values with absolute paths as a page names them."""
-    if isinstance(value, Mapping):
-        return {name: _without_places(one) for name, one in value.items()}
-    if isinstance(value, list):
-        return [_without_places(one) for one in value]
-    return shown_path(value) if isinstance(value, str) and Path(value).is_absolute() else value
+    return yaml.safe_dump(without_places(run), sort_keys=False, allow_unicode=True)
 
 
 # The page of an audit, for a person who fears a shortcut, and who is no researcher
