@@ -68,6 +68,9 @@ def name_views(views: Sequence[str], terms: Sequence[str] = ()) -> str:
         if family == "pair":
             named += [f"the relation of the columns `{one.replace(' & ', '` and `')}`" for one in found]
             continue
+        if family == "component":
+            named += [f"component {one} of the columns" for one in found]
+            continue
         plural = family.rstrip("s") + ("s" if len(found) > 1 else "")
         if len(found) > _MOST_MEMBERS:
             named.append(f"{len(found)} {plural}")

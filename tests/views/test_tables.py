@@ -161,7 +161,7 @@ def test_two_columns_together_tell_what_neither_does_and_a_pair_is_kept_as_plain
     assert bool((pair.features(inputs_of(left=[np.nan, 9e300], right=[np.inf, -9e300])).sum(1) == 2).all())
 
 
-def test_equal_numbers_and_the_sum_of_a_row_tell_what_no_column_does() -> None:
+def test_equal_numbers_sums_and_components_tell_what_no_column_does() -> None:
     draw, label = np.random.default_rng(0), torch.arange(600) % 2
     first, third = draw.integers(50, 200, 600).astype(float), draw.normal(size=600)
     second = np.where(label == 1, first, first + draw.integers(1, 4, 600) * draw.choice([-1, 1], 600))
@@ -174,7 +174,13 @@ def test_equal_numbers_and_the_sum_of_a_row_tell_what_no_column_does() -> None:
     search = search_of(inputs, label)
     search.look(available_views(inputs, ["column", "total"]))
     assert search.signs[-1]["view"] == "total" and search.signs[-1]["accuracy"] > 0.99
+    shift = {f"c{number}": draw.normal(size=600) + 0.8 * label.numpy() for number in range(12)}
+    search = search_of(inputs_of(**shift), label)
+    search.look(available_views(inputs_of(**shift), ["column", "component"]))
+    assert search.signs[-1]["view"] == "component:1" and search.signs[-1]["accuracy"] > 0.88
     inputs = inputs_of(a=[np.nan, 9e307] * 300, b=[9e307, np.inf] * 300, c=[0.0, 1.0] * 300)
-    (total,) = available_views(inputs, ["total"])
-    total.fit(inputs)
-    assert bool((total.features(inputs).sum(1) == 1).all())
+    for view in available_views(inputs, ["total", "component"]):
+        view.fit(inputs)
+        assert bool((view.features(inputs).sum(1) == 1).all())
+        kept = state_of(view)
+        assert kept is not None and torch.equal(view_of(kept).features(inputs), view.features(inputs))

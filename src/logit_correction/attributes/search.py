@@ -53,10 +53,12 @@ from logit_correction.views.tables import (
     Pairs,
     columns_of,
     compared,
+    components_of,
     cuts_of,
     is_numeric,
     missing_in,
     part_of,
+    scores_of,
     total_of,
 )
 from logit_correction.views.texts import Words
@@ -69,6 +71,9 @@ BLOCKS, FEWEST = 6, 20
 
 #: Names of a column that are told apart where the rest of a table is looked at.
 MOST_NAMES = 30
+
+#: Families whose members are made of several columns; of each the member that tells most beyond single columns.
+MADE = ("pair", "total", "component")
 
 #: A view looks at the same shortcut as another if it says the same in this share of the other's rows in conflict.
 SAME = 1 / 3
@@ -168,8 +173,10 @@ class Search:
             members = list(group)
             if family == "pair":
                 members = self._related([view for view in members if isinstance(view, Pairs)])
-            if family == "total" and not self._adds_up():
-                members = []
+            if family == "total":
+                members = self._beyond(members, total_of(self._inputs[-1].columns)[:, None])
+            if family == "component":
+                members = self._beyond(members, self._scores)
             if members:
                 self._look(members, choose_members=True)
         clear = self._clear_views()
@@ -179,10 +186,11 @@ class Search:
         against = rich and self._weigh(clear[0]).figures["probability"] < least
         self.clear = [] if against else clear
 
-    def _adds_up(self) -> bool:
-        """Return whether the sum of a row's numbers tells more of the label than any column."""
-        total = total_of(self._inputs[-1].columns)
-        return self._tells(part_of(total, cuts_of(total))) > max(self._alone.values()) + USEFUL
+    def _beyond(self, members: Sequence[View], numbers: NDArray[Any]) -> list[View]:
+        """Return the member whose numbers (m, K) tell most of the label, if they tell more than any column does."""
+        tells = [self._tells(part_of(one, cuts_of(one))) for one in numbers.T]
+        best = int(np.argmax(tells))
+        return [members[best]] if tells[best] > max(self._alone.values()) + USEFUL else []
 
     def _related(self, pairs: Sequence[Pairs]) -> list[View]:
         """Return the pair of columns that tells most of the label beyond what either tells alone, if one does."""
@@ -198,6 +206,11 @@ class Search:
     def _part(self) -> dict[str, NDArray[Any]]:
         """The part of each column that each judged row is in."""
         return {name: part_of(values, cuts_of(values)) for name, values in self._inputs[-1].columns.items()}
+
+    @cached_property
+    def _scores(self) -> NDArray[Any]:
+        """The principal components of the numbers of each judged row, (m, K)."""
+        return scores_of(self._inputs[-1].columns, *components_of(self._inputs[0].columns))
 
     @cached_property
     def _alone(self) -> dict[str, float]:
@@ -270,8 +283,8 @@ class Search:
         """Return the views to weigh, each a list of names: those that say most of the label and explain most mistakes.
 
         They are a clear shortcut, the view that leaves least of the label open, the one whose answer the network gives
-        oftenest where both are wrong about the label, both together, the second that leaves least open, and a pair of
-        columns.
+        oftenest where both are wrong about the label, both together, the second that leaves least open, and what was
+        made of several columns, each alone.
         """
         network, label = self.judged.network.argmax(dim=1), self.label
 
@@ -280,8 +293,8 @@ class Search:
             mistakes = int(((says == network) & (network != label)).sum())
             return mistakes / max(1, int((says != label).sum()))
 
-        pairs = [[one["view"]] for one in self.signs if one["view"].startswith("pair:")]
-        narrow = [one for one in self.signs if one["breadth"] < EVERYTHING and [one["view"]] not in pairs]
+        made = [[one["view"]] for one in self.signs if one["view"].partition(":")[0] in MADE]
+        narrow = [one for one in self.signs if one["breadth"] < EVERYTHING and [one["view"]] not in made]
         useful = [one for one in narrow if one["information"] > USEFUL] or narrow
         if not useful or len(label) < FEWEST:
             return []
@@ -289,7 +302,7 @@ class Search:
         followed = views_in(max(useful, key=explains)["view"])
         picks = [*self.clear, telling[0], followed]
         picks += [telling[0] + telling[1], telling[1]] if len(telling) > 1 else []
-        picks += pairs
+        picks += made
         return list({tuple(sorted(set(names))): sorted(set(names)) for names in picks}.values())
 
     def _clear_views(self) -> list[list[str]]:
@@ -375,7 +388,12 @@ class Search:
 
         if columns and texts is None:
             parts = {name: column_features(values) for name, values in columns.items()}
-            looked_at = columns_of(views, parts) or [told_by(parts, attribute)]
+            if any(name.startswith("component:") for name in views):  # of which every number is a part
+                parts = {name: part for name, part in parts.items() if not is_numeric(columns[name])}
+                scores = enumerate(self._scores.T, 1)
+                parts |= {f"component:{number}": column_features(one) for number, one in scores}
+            looked_at = [name for name in views if name in parts] + columns_of(views, parts)
+            looked_at = looked_at or [told_by(parts, attribute)]
             rest = [part for name, part in parts.items() if name not in looked_at]
             return [told(torch.cat(rest, dim=1))] if rest else []
         if texts is not None and not self._rest:

@@ -16,7 +16,7 @@ from logit_correction.attributes.heads import scaled, telling_features
 from logit_correction.data.table import DataTable
 from logit_correction.pages.plots import png_uris
 from logit_correction.views.base import available_views, find_views
-from logit_correction.views.tables import Pairs, compared, is_numeric, missing_in, total_of
+from logit_correction.views.tables import Component, Pairs, compared, is_numeric, missing_in, total_of
 from logit_correction.views.texts import OUTERMOST, Form, TermView
 from logit_correction.views.words import class_names, common_words, present
 
@@ -44,17 +44,22 @@ def contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str]) -> li
                 {"kind": "terms", "view": view.name, "rows": _terms([*empty], features, label, table.label_names)}
             )
         family, _, member = view.name.partition(":")
+        entry: dict[str, Any] = {"kind": "values", "view": view.name}
         if family == "column" and member in inputs.columns:
             values = np.asarray(inputs.columns[member])
         elif family == "total":
             values = total_of(inputs.columns)
+        elif isinstance(view, Component):
+            view.fit(inputs)
+            values = view.numbers(inputs)
+            entry["columns"] = view.columns
         elif isinstance(view, Pairs) and all(is_numeric(inputs.columns[name]) for name in view.columns):
             a, b = view.columns
             said = np.asarray([f"{a} < {b}", f"{a} = {b}", f"{a} > {b}"], dtype=object)
             values = said[compared(inputs.columns[a], inputs.columns[b])]
         else:
             continue
-        found.append({"kind": "values", "view": view.name, **_values(table, member, values, names[label.numpy()])})
+        found.append(entry | _values(table, member, values, names[label.numpy()]))
     if inputs.image_shape is not None and (rows := _images(table, frame[frame["split"] == "train"])):
         cells = [member for family, _, member in (view.partition(":") for view in views) if family == "places"]
         found.append({"kind": "images", "view": ", ".join(views), "rows": rows, "cells": cells})

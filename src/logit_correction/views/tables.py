@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -31,8 +31,14 @@ POINTS = 1001
 #: Numbers further than so many spreads from the median count as so far.
 FURTHEST = 1000.0
 
-#: Fewest columns of numbers whose sum is looked at, and the largest number in it: more would overflow.
-FEWEST_SUMMED, MOST_SUMMED = 3, 1e300
+#: Fewest columns of numbers whose sum is looked at, and the largest number in it: squares of more would overflow.
+FEWEST_SUMMED, MOST_SUMMED = 3, 1e150
+
+#: Most columns of numbers that principal components are taken of, most of these, and of how many columns one is told.
+MOST_JOINED, MOST_COMPONENTS, TOLD = 200, 32, 3
+
+#: A number further than so many standard deviations from the mean counts as so far in a principal component.
+FARTHEST = 5.0
 
 #: Parts that each of a pair of columns is cut into; of tables with more columns no pairs are looked at.
 PARTS, MOST_PAIRED = 8, 40
@@ -197,8 +203,76 @@ class Total(View):
 
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return a flag for each bin, (N, 16) or fewer."""
-        place = np.searchsorted(self._edges, total_of(inputs.columns), side="right")
-        return torch.from_numpy(_flags(place, np.zeros(len(place), dtype=bool), len(self._edges) + 1))
+        return _binned(total_of(inputs.columns), self._edges)
+
+
+class Component(View):
+    """One principal component of the numbers of a row, in bins: what many columns do together, such as a late start."""
+
+    breadth = RICH  # what varies most may be the label itself
+    needs = f"a table of {FEWEST_SUMMED} to {MOST_JOINED} columns of numbers"
+
+    def __init__(self, number: int) -> None:
+        self._number, self.name = number, f"component:{number + 1}"
+        # Plain values, which a checkpoint holds.
+        self._units: dict[str, list[float]] = {}
+        self._weights: list[float] = []
+        self._edges: list[float] = []
+
+    @classmethod
+    def views_of(cls, inputs: ViewInputs) -> list[View]:
+        """Return one view for each component, those that vary most first."""
+        count = sum(map(is_numeric, inputs.columns.values()))
+        return [cls(number) for number in range(min(count, MOST_COMPONENTS)) if FEWEST_SUMMED <= count <= MOST_JOINED]
+
+    def can_look(self, inputs: ViewInputs) -> bool:
+        return {*self._units} <= {*inputs.columns}
+
+    def fit(self, inputs: ViewInputs) -> None:
+        self._units, vectors = components_of(inputs.columns)
+        self._weights = vectors[:, self._number].tolist()
+        inner = np.arange(1, BINS) / BINS
+        self._edges = np.unique(np.quantile(self.numbers(inputs), inner, method="higher")).tolist()
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that weigh most in it, once fitted."""
+        heaviest = np.argsort(-np.abs(self._weights), kind="stable")[:TOLD]
+        return [[*self._units][place] for place in heaviest]
+
+    def numbers(self, inputs: ViewInputs) -> NDArray[np.float64]:
+        """Return the component (N,) of each row."""
+        return scores_of(inputs.columns, self._units, np.asarray(self._weights)[:, None])[:, 0]
+
+    def features(self, inputs: ViewInputs) -> Tensor:
+        """Return a flag for each bin, (N, 16) or fewer."""
+        return _binned(self.numbers(inputs), self._edges)
+
+
+def components_of(columns: Mapping[str, NDArray[Any]]) -> tuple[dict[str, list[float]], NDArray[np.float64]]:
+    """Return mean and standard deviation of each column of numbers, and their principal components, (D, K).
+
+    Columns of the second are the weights of one component, that which varies most first.
+    """
+    units = dict[str, list[float]]()
+    for name in filter(lambda name: is_numeric(columns[name]), columns):
+        number = columns[name][~missing_in(columns[name])].astype(np.float64).clip(-MOST_SUMMED, MOST_SUMMED)
+        units[name] = [float(number.mean()), float(number.std()) or 1.0] if len(number) else [0.0, 1.0]
+    standard = scores_of(columns, units, np.eye(len(units)))
+    _, vectors = np.linalg.eigh(standard.T @ standard)
+    vectors = vectors[:, ::-1][:, :MOST_COMPONENTS]
+    return units, vectors * np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])])
+
+
+def scores_of(
+    columns: Mapping[str, NDArray[Any]], units: Mapping[str, Sequence[float]], vectors: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the components (N, K) of rows by their weights (D, K); a gap is the mean."""
+    standard = []
+    for name, (mean, deviation) in units.items():
+        number = (columns[name].astype(np.float64).clip(-MOST_SUMMED, MOST_SUMMED) - mean) / deviation
+        standard.append(np.nan_to_num(number).clip(-FARTHEST, FARTHEST))
+    return np.asarray(np.stack(standard, axis=1) @ vectors)
 
 
 def total_of(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
@@ -315,3 +389,9 @@ def _flags(place: NDArray[Any], none: NDArray[np.bool_], count: int) -> NDArray[
     rows = np.flatnonzero(~none)
     flags[rows, place[rows]] = 1
     return flags
+
+
+def _binned(numbers: NDArray[np.float64], edges: Sequence[float]) -> Tensor:
+    """Return a flag for each bin between the edges, (N, E + 1)."""
+    place = np.searchsorted(edges, numbers, side="right")
+    return torch.from_numpy(_flags(place, np.zeros(len(place), dtype=bool), len(edges) + 1))
