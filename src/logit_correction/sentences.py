@@ -180,6 +180,15 @@ def of_beside(beside: Sequence[Mapping[str, Any]], views: Sequence[str]) -> str:
     return f"{told}, and balanced accuracy does not show it. Name both, as in `{both}`, if {are} an accident as well"
 
 
+def of_component(view: str, columns: Sequence[str]) -> str:
+    """Return what a principal component is made of.
+
+    >>> of_component("component:2", ["a", "b"])
+    'In component 2 of the columns `a` and `b` weigh most'
+    """
+    return f"In {name_views([view])} {format_list([f'`{column}`' for column in columns])} weigh most"
+
+
 def of_missed(share: float) -> str:
     """Return how often nothing is found although there is a shortcut.
 

@@ -44,11 +44,12 @@ from logit_correction.errors import InputError
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve
 from logit_correction.seeds import make_generator
-from logit_correction.sentences import BIASED, SAID, of_beside, of_evidence, of_leak, of_missed, views_in
+from logit_correction.sentences import BIASED, SAID, of_beside, of_component, of_evidence, of_leak, of_missed, views_in
 from logit_correction.types import DataInfo, TrainingRows
 from logit_correction.views.base import EVERYTHING, RICH, View, features_of
 from logit_correction.views.tables import (
     PARTS,
+    Component,
     Inputs,
     Pairs,
     columns_of,
@@ -438,8 +439,10 @@ class Search:
         # Of an image most views see something of the label, whether or not there is a second shortcut.
         silent = candidate.views == [BIASED] or self._inputs[-1].image_shape is not None
         candidate.figures["beside"] = beside = [] if silent else self.beside(candidate)
-        told = of_evidence(self.sign_of(candidate), candidate.figures, self.judged.who, named)
-        return f"{told}. {of_beside(beside, candidate.views)}" if beside else told
+        told = [of_evidence(self.sign_of(candidate), candidate.figures, self.judged.who, named)]
+        looked = [self._views[name][0] for name in candidate.views if name in self._views]
+        told += [of_component(view.name, view.columns) for view in looked if isinstance(view, Component)]
+        return ". ".join([*told, *([of_beside(beside, candidate.views)] if beside else [])])
 
     def insist(self, views: Sequence[View]) -> Evidence:
         """Take a person's word that these views, or none for the biased network's, are a shortcut."""

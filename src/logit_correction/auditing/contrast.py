@@ -51,7 +51,7 @@ def contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str]) -> li
             values = total_of(inputs.columns)
         elif isinstance(view, Component):
             view.fit(inputs)
-            values = view.numbers(inputs)
+            values = view.numbers(inputs).round(2)
             entry["columns"] = view.columns
         elif isinstance(view, Pairs) and all(is_numeric(inputs.columns[name]) for name in view.columns):
             a, b = view.columns
