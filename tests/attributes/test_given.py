@@ -70,9 +70,9 @@ def test_a_column_of_the_data_or_of_the_file(small, tmp_path) -> None:
     assert estimator.attribute_names == ["scanner 0", "scanner 1"]
     assert estimator.row_attribute.tolist() == [1, 1, -1, 1, -1, 0]
     assert estimator.describe() == "the column scanner of the data"
-    numbers = np.where(np.arange(88) == 7, np.nan, np.arange(88) % 3)
+    numbers = np.where(np.arange(88) == 7, np.nan, np.arange(88) % 3 - 1)
     found = prepared(Given(column="n"), replace(small, columns={"n": numbers})).row_attribute
-    assert found.tolist() == [-1, 0, 0, 2, 2, 1]
+    assert found.tolist() == [-1, -1, -1, 1, 1, 0]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_column_of_the_data_or_of_the_file(small, tmp_path) -> None:
         ({"row": [7, 3], "atribute": ["a", "b"]}, r"no column 'attribute' \(did you mean atribute\?\)"),
         ({"row": [7, 3, 7], "attribute": ["a", "b", "a"]}, "row '7' is empty or stands there twice"),
         ({"row": [7, None], "attribute": ["a", "b"]}, "row '' is empty or stands there twice: name each row once"),
-        ({"row": [7, 3], "attribute": [None, None]}, "gives no attribute to the rows"),
+        ({"row": [7, 3], "attribute": [None, "-1"]}, "gives no attribute to the rows"),
         ({"row": [1000, 1001], "attribute": ["a", "b"]}, r"gives no attribute to the rows .* such as '1000'"),
         ({"line": [1, 2], "attribute": ["a", "b"]}, "tells of line 1, but line 1 is the header"),
         (

@@ -34,6 +34,7 @@ LOOP_OPTIONS: list[dict[str, Any]] = [
     {},
     {"optimizer": "sgd", "schedule": "step", "step_every": 4, "gradient_clip": 0.5, "precision": "bf16-mixed"},
     {"batch_size": 20, "log_every": 50, "selection": "valid_worst_group"},
+    {"method": "LastLayer", "epochs": 1, "precision": "bf16-mixed"},
 ]
 
 
@@ -92,11 +93,11 @@ def test_lc_interrupted_at_any_step(options: dict[str, Any], make_table, trainer
 @pytest.mark.parametrize("config", LOOP_OPTIONS, ids=lambda config: " ".join(map(str, config)) or "default")
 def test_whatever_the_loop_is_asked_to_do(config: dict[str, Any], make_table, trainer, assert_ended_alike) -> None:
     table = make_table()
-    whole = trainer.fit(table, "LC", **config)
+    whole = trainer.fit(table, **{"method": "LC", **config})
     whole.run()
     for steps in (2, 5, 9):
-        trainer.run_until(trainer.fit(table, "LC", **config), steps)
-        resumed = trainer.fit(table, "LC", **config)
+        trainer.run_until(trainer.fit(table, **{"method": "LC", **config}), steps)
+        resumed = trainer.fit(table, **{"method": "LC", **config})
         resumed.run(resume=True)
         assert_ended_alike(whole, resumed)
 

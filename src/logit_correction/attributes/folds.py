@@ -139,7 +139,7 @@ def hide(inputs: Inputs, probability: float, generator: torch.Generator) -> Tens
         raise InputError("tokens cannot be hidden from a biased network: give input_dropout=0")
     shape = (len(inputs), 1, *inputs.shape[2:]) if inputs.dim() > 2 else inputs.shape
     kept = torch.rand(shape, generator=generator, device=inputs.device) >= probability
-    return inputs * (kept / (1 - probability))
+    return inputs * (kept / (1 - probability)).to(inputs.dtype)
 
 
 def hidden_logits(network: nn.Module, inputs: Inputs, probability: float, generator: torch.Generator) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from logit_correction.attributes.base import UNKNOWN, AttributeEstimator, Builder
 from logit_correction.correlation import Correlation
-from logit_correction.data.frames import FIRST_LINE, check_names, read_frame, texts_of
+from logit_correction.data.frames import FIRST_LINE, attributes_as_texts, check_names, read_frame, texts_of
 from logit_correction.errors import InputError
 from logit_correction.files import read_cells
 from logit_correction.types import DataInfo, NetworkFactory, TrainingRows
@@ -84,34 +84,33 @@ class Given(AttributeEstimator):
     def setup(self, rows: TrainingRows) -> None:
         super().setup(rows)
         names = self._in_data(rows) if self.file is None else self._in_file(self.file, rows)
-        self.attribute_names = sorted({name for name in names if name and name != str(UNKNOWN)})
+        self.attribute_names = sorted({name for name in names if name is not None})
         number = {name: i for i, name in enumerate(self.attribute_names)}
-        self.given = torch.tensor([number.get(name or "", UNKNOWN) for name in names])
+        self.given = torch.tensor([UNKNOWN if name is None else number[name] for name in names])
         self.correlation = Correlation.counted(rows.label, self.given, self.info.num_labels, len(number))
 
     def _in_data(self, rows: TrainingRows) -> list[str | None]:
-        """Return what the column of the data holds of each row, None where nothing."""
+        """Return what the column of the data holds of each row, None where unknown."""
         columns, column = {} if rows.view_inputs is None else rows.view_inputs.columns, str(self.column)
         check_names(list(columns), "the data", [column])
-        values = columns[column].tolist()
-        names = ["" if value != value else str(value) for value in values]
-        count = len({name for name in names if name})
+        names = attributes_as_texts(columns[column])
+        count = len({*names} - {None})
         if not 1 < count <= 100:
             raise InputError(f"column {self.column!r} has {count} different values: name one of 2 to 100")
-        return list(names)
+        return names
 
     def _in_file(self, file: Path, rows: TrainingRows) -> list[str | None]:
-        """Return what the file says of each row, None where nothing."""
+        """Return what the file says of each row, None where unknown."""
         given, column = RowFile(file), self.column or "attribute"
         check_names(list(given.frame.columns), str(file), [column])
-        values = texts_of(given.frame, column)
+        values = attributes_as_texts(given.frame[column].to_numpy(dtype=object))
         places = given.places_of(rows).tolist()
         names = [values[place] if place >= 0 else None for place in places]
-        if not any(names):
+        if names.count(None) == len(names):
             raise InputError(
-                f"{file} gives no attribute to the rows that learn by it: its column {given.key} has values such as "
-                f"{given.names[0]!r}, which must name training rows (for LastLayer validation rows, whose sheet "
-                "`audit --run RUN --label_budget N` writes)"
+                f"{file} gives no attribute to the rows that learn by it: fill in its column {column}. Its column "
+                f"{given.key} has values such as {given.names[0]!r}, which must name training rows (for LastLayer "
+                "validation rows, whose sheet `audit --run RUN --label_budget N` writes)"
             )
         if column != "label" and "label" in given.frame:
             told, known = texts_of(given.frame, "label"), [str(name) for name in self.info.label_names]

@@ -87,7 +87,7 @@ def logit_corrected_cross_entropy(
         return cross_entropy(corrected, label, reduction=reduction)
     loss = cross_entropy(corrected, label, reduction="none")
     spread = cross_entropy(corrected, log_prior.softmax(dim=1).to(corrected.dtype), reduction="none")
-    counts = label != IGNORED
+    counts = label != IGNORED if label.dim() == 1 else torch.ones_like(loss, dtype=torch.bool)
     loss = torch.where(counts, (1 - label_smoothing) * loss + label_smoothing * spread, 0.0)
     return loss if reduction == "none" else loss.sum() / (counts.sum() if reduction == "mean" else 1)
 

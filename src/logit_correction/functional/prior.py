@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -73,9 +74,9 @@ def count_prior(label: Any, attribute: Any, num_labels: int, num_attributes: int
     label, attribute = _whole(label), _whole(attribute)
     check_groups(label, attribute, num_labels, num_attributes)
     known = (attribute >= 0).double()
+    if not 0 <= smoothing < math.inf:
+        raise ValueError(f"smoothing must be finite and 0 or more, but is {smoothing}.")
     counts = cell_sums(label, attribute.clamp_min(0), known, num_labels, num_attributes)[0] + smoothing
-    if not smoothing >= 0:
-        raise ValueError(f"smoothing must be 0 or more, but is {smoothing}.")
     if not bool(counts.sum() > 0.0):
         raise ValueError("No row has a known attribute to count for the group prior: set smoothing above 0.")
     return (counts / counts.sum()).to(torch.get_default_dtype())

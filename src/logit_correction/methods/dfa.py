@@ -26,8 +26,9 @@ class Disentangled(nn.Module):
         super().__init__()
         width = feature_size(intrinsic) + feature_size(biased)
         self.intrinsic, self.biased = cast(Network, intrinsic).features, cast(Network, biased).features
-        labels = cast(nn.Linear, intrinsic.head).out_features
-        self.intrinsic_head, self.biased_head = nn.Linear(width, labels), nn.Linear(width, labels)
+        head = cast(nn.Linear, intrinsic.head)
+        heads = [nn.Linear(width, head.out_features, dtype=head.weight.dtype) for _ in range(2)]
+        self.intrinsic_head, self.biased_head = heads
 
     def forward(self, inputs: Inputs) -> Tensor:
         logits: Tensor = self.intrinsic_head(torch.cat([self.intrinsic(inputs), self.biased(inputs)], dim=1))

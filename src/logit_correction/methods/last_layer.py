@@ -94,9 +94,10 @@ class LastLayer(Algorithm):
     @torch.no_grad()
     def _look(self) -> None:
         """Keep the features of the validation rows, which change no more, and weigh the rows."""
-        device, group = next(self.parameters()).device, self.group
+        kind, group = next(self.parameters()), self.group
+        device = kind.device
         self.network.eval()
-        self.features = outputs_of(self.network.features, self.rows, device).to(device)
+        self.features = outputs_of(self.network.features, self.rows, device).to(kind)
         self.network.train(self.training)
         self.label = self.label.to(device)
         weight = ((group >= 0) / group[group >= 0].bincount()[group.clamp_min(0)].clamp_min(1)).to(device)
@@ -106,14 +107,15 @@ class LastLayer(Algorithm):
             weights = weight * (torch.linspace(0, -self.gamma, 101, device=device)[:, None] * own).exp()
             shares = (weights * wrong).sum(1) / weights.sum(1)  # of rows that are wrong; it rises with gamma
             weight = weights[int((shares <= MOST_WRONG).sum().clamp_min(1)) - 1]
-        self.weight = weight / weight.sum()
+        self.weight = (weight / weight.sum()).to(kind)
 
     def forward(self, batch: Batch, epoch: float) -> Step:
         if self.stage + 1 < self.num_stages:
             loss = cross_entropy(self.network(batch.inputs), batch.label)
             return Step(loss, {"loss": loss.detach()})
         if self.features is None:  # training goes on after a break
-            self._look()
+            with torch.autocast(self.label.device.type, enabled=False):  # as at the beginning of the stage
+                self._look()
         loss = cross_entropy(self.network.head(self.features), self.label, reduction="none") @ self.weight
         pairs = zip(self.network.head.parameters(), self.erm_head.parameters(), strict=True)
         distance = torch.stack([(own - erm.detach()).square().sum() for own, erm in pairs]).sum()

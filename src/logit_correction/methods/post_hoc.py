@@ -22,7 +22,7 @@ class CorrectedHead(nn.Module):
     def __init__(self, head: nn.Module, in_features: int, num_labels: int) -> None:
         super().__init__()
         self.head, self.in_features = head, in_features
-        self.reader = nn.Linear(in_features, num_labels)
+        self.reader = nn.Linear(in_features, num_labels, dtype=next(head.parameters()).dtype)
         nn.init.zeros_(self.reader.weight)
         nn.init.zeros_(self.reader.bias)
 

@@ -65,7 +65,7 @@ class ConvNet(Network):
         super().__init__()
         before, height, width = check_images(info, "ConvNet")
         pixels = (height >> len(channels)) * (width >> len(channels))
-        if not pixels or min(*channels, hidden) < 1:
+        if not pixels or min([*channels, hidden]) < 1:
             size = f"images of {height}x{width}, which each block halves"
             raise InputError(f"channels {list(channels)} and hidden {hidden} do not fit {size}: give fewer channels")
         layers: list[nn.Module] = []
