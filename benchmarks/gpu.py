@@ -56,11 +56,12 @@ def make_grid(options: argparse.Namespace, epochs: int) -> dict[str, Any]:
     """The shipped grid with our rows, shortened, its falls of the learning rate too."""
     shipped = yaml.safe_load(read("table1-ccifar10").text)
     threads = 1 if options.small else max(1, (os.cpu_count() or 1) // options.jobs)
-    shorter = {"epochs": epochs, "step_every": max(1, options.steps // 5), "device": options.device, "threads": threads}
+    shorter = {"epochs": epochs, "device": options.device, "threads": threads}
     common = merge(shipped["common"] | shorter, yaml.safe_load(options.training))
     if options.small:
         common |= {"data": {"name": "Digits"}, "network": {"name": "ConvNet"}, "batch_size": 64}
     rows = {ERM: shipped["rows"]["ERM"], AUTO: {"method": {"name": "LC"}}, PAPER: shipped["rows"]["LC"]}
+    rows[PAPER]["step_every"] = max(1, options.steps // 5)
     columns = {name: shipped["columns"][name] for name in options.columns or shipped["columns"]}
     cells = {name: cell for name, cell in shipped["cells"]["LC"].items() if name in columns}
     data = "Embedded digits" if options.small else "Corrupted CIFAR-10, ResNet-18"
