@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 from pathlib import Path
@@ -11,13 +10,10 @@ from typing import Any
 
 import pytest
 
-import logit_correction
 from logit_correction.attributes import ESTIMATORS
 from logit_correction.cli import COMMANDS
-from logit_correction.data import SOURCES
 from logit_correction.errors import MissingPackage
 from logit_correction.methods import METHODS
-from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve
 from logit_correction.views import VIEWS
 
@@ -30,18 +26,6 @@ PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md"
 PROSE = sorted({*PAGES, *SITE, ROOT / "SECURITY.md"})
 #: Pages to look things up in, which may be long.
 REFERENCE = ("commands.md", "data.md", "parts.md", "extend.md")
-#: What reads as a translation, and words that have another one here: rely on, conflict, follow, ERM.
-NOT_SAID = (
-    *("but for", "so it is", "that (?:is|are) none", "(?:is|are) none of", "none is", "of which", "go(?:es)? with"),
-    *(
-        "beside",
-        "lean(?:s|ing)? on",
-        "gives? the label away",
-        "an ordinary (?:classifier|network)",
-        "goes on",
-        "as ever",
-    ),
-)
 FENCE = re.compile(r"(?:<!-- not run: (?P<why>[^>]+) -->\n)?^```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -116,12 +100,6 @@ def test_no_sentence_of_a_page_has_more_than_35_words(page: Path) -> None:
     assert [one for one in sentences(prose(page)) if len(one.split()) > 35] == []
 
 
-@pytest.mark.parametrize("page", PROSE, ids=_name)
-def test_a_page_says_things_in_the_words_of_the_field(page: Path) -> None:
-    text = re.sub(r"```.*?```|`[^`]*`|^:::.*$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
-    assert re.findall(rf"(?i)\b(?:{'|'.join(NOT_SAID)})\b", " ".join(text.split())) == []
-
-
 def test_no_page_installs_from_an_index_that_lacks_the_package_or_shows_a_backslash_in_code() -> None:
     for page in [*SITE, ROOT / "README.md"]:
         lines = page.read_text().splitlines()
@@ -134,28 +112,6 @@ def test_no_page_installs_from_an_index_that_lacks_the_package_or_shows_a_backsl
 def test_every_command_has_a_section_of_its_own() -> None:
     headings = re.findall(r"^## (\w+)$", (DOCS / "commands.md").read_text(), re.MULTILINE)
     assert headings == list(dict.fromkeys(headings)) and set(headings) == set(COMMANDS)
-
-
-def docstrings() -> dict[str, str]:
-    """Return name -> docstring of what a person imports or names, and of its public functions; without examples."""
-    known = {name: getattr(logit_correction, name) for name in logit_correction.__all__}
-    listed = {name: one[1] for parts in (METHODS, ESTIMATORS, VIEWS, NETWORKS, SOURCES) for name, one in parts.items()}
-    for kind, parts in (("method", METHODS), ("estimator", ESTIMATORS), ("view", VIEWS), ("network", NETWORKS)):
-        known |= {f"{kind} {name}": resolve(kind, name, parts) for name in parts}
-    for name, what in list(known.items()):
-        if inspect.isclass(what):
-            own = {one: getattr(what, one) for one in vars(what) if one == "__init__" or not one.startswith("_")}
-            known |= {f"{name}.{one}": value for one, value in own.items() if inspect.isfunction(value)}
-    told = {name: inspect.getdoc(what) or "" for name, what in known.items() if not inspect.ismodule(what)}
-    told |= {f"list {name}": text for name, text in listed.items()}
-    return {name: re.sub(r"^(?:>>>|\.\.\.).*$|``.*?``", "", text, flags=re.MULTILINE) for name, text in told.items()}
-
-
-def test_docstrings_of_public_names_speak_the_words_of_the_field() -> None:
-    pattern = re.compile(rf"(?i)\b(?:{'|'.join(NOT_SAID)})\b")
-    texts = {name: " ".join(text.split()) for name, text in docstrings().items()}
-    assert len(texts) > 100
-    assert {name: pattern.findall(text) for name, text in texts.items() if pattern.search(text)} == {}
 
 
 def words(page: Path) -> int:

@@ -7,15 +7,15 @@ import itertools
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize, one_hot
+from torch.nn.functional import one_hot
 
 from logit_correction import Clusters, Online
-from logit_correction.attributes.clusters import find_clusters, shared_sets
+from logit_correction.attributes.clusters import shared_sets
 from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.networks.small import MLP
-from logit_correction.seeds import StepRandomness, derive_seed
+from logit_correction.seeds import StepRandomness
 from logit_correction.types import DataInfo
 
 from .conftest import all_rows, attached, prepared
@@ -94,29 +94,6 @@ def test_a_colour_twenty_times_rarer_is_found_without_a_miss_and_in_rows_of_othe
     found = fitted(ONE_TO_MANY, features, label).posterior(torch.cat([sure, features], dim=1))
     assert torch.equal(found.argmax(1)[label == 0], attribute[label == 0])  # the larger one comes first
     assert same_up_to_names(found.argmax(1)[alike], attribute[alike], [0, 1], 4)
-
-
-@pytest.mark.parametrize("settled", [True, False], ids=["sizes", "Seo et al., eq. 6"])
-def test_shares_are_those_of_the_formula_row_by_row(settled: bool) -> None:
-    features, label, attribute = planted({(0, 0): 60, (0, 1): 20, (1, 2): 10, (2, 3): 10}, noise=0.5)
-    clusters = fitted(ONE_TO_MANY, features, label, epochs=1 if settled else None)
-    clusters.inner.features, loss = features, torch.where(attribute == 1, 1.0, 2.5) + torch.linspace(0, 1, 100)
-    clusters.learn_from_losses(label, loss)
-    clusters.learn_from_losses(label, 3 * loss)
-    own, seed = features[label == 0].double(), derive_seed(5, "clusters", 0, 1) % 2**32
-    center, variance, size = find_clusters(own, torch.zeros(len(own)), [0], 2, seed)
-    center = center[size.argsort(descending=True)].float()
-    distance = (normalize(features, dim=1).unsqueeze(1) - center).square().sum(2)
-    weight, member = [], distance.argmin(1)
-    for value in (0, 1):
-        rows = (label == 0) & (member == value)
-        mean = loss[rows].mean()
-        weight.append(rows.sum() if settled else (0.7 * mean + 0.3 * 3 * mean) / rows.sum())
-    expected = torch.stack(weight) * torch.exp(-distance / (2 * variance))
-    expected = 0.6 * expected / expected.sum(1, keepdim=True)
-    found = clusters.posterior(torch.cat([torch.tensor([[0.6, 0.3, 0.1]]).expand(100, 3), features], dim=1))
-    torch.testing.assert_close(found[:, :2], expected, rtol=1e-3, atol=1e-5)
-    torch.testing.assert_close(found[:, 2:], torch.tensor([[0.3, 0.1]]).expand(100, 2))
 
 
 def test_labels_that_share_their_values_are_clustered_together() -> None:

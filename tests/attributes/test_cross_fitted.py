@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from torch import nn
@@ -13,31 +11,12 @@ from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.methods.erm import ERM
 from logit_correction.networks.small import MLP
-from logit_correction.seeds import StepRandomness
-from logit_correction.types import DataInfo, Stage, TrainingRows
+from logit_correction.types import DataInfo, TrainingRows
 from logit_correction.views.base import ViewInputs
 
 from .conftest import all_rows, attached, prepared
 
-
-def begun(table: Any, seed: int = 0, **options: Any) -> CrossFitted:
-    estimator = attached(CrossFitted(**{"splits": 3, **options}), table, seed=seed)
-    estimator.begin_stage(0, None)
-    return estimator
-
-
 # Networks
-
-
-def test_the_stage_has_its_own_length_and_q_rises_over_two_thirds_of_it(table) -> None:
-    estimator = begun(table, splits=2, epochs=6)
-    assert estimator.begin_stage(0, None) == Stage(epochs=6) and estimator.num_stages == 1
-    batch = all_rows(table)
-    for epoch, q in ((0.0, 0.0), (2.0, 0.35), (5.0, 0.7)):
-        found = estimator.step(batch, epoch, StepRandomness(0))
-        expected = estimator.networks.loss(batch, q)
-        torch.testing.assert_close(found.loss, expected)
-        torch.testing.assert_close(found.logs["loss_biased"], found.loss.detach() / 4)
 
 
 def test_the_estimates_are_the_argmax_of_the_held_out_posteriors(make_table) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from logit_correction import Online
 from logit_correction.correlation import Correlation
@@ -83,16 +83,6 @@ def test_what_is_hidden_from_the_biased_network_while_it_trains(images: bool, ma
     shown.clear()
     estimator(batch, 1.0, StepRandomness(0))  # nothing is hidden from one that has learned
     assert len(shown) == 1 and torch.equal(shown[0][0], batch.inputs)
-
-
-def test_the_estimate_is_made_in_full_precision_whatever_the_networks_compute_in(table) -> None:
-    estimator, batch = attached(Online(q=0.0), table, network=lambda: nn.Linear(12, 3)), all_rows(table)
-    with torch.autocast("cpu", torch.bfloat16):
-        logits = estimator.network(batch.inputs)
-        found = estimator(batch, 0.0, StepRandomness(0))
-    assert logits.dtype == torch.bfloat16
-    torch.testing.assert_close(found.posterior, logits.detach().float().softmax(1))
-    torch.testing.assert_close(found.loss, nn.functional.cross_entropy(logits.float(), batch.label))
 
 
 # The head start

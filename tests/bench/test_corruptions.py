@@ -46,11 +46,3 @@ def test_motion_blur_along_the_row_is_a_one_sided_gaussian() -> None:
     weights = np.exp(-(np.arange(13) ** 2) / 8)
     np.testing.assert_allclose(spread[0, 16, 16 - 12 : 17][::-1], weights / weights.sum(), atol=1e-6)
     assert spread.sum() == pytest.approx(1, abs=1e-5) and (spread[0, :16] == 0).all()
-
-
-@pytest.mark.parametrize("severity", [1, 5])
-def test_contrast_draws_to_the_mean_of_each_channel(severity: int, images: Bytes) -> None:
-    factor = (0.75, 0.5, 0.4, 0.3, 0.15)[severity - 1]
-    mean = images.mean(axis=(1, 2), keepdims=True)
-    expected = (images - mean) * factor + mean
-    assert np.abs(whole(images, "Contrast", severity) - expected).max() <= 0.5 + 1e-6

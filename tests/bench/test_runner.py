@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -69,6 +70,12 @@ def test_a_grid_is_run_once_and_its_table_is_that_of_its_runs(
     again = door("benchmark", path, "--out", out)
     assert again.status == 0 and "2 runs, 2 finished before" in again.err
     assert reports(out) == before and {name: (out / name).read_bytes() for name in written} == content
+    table, (lost, kept) = table_of(out), sorted(before)
+    assert {"row", "column", "seed", "selection", "average", "group_balanced", "worst_group"} <= set(table)
+    shutil.rmtree(lost.parent)  # as if it had been killed before that run
+    assert door("benchmark", path, "--out", out).status == 0 and reports(out)[kept] == before[kept]
+    pd.testing.assert_frame_equal(table_of(out), table)
+    before = reports(out)
     write_grid(seeds=1, common={**ENDLESS, "epochs": 3, "batch_size": 256})
     outcome = door("benchmark", path, "--out", out)
     assert outcome.status == 2 and "epochs = 2, not 3" in outcome.err and reports(out) == before

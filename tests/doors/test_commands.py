@@ -64,13 +64,6 @@ def test_the_program_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert all(f" {name} " in answer.stdout for name in commands.split())
 
 
-def test_wrong_words_in_a_process_of_its_own(tmp_path: Path) -> None:
-    words = ("-m", "logit_correction", "train", "--data", "Digits", "--method", "LCC", "--out", "x")
-    answer = python(*words, cwd=tmp_path)
-    assert answer.returncode == 2 and answer.stdout == ""
-    assert "LCC" in answer.stderr and "Traceback" not in answer.stderr and list(tmp_path.iterdir()) == []
-
-
 def test_help_and_version(door: Door) -> None:
     for name in ("train", "evaluate", "predict", "report", "benchmark", "audit", "export", "tune", "list"):
         answer = door(name, "--help")
@@ -118,12 +111,12 @@ def test_print_config_runs_nothing(door: Door, tmp_path: Path) -> None:
     assert answer.status == 0 and config["data"]["name"] == "Digits" and not (tmp_path / "run").exists()
 
 
-def test_train_of_two_seeds(door: Door, tmp_path: Path) -> None:
-    answer = door("train", *TINY, "--method", "ERM", "--seeds", "2", "--out", tmp_path / "runs")
-    assert answer.status == 0
-    assert {path.name for path in (tmp_path / "runs").iterdir()} >= {"seed-0", "seed-1", "report.html"}
-    first, second = (json.loads((tmp_path / f"runs/seed-{s}/report.json").read_text()) for s in (0, 1))
-    assert (first["seed"], second["seed"]) == (0, 1) and first["test"]["average"] != second["test"]["average"]
+def test_to_resume_a_finished_run_changes_nothing(door: Door, run: Run) -> None:
+    folder = run("digits-jtt")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    answer = door("train", "--resume", "--out", folder)
+    assert answer.status in (0, 2) and "Traceback" not in answer.err
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_train_by_given_attributes(door: Door, run: Run, tmp_path: Path) -> None:
@@ -294,40 +287,3 @@ def test_quickstart(door: Door, tmp_path: Path) -> None:
     assert answer.status == 0 and "ERM" in answer.out and "LC" in answer.out
     assert re.search(r"valid average \d\d\.\d %", answer.err)  # in per cent, as in the tables
     assert "LC" in read_page(tmp_path / "quickstart" / "report.html")
-
-
-GRID = """
-title: Digits
-seeds: 2
-common: {data: {name: Digits}, network: {name: MLP}, epochs: 1, threads: 1}
-rows:
-  ERM: {method: {name: ERM}}
-  GroupDRO: {method: {name: GroupDRO}}
-columns:
-  "3": {data: {minority_ratio: 0.03}}
-"""
-
-
-def test_benchmark_goes_on_to_the_same_table(door: Door, tmp_path: Path) -> None:
-    (tmp_path / "grid.yaml").write_text(GRID)
-    words = ("benchmark", tmp_path / "grid.yaml", "--seeds", 1, "--out")
-    answer = door(*words, tmp_path / "grid")
-    assert answer.status == 0 and "|---|" not in answer.out
-    assert f"page: {tmp_path / 'grid' / 'report.html'}" in answer.out
-    assert {path.name for path in (tmp_path / "grid").iterdir()} >= {"table.csv", "table.md", "benchmark.yaml"}
-    table = pd.read_csv(tmp_path / "grid" / "table.csv")
-    assert table["row"].unique().tolist() == ["ERM", "GroupDRO"] and set(table["selection"]) >= {"last"}
-    assert {"row", "column", "seed", "selection", "average", "group_balanced", "worst_group"} <= set(table)
-    first, second = sorted((tmp_path / "grid").rglob("report.json"))
-    shutil.rmtree(first.parent)  # as if it had been killed before that run
-    before = second.stat().st_mtime_ns
-    (tmp_path / "grid" / "table.csv").unlink()
-    assert door(*words, tmp_path / "grid").status == 0
-    assert second.stat().st_mtime_ns == before
-    figures = ["row", "column", "seed", "selection", "average", "group_balanced", "worst_group"]
-    assert pd.read_csv(tmp_path / "grid" / "table.csv")[figures].equals(table[figures])
-    assert "ERM" in (tmp_path / "grid" / "table.md").read_text()
-
-
-def test_benchmark_list(door: Door) -> None:
-    assert "table1-cmnist" in door("benchmark", "list").out

@@ -11,7 +11,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import torch
 
 from logit_correction import InputError, runs_table
 
@@ -93,16 +92,6 @@ def test_only_methods_that_ask_read_attributes(run: Run) -> None:
         assert ("attribute" in read["train"]) is attribute and "attribute" not in read["valid"]
 
 
-def test_an_accuracy_is_a_fraction_of_a_count(run: Run) -> None:
-    test = json.loads((run("digits-erm") / "report.json").read_text())["test"]
-    assert sum(group["count"] for group in test["groups"]) == test["count"] == 4000
-    assert sum(group["correct"] for group in test["groups"]) / test["count"] == pytest.approx(test["average"])
-    accuracy = [group["accuracy"] for group in test["groups"]]
-    assert sum(accuracy) / len(accuracy) == pytest.approx(test["group_balanced"])
-    assert min(accuracy) == test["worst_group"]
-    assert all(group["low"] - 1e-9 <= group["accuracy"] <= group["high"] + 1e-9 for group in test["groups"])
-
-
 def test_columns_of_the_metrics(run: Run) -> None:
     wanted = {"step", "stage", "epoch", "learning_rate", "loss", "valid_average", "valid_worst_class"}
     plain, lc = (pd.read_csv(run(name) / "metrics.csv") for name in ("digits-erm", "digits-lc"))
@@ -145,10 +134,6 @@ def test_columns_of_an_audits_rows(run: Run) -> None:
     assert list(sheet) == ["row", "path", "label", "attribute"]
 
 
-def test_a_checkpoint_holds_no_code(run: Run) -> None:
-    assert "algorithm" in torch.load(run("digits-lc") / "checkpoint.pt", weights_only=True)
-
-
 def test_a_run_can_be_moved_and_read_only(door: Callable[..., Any], run: Run, here: Path, tmp_path: Path) -> None:
     before = door("predict", run("patients-lc"), here / "later.csv").out
     moved = shutil.copytree(run("patients-lc"), tmp_path / "moved")
@@ -166,6 +151,9 @@ def test_a_run_is_trained_again_from_any_folder_and_seeds_stand_for_their_runs(
     monkeypatch.chdir(here)
     words = ("--data.label", "outcome", "--method", "ERM", "--epochs", "1", "--threads", "1", "--seeds", "2")
     assert door("train", "--data", "patients.csv", *words, "--out", tmp_path / "runs").status == 0
+    first, second = (json.loads((tmp_path / f"runs/seed-{s}/report.json").read_text()) for s in (0, 1))
+    assert (first["seed"], second["seed"]) == (0, 1) and first["test"]["average"] != second["test"]["average"]
+    assert (tmp_path / "runs" / "report.html").is_file()
     monkeypatch.chdir(tmp_path)
     assert door("train", "--config", "runs/seed-1/config.yaml", "--out", "again").status == 0
     assert door("report", "again", "runs").status == 0

@@ -6,7 +6,6 @@ import importlib
 import re
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -46,17 +45,6 @@ def test_the_names_are_there() -> None:
     assert [name for name in logit_correction.__all__ if not hasattr(logit_correction, name)] == []
 
 
-def test_formulas() -> None:
-    logits, label = torch.tensor([[2.0, 0.0, -1.0], [0.5, 0.5, 0.0]]), torch.tensor([0, 2])
-    probability = logits.softmax(1).gather(1, label[:, None]).squeeze(1)
-    found = functional.generalized_cross_entropy(logits, label, 0.7)
-    torch.testing.assert_close(found, (1 - probability**0.7) / 0.7)
-    log_prior = torch.log(torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]]))
-    found = functional.logit_corrected_cross_entropy(logits, label, log_prior)
-    torch.testing.assert_close(found, torch.nn.functional.cross_entropy(logits + log_prior, label, reduction="none"))
-    torch.testing.assert_close(functional.margin(logits, label), torch.tensor([2.0, -0.5]))
-
-
 def test_figures_of_groups() -> None:
     label, attribute = torch.tensor([0, 0, 0, 1, 1, 1]), torch.tensor([0, 0, 1, 1, 1, -1])
     prediction = torch.tensor([0, 1, 0, 1, 1, 0])
@@ -65,36 +53,6 @@ def test_figures_of_groups() -> None:
     assert found[[0, 1, 3]].tolist() == [0.5, 1.0, 1.0] and found[2].isnan()
     assert functional.group_balanced_accuracy(prediction, label, members).item() == pytest.approx(2.5 / 3)
     assert functional.worst_group_accuracy(prediction, label, members).item() == 0.5
-
-
-def test_priors_and_mixing() -> None:
-    label, attribute = torch.tensor([0, 0, 0, 1]), torch.tensor([0, 0, 1, 1])
-    prior = functional.count_prior(label, attribute, num_labels=2, num_attributes=2)
-    torch.testing.assert_close(prior.double(), torch.tensor([[0.5, 0.25], [0.0, 0.25]]).double())
-    posterior = torch.nn.functional.one_hot(attribute, 2).float()
-    moving = logit_correction.GroupPrior(2, 2, estimator="joint")
-    moving.update(label, posterior)
-    torch.testing.assert_close(moving.for_attribute(attribute), prior.float().T[attribute])
-    inputs, minority = torch.arange(4.0)[:, None], torch.tensor([False, False, True, False])
-    generator = torch.Generator().manual_seed(0)
-    rows = prior.float().T[attribute]
-    mixed, mixed_prior = functional.group_mixup(inputs, rows, label, minority, weight=0.75, generator=generator)
-    torch.testing.assert_close(mixed[:3], 0.75 * inputs[:3] + 0.25 * inputs[2])  # with row 2, the minority of label 0
-    torch.testing.assert_close(mixed_prior[:3], 0.75 * rows[:3] + 0.25 * rows[2])
-
-
-def test_the_loss_is_cross_entropy_with_the_log_prior_added() -> None:
-    label, attribute = torch.tensor([0, 0, 0, 1, 1, 1]), torch.tensor([0, 0, 1, 1, 1, 0])
-    prior = functional.count_prior(label, attribute, num_labels=2, num_attributes=2)
-    criterion, logits = LogitCorrectedLoss(prior), torch.randn(6, 2, requires_grad=True)
-    offset = criterion.offset(attribute)
-    loss = criterion(logits, label, attribute)
-    torch.testing.assert_close(loss, torch.nn.functional.cross_entropy(logits + offset, label))
-    difference = (prior[1] / prior[0]).log()[attribute].float()
-    torch.testing.assert_close(offset[:, 1] - offset[:, 0], difference, atol=1e-3, rtol=1e-3)
-    loss.backward()
-    unknown = torch.full((6,), -1)
-    torch.testing.assert_close(criterion(logits, label, unknown), torch.nn.functional.cross_entropy(logits, label))
 
 
 def test_train_load_and_the_run(tmp_path: Path) -> None:
@@ -201,29 +159,6 @@ def test_estimate_attributes(here: Path) -> None:
     assert found.of(inputs[:20], label[:20]).shape == (20,)
 
 
-def test_a_whole_method_in_a_loop_of_ones_own() -> None:
-    from logit_correction import LC, Batch, DataInfo, TrainingRows
-
-    torch.manual_seed(0)
-    label = torch.randint(2, (256,))
-    attribute = torch.where(torch.rand(256) < 0.9, label, 1 - label)
-    inputs = torch.stack([label + torch.randn(256), 4.0 * attribute], dim=1)
-    info = DataInfo(num_labels=2, num_rows=len(label), input_shape=(2,))
-    method = LC(lambda: torch.nn.Linear(2, 2), info, attributes="Online", seed=0)
-    method.setup(TrainingRows(label))
-    method.begin_stage(0, None)
-    optimizer = torch.optim.Adam(method.parameter_groups(), lr=1e-2)
-    for epoch in range(2):
-        for rows in torch.randperm(len(label)).split(64):
-            step = method(Batch(inputs[rows], label[rows], rows), float(epoch))
-            optimizer.zero_grad()
-            step.loss.backward()
-            optimizer.step()
-        method.end_epoch()
-    method.eval()
-    assert method.predict(inputs).shape == (256, 2) and step.loss.isfinite()
-
-
 def test_a_method_of_ones_own_needs_trust(
     door: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,33 +173,6 @@ def test_a_method_of_ones_own_needs_trust(
     assert door("evaluate", tmp_path / "run", "--json", "--trust-code").status == 0
     with pytest.raises(logit_correction.InputError, match="my_doors_method"):
         logit_correction.load(tmp_path / "run")
-
-
-def test_mixin_of_transformers() -> None:
-    from logit_correction.integrations.transformers import LogitCorrectionMixin, add_attributes
-
-    class Trainer:  # as much of transformers' as the mixin needs
-        def __init__(self, model: Any) -> None:
-            self.model, self.args = model, SimpleNamespace(label_smoothing_factor=0.0, remove_unused_columns=False)
-
-    class Corrected(LogitCorrectionMixin, Trainer):
-        pass
-
-    texts = [f"{('bad', 'good')[i % 2]} film number {i} from {('north', 'south')[(i // 7 + i) % 2]}" for i in range(80)]
-    label = [i % 2 for i in range(80)]
-    found = logit_correction.estimate_attributes(texts, label, epochs=1, threads=1)
-    rows = add_attributes([{"labels": y} for y in label], found)
-    assert rows[3]["attribute"] == found.attribute[3] and len(rows) == 80
-    prior = torch.tensor([[0.4, 0.1], [0.1, 0.4]])
-    logits, attribute = torch.randn(6, 2), torch.tensor([0, 1, 0, 1, 0, -1])
-    inputs = {"labels": torch.tensor([0, 1, 0, 1, 1, 1]), "attribute": attribute}
-    model = torch.nn.Module()
-    model.forward = lambda: {"logits": logits}  # type: ignore[method-assign]
-    trainer = Corrected(model, correction=LogitCorrectedLoss(prior))
-    wanted = LogitCorrectedLoss(prior)(logits, inputs["labels"], attribute)
-    torch.testing.assert_close(trainer.compute_loss(model.train(), dict(inputs)), wanted)
-    plain = torch.nn.functional.cross_entropy(logits, inputs["labels"])
-    torch.testing.assert_close(trainer.compute_loss(model.eval(), dict(inputs)), plain)
 
 
 QUICK: dict[str, Any] = {"epochs": 1, "threads": 1, "page": False}

@@ -55,13 +55,3 @@ def test_a_stopped_training_goes_on_to_the_same_figures(
     assert golden.figures(tmp_path / "run") == golden.figures(tmp_path / "whole")
     names = [{path.name for path in (tmp_path / run).iterdir() if path.name[0] != "."} for run in ("run", "whole")]
     assert names[0] == names[1]
-
-
-def test_to_resume_a_finished_run_changes_nothing(
-    door: Callable[..., Any], run: Callable[[str], Path], tmp_path: Path
-) -> None:
-    folder = run("digits-jtt")
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    answer = door("train", "--resume", "--out", folder)
-    assert answer.status in (0, 2) and "Traceback" not in answer.err
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before

@@ -6,11 +6,8 @@ import math
 
 import pytest
 import torch
-from fairlearn.metrics import MetricFrame, count
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest
-from sklearn.metrics import accuracy_score
 from torch import Tensor
 
 from logit_correction.functional import (
@@ -20,7 +17,6 @@ from logit_correction.functional import (
     group_margin,
     group_mean,
     group_membership,
-    wilson_interval,
     worst_group_accuracy,
 )
 
@@ -30,40 +26,6 @@ def random_rows(seed: int, rows: int, labels: int, attributes: int) -> tuple[Ten
     prediction = torch.randint(0, labels, (rows,), generator=generator)
     label = torch.randint(0, labels, (rows,), generator=generator)
     return prediction, label, torch.randint(0, attributes, (rows,), generator=generator)
-
-
-@settings(max_examples=8)
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    rows=st.integers(1, 80),
-    labels=st.integers(2, 4),
-    attributes=st.integers(1, 4),
-)
-def test_group_metrics_agree_with_fairlearn(seed: int, rows: int, labels: int, attributes: int) -> None:
-    prediction, label, attribute = random_rows(seed, rows, labels, attributes)
-    membership = group_membership(label, attribute, labels, attributes)
-    frame = MetricFrame(
-        metrics={"accuracy": accuracy_score, "count": count},
-        y_true=label.numpy(),
-        y_pred=prediction.numpy(),
-        sensitive_features={"label": label.numpy(), "attribute": attribute.numpy()},
-    )
-    accuracy = group_accuracy(prediction, label, membership)
-    counts = group_count(membership)
-    for y in range(labels):
-        for a in range(attributes):
-            group = y * attributes + a
-            present = bool(((label == y) & (attribute == a)).any())
-            assert present == (counts[group] > 0)
-            if present:
-                row = frame.by_group.loc[(y, a)]
-                assert accuracy[group].item() == pytest.approx(row["accuracy"])
-                assert counts[group].item() == row["count"]
-            else:
-                assert math.isnan(accuracy[group])
-    present_accuracy = frame.by_group["accuracy"].dropna()
-    assert worst_group_accuracy(prediction, label, membership).item() == pytest.approx(present_accuracy.min())
-    assert group_balanced_accuracy(prediction, label, membership).item() == pytest.approx(present_accuracy.mean())
 
 
 @pytest.mark.parametrize(
@@ -81,19 +43,6 @@ def test_rows_of_different_numbers_are_refused() -> None:
     for prediction, label in ((one, three), (one, one)):  # which torch would spread over all rows
         with pytest.raises(ValueError, match="There are"):
             group_balanced_accuracy(prediction, label, groups)
-
-
-@settings(max_examples=20)
-@given(
-    counts=st.tuples(st.integers(0, 60), st.integers(0, 60)),
-    confidence=st.sampled_from([0.5, 0.9, 0.95, 0.99]),
-)
-def test_wilson_interval_agrees_with_scipy(counts: tuple[int, int], confidence: float) -> None:
-    correct, trials = min(counts), max(max(counts), 1)
-    expected = binomtest(correct, trials).proportion_ci(confidence, method="wilson")
-    low, high = wilson_interval(torch.tensor([correct]), torch.tensor([trials]), confidence)
-    assert low.item() == pytest.approx(expected.low, abs=1e-9)
-    assert high.item() == pytest.approx(expected.high, abs=1e-9)
 
 
 @settings(max_examples=20)

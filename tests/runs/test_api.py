@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from logit_correction import InputError, audit, from_table, load, train
 
@@ -61,20 +60,6 @@ def test_new_labelled_rows_are_judged_by_label_and_by_attribute(frame: pd.DataFr
     # The same with lists instead of columns.
     lists = run.evaluate(frame[["size"]], list(frame["kind"]), list(frame["place"]))
     assert lists == by_group
-
-
-def test_names_of_columns_may_be_numbers() -> None:
-    draw = np.random.default_rng(0)
-    numbers = draw.normal(size=(80, 3))
-    frame = pd.DataFrame(np.c_[numbers, numbers[:, 0] > 0])
-    run = train(frame, label=3, method="ERM", epochs=1, threads=1, page=False)
-    assert set(run.predict(frame.iloc[:9])) <= {0.0, 1.0}
-
-
-def test_inputs_and_labels_may_be_tensors() -> None:
-    inputs = torch.randn(80, 3, generator=torch.Generator().manual_seed(0))
-    run = train(inputs, label=inputs[:, 0] > 0, method="ERM", epochs=1, threads=1, page=False)
-    assert run.predict(inputs[:9]).dtype == bool
 
 
 @pytest.mark.parametrize(

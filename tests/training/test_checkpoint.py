@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import zipfile
 from pathlib import Path
 
@@ -28,26 +27,6 @@ def test_one_flipped_bit_of_a_weight_is_seen(path: Path, offset: int) -> None:
     torch.load(path, weights_only=True)  # which sees nothing
     with pytest.raises(InputError, match=r"resume\.pt is damaged \(the checksum of .*data/.* is wrong\)"):
         checkpoint.read(path)
-
-
-class Mischief:
-    """Would write a file when it is unpickled."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Path.touch, (self.path,)
-
-
-def test_code_in_a_file_is_not_run(path: Path, tmp_path: Path) -> None:
-    target = tmp_path / "target"
-    torch.save({"format": checkpoint.FORMAT, "algorithm": Mischief(target)}, path)
-    with pytest.raises(InputError, match="damaged"):
-        checkpoint.read(path)
-    assert not target.exists()
-    pickle.loads(pickle.dumps(Mischief(target)))
-    assert target.exists()  # it would have worked
 
 
 def test_packed_tensors_are_refused_before_they_take_memory(path: Path, tmp_path: Path) -> None:

@@ -80,17 +80,6 @@ def test_a_mark_in_a_corner_changes_its_cell_alone() -> None:
     ]
 
 
-def test_the_numbers_of_a_cell() -> None:
-    x = images(3, 3, 64, 64)
-    cell = x[:, :, 16:32, 48:64].double() / 255
-    flat = cell.flatten(2)
-    grey = (cell * torch.tensor([0.299, 0.587, 0.114]).double().view(3, 1, 1)).sum(1)
-    points = grey.unflatten(1, (8, 2)).unflatten(3, (8, 2)).mean((2, 4))
-    down, across = (points[:, 1:] - points[:, :-1]).abs(), (points[:, :, 1:] - points[:, :, :-1]).abs()
-    wanted = [flat.mean(2), flat.std(2, correction=0), flat.amin(2), flat.amax(2), down.flatten(1), across.flatten(1)]
-    assert_close(Places(2, 4).features(inputs_of(x)), torch.cat(wanted, dim=1).float())
-
-
 def test_cells_together_give_what_each_gives_alone() -> None:
     x = images(1030, 1, 8, 8)
     together = features_of([Colour(), *Places.views_of(inputs_of(images(1, 1, 16, 16)))], inputs_of(x))

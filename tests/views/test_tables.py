@@ -20,7 +20,7 @@ from logit_correction.attributes.search import Judged, Search
 from logit_correction.correlation import Correlation
 from logit_correction.types import TrainingRows
 from logit_correction.views.base import ViewInputs, available_views, find_views, state_of, view_of
-from logit_correction.views.tables import BINS, MOST_OF_A_ROW, VALUES, Inputs, Missing, OneColumn, Pairs, columns_of
+from logit_correction.views.tables import MOST_OF_A_ROW, Inputs, Missing, OneColumn, Pairs, columns_of
 
 
 def inputs_of(**columns: Any) -> ViewInputs:
@@ -54,30 +54,6 @@ def test_one_view_for_each_column_that_varies() -> None:
     views = OneColumn.views_of(inputs)
     assert [view.name for view in views] == ["column:age", "column:place", "column:gap", "column:odd"]
     assert views[0].sentence == "the column age alone" and views[0].breadth == 0 and views[0].few is None
-
-
-def test_many_numbers_are_cut_into_bins_of_equally_many_rows() -> None:
-    values = np.random.default_rng(0).permutation(1600).astype(float)
-    found = features(values)
-    value, missing, rank, bins = found[:, 0], found[:, 1], found[:, 2], found[:, 3:]
-    assert torch.equal(bins.sum(0), torch.full((BINS,), 100.0)) and torch.equal(bins.sum(1), torch.ones(1600))
-    assert torch.equal(bins.argmax(1), torch.from_numpy(values // 100).long())
-    assert not missing.any()
-    torch.testing.assert_close(rank, torch.from_numpy(values / 1600).float(), atol=2e-3, rtol=0)
-    # The value is counted from the median in units of the distance from the 5th to the 95th percentile.
-    torch.testing.assert_close(value, torch.from_numpy((values - 799) / 1440).float(), atol=2e-3, rtol=0)
-
-
-def test_numbers_that_many_rows_share_are_told_apart_each() -> None:
-    values = np.arange(1200) % VALUES * 0.1
-    found = features(values)
-    assert found.shape == (1200, 3 + VALUES) and torch.equal(found[:, 3:].argmax(1), torch.arange(1200) % VALUES)
-    unseen = features(values, [0.05, 99.0])
-    assert not unseen[:, 3:].any() and unseen[1, 2] == 1
-    many = np.concatenate([np.zeros(900), np.arange(1, 1101)])
-    rest = features(many)[:, 3:] > 0  # one flag tells the zeros from all other rows, beside the bins
-    assert any(torch.equal(rest[:, i], torch.from_numpy(many == 0)) for i in range(rest.shape[1]))
-    assert features(np.arange(90) % VALUES).shape == (90, 3)  # of three rows a head would learn by heart
 
 
 def test_a_head_on_one_column_of_a_real_table_knows_what_scikit_learns_does() -> None:
