@@ -90,19 +90,6 @@ def test_networks_that_predict_a_row_were_never_trained_on_it_and_are_averaged(f
         assert torch.equal(plain.held_out(one, 3), changed.held_out(one, 3))
 
 
-@pytest.mark.parametrize("size", [1, 7, 40])
-def test_the_loss_is_the_mean_over_each_networks_own_rows(size: int) -> None:
-    networks = make()
-    index = torch.randperm(40, generator=torch.Generator().manual_seed(2))[:size]
-    expected = torch.zeros(())
-    for number, network in enumerate(networks):
-        own = index[networks.fold[number // 2, index] != number % 2]
-        if len(own):
-            p = network(rows(own).inputs).softmax(1).gather(1, LABEL[own, None])
-            expected = expected + ((1 - p**0.3) / 0.3).mean()
-    torch.testing.assert_close(networks.loss(rows(index), q=0.3), expected)
-
-
 # Inputs of which a part is hidden
 
 

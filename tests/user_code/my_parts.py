@@ -23,16 +23,9 @@ class Points(DataSource):
     """Three labels, three attribute values, twelve numbers a row."""
 
     def __init__(self, known: bool = True, seed: int = 0) -> None:
-        """Choose the rows.
-
-        Args:
-            known: Whether the attributes are known.
-            seed: Seed of the rows.
-        """
         self.known, self.seed = known, seed
 
     def build(self) -> DataTable:
-        """Draw the rows."""
         rows, generator = torch.arange(150), torch.Generator().manual_seed(self.seed)
         label = rows % 3
         attribute = torch.where(rows % 10 == 0, (label + 1) % 3, label)
@@ -54,18 +47,11 @@ class Narrow(nn.Module):
     """One hidden layer."""
 
     def __init__(self, info: DataInfo, width: int = 8) -> None:
-        """Build the layers.
-
-        Args:
-            info: Input shape and number of labels.
-            width: Width of the hidden layer.
-        """
         super().__init__()
         size = int(torch.Size(info.input_shape).numel())
         self.layers = nn.Sequential(nn.Flatten(), nn.Linear(size, width), nn.ReLU(), nn.Linear(width, info.num_labels))
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return logits."""
         logits: Tensor = self.layers(inputs)
         return logits
 
@@ -74,7 +60,6 @@ class Branching(nn.Module):
     """A network whose way depends on the values, so that it cannot be traced."""
 
     def __init__(self, info: DataInfo) -> None:
-        """Build one layer."""
         super().__init__()
         self.layer = nn.Linear(info.input_shape[0], info.num_labels)
 
@@ -109,7 +94,6 @@ class Stopped(LC):
     calls = 0
 
     def forward(self, batch: Batch, epoch: float) -> Step:
-        """Train as LC does."""
         self.calls += 1
         name, _, call = os.environ.get("STOP", "").partition(":")
         mine = os.environ.get("LOCAL_RANK", "0") == os.environ.get("STOP_RANK", "0")
@@ -122,19 +106,10 @@ class Breaking(ERM):
     """ERM whose loss is not a number in one step."""
 
     def __init__(self, network, info, *, at_step: int = 1, seed: int = 0) -> None:  # type: ignore[no-untyped-def]
-        """Choose the step.
-
-        Args:
-            network: Builds the network.
-            info: Sizes and names of the data.
-            at_step: The step, from 1.
-            seed: Seed of the weights.
-        """
         super().__init__(network, info, seed=seed)
         self.at_step, self.calls = at_step, 0
 
     def forward(self, batch: Batch, epoch: float) -> Step:
-        """Train as ERM does until it breaks."""
         self.calls += 1
         step = super().forward(batch, epoch)
         return Step(step.loss * float("nan") if self.calls == self.at_step else step.loss, step.logs)
@@ -147,7 +122,6 @@ class Tail(View):
     breadth = 0
 
     def __init__(self) -> None:
-        """Take the name that it is asked for by."""
         self.name = "my_parts.Tail"
 
     @classmethod
