@@ -19,6 +19,7 @@ from logit_correction import InputError, export, from_arrays, load, train
 from logit_correction.evaluation.report import Report, from_plain
 from logit_correction.exporting.formats import model_card
 from logit_correction.files import seal
+from logit_correction.pages.page import render_page
 from logit_correction.runs.run import Run
 
 pytest.importorskip("safetensors")
@@ -155,6 +156,7 @@ def test_a_folder_is_a_run_without_data(
         loaded.evaluate("test")
     written = "".join(path.read_text() for path in folder.glob("*.*") if path.suffix in (".json", ".yaml", ".md"))
     assert str(case.run.path.parent) not in written and "models" not in written  # no place of this machine
+    assert "<h2>Accuracy</h2>" in render_page([folder])
     again = export(loaded, "safetensors", tmp_path / "again")
     assert (again / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
     modes = {(folder / name).stat().st_mode & 0o777 for name in ("config.yaml", "model.safetensors")}

@@ -48,11 +48,19 @@ def check_ratio(name: str, ratio: float) -> float:
     return float(ratio)
 
 
-def valid_ratio(valid: str, minority_ratio: float) -> float:
-    """Return the minority ratio of a validation split that is ``biased`` as training or ``balanced``."""
+def ratios_of_splits(minority_ratio: float, valid: str) -> dict[str, float]:
+    """Return the minority ratio of each split: validation is ``biased`` as training or ``balanced``, as the test is."""
+    train = check_ratio("minority_ratio", minority_ratio)
     if valid not in ("biased", "balanced"):
         raise InputError(f"valid {valid!r} is unknown: give biased or balanced")
-    return 1.0 if valid == "balanced" else minority_ratio
+    return {"train": train, "valid": 1.0 if valid == "balanced" else train, "test": 1.0}
+
+
+def names_of_values(correlation: Correlation, known: Sequence[str], kind: str) -> list[str]:
+    """Return the names of a correlation's attribute values, the first of those that are known."""
+    if correlation.num_attributes > len(known):
+        raise InputError(f"the correlation names {correlation.num_attributes} {kind}, but there are only {len(known)}")
+    return list(known)[: correlation.num_attributes]
 
 
 def split_off(num_valid: int, num_train: int, total: int, generator: torch.Generator) -> dict[str, Tensor]:

@@ -19,7 +19,7 @@ from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Problems
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
-from logit_correction.errors import InputError, check_range
+from logit_correction.errors import check_range
 from logit_correction.files import available_cores
 from logit_correction.seeds import make_generator
 
@@ -56,18 +56,15 @@ class CorruptedCIFAR10(DataSource):
             published: Folder of the published images, which holds 0.5pct, 1pct, ... and test; these are then read
                 as they are, and of the options only ``minority_ratio`` and ``augment`` count.
         """
-        self.minority_ratio = bias.check_ratio("minority_ratio", minority_ratio)
+        self.ratios = bias.ratios_of_splits(minority_ratio, valid)
         check_range("--data.severity", severity, 1, 5)
         self.correlation = bias.named_correlation(correlation, len(CLASSES))
-        self.names = list(CORRUPTIONS)[: self.correlation.num_attributes]
-        if len(self.names) < self.correlation.num_attributes:
-            raise InputError(f"the correlation names {self.correlation.num_attributes} corruptions, but there are ten")
-        self.ratios = {"train": self.minority_ratio, "valid": bias.valid_ratio(valid, minority_ratio), "test": 1.0}
+        self.names = bias.names_of_values(self.correlation, list(CORRUPTIONS), "corruptions")
         self.augmentation = named_augmentation(augment)
         self.valid, self.augment = valid, augment
         self.severity, self.seed, self.download = severity, seed, download
         self.root, self.published = data_folder(root), published
-        pct = f"{100 * self.minority_ratio:g}pct"
+        pct = f"{100 * self.ratios['train']:g}pct"
         self.parts = [f"{pct}/align", f"{pct}/conflict", f"{pct}/valid", "test"]
 
     def ensure_files(self) -> None:
@@ -100,7 +97,7 @@ class CorruptedCIFAR10(DataSource):
         images = kept_array(file, lambda path: np.save(path, corrupt_all(cifar.images, chosen, *recipe)))
         metadata: dict[str, object] = {
             "source": f"{cifar.source}, corrupted here",
-            "minority ratio": self.minority_ratio,
+            "minority ratio": self.ratios["train"],
             "corruptions": ", ".join(self.names),
             "severity": f"{self.severity} of CIFAR-10-C",
             "correlation": self.correlation.kind,

@@ -44,13 +44,6 @@ NUM_VALID, NUM_TEST, NUM_MNIST_TRAIN, NUM_TRAIN = 200, 400, 60_000, 55_000
 SCALINGS = {"unit": 1.0, "double": 1 / 255}
 
 
-def color_names(num_attributes: int) -> list[str]:
-    """Return the names of the first ``num_attributes`` colours; raise ``InputError`` if there are not so many."""
-    if num_attributes > len(COLORS):
-        raise InputError(f"the correlation names {num_attributes} colours, but there are only {len(COLORS)}")
-    return list(COLORS)[:num_attributes]
-
-
 def jittered_colors(attribute: Tensor, severity: int, generator: torch.Generator) -> Tensor:
     """Return one colour per row (N, 3): the mean colour of its attribute (N,) plus Gaussian jitter, within [0, 1]."""
     mean = torch.tensor(list(COLORS.values()), dtype=torch.float32)[attribute] / 255
@@ -127,12 +120,8 @@ class _Coloring:
             raise InputError(f"severity is {severity}, but must be 1..{len(JITTER)} (5 has the least colour jitter)")
         self.severity, self.seed = severity, seed
         self.correlation = bias.named_correlation(correlation, 10)
-        self.ratios = {
-            "train": bias.check_ratio("minority_ratio", minority_ratio),
-            "valid": bias.valid_ratio(valid, minority_ratio),
-            "test": 1.0,
-        }
-        self.names = color_names(self.correlation.num_attributes)
+        self.ratios = bias.ratios_of_splits(minority_ratio, valid)
+        self.names = bias.names_of_values(self.correlation, list(COLORS), "colours")
         self.metadata: dict[str, object] = {
             "minority ratio": self.ratios["train"],
             "colour jitter (standard deviation)": JITTER[severity - 1],

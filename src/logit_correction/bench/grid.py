@@ -55,9 +55,10 @@ class Benchmark:
     text: str = ""
 
     @property
-    def figures(self) -> list[Any]:
-        """What ``figure`` asks for, as a list; empty where it leaves that to the columns."""
-        return self.figure if isinstance(self.figure, list) else [] if self.figure is None else [self.figure]
+    def figures(self) -> list[dict[str, Any]]:
+        """What ``figure`` asks for, each a ``kind`` and options; empty where it leaves that to the columns."""
+        asked = self.figure if isinstance(self.figure, list) else [] if self.figure is None else [self.figure]
+        return [one if isinstance(one, dict) else {"kind": one} for one in asked]
 
     def cells(self, out: Path) -> Iterator[Cell]:
         """Yield the runs, seed by seed, so that a stopped benchmark has whole rows early."""
@@ -151,7 +152,7 @@ def _check(grid: Benchmark, where: str) -> None:
     for name, own in [item for table in tables for item in table.items()]:
         if not isinstance(own, dict):
             raise InputError(f"{where}: {name!r} is {own!r}: give options of a run, such as {{method: {{name: LC}}}}")
-    figures = [one if isinstance(one, dict) else {"kind": one} for one in grid.figures]
+    figures = grid.figures
     known("figure", [one.get("kind") for one in figures], KINDS)
     of_kind = {"curves": ("kind", "metric"), "margins": ("kind", "margin", "over")}  # the last is of version 0.1
     for asked in figures:

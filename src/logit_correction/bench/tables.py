@@ -250,8 +250,8 @@ def figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFrame) ->
     colors = plots.series_colors({row: methods.get(row, "") for row in benchmark.rows})
     places = pd.to_numeric(pd.Series(columns, index=columns).str.replace("%", ""), errors="coerce")
 
-    for one in benchmark.figures or ["accuracy" if places.notna().all() and len(columns) > 1 else "bars"]:
-        options = {"kind": one} if isinstance(one, str) else one
+    usual = {"kind": "accuracy" if places.notna().all() and len(columns) > 1 else "bars"}
+    for options in benchmark.figures or [usual]:
         kind, margin = options["kind"], options.get("margin", "least")
         of_ends, ratio = kind in ("accuracy", "bars"), kind == "margins"
         if of_ends:

@@ -181,7 +181,7 @@ def _groups(series: Sequence[Series], estimated: str | None) -> dict[str, Any]:
 def evidence_block(evidence: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a page shows of the ``evidence`` of a report."""
     signs = []
-    for sign in evidence["signs"]:
+    for sign in evidence.get("signs") or []:  # an exported folder keeps none
         names = sentences.views_in(sign["view"])
         own = {"name": sentences.name_views(names), "chosen": set(names) == set(evidence["views"])}
         own |= {"everything": sign["breadth"] == 3, "sentence": plots.shorten(sign["sentence"], 150)}
