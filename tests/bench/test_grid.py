@@ -74,6 +74,7 @@ def test_a_cell_wins_over_its_row(tmp_path: Path) -> None:
         ({"figure": ["bars", {"kind": "margins", "margin": "most"}]}, "margin of figure 'most'"),
         ({"figure": {"kind": "curves", "metrc": "average"}}, "(did you mean metric?)"),
         ({"figure": {"kind": "bars", "metric": "average"}}, "key of figure bars, 'metric' is unknown"),
+        ({"figure": "accuracy", "columns": {"many": {}, "few": {}}}, "figure accuracy needs columns that are numbers"),
         ({"rows": {"ERM": "ERM"}}, "'ERM' is 'ERM': give options"),
         ({"paper": {"ERM": {"5 %": "71"}}}, "paper has '71': give a figure"),
         ({"paper": {"ERM": {"5 %": [71]}}}, "paper has [71]: give a figure"),

@@ -157,6 +157,11 @@ def _check(grid: Benchmark, where: str) -> None:
     of_kind = {"curves": ("kind", "metric"), "margins": ("kind", "margin", "over")}  # the last is of version 0.1
     for asked in figures:
         known(f"key of figure {asked['kind']},", asked, of_kind.get(asked["kind"], ("kind",)))
+    if "accuracy" in [one["kind"] for one in figures]:
+        try:
+            [float(column.replace("%", "")) for column in grid.columns]
+        except ValueError as error:
+            raise InputError(f"{where}: figure accuracy needs columns that are numbers ({error}): take bars") from error
     known("margin of figure", [one["margin"] for one in figures if "margin" in one], ("least", "mean"))
     of_figures = [one["metric"] for one in figures if "metric" in one]
     accuracies = [name for name, one in report.figures(report.GroupReport).items() if one.in_tables]

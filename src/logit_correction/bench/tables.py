@@ -232,7 +232,7 @@ def _caption(benchmark: Benchmark, frame: pd.DataFrame) -> str:
 #: Width of the axes in inches, and their height where it does not depend on the number of bars.
 _WIDTH, _HEIGHT = 3.6, 2.3
 
-_MARKERS, _DASHES = "osD^vPX*<>", ("-", "--", ":", "-.")
+_DASHES = ("-", "--", ":", "-.")
 
 #: Which margin of a group's rows -> the column of ``metrics.csv`` that holds its ratio.
 _RATIOS = {"least": "train_margin_ratio", "mean": "train_mean_margin_ratio"}
@@ -259,7 +259,9 @@ def figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFrame) ->
             if summary.empty:
                 continue
             title = f"{_measure(benchmark)}{by_own}"
-            paint = partial(_lines, benchmark, summary, colors, places)
+            paint = partial(
+                _lines, summary.rename(index=places.to_dict(), level=1), colors, places, benchmark.column_title
+            )
             if kind == "bars":
                 height = max(0.6, len(columns) * (0.18 * len(benchmark.rows) + 0.22))
                 paint = partial(_bars, benchmark, summary, colors)
@@ -276,7 +278,7 @@ def figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFrame) ->
         curves = values.groupby([history[by] for by in ("column", "row", "epoch")]).agg(["mean", "std"])
         curves = curves.fillna({"std": 0.0}).dropna(subset=["mean"])
         for column in [one for one in columns if one in curves.index.get_level_values("column")]:
-            paint = partial(_curves, curves.loc[(column,), :], colors, ratio)
+            paint = partial(_lines, curves.loc[(column,), :], colors, None, "epoch", is_ratio=ratio)
             file, of_column = (f"{name}-{slug(column)}", f", {column}") if len(columns) > 1 else (name, "")
             yield file, _drawn(f"{title}: {benchmark.title}{of_column}", title, _HEIGHT, paint)
 
@@ -291,48 +293,30 @@ def _drawn(description: str, title: str, height: float, paint: Callable[[Axes], 
 
 
 def _lines(
-    benchmark: Benchmark, summary: pd.DataFrame, colors: Mapping[str, str], place: pd.Series[float], axes: Axes
+    summary: pd.DataFrame,
+    colors: Mapping[str, str],
+    ticks: pd.Series[float] | None,
+    title: str,
+    axes: Axes,
+    *,
+    is_ratio: bool = False,
 ) -> None:
-    """Paint a line a row over the columns, error bars one standard deviation each way."""
-    low, high = place.min(), place.max()
-    logarithmic = low > 0 and high >= 5 * low
-    rows = [row for row in benchmark.rows if row in summary.index.get_level_values("row")]
-    for order, row in enumerate(rows):
-        of_row = summary.loc[row].reindex([c for c in benchmark.columns if (row, c) in summary.index])
-        aside = order - (len(rows) - 1) / 2  # so that error bars do not hide each other
-        x = place[of_row.index].to_numpy()
-        axes.errorbar(
-            x * 1.012**aside if logarithmic else x + 0.006 * aside * (high - low),
-            of_row["mean"].to_numpy(float),
-            yerr=of_row["std"].to_numpy(float),
-            color=colors[row],
-            marker=_MARKERS[order % len(_MARKERS)],
-            markersize=4,
-            linewidth=1.4,
-            elinewidth=0.9,
-            capsize=1.5,
-            label=plots.shorten(row, 34),
-        )
-    if logarithmic:
-        axes.set_xscale("log")
-    axes.set_xticks(place.tolist(), list(place.index))
-    axes.minorticks_off()
-    axes.set_xlabel(benchmark.column_title)
-    axes.grid(axis="y")
-    axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), handlelength=2.2)
+    """Paint a line a row over the second level, a band of one standard deviation about it; of ratios, by logarithms.
 
-
-def _curves(summary: pd.DataFrame, colors: Mapping[str, str], is_ratio: bool, axes: Axes) -> None:
-    """Paint a line a row over the epochs, a band of one standard deviation around it; of ratios, by logarithms."""
-    for order, (row, color) in enumerate(colors.items()):
-        if row not in summary.index.get_level_values("row"):
-            continue
-        line = summary.loc[row]
-        epoch, mean, spread = line.index.to_numpy(float), line["mean"].to_numpy(), line["std"].to_numpy()
+    ``ticks`` are names of places on the axis, whose ``title`` says what they are.
+    """
+    for order, row in enumerate([row for row in colors if row in summary.index.get_level_values("row")]):
+        line = summary.loc[row].sort_index()
+        x, mean, spread = line.index.to_numpy(float), line["mean"].to_numpy(float), line["std"].to_numpy(float)
         low, middle, high = (np.exp(v) if is_ratio else v for v in (mean - spread, mean, mean + spread))
-        axes.fill_between(epoch, low, high, color=color, alpha=0.16, linewidth=0)
-        dash = _DASHES[order % len(_DASHES)]
-        axes.plot(epoch, middle, dash, color=color, linewidth=1.6, label=plots.shorten(row, 34))
+        axes.fill_between(x, low, high, color=colors[row], alpha=0.16, linewidth=0)
+        look: dict[str, Any] = {
+            "marker": "" if ticks is None else "o",
+            "markersize": 4,
+            "linewidth": 1.6,
+            "color": colors[row],
+        }
+        axes.plot(x, middle, _DASHES[order % len(_DASHES)], label=plots.shorten(row, 34), **look)
     if is_ratio:
         from matplotlib.ticker import LogLocator, NullLocator
 
@@ -341,7 +325,14 @@ def _curves(summary: pd.DataFrame, colors: Mapping[str, str], is_ratio: bool, ax
         axes.yaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_formatter("{x:g}")
         axes.axhline(1.0, color=plots.MUTED, linewidth=0.8, linestyle=":")
-    axes.set_xlabel("epoch")
+    if ticks is not None:
+        if ticks.min() > 0 and ticks.max() >= 5 * ticks.min():
+            axes.set_xscale("log")
+        axes.set_xticks(ticks.tolist(), list(ticks.index))
+        axes.minorticks_off()
+    else:
+        axes.locator_params(axis="x", integer=True)
+    axes.set_xlabel(title)
     axes.grid(axis="y")
     axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), handlelength=2.2)
 
