@@ -60,13 +60,13 @@ def format_list(parts: Sequence[str]) -> str:
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
-def format_first(parts: Sequence[str], most: int) -> str:
-    """Join the first ``most`` parts by commas, and say how many more there are.
+def format_first(parts: Sequence[str], most: int, between: str = ", ") -> str:
+    """Join the first ``most`` parts, by commas or otherwise, and say how many more there are.
 
     >>> format_first(["a", "b", "c"], 2), format_first(["a"], 2)
     ('a, b and 1 more', 'a')
     """
-    return ", ".join(parts[:most]) + (f" and {len(parts) - most:,} more" if len(parts) > most else "")
+    return between.join(parts[:most]) + (f" and {len(parts) - most:,} more" if len(parts) > most else "")
 
 
 def reason_of(error: BaseException) -> str:

@@ -50,15 +50,15 @@ def source_of_place(data: Any) -> Any:
     if not isinstance(place, str) or place in SOURCES:
         return data
     options = {name: value for name, value in given.items() if name != "name"}
-    if Path(place).is_dir():
-        return {"name": "ImageFolder", "root": place, **options}
-    if Path(place).exists():
-        return {"name": "Table", "file": place, **options}
+    path = Path(place).expanduser()
+    if path.is_dir():
+        return {"name": "ImageFolder", "root": str(path), **options}
+    if path.exists():
+        return {"name": "Table", "file": str(path), **options}
     module, dot, _ = place.partition(".")
     if place.lower() in map(str.lower, SOURCES) or (dot and module.isidentifier() and find_spec(module) is not None):
         return data  # nearly a source's name, or the dotted path of a class
-    near = Path(place).expanduser().parent
-    there = [str(near / one.name) for one in near.iterdir()] if near.is_dir() else []
+    there = [str(path.parent / one.name) for one in path.parent.iterdir()] if path.parent.is_dir() else []
     raise InputError(
         f"--data {place} is no folder, file or data source{did_you_mean(place, [*there, *SOURCES])}: give a folder of "
         "images, a CSV or Parquet file, or a name that `logit-correction list data` shows"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from logit_correction.data.frames import FEWEST_ROWS, KINDS, NAMES, check_columns, kind_of, read_column
 from logit_correction.data.rows import Learnt, Problems, Reader, Rows, format_faults
@@ -21,6 +21,9 @@ from logit_correction.views.tables import FEWEST_NAMES, most_names
 #: rows of any split had no value: true if training rows did. Among categories the empty text stands for no value.
 #: ``hours`` are mean and std of the times of day of dates that have such.
 Column = dict[str, Any]
+
+#: Numbers of either kind.
+Numbers = TypeVar("Numbers", NDArray[Any], Tensor)
 
 #: Relative to the mean, a standard deviation that may come of rounding alone.
 ROUNDING = 10 * np.finfo(np.float64).eps
@@ -115,31 +118,56 @@ class Columns(Reader):
         return self._inputs(read)
 
     def _inputs(self, read: Mapping[str, NDArray[Any]]) -> tuple[ArrayStore, dict[str, Any]]:
-        """Return rows as vectors (M, F) float32, and the columns for views; no attribute, though it be a feature.
-
-        Numbers are standardised, categories one number each, 0 or 1. A gap is the mean, 0, and where training rows had
-        gaps also 1 in a number of its own. A category that no training row has is all zeros.
-        """
+        """Return rows as vectors (M, F), and the columns for views; no attribute, though it be a feature."""
         import pandas as pd
 
-        parts: list[NDArray[np.float32]] = []
-        hours: dict[str, NDArray[Any]] = {}
+        numbers = []
         for column in self.learnt:
             values = read[column["name"]]
             if "categories" in column:
-                code = pd.Index(column["categories"], dtype=object).get_indexer(pd.Index(values))
-                parts.append((code[:, None] == np.arange(len(column["categories"]))).astype(np.float32))
-                continue
-            missing = np.isnan(values)
-            numbers = np.where(missing, 0, (values - column["mean"]) / column["std"])
-            parts.append(np.stack([numbers, missing] if column.get("gaps") else [numbers], 1).astype(np.float32))
-            if "hours" in column:
-                hours[f"{column['name']} hour"] = of_day = _hours(values)
-                mean, std = column["hours"]
-                parts.append(np.where(missing, 0, (of_day - mean) / std)[:, None].astype(np.float32))
+                values = pd.Index(column["categories"], dtype=object).get_indexer(pd.Index(values))
+            elif "gaps" not in column:  # only rows that are left out have some
+                values = np.where(np.isnan(values), column["mean"], values)
+            numbers.append(torch.from_numpy(np.asarray(values, np.float64)))
+        hours = {f"{one['name']} hour": hours_of(read[one["name"]]) for one in self.learnt if "hours" in one}
         known = {**read, **hours, **read}  # a column that has the name of another's hours keeps it
         seen = {name: values for name, values in known.items() if name not in self.others}
-        return ArrayStore(torch.from_numpy(np.concatenate(parts, axis=1))), {"columns": seen}
+        return ArrayStore(FromColumns(self.learnt)(torch.stack(numbers, 1))), {"columns": seen}
+
+
+class FromColumns(nn.Module):
+    """Columns (n, C) as they were written -> standardised numbers, and a 0 or 1 for each name, (n, F).
+
+    A name is given by its place among the column's names, and anything else, such as -1, is a name that training did
+    not know: all zeros. A date is given by the days since 1970. A missing number is NaN, in columns that had gaps: it
+    becomes the mean, 0, and where training rows had gaps also 1 in a number of its own. Numbers are taken in double
+    precision, for a large one would lose digits before its mean is taken off.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        """Keep what training found out of each column."""
+        super().__init__()
+        self.columns = list(columns)
+        for name, usual in (("mean", 0.0), ("std", 1.0)):  # as buffers, since ONNX holds plain floats in 32 bits
+            values = [column.get(name, usual) for column in columns]
+            self.register_buffer(name, torch.tensor(values, dtype=torch.float64))
+
+    def forward(self, columns: Tensor) -> Tensor:
+        """Return (n, F) float32."""
+        numbers, hours, parts = (columns - self.mean) / self.std, hours_of(columns), []
+        for column, number, hour in zip(self.columns, numbers.split(1, 1), hours.split(1, 1), strict=True):
+            if "categories" in column:
+                parts.append((number == torch.arange(len(column["categories"]))).float())
+                continue
+            parts.append((torch.where(number.isnan(), 0.0, number) if "gaps" in column else number).float())
+            parts += [number.isnan().float()] if column.get("gaps") else []
+            if "hours" in column:
+                mean, std = column["hours"]
+                parts.append(torch.where(hour.isnan(), 0.0, (hour - mean) / std).float())
+        return torch.cat(parts, dim=1)
 
 
 def _learn(name: str, kind: str, values: NDArray[Any], train: NDArray[np.int64], good: NDArray[np.bool_]) -> Column:
@@ -152,14 +180,14 @@ def _learn(name: str, kind: str, values: NDArray[Any], train: NDArray[np.int64],
     present = values[train][np.isfinite(values[train])]
     mean, std = mean_and_std(present) if len(present) else (0.0, 1.0)
     learnt: Column = {"name": name, "kind": kind, "mean": float(mean), "std": float(std)}
-    if kind == "dates" and len(present) and np.ptp(hours := _hours(present)):
+    if kind == "dates" and len(present) and np.ptp(hours := hours_of(present)):
         learnt["hours"] = [float(hours.mean()), float(hours.std())]
     return learnt | ({"gaps": len(present) < len(train)} if np.isnan(values[good]).any() else {})
 
 
-def _hours(days: NDArray[np.float64]) -> NDArray[np.float64]:
+def hours_of(days: Numbers) -> Numbers:
     """Return the time of day in hours, [0, 24), to the second: days are too coarse for less."""
-    return np.round(days % 1 * 86400) % 86400 / 3600
+    return (days % 1 * 86400).round() % 86400 / 3600
 
 
 def mean_and_std(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -171,8 +171,7 @@ class Reader(ABC):
 
 def format_faults(faults: list[str]) -> str:
     """Join the first ten, and say how many more there are."""
-    more = [f"and {len(faults) - SHOWN:,} more"] if len(faults) > SHOWN else []
-    return "; ".join([*faults[:SHOWN], *more])
+    return format_first(faults, SHOWN, "; ")
 
 
 def array_store(values: NDArray[Any], problems: Problems, scale: float = 1.0) -> ArrayStore:

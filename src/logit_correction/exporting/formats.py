@@ -10,7 +10,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from logit_correction import __version__
 from logit_correction.config import ComponentConfig, RunConfig
-from logit_correction.data.features import Column
+from logit_correction.data.features import FromColumns
 from logit_correction.data.images import Images
 from logit_correction.data.reader import Numbers
 from logit_correction.data.texts import LENGTH, MOST_WORDS, TOKENS, Texts, load_tokenizer
@@ -56,24 +56,33 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True)
-class Exported:
-    """A run as it is handed out, for a format to write.
+class Exported(nn.Module):
+    """A run as a format writes it, in evaluation mode, on the CPU: inputs as they come -> logits (n, L).
 
     Attributes:
         run: The run.
-        network: Inputs, as ``settings`` says, -> logits (n, L); in evaluation mode, on the CPU.
         settings: Content of ``config.json``.
+        inputs: Name, type and shape of each input, in ``settings`` too.
     """
 
-    run: Run
-    network: Portable
-    settings: dict[str, Any]
+    encoder: nn.Module | None
 
-    @property
-    def inputs(self) -> list[dict[str, Any]]:
-        """Name, type and shape of each input."""
-        return list(self.settings["input"]["inputs"])
+    def __init__(self, run: Run, prepare: nn.Module, settings: dict[str, Any]) -> None:
+        """Take the preparation, the encoder and the network of a run as one module."""
+        super().__init__()
+        self.run, self.settings, self.inputs = run, settings, list(settings["input"]["inputs"])
+        self.prepare, self.network = prepare, run.algorithm.network
+        self.encoder = None if run.config.encoder is None else run.encoder.features
+        self.cpu().eval().requires_grad_(False)
+
+    def encoded(self, *inputs: Tensor) -> Inputs:
+        """Return the inputs of the network."""
+        prepared: Inputs = self.prepare(*inputs)
+        return prepared if self.encoder is None else self.encoder(prepared)
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        logits: Tensor = self.network(self.encoded(*inputs))
+        return logits
 
     def example(self, rows: int, length: int) -> tuple[Tensor, ...]:
         """Return inputs, drawn at random; ``length`` stands for what may vary."""
@@ -85,12 +94,12 @@ class Exported:
             found.append(torch.ones(shape, dtype=dtype) if one["name"] == TOKENS[1] else values.to(dtype))
         return tuple(found)
 
-    def check(self, answer: Callable[..., Any], what: str, tolerance: float = 1e-4) -> None:
+    def check(self, answer: Callable[..., Any], what: str) -> None:
         """Raise ``InputError`` unless ``answer`` gives the run's logits, on rows that it was not traced with."""
         inputs = self.example(rows=5, length=6)
         with torch.no_grad():
-            expected, found = self.run.algorithm.predict(self.network.encoded(*inputs)), answer(*inputs)
-        if not np.allclose(found, expected, rtol=tolerance, atol=tolerance):
+            expected, found = self.run.algorithm.predict(self.encoded(*inputs)), answer(*inputs)
+        if not np.allclose(found, expected, rtol=1e-4, atol=1e-4):
             far = np.abs(np.asarray(found) - expected.numpy()).max()
             raise InputError(f"The logits of {what} are up to {far:.2g} from the run's: take another --format")
 
@@ -137,7 +146,7 @@ def export(
         tokenizer = loaded.config.data.options.get("tokenizer")
         if tokenizer:
             load_tokenizer(tokenizer).save_pretrained(temporary / TOKENIZER)
-        advice = write(Exported(loaded, Portable(loaded, prepare), settings), temporary)
+        advice = write(Exported(loaded, prepare, settings), temporary)
         seal(temporary, [CONFIG, REPORT, WEIGHTS])
     if say is not None:
         say(f"{folder}\n{advice.replace('FOLDER', shlex.quote(str(folder)))}")
@@ -180,20 +189,20 @@ def write_program(exported: Exported, folder: Path) -> str:
 
 def write_weights(exported: Exported, folder: Path) -> str:
     """Write a run folder whose checkpoint is ``model.safetensors``, and see that it answers as the run does."""
-    safetensors, network = needed("safetensors.torch", "--format safetensors", "hub"), exported.network
+    safetensors = needed("safetensors.torch", "--format safetensors", "hub")
     # Cloned, for tensors that share their memory are refused.
-    weights = network.state_dict().items()
+    weights = exported.state_dict().items()
     tensors = {name: value.contiguous().clone() for name, value in weights if name.startswith((NETWORK, ENCODER))}
     write_text(folder / CONFIG, yaml.safe_dump(_portable_config(exported.run), sort_keys=False, allow_unicode=True))
     write_json(folder / REPORT, _portable_report(exported.run.results).to_dict())
     safetensors.save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
-    for name, features in ((TEXT_MODEL, getattr(network.network, "features", None)), (TEXT_ENCODER, network.encoder)):
+    for name, features in ((TEXT_MODEL, getattr(exported.network, "features", None)), (TEXT_ENCODER, exported.encoder)):
         sizes: Any = getattr(getattr(features, "encoder", None), "config", None)
         if hasattr(sizes, "save_pretrained"):
             sizes.save_pretrained(folder / name)
     shutil.copymode(folder / DESCRIPTION, folder / WEIGHTS)  # safetensors lets its owner alone read it
     again = Run(folder, trust_code=exported.run.trust_code)
-    exported.check(Portable(again, network.prepare), "the network that is built again", tolerance=1e-5)
+    exported.check(Exported(again, exported.prepare, exported.settings), "the network that is built again")
     return "load it by: logit_correction.load(folder)"
 
 
@@ -214,7 +223,7 @@ def _traced(exported: Exported) -> torch.export.ExportedProgram:
         for one in exported.inputs
     )
     with _translating("traced"):
-        return torch.export.export(exported.network, example, dynamic_shapes=(free,))
+        return torch.export.export(exported, example, dynamic_shapes=(free,))
 
 
 @contextmanager
@@ -229,28 +238,7 @@ def _translating(how: str) -> Iterator[None]:
         raise InputError(told) from error
 
 
-# -- the network, from inputs as they come to logits
-
-
-class Portable(nn.Module):
-    """Inputs as they come -> logits (n, L): preparation, encoder and network of a run as one module."""
-
-    encoder: nn.Module | None
-
-    def __init__(self, run: Run, prepare: nn.Module) -> None:
-        super().__init__()
-        self.prepare, self.network = prepare, run.algorithm.network
-        self.encoder = None if run.config.encoder is None else run.encoder.features
-        self.cpu().eval().requires_grad_(False)
-
-    def encoded(self, *inputs: Tensor) -> Inputs:
-        """Return the inputs of the network."""
-        prepared: Inputs = self.prepare(*inputs)
-        return prepared if self.encoder is None else self.encoder(prepared)
-
-    def forward(self, *inputs: Tensor) -> Tensor:
-        logits: Tensor = self.network(self.encoded(*inputs))
-        return logits
+# -- how inputs are prepared
 
 
 class Scaled(nn.Module):
@@ -273,41 +261,6 @@ class Tokens(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> dict[str, Tensor]:
         return dict(zip(TOKENS, (input_ids, attention_mask), strict=True))
-
-
-class FromColumns(nn.Module):
-    """Columns (n, C) as they were written -> standardised numbers, and a 0 or 1 for each name, (n, F).
-
-    A name is given by its place among the column's names, and anything else, such as -1, is a name that training did
-    not know; a date by the days since 1970; a missing number by NaN, in columns that had gaps. Numbers are taken in
-    double precision, for a large one would lose digits before its mean is taken off.
-    """
-
-    mean: Tensor
-    std: Tensor
-
-    def __init__(self, columns: Sequence[Column]) -> None:
-        """Keep what training found out of each column."""
-        super().__init__()
-        self.columns = list(columns)
-        for name, usual in (("mean", 0.0), ("std", 1.0)):  # as buffers, since ONNX holds plain floats in 32 bits
-            values = [column.get(name, usual) for column in columns]
-            self.register_buffer(name, torch.tensor(values, dtype=torch.float64))
-
-    def forward(self, columns: Tensor) -> Tensor:
-        """Return (n, F) float32."""
-        numbers, parts = (columns - self.mean) / self.std, []
-        hours = columns.remainder(1.0) * 24
-        for column, number, hour in zip(self.columns, numbers.split(1, 1), hours.split(1, 1), strict=True):
-            if "categories" in column:
-                parts += [(number == code).double() for code in range(len(column["categories"]))]
-            else:
-                parts.append(torch.where(number.isnan(), 0.0, number) if "gaps" in column else number)
-                parts += [number.isnan().double()] if column.get("gaps") else []
-                if "hours" in column:
-                    mean, std = column["hours"]
-                    parts.append(torch.where(hour.isnan(), 0.0, (hour - mean) / std))
-        return torch.cat(parts, dim=1).float()
 
 
 def _input(run: Run) -> tuple[nn.Module, dict[str, Any]]:

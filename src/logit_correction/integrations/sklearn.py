@@ -25,7 +25,7 @@ from sklearn.utils.validation import (
 
 from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.features import Columns, mean_and_std
-from logit_correction.data.frames import as_text, attributes_as_texts
+from logit_correction.data.frames import as_text
 from logit_correction.data.reader import DataSource, Numbers, as_frame
 from logit_correction.data.rows import Reader, Rows, coded
 from logit_correction.data.stores import InputStore, as_views_see
@@ -40,6 +40,7 @@ from logit_correction.runs.api import Part, config_of
 from logit_correction.runs.assemble import build_algorithm, keeping_threads
 from logit_correction.runs.encode import batches_of
 from logit_correction.runs.estimate import AttributeEstimates, estimates_of
+from logit_correction.runs.run import names_of
 from logit_correction.runs.train import prepare
 from logit_correction.training.display import choose_display
 from logit_correction.training.fit import attribute_names_of, estimate_rows
@@ -437,14 +438,10 @@ def _checked_labels(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return classes, number.astype(np.int64)
 
 
-def _known_attribute(attribute: ArrayLike | None, n: int) -> tuple[NDArray[np.int64], list[str]]:
+def _known_attribute(attribute: Any, n: int) -> tuple[NDArray[np.int64], list[str]]:
     """Return the number (n,) of each row's attribute, -1 where unknown, and the K names."""
-    if attribute is None:
-        return np.full(n, UNKNOWN), []
-    values = np.asarray(attribute)
-    if values.shape != (n,):
-        raise InputError(f"attribute has shape {values.shape}, but must be ({n},), one for each row")
-    number, names = coded(attributes_as_texts(values), torch.ones(n, dtype=torch.bool))
+    texts = [None] * n if attribute is None else names_of(Rows("X", range(n)), attribute, "attribute")
+    number, names = coded(texts, torch.ones(n, dtype=torch.bool))
     return number.numpy(), names
 
 

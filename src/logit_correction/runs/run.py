@@ -328,7 +328,7 @@ def labels_of(rows: Rows, label: Names | None, known: Sequence[str]) -> NDArray[
     label = rows.label if label is None or rows.label is not None else label
     if label is None:
         raise InputError("new rows can be judged only by their labels: give label=, a list of names or a column")
-    labels = _names_of(rows, label, "label")
+    labels = names_of(rows, label, "label")
     number, problems = places_of(labels, known), Problems(rows.place, rows.names)
     for row in (number < 0).nonzero().flatten().tolist():
         problems.add(row, f"the label {labels[row]!r} is not in the training data" if labels[row] else "has no label")
@@ -340,7 +340,7 @@ def attributes_of(
     rows: Rows, attribute: Names, data: DataSummary
 ) -> tuple[NDArray[np.int64], list[str], Correlation | None]:
     """Return the attributes of new rows, -1 where unknown, their names, and the correlation where all are known."""
-    values, known = _names_of(rows, attribute, "attribute"), data.attribute_names
+    values, known = names_of(rows, attribute, "attribute"), data.attribute_names
     there = sorted({name for name in values if name})
     if not set(there) <= set(known):
         return places_of(values, there).numpy(), there, None
@@ -348,7 +348,7 @@ def attributes_of(
     return places_of(values, known).numpy(), known, correlation
 
 
-def _names_of(rows: Rows, given: Names, what: str) -> Sequence[str | None]:
+def names_of(rows: Rows, given: Names, what: str) -> Sequence[str | None]:
     """Return the names of rows as text, None where there is none."""
     given = str(given) if np.ndim(given) == 0 else given
     if not isinstance(given, str):
