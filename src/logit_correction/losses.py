@@ -68,10 +68,6 @@ class LogitCorrectedLoss(nn.Module):
             logits, label, self.offset(attribute), self.reduction, label_smoothing=self.label_smoothing
         )
 
-    def extra_repr(self) -> str:
-        """Show the options."""
-        return f"strength={self.strength:g}, label_smoothing={self.label_smoothing:g}, reduction={self.reduction!r}"
-
     def offset(self, attribute: Tensor) -> Tensor:
         """Return what the loss adds to the logits (B, L) of rows of these attributes (B,), for losses of your own.
 

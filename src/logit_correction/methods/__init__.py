@@ -12,14 +12,8 @@ METHODS: dict[str, tuple[str, str]] = {
     "LfF": (_HERE + "lff.LfF", "learning from failure: relative difficulty (Nam et al. 2020)"),
     "JTT": (_HERE + "jtt.JTT", "just train twice: errors are seen more often (Liu et al. 2021)"),
     "DFA": (_HERE + "dfa.DFA", "disentangled feature augmentation (Lee et al. 2021)"),
-    "Reweighting": (
-        _HERE + "reweighting.Reweighting",
-        "cross-entropy weighted by 1 / P(y, a), the prior estimated or true",
-    ),
-    "PostHoc": (
-        "logit_correction.methods.post_hoc.PostHoc",
-        "ERM or a finished run, corrected when it predicts (after Menon et al. 2021)",
-    ),
+    "Reweighting": (_HERE + "reweighting.Reweighting", "cross-entropy weighted by 1 / P(y, a), estimated or true"),
+    "PostHoc": (_HERE + "post_hoc.PostHoc", "ERM or a finished run, corrected when it predicts (Menon et al. 2021)"),
     "LastLayer": (
         _HERE + "last_layer.LastLayer",
         "the last layer of ERM or of a finished run retrained: AFR and DFR (both 2023)",

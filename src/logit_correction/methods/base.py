@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -46,6 +46,7 @@ class Algorithm(nn.Module, ABC):
         needs_attributes: Whether attribute labels of training rows must be there. A method that leaves this False never
             sees one. Where an option decides, ``__init__`` sets it on the instance.
         needs_valid_attributes: Whether it learns from attribute labels of validation rows.
+        sized_by_data: Buffers whose size is known only when training begins: they take that of a checkpoint.
         num_stages: How many stages the training has.
         stage: The present one, 0..num_stages-1; set by ``begin_stage``, and where training is resumed in the middle.
         attributes: The attribute estimator, where the method has one.
@@ -58,6 +59,7 @@ class Algorithm(nn.Module, ABC):
     components: ClassVar[Mapping[str, str]] = {}
     needs_attributes: bool = False
     needs_valid_attributes: bool = False
+    sized_by_data: ClassVar[Sequence[str]] = ()
     num_stages: int = 1
     of_valid: Sequence[AttributeEstimator] = ()
 
@@ -89,6 +91,12 @@ class Algorithm(nn.Module, ABC):
             torch.default_generator.manual_seed(derive_seed(self.seed, role))
             self.built.append(network())
         return self.built[-1]
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        for name in self.sized_by_data:
+            if (kept := state_dict.get(f"{prefix}{name}")) is not None:
+                setattr(self, name, torch.empty_like(kept, device=getattr(self, name).device))
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     @abstractmethod
     def forward(self, batch: Batch, epoch: float) -> Step:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,6 +35,7 @@ class GroupDRO(Algorithm):
     """
 
     components = MappingProxyType({"attributes": "attributes"})
+    sized_by_data = ("q", "count")
     attributes: AttributeEstimator
     q: Tensor
     count: Tensor
@@ -80,13 +80,6 @@ class GroupDRO(Algorithm):
         weight = 1.0 / counts.cpu().double()[self.attributes.rows.label, attribute.clamp_min(0)]
         known = attribute >= 0
         return Stage(sample_weight=weight.where(known, weight[known].mean()))
-
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        # As many groups as were saved, which are known only when the attributes have been read.
-        for name in ("q", "count"):
-            if f"{prefix}{name}" in state_dict:
-                setattr(self, name, torch.empty_like(state_dict[f"{prefix}{name}"], device=self.q.device))
-        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def forward(self, batch: Batch, epoch: float) -> Step:
         if self.in_pretraining:

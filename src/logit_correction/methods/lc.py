@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -42,6 +41,7 @@ class LC(Algorithm):
     """
 
     components = MappingProxyType({"attributes": "attributes", "prior": "prior", "mixing": "mixing"})
+    sized_by_data = ("row_weight",)  # whoever loads a checkpoint need not know whether images were augmented
     group_prior: GroupPrior
     prior_rule: PriorRule
     attributes: AttributeEstimator
@@ -87,7 +87,6 @@ class LC(Algorithm):
         usual = 0.25 if info.augmented and self.attributes.settled else 0.0
         self.oversampling = usual if oversampling is None else oversampling
         self.register_buffer("row_weight", torch.ones(info.num_rows if self.oversampling else 0))
-        self.register_load_state_dict_pre_hook(_take_size)
 
     def begin_own_stage(self) -> Stage:
         if self.attributes.abstained or not self.oversampling:
@@ -119,13 +118,6 @@ class LC(Algorithm):
         if self.oversampling:
             loss = loss * self.row_weight.index_select(0, batch.index)
         return self.step_beside(loss.mean(), estimate)
-
-
-def _take_size(method: LC, state: Mapping[str, Tensor], prefix: str, *_: Any) -> None:
-    """Make room for the weights of a checkpoint: whoever loads one need not know whether images were augmented."""
-    kept = state.get(f"{prefix}row_weight")
-    if kept is not None:
-        method.row_weight = torch.ones_like(kept, device=method.row_weight.device)
 
 
 def StagedLC(network: NetworkFactory, info: DataInfo, **options: Any) -> LC:  # noqa: N802  (users know it as a method)
