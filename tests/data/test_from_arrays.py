@@ -22,6 +22,9 @@ def test_the_file_is_named_by_its_content(tmp_path: Path) -> None:
     assert len({str(from_arrays(*given).options["file"]) for given in ((X, y), (X + 1, y), (X, y[::-1]))}) == 3
     mine = Arrays(**from_arrays(X, y, folder=tmp_path / "mine", test_fraction=0.5).options)
     assert len(mine.build().split["test"]) == 30
+    every = torch.arange(60)  # times in seconds keep their digits
+    near, late = (Arrays(**from_arrays(X + add, y).options).build().inputs.fetch(every) for add in (0, 1.7e9))
+    torch.testing.assert_close(near, late, rtol=0, atol=1e-4)
 
 
 def test_attributes_and_splits(tmp_path: Path) -> None:

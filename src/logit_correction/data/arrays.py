@@ -73,7 +73,8 @@ def checked_arrays(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]
     for name in ("label", "attribute", "split"):
         if name in arrays and arrays[name].shape != (len(inputs),):
             raise InputError(f"{name} has shape {arrays[name].shape}, but must be ({len(inputs)},), one for each input")
-    return {**arrays, "inputs": images_of(inputs) if inputs.ndim == 4 else inputs.astype(np.float32)}
+    floats = np.result_type(inputs, np.float32)  # which holds large whole numbers, such as times, too
+    return {**arrays, "inputs": images_of(inputs) if inputs.ndim == 4 else inputs.astype(floats)}
 
 
 def from_arrays(

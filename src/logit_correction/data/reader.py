@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.data.features import mean_and_std
@@ -41,7 +41,7 @@ class Numbers(Reader):
         self.mean: Any = None  # (F,) of vectors, and their deviation
         self.std: Any = None
 
-    def check(self, rows: Rows) -> tuple[tuple[InputStore, dict[str, Any]], Sequence[str], list[str]]:
+    def check(self, rows: Rows) -> tuple[tuple[ArrayStore, dict[str, Any], NDArray[Any]], Sequence[str], list[str]]:
         """Return the arrays, and the columns of vectors, named by their number; what is not finite is noted, and 0."""
         if rows.values is None:
             raise InputError("this model takes arrays of numbers: give one")
@@ -53,14 +53,14 @@ class Numbers(Reader):
         given = values if self.mean is None else (values - self.mean) / self.std
         width = values.shape[1] if values.ndim == 2 else 0
         columns = {str(i): values[:, i] for i in range(width)} if width <= MOST_SEEN else {}
-        return (array_store(given, rows.problems, self.scale), {"columns": columns}), rows.names, []
+        return (array_store(given, rows.problems, self.scale), {"columns": columns}, values), rows.names, []
 
-    def learn(self, read: tuple[InputStore, dict[str, Any]], train: Tensor, problems: Problems) -> Learnt:
-        store, forms = read
-        if not self.learns or not isinstance(store, ArrayStore) or len(store.input_shape) != 1:
-            return Learnt(*read)
-        self.mean, self.std = mean_and_std(store.values[train].double().numpy())
-        store = ArrayStore(((store.values - torch.from_numpy(self.mean)) / torch.from_numpy(self.std)).float())
+    def learn(self, read: tuple[ArrayStore, dict[str, Any], NDArray[Any]], train: Tensor, problems: Problems) -> Learnt:
+        store, forms, values = read
+        if not self.learns or values.ndim != 2:
+            return Learnt(store, forms)
+        self.mean, self.std = mean_and_std(values[train.numpy()].astype(np.float64))
+        store = array_store((values - self.mean) / self.std, problems)  # before they lose digits, as tables are
         told: dict[str, object] = {"features": f"{store.input_shape[0]}, standardised by the training rows"}
         return Learnt(store, forms, told, {"mean": self.mean.tolist(), "std": self.std.tolist()})
 
@@ -69,7 +69,7 @@ class Numbers(Reader):
             self.mean, self.std = (np.asarray(preparation[name]) for name in ("mean", "std"))
 
     def transform(self, rows: Rows) -> tuple[InputStore, dict[str, Any]]:
-        return self.check(rows)[0]
+        return self.check(rows)[0][:2]
 
 
 def rows_of(given: Any, *, texts: bool = False, labelled: bool = False) -> Iterator[Rows]:
