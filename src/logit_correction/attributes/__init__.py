@@ -6,24 +6,15 @@ _HERE = "logit_correction.attributes."
 
 #: Name -> dotted path and one line. A dotted path of your own works wherever a name does.
 ESTIMATORS: dict[str, tuple[str, str]] = {
-    "Auto": (
-        _HERE + "auto.Auto",
-        "looks for a shortcut by named views, estimates it, and abstains where there is none",
-    ),
+    "Auto": (_HERE + "auto.Auto", "looks for a shortcut by named views, estimates it, abstains where there is none"),
     "Online": (_HERE + "online.Online", "the paper's: a biased network trained with the robust one"),
     "CrossFitted": (
         _HERE + "cross_fitted.CrossFitted",
         "biased networks, or small heads on a view, each estimating rows it was not trained on",
     ),
     "Given": (_HERE + "given.Given", "from a file or a column, row by row; rows without one are not corrected"),
-    "TrueAttributes": (
-        _HERE + "given.TrueAttributes",
-        "the attribute labels of the training rows, which are then read",
-    ),
-    "Clusters": (
-        _HERE + "clusters.Clusters",
-        "tells apart several attribute values of one label, on top of a biased network (LC+)",
-    ),
+    "TrueAttributes": (_HERE + "given.TrueAttributes", "the attribute labels of the training rows, which it reads"),
+    "Clusters": (_HERE + "clusters.Clusters", "tells apart attribute values of one label by a biased network (LC+)"),
     "XRM": (_HERE + "xrm.XRM", "twin networks that imitate each other's held-out mistakes (Pezeshki et al. 2024)"),
     "EIIL": (_HERE + "mst.EIIL", "the environments in which an early network is least invariant (Creager et al. 2021)"),
     "MST": (_HERE + "mst.MST", "what a network answers that overfits a tenth of the rows (Zhao and Zhang 2026)"),

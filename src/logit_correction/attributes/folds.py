@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy, log_softmax
 
 from logit_correction.errors import InputError
 from logit_correction.functional import generalize
-from logit_correction.networks.base import frozen_statistics, has_running_statistics
+from logit_correction.networks.base import frozen_statistics
 from logit_correction.types import Batch, Inputs
 
 #: Called with the rows to learn from (n,) long and the number of the fold that is left out; returns what predicts rows
@@ -144,9 +144,9 @@ def hide(inputs: Inputs, probability: float, generator: torch.Generator) -> Tens
 
 def hidden_logits(network: nn.Module, inputs: Inputs, probability: float, generator: torch.Generator) -> Tensor:
     """Return logits (B, L) of inputs of which a part is hidden; running statistics are those of whole inputs."""
-    with frozen_statistics(network):
+    with frozen_statistics(network) as layers:
         logits: Tensor = network(hide(inputs, probability, generator))
-    if has_running_statistics(network):
+    if layers:
         # After the step's own pass: some versions of autocast keep the weights as they were first cast, and those
         # cast here have no gradient.
         with torch.no_grad():

@@ -68,8 +68,8 @@ def without_pretrained_weights() -> Iterator[None]:
 
 
 @contextmanager
-def frozen_statistics(network: nn.Module) -> Iterator[None]:
-    """Let batch normalisation use the batch's statistics inside, and keep the running ones as they are.
+def frozen_statistics(network: nn.Module) -> Iterator[list[_BatchNorm]]:
+    """Let batch normalisation use the batch's statistics inside, keep the running ones as they are; gives its layers.
 
     For a second look at a batch, or at inputs of which a part is hidden: what the network predicts with stays made of
     whole inputs, each counted once.
@@ -79,15 +79,10 @@ def frozen_statistics(network: nn.Module) -> Iterator[None]:
     for layer in layers:
         layer.momentum = 0.0
     try:
-        yield
+        yield layers
     finally:
         for layer, momentum in zip(layers, momenta, strict=True):
             layer.momentum = momentum
-
-
-def has_running_statistics(network: nn.Module) -> bool:
-    """Return whether batches change more of a network than its weights."""
-    return any(isinstance(module, _BatchNorm) for module in network.modules())
 
 
 def feature_size(network: nn.Module) -> int:
