@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from logit_correction.errors import InputError
-from logit_correction.functional import cell_sums
 
 #: Elements from which on what takes less memory is faster, too.
 LARGE = 2**18
@@ -83,8 +82,9 @@ class Correlation:
     @classmethod
     def counted(cls, label: Tensor, attribute: Tensor, num_labels: int, num_attributes: int) -> Correlation:
         """Each label (N,) has its commonest attribute value (N,); rows of -1 are left out."""
-        known = (attribute >= 0).double()
-        counts = cell_sums(label, attribute.clamp_min(0), known, num_labels, num_attributes)[0]
+        known = attribute >= 0
+        cell = label[known] * num_attributes + attribute[known]
+        counts = torch.bincount(cell, minlength=num_labels * num_attributes).view(num_labels, num_attributes)
         return cls.from_table(counts.argmax(dim=1, keepdim=True).tolist(), num_attributes)
 
     @property
