@@ -8,7 +8,8 @@ from __future__ import annotations
 import csv
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from json import dumps
 from pathlib import Path
@@ -219,21 +220,16 @@ def predict_command(run: Path, inputs: list[Path], *, out: Path | None = None, t
         if out.exists() and any(one.exists() and one.samefile(out) for one in inputs):
             raise InputError(f"--out {out} is an input itself, which would be lost: give another file")
     model = load(run, trust_code=trust_code)
-    told = answers(model, model.source.new_rows(inputs), several=len(inputs) > 1)
-    if out is None:
-        _write_lines(sys.stdout, told)
-        return 0
-    with replacing(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        _write_lines(file, told)
-    print(out)
+    with ExitStack() as stack:
+        file: TextIO = sys.stdout
+        if out is not None:
+            file = stack.enter_context(stack.enter_context(replacing(out)).open("w", newline="", encoding="utf-8"))
+        for lines in answers(model, model.source.new_rows(inputs), several=len(inputs) > 1):
+            csv.writer(file, lineterminator="\n").writerows(lines)
+            file.flush()
+    if out is not None:
+        print(out)
     return 0
-
-
-def _write_lines(file: TextIO, parts: Iterable[list[list[str]]]) -> None:
-    """Write the lines of a CSV as they come."""
-    for lines in parts:
-        csv.writer(file, lineterminator="\n").writerows(lines)
-        file.flush()
 
 
 def export_command(run: Path, *, format: str, out: Path, trust_code: bool = False) -> int:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from logit_correction.data.frames import FEWEST_ROWS, KINDS, NAMES, check_columns, kind_of, read_column
-from logit_correction.data.rows import Learnt, Problems, Reader, Rows, format_faults
+from logit_correction.data.rows import SHOWN, Learnt, Problems, Reader, Rows
 from logit_correction.data.stores import ArrayStore
-from logit_correction.errors import InputError, InputWarning
+from logit_correction.errors import InputError, InputWarning, format_first
 from logit_correction.views.tables import FEWEST_NAMES, most_names
 
 #: What a column was found to be: its name, its kind, and its categories, or mean and std of its numbers; ``gaps`` if
@@ -75,7 +75,7 @@ class Columns(Reader):
             if missing := int((np.isnan(values) if kind in KINDS else values == "").sum()):
                 (gaps if kind in KINDS else nameless).append(f"{name!r} in {missing:,} of {len(rows):,} rows")
         if not read:
-            texts = f", or the column of texts by --data.text: {format_faults(left_out)}" if left_out else ""
+            texts = f", or the column of texts by --data.text: {format_first(left_out, SHOWN, '; ')}" * bool(left_out)
             raise InputError(f"{rows.place} has no column left for features: name them by --data.features{texts}")
         told = {
             "columns left out of the features, since few rows share a text (--data.text reads texts)": left_out,
@@ -83,7 +83,7 @@ class Columns(Reader):
             "columns with missing values, which count as the mean of training": gaps,
             "columns of names with missing values, which count as one more name": nameless,
         }
-        return read, rows.names, [f"{what}: {format_faults(found)}" for what, found in told.items() if found]
+        return read, rows.names, [f"{what}: {format_first(one, SHOWN, '; ')}" for what, one in told.items() if one]
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:
         self.learnt = list(preparation.get("columns", []))

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from logit_correction.data.cache import cache_folder, digest, kept_array
 from logit_correction.data.frames import FILE_COLUMNS, check_columns, texts_of
-from logit_correction.data.rows import ALIASES, Learnt, Problems, Reader, Rows, array_store, files_within, format_faults
+from logit_correction.data.rows import ALIASES, SHOWN, Learnt, Problems, Reader, Rows, array_store, files_within
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.errors import InputError, check_range, format_first, reason_of
 from logit_correction.files import in_threads, is_within, plain, printable, read_json, write_text
@@ -255,7 +255,7 @@ def find_images(root: Path, folders: Iterable[Path]) -> tuple[list[Path], list[P
              for folder, paths in found.items() if taken.isdisjoint(paths)]  # fmt: skip
     other = [printable(path) for paths in found.values() for path in paths if path not in taken]
     if other:  # in one line: each folder may hold what its owner's computer puts into every folder
-        notes.append(f"files that are no images by name are left out: {format_faults(other)}")
+        notes.append(f"files that are no images by name are left out: {format_first(other, SHOWN, '; ')}")
     problems = Problems(str(root), [printable(path.relative_to(root).as_posix()) for path, _ in files])
     base = os.path.realpath(root)
     outside = {folder for folder in {path.parent for path, _ in files} if not is_within(folder, base)}

@@ -55,8 +55,6 @@ class BatchLoader:
         ``rank`` of ``world_size`` gets its share of every batch. ``sample_weight`` is that of ``Stage``.
         """
         batch_size = evaluation_batch(table.inputs) if batch_size is None else batch_size
-        if batch_size < 1 or batch_size % world_size:
-            raise InputError(f"batch_size {batch_size} must be positive and divisible by the {world_size} processes")
         if with_attributes and not table.has_attributes(split):
             raise InputError(
                 f"the method needs the attribute of every {split} row, but some are unknown: give them, or take a "

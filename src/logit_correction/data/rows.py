@@ -89,7 +89,7 @@ class Problems:
         rows_of: dict[str, list[str]] = {}
         for row, why in sorted(self.of_row.items()):
             rows_of.setdefault(why, []).append(self.rows[row])
-        return format_faults([f"{format_first(rows, 3)}: {why}" for why, rows in rows_of.items()])
+        return format_first([f"{format_first(rows, 3)}: {why}" for why, rows in rows_of.items()], SHOWN, "; ")
 
 
 @dataclass(frozen=True)
@@ -167,11 +167,6 @@ class Reader(ABC):
     def transform(self, rows: Rows) -> tuple[InputStore, dict[str, Any]]:
         """Return the inputs of new rows, and their forms; as of training rows, where nothing is found out of those."""
         return self.learn(self.check(rows)[0], torch.arange(0), rows.problems)[:2]
-
-
-def format_faults(faults: list[str]) -> str:
-    """Join the first ten, and say how many more there are."""
-    return format_first(faults, SHOWN, "; ")
 
 
 def array_store(values: NDArray[Any], problems: Problems, scale: float = 1.0) -> ArrayStore:
