@@ -14,7 +14,7 @@ from logit_correction.errors import NBSP, format_first, format_list, format_perc
 #: Pairs of labels, and labels of which nothing can be told, that are listed.
 _MOST_PAIRS, _MOST_NAMES = 5, 10
 
-#: Members of a family of views that are named one by one.
+#: Members of a family of views that are named one by one; of more of them the first.
 _MOST_MEMBERS = 6
 
 #: The method that everything is measured against, and what a biased network learns first, where a view is named.
@@ -48,18 +48,20 @@ def format_name(name: object) -> str:
 
 
 def name_views(views: Sequence[str], terms: Sequence[str] = ()) -> str:
-    """Return what a sentence calls views: columns as columns, and by the words that a view of words goes by.
+    """Return what a sentence calls views: columns as columns, and the family of all words by the words that tell.
 
     >>> name_views(["colour"]), name_views(["column:scanner"]), name_views(["places:1,1", "places:4,4"])
     ('colour', 'the column `scanner`', 'the places row 1, column 1 and row 4, column 4')
     >>> name_views(["word"], ["north", "south"])
     'the words `north` and `south`'
+    >>> name_views([f"word:{one}" for one in "abcdefgh"], ["north"])
+    'the words `a`, `b`, `c`, `d`, `e`, `f` and 2 more'
     """
     members: dict[str, list[str]] = {}
     for family, _, member in (str(view).partition(":") for view in views):
         members.setdefault(family, []).extend([member] if member else [])
-    if terms and "word" in members:
-        members["word"] = list(terms)
+    if "word" in views:
+        members["word"] = list(dict.fromkeys([*members["word"], *terms]))
     named = []
     for family, found in members.items():
         told = [f"`{one}`" for one in found] if family in ("column", "word", "words") else found
@@ -72,10 +74,12 @@ def name_views(views: Sequence[str], terms: Sequence[str] = ()) -> str:
             named += [f"component {one} of the columns" for one in found]
             continue
         plural = family.rstrip("s") + ("s" if len(found) > 1 else "")
-        if len(found) > _MOST_MEMBERS:
-            named.append(f"{len(found)} {plural}")
+        many = len(found) > _MOST_MEMBERS
+        if many and family == "places":  # a list of them shows nobody where they are
+            named.append(f"{len(found)} places")
         else:
-            named.append(f"the {plural} {format_list(told)}" if told else _OF_FAMILY.get(family, family))
+            told_of = format_first(told, _MOST_MEMBERS) if many else format_list(told)
+            named.append(f"the {plural} {told_of}" if told else _OF_FAMILY.get(family, family))
     return format_list(named)
 
 
@@ -300,6 +304,8 @@ def next_commands(found: Mapping[str, Any], place: str) -> dict[str, str]:
             commands["Test it on labelled rows from elsewhere, in which the shortcut does not hold:"] = test
     elif found["views"]:
         accident = "If it is an accident, train" if asked else "Train"
+        if of_trial(found):
+            accident = "If you are sure that it is an accident all the same, train"
         fix = f"logit-correction train --config {place}/fix.yaml --out fixed"
         leave = ", or leave it out of the data" if all(view.startswith("column:") for view in found["views"]) else ""
         commands[f"{accident} a classifier that does not rely on it{leave}:"] = fix
@@ -342,8 +348,8 @@ def headline(found: Mapping[str, Any]) -> str:
 
 
 def telling_terms(contrasts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the word that tells most of each label, of two labels at most."""
-    rows = [row for one in contrasts if one["kind"] == "terms" for row in one["rows"]]
+    """Return the word that tells most of each label, of two labels at most, where all words were looked at."""
+    rows = [row for one in contrasts if one["view"] == "word" for row in one["rows"]]
     return list({row["label"]: row["term"] for row in reversed(rows)}.values())[::-1][:2]
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from logit_correction.errors import NBSP, InputError
 from logit_correction.pages.page import render_page, write_page
-from logit_correction.sentences import advice
+from logit_correction.sentences import SAID, advice, headline
 
 Make = Callable[..., Path]
 
@@ -155,6 +155,9 @@ def test_views_are_named_as_a_reader_types_them() -> None:
     assert advice(evidence("shortcut", ["colour"])) == ""  # the shortcut that a person named needs none
     told = advice(evidence("shortcut", ["places:1,1", "column:my scanner"], signs("places:1,1", 1.0)))
     assert "add `--legitimate places:1,1 --legitimate 'column:my scanner'`" in told
+    terms = [{"kind": "terms", "view": "opening", "rows": [{"term": "dear", "label": "a"}]}]
+    named = {"views": ["opening", "word:free"], "contrasts": terms, "examined": None, "verdict": "shortcut"}
+    assert headline(named | {"sentence": SAID}) == "You named a shortcut: the first words and the word `free`."
 
 
 # Whatever stands in a run folder

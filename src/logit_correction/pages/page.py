@@ -245,7 +245,13 @@ def render_audit(found: Mapping[str, Any], folder: Path) -> str:
         evidence=evidence_block(found["evidence"]),
         colours={"network": plots.METHOD_COLORS[BASELINE], "fixed": plots.METHOD_COLORS["LC"]},
         contrasts=[
-            {**one, "name": name_views([one["view"]], sentences.telling_terms([one]))} for one in found["contrasts"]
+            {
+                **one,
+                "name": name_views([one["view"]], sentences.telling_terms([one])),
+                "several": sentences.is_plural([one["view"]]),
+                "places": name_views([f"places:{cell}" for cell in one.get("cells", ())]),
+            }
+            for one in found["contrasts"]
         ],
         words=[{**one, "name": name_views([one["view"]])} for one in found.get("words") or [] if one["rows"]],
         label_lines=sentences.label_lines(found["labels"]),
