@@ -228,12 +228,13 @@ def test_a_trial_that_does_not_confirm_the_verdict_stands_beside_it(
         assert f"on data like yours from {right[0]} % to {right[1]} %" in text
         assert text.index("A shortcut is likely") < text.index(told) < text.index("--legitimate column:form_version")
         assert text.index(told) < text.index("bias-aligned rows")
+        assert "If you are sure that it is an accident all the same, train" in text
 
 
 def test_numbers_and_dates_of_a_column_are_read_as_such(tmp_path: Path) -> None:
-    draw, label = np.random.default_rng(0), np.arange(400) % 2
+    draw, label = np.random.default_rng(0), (np.arange(400) % 3 == 0).astype(int)
     taken = pd.Timestamp("2021-01-01") + pd.to_timedelta(draw.integers(0, 90, 400) + 85 * label, unit="D")
-    dose = (5 * label + draw.normal(size=400)).round(1)
+    dose = (5 * label + 2 * draw.normal(size=400)).round(1)
     frame = pd.DataFrame({"taken": taken.strftime("%Y-%m-%d"), "dose": dose, "age": draw.normal(size=400).round(2)})
     frame["label"] = np.where(label, "ill", "well")
     frame.to_csv(tmp_path / "rows.csv", index=False)
@@ -244,6 +245,8 @@ def test_numbers_and_dates_of_a_column_are_read_as_such(tmp_path: Path) -> None:
         first, *between, last = values[f"column:{column}"]
         assert re.fullmatch(f"up to {number}", first) and re.fullmatch(f"above {number}", last)
         assert between and all(re.fullmatch(f"{number} to {number}", one) for one in between)
+    counts = [row["other_rows"] for row in found.summary["contrasts"][0]["rows"]]  # bins end where the label changes
+    assert sum(counts) <= 0.05 * len(found.rows)
     held = found.rows.set_index("row")["content"]
     assert all(f"taken {frame['taken'][row]}" in text for row, text in held.items())
 

@@ -21,7 +21,10 @@ from logit_correction.views.texts import OUTERMOST, Form, TermView
 from logit_correction.views.words import class_names, common_words, present
 
 #: Images of a kind side by side, labels that are shown, words of a label, values of a column, bins of its numbers.
-IMAGES, LABELS, TERMS, VALUES, BINS = 6, 6, 4, 12, 4
+IMAGES, LABELS, TERMS, VALUES, BINS = 6, 6, 4, 12, 6
+
+#: The least rows of a bin of numbers, as a share of all.
+LEAST_SHARE = 0.05
 
 #: Words of each label that a person reads, and photos that show one, of so many pixels.
 WORDS, PICTURES, SIDE = 8, 3, 64
@@ -94,12 +97,15 @@ def spoken(table: DataTable) -> list[dict[str, Any]]:
 
 
 def _form(features: Tensor, label: Tensor, label_names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return what of the form differs most between the texts of a label and all others, in standard deviations."""
+    """Return what of the form the texts of a label have more of than all others, in standard deviations."""
     values, rows = scaled(features, *torch.std_mean(features, dim=0)), []
     for number, name in enumerate(label_names):
         apart = values[label == number].mean(dim=0) - values[label != number].mean(dim=0)
-        for column in apart.abs().topk(TERMS).indices.tolist():
-            rows.append({"term": Form.names[column], "label": str(name), "deviations": float(apart[column])})
+        for column in apart.topk(TERMS).indices.tolist():
+            term = Form.names[column]
+            if apart[column] > 0:  # what a label has less of another has more of
+                quoted = f"“{term}”" if len(term) == 1 else term
+                rows.append({"term": quoted, "label": str(name), "deviations": float(apart[column])})
     return rows
 
 
@@ -125,19 +131,23 @@ def _terms(
 
 
 def _values(table: DataTable, column: str, values: NDArray[Any], label: NDArray[Any]) -> dict[str, Any]:
-    """Return the commonest label of each value of a column, or of each quarter of its numbers, and its rows."""
+    """Return the commonest label of each value of a column, or of bins of its numbers, and its rows.
+
+    Bins end where the label changes: those of equally many rows would hide where that is.
+    """
     order = list[str]()
     texts = np.asarray([str(one) or "(missing)" for one in values], dtype=object)
     if is_numeric(values):
-        present = values[np.isfinite(values)]
-        cuts = np.unique(present)
+        finite = np.isfinite(values)
+        cuts, rank = np.unique(values[finite], return_inverse=True)
         if not (few := len(cuts) <= VALUES):
-            cuts = np.unique(np.quantile(present, np.arange(1, BINS) / BINS, method="inverted_cdf"))
-        told = table.spelled(column, cuts)
+            cuts = cuts[_changes(rank, label[finite])]
+        told = _spelled_numbers(table, column, cuts)
         if not few:
-            told = [f"up to {told[0]}", *(f"{low} to {high}" for low, high in pairwise(told)), f"above {told[-1]}"]
+            ends = [f"up to {told[0]}", f"above {told[-1]}"] if told else ["any number"]
+            told = [ends[0], *(f"{low} to {high}" for low, high in pairwise(told)), *ends[1:]]
         order = [*told, "(missing)"]
-        place = np.where(np.isfinite(values), np.searchsorted(cuts, values), len(order) - 1)
+        place = np.where(finite, np.searchsorted(cuts, values), len(order) - 1)
         texts = np.asarray(order, dtype=object)[place]
     counts = pd.crosstab(texts, label)
     order = order or list(counts.sum(axis=1).sort_values(ascending=False, kind="stable").index)
@@ -146,6 +156,24 @@ def _values(table: DataTable, column: str, values: NDArray[Any], label: NDArray[
         most = int(row.max())
         rows.append({"value": str(value), "label": row.idxmax(), "rows": most, "other_rows": int(row.sum()) - most})
     return {"rows": rows, "more": max(0, len(counts) - VALUES)}
+
+
+def _changes(rank: NDArray[np.int64], label: NDArray[Any]) -> list[int]:
+    """Return after which ranks of a number the label changes; none where all rows have one label."""
+    from sklearn.tree import DecisionTreeClassifier
+
+    # Of ranks, for the tree takes numbers in single precision, in which dates an hour apart may be one.
+    tree = DecisionTreeClassifier(max_leaf_nodes=BINS, min_samples_leaf=LEAST_SHARE, random_state=0)
+    found = tree.fit(rank[:, None], label.astype(str)).tree_
+    return sorted(int(cut) for cut in found.threshold[found.feature >= 0])
+
+
+def _spelled_numbers(table: DataTable, column: str, values: NDArray[Any]) -> list[str]:
+    """Return numbers of a column for people, and hours of a column of dates as times of day."""
+    dates = column.removesuffix(" hour")
+    if dates == column or column in (one["name"] for one in table.preparation.get("columns", ())):
+        return table.spelled(column, values)
+    return [one.partition(" ")[2][:5] or "00:00" for one in table.spelled(dates, values / 24)]
 
 
 def _images(table: DataTable, train: pd.DataFrame) -> list[dict[str, Any]]:
