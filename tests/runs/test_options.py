@@ -87,6 +87,7 @@ def test_options_of_a_component_without_a_name_are_those_of_the_default() -> Non
         ({"also_select": 3}, "--also_select is 3, but must be list[str]"),
         ({"devices": 3, "batch_size": 10}, "--batch_size is 10, but must be divisible by the 3 processes"),
         ({"method": {"name": "LC", "strength": None}}, "--method.strength is None, but must be float"),
+        ({"method": {"attributes": {"file": "rows.csv"}}}, "an option of Given: add --method.attributes Given"),
         ({"method": {"name": "LC", "prior": {"momentum": 0.7}}}, "--method.prior.momentum is of no effect without"),
         ({"method": {"name": "LC", "attributes": {"name": "Online", "schedule": "x"}}}, "Literal['same', 'none']"),
         (

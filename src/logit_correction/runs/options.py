@@ -34,7 +34,7 @@ from logit_correction.config import (
     plain,
 )
 from logit_correction.data import source_of_place
-from logit_correction.errors import InputError, check_range, did_you_mean, no_effect
+from logit_correction.errors import InputError, check_range, did_you_mean, format_list, no_effect
 from logit_correction.registry import resolve
 
 #: Short names that other programs use, for hints.
@@ -245,6 +245,12 @@ def check_known(option: str, known: Collection[str], where: str = "") -> None:
         raise InputError(no_effect(part, {inner: None}))
     if part == "method" and (view := inner.rpartition(".")[2]) in OF_ESTIMATOR:
         raise InputError(f"--{view} is for methods that look for a shortcut: take --method LC and its own attributes")
+    path, _, last = option.rpartition(".")
+    if f"{path}.name" in known and path.endswith(".attributes"):
+        estimators = kinds()["attributes"][1]
+        of = [name for name in estimators if last in signature(find_class("attributes", name)).parameters]
+        if of:
+            raise InputError(f"--{option} is an option of {format_list(of)}: add --{path} {of[0]}{where}")
     hint = f" (did you mean --{HABITS[option]}?)" if option in HABITS else did_you_mean(option, known, "--")
     beside = ", ".join(one.rpartition(".")[2] for one in known if one.rpartition(".")[0] == option.rpartition(".")[0])
     raise InputError(f"There is no option --{option}{hint}{where or ': there are ' + beside}")
