@@ -134,7 +134,18 @@ def test_two_columns_together_tell_what_neither_does_and_a_pair_is_kept_as_plain
     pair.fit(inputs)
     kept = state_of(pair)
     assert kept is not None and torch.equal(view_of(kept).features(inputs), pair.features(inputs))
-    assert bool((pair.features(inputs_of(left=[np.nan, 9e300], right=[np.inf, -9e300])).sum(1) == 2).all())
+    assert bool((pair.features(inputs_of(left=[np.nan, 9e300], right=[np.inf, -9e300])).sum(1) == 3).all())
+
+
+def test_a_biased_network_that_sees_what_a_person_calls_legitimate_is_no_candidate() -> None:
+    draw, label = np.random.default_rng(0), torch.arange(600) % 2
+    says = torch.from_numpy(np.where(draw.random(600) < 0.9, label, 1 - label.numpy()))
+    inputs = inputs_of(honest=says.numpy() + 0.1 * draw.normal(size=600), noise=draw.normal(size=600))
+    for legitimate, candidates in (["column:honest"], []), (["column:noise"], [["biased"]]):
+        search = search_of(inputs, label)
+        search.legitimate = find_views(legitimate, inputs)
+        search.weigh(torch.nn.functional.one_hot(says, 2) * 0.9 + 0.05)
+        assert [one.views for one in search.candidates] == candidates
 
 
 def test_equal_numbers_sums_and_components_tell_what_no_column_does() -> None:
@@ -153,6 +164,14 @@ def test_equal_numbers_sums_and_components_tell_what_no_column_does() -> None:
     shift = {f"c{number}": draw.normal(size=600) + 0.8 * label.numpy() for number in range(12)}
     search = search_of(inputs_of(**shift), label)
     search.look(available_views(inputs_of(**shift), ["column", "component"]))
+    assert search.signs[-1]["view"] == "component:1" and search.signs[-1]["accuracy"] > 0.88
+    office = np.where(draw.random(600) < 0.95, label.numpy(), 1 - label.numpy())
+    spelled = {
+        f"n{number}": np.where(draw.random(600) < 0.7, office, draw.integers(2, size=600)) for number in range(6)
+    }
+    inputs = inputs_of(**{name: np.where(values == 1, "Private", "PRIVAT") for name, values in spelled.items()})
+    search = search_of(inputs, label)
+    search.look(available_views(inputs, ["column", "component"]))
     assert search.signs[-1]["view"] == "component:1" and search.signs[-1]["accuracy"] > 0.88
     inputs = inputs_of(a=[np.nan, 9e307] * 300, b=[9e307, np.inf] * 300, c=[0.0, 1.0] * 300)
     for view in available_views(inputs, ["total", "component"]):

@@ -238,6 +238,7 @@ class Auto(AttributeEstimator):
         broadcast_from_first(judged.network)
         seed = derive_seed(self.seed, "estimate")
         self.search = Search(self.rows, seen, judged, self.correlation, seed, self.info.words)
+        self.search.legitimate = self._named(self.legitimate)
         self.search.look(self.views)
         return self.search
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from logit_correction.attributes.evidence import (
     EXAMINED,
+    KNOWS,
     LEAST_ROWS,
     ORDINARY,
     Model,
@@ -59,7 +60,7 @@ from logit_correction.views.tables import (
     is_numeric,
     missing_in,
     part_of,
-    scores_of,
+    standard_of,
     total_of,
 )
 from logit_correction.views.texts import Words
@@ -89,8 +90,9 @@ LEAK = 0.99
 #: A simpler candidate comes first if P(helps) is within this of the greatest.
 TIE = 0.05
 
-#: What goes along with a biased network's attribute is named from this share of its conflicting rows on.
-ALONG = 0.3
+#: What goes along with a biased network's attribute is named from the first share of its conflicting rows on; from the
+#: second the attribute is that of a legitimate view, which errs half as often elsewhere.
+ALONG, MOSTLY = 0.3, 0.5
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,7 @@ class Search:
         signs: What each view tells.
         candidates: What might be corrected by, the likeliest to help first.
         clear: The views of a shortcut that needs no weighing, if there is one.
+        legitimate: What a person calls a legitimate cause: biased networks that see nothing else are not weighed.
     """
 
     def __init__(
@@ -149,6 +152,7 @@ class Search:
         self.signs: list[dict[str, Any]] = []
         self.candidates: list[Candidate] = []
         self.clear: list[list[str]] = []
+        self.legitimate: Sequence[View] = ()
         self._views: dict[str, tuple[View, list[Tensor]]] = {}
         self._rest: list[Tensor] = []  # what parts of the texts say
         if judged.split == "train":
@@ -211,7 +215,8 @@ class Search:
     @cached_property
     def _scores(self) -> NDArray[Any]:
         """The principal components of the numbers of each judged row, (m, K)."""
-        return scores_of(self._inputs[-1].columns, *components_of(self._inputs[0].columns))
+        units, vectors = components_of(self._inputs[0].columns)
+        return np.asarray(standard_of(self._inputs[-1].columns, units) @ vectors)
 
     @cached_property
     def _alone(self) -> dict[str, float]:
@@ -243,17 +248,32 @@ class Search:
         if choose_members and len(views) > 1:  # once: heads of each fold would take one of two columns by chance
             told = telling_members(of_views, label, size)
             views, of_views = [views[member] for member in told], [of_views[member] for member in told]
-        features, few = torch.cat(of_views, dim=1), next((view.few for view in views if view.few is not None), None)
-
-        def choose(rows: Tensor) -> Tensor:
-            return telling_features(features[rows], label[rows], size, few)
-
-        seen = held_out(logistic(features, label, size, choose), self._fold, size)
+        seen = self._by_heads(views, torch.cat(of_views, dim=1))
         breadth = max(view.breadth for view in views)
         if any(view.together is not None and len(views) > view.together for view in views):
             breadth = max(breadth, RICH)
         sentence = " and ".join(view.sentence for view in views)
-        return self._told([view.name for view in views], sentence, breadth, seen[self._fold >= 0])
+        return self._told([view.name for view in views], sentence, breadth, seen)
+
+    def _by_heads(self, views: Sequence[View], features: Tensor) -> Tensor:
+        """Return what heads on the features (n, F) of views say of the judged rows, (m, L)."""
+        label, size, few = self._label, self.num_labels, next((one.few for one in views if one.few is not None), None)
+
+        def choose(rows: Tensor) -> Tensor:
+            return telling_features(features[rows], label[rows], size, few)
+
+        return held_out(logistic(features, label, size, choose), self._fold, size)[self._fold >= 0]
+
+    def _is_legitimate(self, attribute: Tensor) -> bool:
+        """Return whether an estimate (m,) mostly conflicts where a view that a person calls legitimate errs so too."""
+        flagged = attribute != self.label
+        for view in self.legitimate:
+            of_view = torch.cat([part[0] for part in self._features([view])])
+            said = self._by_heads([view], scaled(of_view, *torch.std_mean(of_view, dim=0))).argmax(dim=1)
+            same, errs = (said == attribute)[flagged].float().mean(), (said != self.label).float().mean()
+            if same >= max(MOSTLY, 2 * float(errs)):
+                return True
+        return False
 
     def _told(self, views: Sequence[str], sentence: str, breadth: int, seen: Tensor) -> dict[str, Any]:
         name = " + ".join(views)
@@ -270,7 +290,8 @@ class Search:
             self._weigh(names)
         if biased is not None:
             attribute = likely_attribute(self.correlation.posterior(biased), self.label, self.correlation)
-            self._judge([BIASED], attribute, biased, None)
+            if not self._is_legitimate(attribute):
+                self._judge([BIASED], attribute, biased, None)
         best = max((one.figures["probability"] for one in self.candidates), default=0.0) - TIE
 
         def rank(one: Candidate) -> tuple[bool, bool, int, float]:
@@ -389,12 +410,11 @@ class Search:
 
         if columns and texts is None:
             parts = {name: column_features(values) for name, values in columns.items()}
-            if any(name.startswith("component:") for name in views):  # of which every number is a part
-                parts = {name: part for name, part in parts.items() if not is_numeric(columns[name])}
-                scores = enumerate(self._scores.T, 1)
-                parts |= {f"component:{number}": column_features(one) for number, one in scores}
-            looked_at = [name for name in views if name in parts] + columns_of(views, parts)
-            looked_at = looked_at or [told_by(parts, attribute)]
+            if any(name.startswith("component:") for name in views):  # of which every column is a part
+                parts = {f"component:{n}": column_features(one) for n, one in enumerate(self._scores.T, 1)}
+                others = told(torch.cat([part for name, part in parts.items() if name not in views], dim=1))
+                return [others] if information(others.numpy(), self.label.numpy()) >= KNOWS else []
+            looked_at = columns_of(views, parts) or [told_by(parts, attribute)]
             rest = [part for name, part in parts.items() if name not in looked_at]
             return [told(torch.cat(rest, dim=1))] if rest else []
         if texts is not None and not self._rest:
@@ -420,7 +440,8 @@ class Search:
                 best_leak = max(leak, key=lambda one: (one["accuracy"], -one["breadth"]))
                 return Evidence("cannot tell", None, False, of_leak(best_leak, who))
         if best is None:
-            reason = "No view and no biased network says of any row that it looks like another label"
+            none = "Beside what you call legitimate no" if self.legitimate else "No"
+            reason = f"{none} view and no biased network says of any row that it looks like another label"
             if not enough:
                 reason = f"{len(self.label)} rows are too few to tell a shortcut by"
             elif not self.signs:

@@ -9,7 +9,10 @@ VIEWS: dict[str, tuple[str, str]] = {
     "column": (_HERE + "tables.OneColumn", "each column of a table of features alone"),
     "pair": (_HERE + "tables.Pairs", "two columns of a table of features together, such as which of them is greater"),
     "total": (_HERE + "tables.Total", "the sum of all numbers of a row of a table of features"),
-    "component": (_HERE + "tables.Component", "one principal component of all numbers of a table of features"),
+    "component": (
+        _HERE + "tables.Component",
+        "one principal component of the numbers, or of the names, of a table of features",
+    ),
     "missing": (_HERE + "tables.Missing", "which columns of a table of features have no value"),
     "places": (
         _HERE + "images.Places",

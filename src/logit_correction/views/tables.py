@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -34,8 +34,10 @@ FURTHEST = 1000.0
 #: Fewest columns of numbers whose sum is looked at, and the largest number in it: squares of more would overflow.
 FEWEST_SUMMED, MOST_SUMMED = 3, 1e150
 
-#: Most columns of numbers that principal components are taken of, most of these, and of how many columns one is told.
+#: Most numbers and names that principal components are taken of, most of these, and of how many columns one is told;
+#: names of a column that count, and the share of the rows that has each.
 MOST_JOINED, MOST_COMPONENTS, TOLD = 200, 32, 3
+MOST_JOINED_NAMES, SHARE_OF_A_NAME = 8, 0.01
 
 #: A number further than so many standard deviations from the mean counts as so far in a principal component.
 FARTHEST = 5.0
@@ -143,7 +145,8 @@ class OneColumn(View):
 class Pairs(View):
     """Two columns of a table together: the cell of a grid that a row lies in, and which of them is greater.
 
-    Numbers are cut into parts of equally many training rows, names into the commonest and all others.
+    Numbers are cut into parts of equally many training rows, names into the commonest and all others. The difference of
+    two numbers is cut into finer ones.
     """
 
     breadth = 0
@@ -153,6 +156,7 @@ class Pairs(View):
         self.columns, self.name = [first, second], f"pair:{first} & {second}"
         self.sentence = f"the columns {first} and {second} together"
         self._cuts: list[list[Any]] = []
+        self._edges: list[float] = []
 
     @classmethod
     def views_of(cls, inputs: ViewInputs) -> list[View]:
@@ -165,15 +169,28 @@ class Pairs(View):
 
     def fit(self, inputs: ViewInputs) -> None:
         self._cuts = [cuts_of(inputs.columns[column]) for column in self.columns]
+        if (apart := apart_of(*(inputs.columns[column] for column in self.columns))) is not None:
+            inner = np.arange(1, BINS) / BINS
+            self._edges = np.unique(np.quantile(apart, inner, method="higher")).tolist()
 
     def features(self, inputs: ViewInputs) -> Tensor:
-        """Return a flag for each cell, and for less, equal and greater, (N, 103)."""
+        """Return a flag for each cell, for less, equal and greater, and for each bin of the difference, (N, 119)."""
         cut = zip(self.columns, self._cuts, strict=True)
         first, second = (part_of(inputs.columns[name], cuts) for name, cuts in cut)
         none = np.zeros(len(first), dtype=bool)
         parts = [_flags(first * (PARTS + 2) + second, none, (PARTS + 2) ** 2)]
         parts.append(_flags(compared(*(inputs.columns[name] for name in self.columns)), none, 3))
-        return torch.from_numpy(np.concatenate(parts, axis=1))
+        apart = apart_of(*(inputs.columns[name] for name in self.columns)) if self._edges else None
+        of_bins = [] if apart is None else [_binned(apart, self._edges)]
+        return torch.cat([torch.from_numpy(np.concatenate(parts, axis=1)), *of_bins], dim=1)
+
+
+def apart_of(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.float64] | None:
+    """Return the difference (N,) of two columns of numbers, 0 at a gap; None of names."""
+    if not (is_numeric(first) and is_numeric(second)):
+        return None
+    one, other = (values.astype(np.float64).clip(-MOST_SUMMED, MOST_SUMMED) for values in (first, second))
+    return np.asarray(np.nan_to_num(one - other))
 
 
 def compared(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.int64]:
@@ -207,26 +224,26 @@ class Total(View):
 
 
 class Component(View):
-    """One principal component of the numbers of a row, in bins: what many columns do together, such as a late start."""
+    """One principal component of a row, in bins: what many columns do together, such as all of a late recording."""
 
     breadth = RICH  # what varies most may be the label itself
-    needs = f"a table of {FEWEST_SUMMED} to {MOST_JOINED} columns of numbers"
+    needs = f"a table of {FEWEST_SUMMED} to {MOST_JOINED} numbers or names"
 
     def __init__(self, number: int) -> None:
         self._number, self.name = number, f"component:{number + 1}"
         # Plain values, which a checkpoint holds.
-        self._units: dict[str, list[float]] = {}
+        self._units: list[Unit] = []
         self._weights: list[float] = []
         self._edges: list[float] = []
 
     @classmethod
     def views_of(cls, inputs: ViewInputs) -> list[View]:
-        """Return one view for each component, those that vary most first."""
-        count = sum(map(is_numeric, inputs.columns.values()))
-        return [cls(number) for number in range(min(count, MOST_COMPONENTS)) if FEWEST_SUMMED <= count <= MOST_JOINED]
+        """Return one view for each component: those of numbers that vary most first, then those of names."""
+        blocks = blocks_of(units_of(inputs.columns)) if len(inputs.columns) <= MOST_JOINED else []
+        return [cls(number) for number in range(sum(min(len(block), MOST_COMPONENTS) for block in blocks))]
 
     def can_look(self, inputs: ViewInputs) -> bool:
-        return {*self._units} <= {*inputs.columns}
+        return {column for column, *_ in self._units} <= {*inputs.columns}
 
     def fit(self, inputs: ViewInputs) -> None:
         self._units, vectors = components_of(inputs.columns)
@@ -237,42 +254,66 @@ class Component(View):
     @property
     def columns(self) -> list[str]:
         """The columns that weigh most in it, once fitted."""
-        heaviest = np.argsort(-np.abs(self._weights), kind="stable")[:TOLD]
-        return [[*self._units][place] for place in heaviest]
+        heaviest = np.argsort(-np.abs(self._weights), kind="stable")
+        return list(dict.fromkeys(self._units[place][0] for place in heaviest))[:TOLD]
 
     def numbers(self, inputs: ViewInputs) -> NDArray[np.float64]:
         """Return the component (N,) of each row."""
-        return scores_of(inputs.columns, self._units, np.asarray(self._weights)[:, None])[:, 0]
+        return np.asarray(standard_of(inputs.columns, self._units) @ np.asarray(self._weights))
 
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return a flag for each bin, (N, 16) or fewer."""
         return _binned(self.numbers(inputs), self._edges)
 
 
-def components_of(columns: Mapping[str, NDArray[Any]]) -> tuple[dict[str, list[float]], NDArray[np.float64]]:
-    """Return mean and standard deviation of each column of numbers, and their principal components, (D, K).
-
-    Columns of the second are the weights of one component, that which varies most first.
-    """
-    units = dict[str, list[float]]()
-    for name in filter(lambda name: is_numeric(columns[name]), columns):
-        number = columns[name][~missing_in(columns[name])].astype(np.float64).clip(-MOST_SUMMED, MOST_SUMMED)
-        units[name] = [float(number.mean()), float(number.std()) or 1.0] if len(number) else [0.0, 1.0]
-    standard = scores_of(columns, units, np.eye(len(units)))
-    _, vectors = np.linalg.eigh(standard.T @ standard)
-    vectors = vectors[:, ::-1][:, :MOST_COMPONENTS]
-    return units, vectors * np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])])
+#: Column, the name in it that counts or None of numbers, mean and standard deviation.
+Unit: TypeAlias = tuple[str, str | None, float, float]
 
 
-def scores_of(
-    columns: Mapping[str, NDArray[Any]], units: Mapping[str, Sequence[float]], vectors: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the components (N, K) of rows by their weights (D, K); a gap is the mean."""
-    standard = []
-    for name, (mean, deviation) in units.items():
-        number = (columns[name].astype(np.float64).clip(-MOST_SUMMED, MOST_SUMMED) - mean) / deviation
-        standard.append(np.nan_to_num(number).clip(-FARTHEST, FARTHEST))
-    return np.asarray(np.stack(standard, axis=1) @ vectors)
+def units_of(columns: Mapping[str, NDArray[Any]]) -> list[Unit]:
+    """Return what principal components are made of: each column of numbers, and the common names of the others."""
+    units = list[Unit]()
+    for column, values in columns.items():
+        if is_numeric(values):
+            number = values[~missing_in(values)].astype(np.float64).clip(-MOST_SUMMED, MOST_SUMMED)
+            units.append(
+                (column, None, float(number.mean()), float(number.std())) if len(number) else (column, None, 0, 0)
+            )
+        else:
+            names, count = np.unique(values.astype(str), return_counts=True)
+            often = np.argsort(-count, kind="stable")[:MOST_JOINED_NAMES]
+            for name, share in zip(names[often].tolist(), (count[often] / len(values)).tolist(), strict=True):
+                units += [(column, name, share, math.sqrt(share * (1 - share)))] if share >= SHARE_OF_A_NAME else []
+    return [unit for unit in units if unit[3] > 0]
+
+
+def standard_of(columns: Mapping[str, NDArray[Any]], units: Sequence[Unit]) -> NDArray[np.float64]:
+    """Return numbers and names in standard deviations from their mean, (N, D); a gap is the mean."""
+    found = []
+    for column, name, mean, deviation in units:
+        values = columns[column] if name is None else columns[column] == name
+        number = (values.astype(np.float64).clip(-MOST_SUMMED, MOST_SUMMED) - mean) / deviation
+        found.append(np.nan_to_num(number).clip(-FARTHEST, FARTHEST))
+    return np.stack(found, axis=1)
+
+
+def blocks_of(units: Sequence[Unit]) -> list[list[int]]:
+    """Return the places of numbers, and those of names, where there are enough; together each would hide the other."""
+    blocks = [[place for place, unit in enumerate(units) if (unit[1] is None) == numeric] for numeric in (True, False)]
+    return [block for block in blocks if FEWEST_SUMMED <= len(block) <= MOST_JOINED]
+
+
+def components_of(columns: Mapping[str, NDArray[Any]]) -> tuple[list[Unit], NDArray[np.float64]]:
+    """Return what principal components are made of, and their weights (D, K): of numbers, then of names."""
+    units = units_of(columns)
+    standard, weights = standard_of(columns, units), [np.zeros((len(units), 0))]
+    for block in blocks_of(units):
+        _, vectors = np.linalg.eigh(standard[:, block].T @ standard[:, block])
+        vectors = vectors[:, ::-1][:, :MOST_COMPONENTS]
+        own = np.zeros((len(units), vectors.shape[1]))
+        own[block] = vectors * np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])])
+        weights.append(own)
+    return units, np.concatenate(weights, axis=1)
 
 
 def total_of(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
