@@ -467,7 +467,7 @@ class Search:
 
     def insist(self, views: Sequence[View]) -> Evidence:
         """Take a person's word that these views, or none for the biased network's, are a shortcut."""
-        few = views[0].few if views else None
+        few = views[0].few if views and all(view.few is not None for view in views) else None
         if few is not None and len(views) > few * self.num_labels:  # a whole family of words
             features = torch.cat(self._features(views)[0], dim=1)
             telling = telling_features(features, self._label[: len(features)], self.num_labels, few)
