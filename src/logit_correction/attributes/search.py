@@ -315,8 +315,8 @@ class Search:
             mistakes = int(((says == network) & (network != label)).sum())
             return mistakes / max(1, int((says != label).sum()))
 
-        made = [[one["view"]] for one in self.signs if one["view"].partition(":")[0] in MADE]
-        narrow = [one for one in self.signs if one["breadth"] < EVERYTHING and [one["view"]] not in made]
+        made = [one for one in self.signs if one["view"].partition(":")[0] in MADE]
+        narrow = [one for one in self.signs if one["breadth"] < EVERYTHING and one not in made]
         useful = [one for one in narrow if one["information"] > USEFUL] or narrow
         if not useful or len(label) < FEWEST:
             return []
@@ -324,7 +324,9 @@ class Search:
         followed = views_in(max(useful, key=explains)["view"])
         picks = [*self.clear, telling[0], followed]
         picks += [telling[0] + telling[1], telling[1]] if len(telling) > 1 else []
-        picks += made
+        # What varies most in all columns is often honest, and then knows less than the network.
+        least = {"component": Model.shipped().clear["rich ratio"]}
+        picks += [[one["view"]] for one in made if (one["ratio"] or 0) >= least.get(one["view"].partition(":")[0], 0)]
         return list({tuple(sorted(set(names))): sorted(set(names)) for names in picks}.values())
 
     def _clear_views(self) -> list[list[str]]:

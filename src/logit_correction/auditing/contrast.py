@@ -23,8 +23,8 @@ from logit_correction.views.words import class_names, common_words, present
 #: Images of a kind side by side, labels that are shown, words of a label, values of a column, bins of its numbers.
 IMAGES, LABELS, TERMS, VALUES, BINS = 6, 6, 4, 12, 6
 
-#: The least rows of a bin of numbers, as a share of all.
-LEAST_SHARE = 0.05
+#: The least rows of a bin of numbers, as a share of all, and the least impurity that a further bin takes away.
+LEAST_SHARE, LEAST_DECREASE = 0.05, 0.001
 
 #: Words of each label that a person reads, and photos that show one, of so many pixels.
 WORDS, PICTURES, SIDE = 8, 3, 64
@@ -142,7 +142,7 @@ def _values(table: DataTable, column: str, values: NDArray[Any], label: NDArray[
         cuts, rank = np.unique(values[finite], return_inverse=True)
         if not (few := len(cuts) <= VALUES):
             cuts = cuts[_changes(rank, label[finite])]
-        told = _spelled_numbers(table, column, cuts)
+        told = table.spelled(column, cuts)
         if not few:
             ends = [f"up to {told[0]}", f"above {told[-1]}"] if told else ["any number"]
             told = [ends[0], *(f"{low} to {high}" for low, high in pairwise(told)), *ends[1:]]
@@ -163,17 +163,10 @@ def _changes(rank: NDArray[np.int64], label: NDArray[Any]) -> list[int]:
     from sklearn.tree import DecisionTreeClassifier
 
     # Of ranks, for the tree takes numbers in single precision, in which dates an hour apart may be one.
-    tree = DecisionTreeClassifier(max_leaf_nodes=BINS, min_samples_leaf=LEAST_SHARE, random_state=0)
+    limits = {"max_leaf_nodes": BINS, "min_samples_leaf": LEAST_SHARE, "min_impurity_decrease": LEAST_DECREASE}
+    tree = DecisionTreeClassifier(**limits, random_state=0)
     found = tree.fit(rank[:, None], label.astype(str)).tree_
     return sorted(int(cut) for cut in found.threshold[found.feature >= 0])
-
-
-def _spelled_numbers(table: DataTable, column: str, values: NDArray[Any]) -> list[str]:
-    """Return numbers of a column for people, and hours of a column of dates as times of day."""
-    dates = column.removesuffix(" hour")
-    if dates == column or column in (one["name"] for one in table.preparation.get("columns", ())):
-        return table.spelled(column, values)
-    return [one.partition(" ")[2][:5] or "00:00" for one in table.spelled(dates, values / 24)]
 
 
 def _images(table: DataTable, train: pd.DataFrame) -> list[dict[str, Any]]:

@@ -125,6 +125,9 @@ class DataTable:
     def spelled(self, name: str, values: NDArray[Any]) -> list[str]:
         """Return values of a column for people."""
         kinds = {one["name"]: one["kind"] for one in self.preparation.get("columns", ())}
+        if name not in kinds and kinds.get(name.removesuffix(" hour")) == "dates":
+            minutes = [None if np.isnan(hour) else int(hour * 60 + 1e-6) for hour in values]
+            return ["" if one is None else f"{one // 60:02}:{one % 60:02}" for one in minutes]
         spell = KINDS[kinds[name]].spell if kinds.get(name) in KINDS else format_value
         return [spell(one) for one in values.tolist()]
 

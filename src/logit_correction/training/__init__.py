@@ -8,13 +8,29 @@ _RULES = "logit_correction.training.rules."
 #: Those with ``group`` in their names read validation attributes, except for the estimated ones.
 RULES: dict[str, tuple[str, str]] = {
     "last": (_RULES + "Last", "the last epoch"),
-    "valid_average": (_RULES + "Average", "best average accuracy on validation rows"),
-    "valid_worst_class": (_RULES + "WorstClass", "best accuracy of the worst class of validation rows"),
-    "valid_estimated_worst_group": (_RULES + "EstimatedWorstGroup", "best accuracy of the worst estimated group"),
-    "valid_estimated_group_balanced": (_RULES + "EstimatedGroupBalanced", "best mean accuracy of estimated groups"),
-    "valid_estimated_within_error": (_RULES + "EstimatedWithinError", "the latest within a standard error of that"),
-    "valid_group_balanced": (_RULES + "GroupBalanced", "best mean accuracy of groups; reads validation attributes"),
-    "valid_worst_group": (_RULES + "WorstGroup", "best accuracy of the worst group; reads validation attributes"),
+    "valid_average": (_RULES + "Average", "the epoch with the best average accuracy on validation rows"),
+    "valid_worst_class": (_RULES + "WorstClass", "the epoch with the best worst-class accuracy on validation rows"),
+    "valid_estimated_worst_group": (
+        _RULES + "EstimatedWorstGroup",
+        "the epoch with the best worst-group accuracy on validation rows, over estimated groups",
+    ),
+    "valid_estimated_group_balanced": (
+        _RULES + "EstimatedGroupBalanced",
+        "the epoch with the best group-balanced accuracy on validation rows, over estimated groups",
+    ),
+    "valid_estimated_within_error": (
+        _RULES + "EstimatedWithinError",
+        "the latest epoch whose group-balanced accuracy on validation rows, over estimated groups, is within "
+        "one standard error of the best",
+    ),
+    "valid_group_balanced": (
+        _RULES + "GroupBalanced",
+        "the epoch with the best group-balanced accuracy on validation rows, whose attributes are read",
+    ),
+    "valid_worst_group": (
+        _RULES + "WorstGroup",
+        "the epoch with the best worst-group accuracy on validation rows, whose attributes are read",
+    ),
 }
 
 #: Name -> dotted path and one line. A dotted path of your own works wherever a name does.

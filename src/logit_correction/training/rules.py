@@ -137,13 +137,18 @@ class EstimatedWorstGroup(SelectionRule):
         return rows.worst(rows.estimated_groups)
 
 
-class EstimatedWithinError(EstimatedGroupBalanced):
+class EstimatedWithinError(SelectionRule):
     """The mean accuracy over estimated groups by the one-standard-error rule (Breiman et al., 1984).
 
     Few validation rows conflict with a shortcut, so the best of many epochs is the best by chance as well. The latest
     one is taken that is not worse by more than one standard error of the difference. Both predict the same rows: only
     those count in which one is right and the other wrong.
     """
+
+    needs_estimate: ClassVar[bool] = True
+
+    def score(self, rows: ValidationRows) -> float | None:
+        return rows.balanced(rows.estimated_groups)
 
     def is_level(self, rows: ValidationRows, best: ValidationRows) -> bool:
         groups = rows.estimated_groups
