@@ -75,8 +75,9 @@ class Columns(Reader):
             if missing := int((np.isnan(values) if kind in KINDS else values == "").sum()):
                 (gaps if kind in KINDS else nameless).append(f"{name!r} in {missing:,} of {len(rows):,} rows")
         if not read:
-            texts = f", or the column of texts by --data.text: {format_first(left_out, SHOWN, '; ')}" * bool(left_out)
-            raise InputError(f"{rows.place} has no column left for features: name them by --data.features{texts}")
+            fault = f"{rows.place} has no column left for features: name them by --data.features"
+            texts = f", or the column of texts by --data.text: {format_first(left_out, SHOWN, '; ')}"
+            raise InputError(fault + texts if left_out else fault)
         told = {
             "columns left out of the features, since few rows share a text (--data.text reads texts)": left_out,
             "columns that look like numbers or dates, but are read as names": as_names,

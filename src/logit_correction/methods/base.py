@@ -79,6 +79,7 @@ class Algorithm(nn.Module, ABC):
         self.prior_rule: PriorRule | None = None
         self.attributes: AttributeEstimator | None = None
         self.stage = self.num_stages - 1
+        self.register_load_state_dict_pre_hook(_take_sizes)
 
     def build(self, network: NetworkFactory, role: str) -> nn.Module:
         """Build a network with weights drawn from this method's seed and the network's ``role`` alone.
@@ -91,12 +92,6 @@ class Algorithm(nn.Module, ABC):
             torch.default_generator.manual_seed(derive_seed(self.seed, role))
             self.built.append(network())
         return self.built[-1]
-
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        for name in self.sized_by_data:
-            if (kept := state_dict.get(f"{prefix}{name}")) is not None:
-                setattr(self, name, torch.empty_like(kept, device=getattr(self, name).device))
-        super()._load_from_state_dict(state_dict, prefix, *args)
 
     @abstractmethod
     def forward(self, batch: Batch, epoch: float) -> Step:
@@ -195,3 +190,10 @@ class Algorithm(nn.Module, ABC):
     def diagnose(self, batch: Batch) -> dict[str, Tensor]:
         """Return what the method believes of rows, such as ``estimated_attribute`` (B,); for reports only."""
         return {} if self.in_pretraining or self.attributes is None else self.attributes.diagnose(batch)
+
+
+def _take_sizes(method: Algorithm, state: Mapping[str, Tensor], prefix: str, *_: Any) -> None:
+    """Make room for buffers of a checkpoint whose size only the data of its training tell."""
+    for name in method.sized_by_data:
+        if (kept := state.get(f"{prefix}{name}")) is not None:
+            setattr(method, name, torch.empty_like(kept, device=getattr(method, name).device))
