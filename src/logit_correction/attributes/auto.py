@@ -237,8 +237,8 @@ class Auto(AttributeEstimator):
             judged = Judged("train", seen, ordinary[seen], self.fold[seen])
         broadcast_from_first(judged.network)
         seed = derive_seed(self.seed, "estimate")
-        self.search = Search(self.rows, seen, judged, self.correlation, seed, self.info.words)
-        self.search.legitimate = self._named(self.legitimate)
+        legitimate = self._named(self.legitimate)
+        self.search = Search(self.rows, seen, judged, self.correlation, seed, self.info.words, legitimate)
         self.search.look(self.views)
         return self.search
 

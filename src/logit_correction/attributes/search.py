@@ -139,7 +139,14 @@ class Search:
     """
 
     def __init__(
-        self, rows: TrainingRows, learned: Tensor, judged: Judged, correlation: Correlation, seed: int, words: bool
+        self,
+        rows: TrainingRows,
+        learned: Tensor,
+        judged: Judged,
+        correlation: Correlation,
+        seed: int,
+        words: bool,
+        legitimate: Sequence[View] = (),
     ) -> None:
         """Put the rows together; where validation rows are judged, heads learn from the training rows ``learned``.
 
@@ -152,7 +159,7 @@ class Search:
         self.signs: list[dict[str, Any]] = []
         self.candidates: list[Candidate] = []
         self.clear: list[list[str]] = []
-        self.legitimate: Sequence[View] = ()
+        self.legitimate = legitimate
         self._views: dict[str, tuple[View, list[Tensor]]] = {}
         self._rest: list[Tensor] = []  # what parts of the texts say
         if judged.split == "train":
@@ -240,11 +247,15 @@ class Search:
         self._views |= {view.name: (view, list(own)) for view, own in zip(new, zip(*parts, strict=True), strict=True)}
         return [list(part) for part in zip(*(self._views[view.name][1] for view in views), strict=True)]
 
+    def _scaled(self, views: Sequence[View]) -> list[Tensor]:
+        """Return the features of each view by themselves, of all rows and scaled."""
+        of_views = [torch.cat(parts) for parts in zip(*self._features(views), strict=True)]
+        return [scaled(features, *torch.std_mean(features, dim=0)) for features in of_views]
+
     def _look(self, views: Sequence[View], choose_members: bool) -> dict[str, Any]:
         """Return what views tell by a head on all their features, or on those of the members that tell each label."""
         label, size = self._label, self.num_labels
-        of_views = [torch.cat(of_view) for of_view in zip(*self._features(views), strict=True)]
-        of_views = [scaled(features, *torch.std_mean(features, dim=0)) for features in of_views]
+        of_views = self._scaled(views)
         if choose_members and len(views) > 1:  # once: heads of each fold would take one of two columns by chance
             told = telling_members(of_views, label, size)
             views, of_views = [views[member] for member in told], [of_views[member] for member in told]
@@ -268,8 +279,7 @@ class Search:
         """Return whether an estimate (m,) mostly conflicts where a view that a person calls legitimate errs so too."""
         flagged = attribute != self.label
         for view in self.legitimate:
-            of_view = torch.cat([part[0] for part in self._features([view])])
-            said = self._by_heads([view], scaled(of_view, *torch.std_mean(of_view, dim=0))).argmax(dim=1)
+            said = self._by_heads([view], *self._scaled([view])).argmax(dim=1)
             same, errs = (said == attribute)[flagged].float().mean(), (said != self.label).float().mean()
             if same >= max(MOSTLY, 2 * float(errs)):
                 return True
@@ -411,11 +421,12 @@ class Search:
             return held_out(logistic(features, self.label, self.num_labels), judged, self.num_labels)
 
         if columns and texts is None:
-            parts = {name: column_features(values) for name, values in columns.items()}
             if any(name.startswith("component:") for name in views):  # of which every column is a part
-                parts = {f"component:{n}": column_features(one) for n, one in enumerate(self._scores.T, 1)}
-                others = told(torch.cat([part for name, part in parts.items() if name not in views], dim=1))
+                scores = {f"component:{number}": one for number, one in enumerate(self._scores.T, 1)}
+                left = [column_features(one) for name, one in scores.items() if name not in views]
+                others = told(torch.cat(left, dim=1))
                 return [others] if information(others.numpy(), self.label.numpy()) >= KNOWS else []
+            parts = {name: column_features(values) for name, values in columns.items()}
             looked_at = columns_of(views, parts) or [told_by(parts, attribute)]
             rest = [part for name, part in parts.items() if name not in looked_at]
             return [told(torch.cat(rest, dim=1))] if rest else []

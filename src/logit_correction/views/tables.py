@@ -40,7 +40,7 @@ MOST_JOINED, MOST_COMPONENTS, TOLD = 200, 32, 3
 MOST_JOINED_NAMES, SHARE_OF_A_NAME = 8, 0.01
 
 #: A number further than so many standard deviations from the mean counts as so far in a principal component.
-FARTHEST = 5.0
+MOST_DEVIATIONS = 5.0
 
 #: Parts that each of a pair of columns is cut into; of tables with more columns no pairs are looked at.
 PARTS, MOST_PAIRED = 8, 40
@@ -107,8 +107,7 @@ class OneColumn(View):
         enough = max(LEAST_OF_A_VALUE, 0 if few else SHARE * len(present))
         self._common = np.sort(found[often[count[often] >= enough]]).tolist()
         bins = min(BINS, max(1, len(present) // LEAST_OF_A_BIN))
-        inner = np.arange(1, bins) / bins
-        self._edges = [] if few else np.unique(np.quantile(present, inner, method="higher")).tolist()
+        self._edges = [] if few else edges_of(present, bins)
 
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return the features of the column, (N, F); a missing number has the median's."""
@@ -170,8 +169,7 @@ class Pairs(View):
     def fit(self, inputs: ViewInputs) -> None:
         self._cuts = [cuts_of(inputs.columns[column]) for column in self.columns]
         if (apart := apart_of(*(inputs.columns[column] for column in self.columns))) is not None:
-            inner = np.arange(1, BINS) / BINS
-            self._edges = np.unique(np.quantile(apart, inner, method="higher")).tolist()
+            self._edges = edges_of(apart, BINS)
 
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return a flag for each cell, for less, equal and greater, and for each bin of the difference, (N, 119)."""
@@ -215,8 +213,7 @@ class Total(View):
         return sum(map(is_numeric, inputs.columns.values())) >= FEWEST_SUMMED
 
     def fit(self, inputs: ViewInputs) -> None:
-        inner = np.arange(1, BINS) / BINS
-        self._edges = np.unique(np.quantile(total_of(inputs.columns), inner, method="higher")).tolist()
+        self._edges = edges_of(total_of(inputs.columns), BINS)
 
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return a flag for each bin, (N, 16) or fewer."""
@@ -248,8 +245,7 @@ class Component(View):
     def fit(self, inputs: ViewInputs) -> None:
         self._units, vectors = components_of(inputs.columns)
         self._weights = vectors[:, self._number].tolist()
-        inner = np.arange(1, BINS) / BINS
-        self._edges = np.unique(np.quantile(self.numbers(inputs), inner, method="higher")).tolist()
+        self._edges = edges_of(self.numbers(inputs), BINS)
 
     @property
     def columns(self) -> list[str]:
@@ -276,9 +272,7 @@ def units_of(columns: Mapping[str, NDArray[Any]]) -> list[Unit]:
     for column, values in columns.items():
         if is_numeric(values):
             number = values[~missing_in(values)].astype(np.float64).clip(-MOST_SUMMED, MOST_SUMMED)
-            units.append(
-                (column, None, float(number.mean()), float(number.std())) if len(number) else (column, None, 0, 0)
-            )
+            units += [(column, None, float(number.mean()), float(number.std()))] if len(number) else []
         else:
             names, count = np.unique(values.astype(str), return_counts=True)
             often = np.argsort(-count, kind="stable")[:MOST_JOINED_NAMES]
@@ -293,7 +287,7 @@ def standard_of(columns: Mapping[str, NDArray[Any]], units: Sequence[Unit]) -> N
     for column, name, mean, deviation in units:
         values = columns[column] if name is None else columns[column] == name
         number = (values.astype(np.float64).clip(-MOST_SUMMED, MOST_SUMMED) - mean) / deviation
-        found.append(np.nan_to_num(number).clip(-FARTHEST, FARTHEST))
+        found.append(np.nan_to_num(number).clip(-MOST_DEVIATIONS, MOST_DEVIATIONS))
     return np.stack(found, axis=1)
 
 
@@ -326,10 +320,14 @@ def cuts_of(values: NDArray[Any]) -> list[Any]:
     """Return where a column is cut into parts: edges between numbers, or its commonest names."""
     if is_numeric(values):
         present = values[~missing_in(values)].astype(np.float64)
-        edges = np.quantile(present, np.arange(1, PARTS) / PARTS, method="higher") if len(present) else present
-        return list(np.unique(edges).tolist())
+        return list(edges_of(present, PARTS)) if len(present) else []
     names, count = np.unique(values[values != ""].astype(str), return_counts=True)
     return list(names[np.argsort(-count, kind="stable")][:PARTS].tolist())
+
+
+def edges_of(numbers: NDArray[np.float64], bins: int) -> list[float]:
+    """Return the edges between so many bins of equally many numbers, fewer where numbers are equal."""
+    return list(np.unique(np.quantile(numbers, np.arange(1, bins) / bins, method="higher")).tolist())
 
 
 def part_of(values: NDArray[Any], cuts: list[Any]) -> NDArray[np.int64]:
