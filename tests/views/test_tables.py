@@ -165,6 +165,8 @@ def test_equal_numbers_sums_and_components_tell_what_no_column_does() -> None:
     search = search_of(inputs_of(**shift), label)
     search.look(available_views(inputs_of(**shift), ["column", "component"]))
     assert search.signs[-1]["view"] == "component:1" and search.signs[-1]["accuracy"] > 0.88
+    all_of_them = find_views(["component"], inputs_of(**shift))  # which leave nothing to compare with
+    assert search.insist(all_of_them).candidate.views == [f"component:{number}" for number in range(1, 13)]
     office = np.where(draw.random(600) < 0.95, label.numpy(), 1 - label.numpy())
     spelled = {
         f"n{number}": np.where(draw.random(600) < 0.7, office, draw.integers(2, size=600)) for number in range(6)

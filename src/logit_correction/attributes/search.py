@@ -424,8 +424,8 @@ class Search:
             if any(name.startswith("component:") for name in views):  # of which every column is a part
                 scores = {f"component:{number}": one for number, one in enumerate(self._scores.T, 1)}
                 left = [column_features(one) for name, one in scores.items() if name not in views]
-                others = told(torch.cat(left, dim=1))
-                return [others] if information(others.numpy(), self.label.numpy()) >= KNOWS else []
+                others = [told(torch.cat(left, dim=1))] if left else []
+                return [one for one in others if information(one.numpy(), self.label.numpy()) >= KNOWS]
             parts = {name: column_features(values) for name, values in columns.items()}
             looked_at = columns_of(views, parts) or [told_by(parts, attribute)]
             rest = [part for name, part in parts.items() if name not in looked_at]
