@@ -85,6 +85,9 @@ class TrainingConfig:
         log_every: Steps between two lines of metrics.csv.
         logger: Also log to these: csv, tensorboard, wandb, mlflow, or the dotted path of a class of
             your own; may be repeated.
+        leave_out: A view of which the networks see nothing, such as column:NAME, word:WORD, colour (images turn grey)
+            or border (they lose their frame); `spelling` lets names that differ in case and blanks count as one. May be
+            repeated.
         watch: What to write to metrics.csv after each epoch. test is the accuracy on the test split; train_margins are
             the margins of majority and minority groups in training. Nothing is chosen by them.
 
@@ -124,6 +127,7 @@ class TrainingConfig:
     threads: int | None = None
     log_every: int = 50
     logger: list[str] = field(default_factory=list)
+    leave_out: list[str] = field(default_factory=list)
     watch: list[Watch] = field(default_factory=list)
 
 
@@ -230,7 +234,7 @@ def spelled_out(flat: Mapping[str, Any]) -> dict[str, Any]:
             flat = merge(flat, {"method": {"attributes": {option: value}}})
     if isinstance(flat.get("method"), dict):
         flat = merge({"method": {"name": "LC"}}, flat)
-    for name in ("also_select", "logger", "watch"):
+    for name in ("also_select", "logger", "watch", "leave_out"):
         if isinstance(flat.get(name), str):
             flat[name] = listed(flat[name])
     return flat

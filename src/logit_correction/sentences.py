@@ -144,11 +144,10 @@ def of_one_label(name: str, corrects: bool) -> str:
 SAID = "You named this shortcut"
 
 
-def of_evidence(sign: Mapping[str, Any], figures: Mapping[str, Any], who: str, named: bool = False) -> str:
+def of_evidence(sign: Mapping[str, Any], figures: Mapping[str, Any], who: str) -> str:
     """Return what the likeliest candidate tells, in a sentence or two, with its figures.
 
-    ``sign`` is what its views tell, ``figures`` what the model makes of it, ``who`` what the classifier is called. Of
-    one that a person ``named`` the probability says nothing: it is for those who know nothing.
+    ``sign`` is what its views tell, ``figures`` the signs of the candidate, ``who`` what the classifier is called.
     """
     views, rows = views_in(sign["view"]), int(sign.get("rows") or 0)
     view, several = name_views(views), is_plural(views)
@@ -167,8 +166,8 @@ def of_evidence(sign: Mapping[str, Any], figures: Mapping[str, Any], who: str, n
         told += f". They coincide with {name_views([name for one in along for name in views_in(one['view'])])}"
     if figures.get("may_be_wrong_labels"):
         told += f". {capitalize(who)} is as sure of these rows as where the label is right"
-        told += ". Wrong labels would look the same, which limits the probability"
-    return told if named else f"{told}. {of_gain(figures)}"
+        told += ". Wrong labels would look the same"
+    return told
 
 
 def of_beside(beside: Sequence[Mapping[str, Any]], views: Sequence[str]) -> str:
@@ -193,15 +192,6 @@ def of_component(view: str, columns: Sequence[str]) -> str:
     return f"In {name_views([view])} {format_list([f'`{column}`' for column in columns])} weigh most"
 
 
-def of_missed(share: float) -> str:
-    """Return how often nothing is found although there is a shortcut.
-
-    >>> of_missed(0.13)
-    'Of test data sets with this answer, one in 8 held a harmful shortcut'
-    """
-    return f"Of test data sets with this answer, one in {1 / share:.0f} held a harmful shortcut"
-
-
 def of_leak(sign: Mapping[str, Any], who: str) -> str:
     """Return what a view tells that agrees with the label in all rows, or in all but a few.
 
@@ -213,18 +203,6 @@ def of_leak(sign: Mapping[str, Any], who: str) -> str:
     told = f"{capitalize(name_views(views))} alone {predict} {right} of the held-out labels"
     relies = f"Too few rows contradict that to tell whether {who} relies on it"
     return f"{told}. {relies}. Leave out what will not be known in use"
-
-
-def of_gain(figures: Mapping[str, Any]) -> str:
-    """Return how likely it is that correcting helps, and by how much.
-
-    >>> of_gain({"probability": 0.71, "expected": 4.2, "low": -4.7, "high": 17.7}).partition(": ")[2]
-    '+4.2 points of balanced accuracy expected (90 % interval -4.7 to +17.7)'
-    """
-    low, high, expected = (f"{figures[name]:+.1f}" for name in ("low", "high", "expected"))
-    chance = format_percent(figures["probability"], unit=" %").replace(NBSP, " ")
-    points = f"{expected} points of balanced accuracy expected (90 % interval {low} to {high})"
-    return f"Correcting helps with a probability of {chance}: {points}"
 
 
 def views_in(name: str) -> list[str]:
@@ -293,6 +271,8 @@ NEEDED_ROWS = 30
 def next_commands(found: Mapping[str, Any], place: str) -> dict[str, str]:
     """Return what to do after an audit in the folder ``place`` -> by which command, the first thing first."""
     asked, verdict, examined = found["question"], found["verdict"], found["examined"]
+    if found["new_rows"]:
+        return _commands_for_new_rows(found["new_rows"], place)
     again = f"logit-correction audit --config {place}/config.yaml {{}} --out {{}}"
     commands = {}
     if asked and verdict == "cannot tell" and not found["views"]:
@@ -320,29 +300,28 @@ def next_commands(found: Mapping[str, Any], place: str) -> dict[str, str]:
     if asked:
         legitimate = again.format(options("legitimate", asked["views"]), "another-audit")
         commands["If it is a legitimate cause, look for another shortcut:"] = legitimate
-    budget = found.get("label_budget")  # of the sheet that was asked for
-    if budget or found["rows"]["conflicting"]:  # without conflicting rows there is nothing to be surer of
-        write = "" if budget else f"logit-correction audit --label-budget 100 --out {place}\n"
-        told = f"To be surer, {'' if budget else 'make a sheet, '}fill in the attribute of {budget or 100} chosen rows"
-        commands[f"{told} in `sheet.csv`, and read it:"] = (
-            f"{write}logit-correction audit --labels {place}/sheet.csv --out {place}"
-        )
     return commands
 
 
 def headline(found: Mapping[str, Any]) -> str:
-    """Return the answer of ``audit.json``: is there a shortcut, or does a given classifier rely on it?"""
-    views, labelled = name_views(found["views"], telling_terms(found["contrasts"])), found.get("labelled")
-    if labelled and labelled["confirmed"]:
-        return f"A shortcut, confirmed by your answers{': ' + views if views else ''}."
+    """Return the answer of ``audit.json``: what to train, what a network relies on, or whether a given one does."""
+    views, new = name_views(found["views"], telling_terms(found["contrasts"])), found["new_rows"]
+    if new:
+        first = new["candidates"][0]["name"]
+        if new["chosen"] is None:
+            asked = f"Label {format_rows(new['asked'])} of them" if new["asked"] else "Label some of them"
+            return f"The new rows differ from the training data. {asked}."
+        if new["chosen"] == first:
+            return f"Train {first}: {'no correction is better' if new['answers'] else 'nothing has changed'} there."
+        return f"Train `{new['chosen']}`: it is better on the new rows."
     if found["examined"] and views:
         if found["leans"] is None:
             return f"It cannot be told whether this classifier relies on {views}."
         return f"This classifier {'relies' if found['leans'] else 'does not rely'} on {views}."
     if found["verdict"] == "shortcut":
-        if found["sentence"].startswith(SAID):
-            return f"You named a shortcut: {views}."
-        return f"A shortcut is likely: {views}."
+        return f"You named a shortcut: {views}."
+    if found["question"]:
+        return f"A network may rely on {name_views(found['question']['views'], telling_terms(found['contrasts']))}."
     none = found["verdict"] == "none found"
     return "No shortcut was found." if none else "It cannot be told whether there is a shortcut."
 
@@ -353,19 +332,13 @@ def telling_terms(contrasts: Sequence[Mapping[str, Any]]) -> list[str]:
     return list({row["label"]: row["term"] for row in reversed(rows)}.values())[::-1][:2]
 
 
-def question(views: Sequence[str], tried: Mapping[str, float], doubtful: bool = False) -> str:
-    """Return the one question that only a person can answer; a ``doubtful`` one begins with the labels.
-
-    ``tried`` are the points that correcting by the biased network ``won`` and ``lost`` where it was in doubt.
-    """
+def question(views: Sequence[str], doubtful: bool = False) -> str:
+    """Return the one question that only a person can answer; a ``doubtful`` one begins with the labels."""
     if doubtful:
-        return f"First look at the rows that look like another label: are their labels right? {question(views, tried)}"
+        return f"First look at the rows that look like another label: are their labels right? {question(views)}"
     if list(views) == [BIASED]:
-        compare = "On the page, compare the rows that look like another label with the others of their label"
-        cause = "Is the difference a legitimate cause of the label, or an accident of this data?"
-        won, lost = (f"{tried[name]:.0f}" for name in ("won", "lost"))
-        of_test = f"LC won {won} points where it was an accident, else it lost {lost}"
-        return f"{compare}. {cause} In test data sets with this question, {of_test}."
+        compare = "Compare the rows that look like another label with the others of their label"
+        return f"{compare}. Is the difference a legitimate cause of the label, or an accident of this data?"
     name = name_views(views)
     are, cause = ("Are", "legitimate causes") if is_plural(views) else ("Is", "a legitimate cause")
     return f"{are} {name} {cause} of the label, or an accident of this data?"
@@ -432,17 +405,84 @@ def of_trial(found: Mapping[str, Any]) -> str:
     return f"A trial does not confirm it. {of_price(found['cost'])}. You decide: {leave}"
 
 
-def of_person(figures: Mapping[str, Any], who: str) -> str:
-    """Return what the answers of a person come to."""
-    agreeing, conflicting = figures["groups"][:2]
-    if conflicting["accuracy"] is None or agreeing["accuracy"] is None:
-        return "None of the rows that you labelled is bias-conflicting, so nothing can be said"
-    low, high = (format_percent(conflicting[end], unit=" %") for end in ("low", "high"))
-    there, elsewhere = (format_percent(group["accuracy"], unit=" %") for group in (conflicting, agreeing))
-    return (
-        f"By the {figures['looked_at']} rows that you labelled, {who} is right on {there} ({low} to {high}) of "
-        f"the bias-conflicting rows and on {elsewhere} of the others"
-    )
+# New rows: what changed, what was chosen, what to type
+
+
+def of_change(told: Mapping[str, Any]) -> str:
+    """Return how the new rows differ from rows like the training data, by ``new_rows`` of ``audit.json``."""
+    first, most = told["candidates"][0], next(one for one in told["candidates"] if one["name"] == told["most"])
+    new, usual = (format_percent(most[f"differs_{name}"], unit=" %") for name in ("new", "usual"))
+    rows = f"{first['name']} and `{most['name']}` disagree on {new} of the {format_rows(told['rows'])} that are new"
+    if told["changed"]:
+        return f"{rows}, and on {usual} of rows like the training data: something that held there does not hold here"
+    return f"{rows}, and on {usual} of rows like the training data, which is no more than chance"
+
+
+def of_choice(told: Mapping[str, Any]) -> str:
+    """Return what the answers say; without any, what to do."""
+    first, chosen = told["candidates"][0]["name"], told["chosen"]
+    entry = next((one for one in told["candidates"] if one["name"] == chosen), None)
+    if not told["answers"]:
+        if chosen == first:
+            return f"So nothing is corrected for these rows: train {first}"
+        return "A change is a reason to ask, not to correct: rows that are harder look the same. Your answers decide"
+    by = f"By {told['answers']:,} labelled new rows"
+    if entry is None or chosen == first:
+        return f"{by}, no correction is clearly better than {first}: train {first}"
+    gain, low, high = (f"{100 * told[name]:+.0f}" for name in ("gain", "gain_low", "gain_high"))
+    better = f"{by}, `{chosen}` changes accuracy there by {gain} points against {first} (90 % interval {low} to {high})"
+    before, after = (format_percent(one["like_training"], unit=" %") for one in (told["candidates"][0], entry))
+    return f"{better}. On rows like the training data accuracy goes from {before} to {after}"
+
+
+def of_more(told: Mapping[str, Any]) -> str:
+    """Return how many further answers would tell the best correction from ERM; empty where that is told."""
+    if not told["answers"] or not told["more"]:
+        return ""
+    return f"This is not sure yet: it takes about {told['more']:,} further answers"
+
+
+def of_new_rows(told: Mapping[str, Any]) -> list[str]:
+    """Return what the new rows say: the change, the choice, and how sure it is."""
+    return [text for text in (of_change(told), of_choice(told), of_more(told)) if text]
+
+
+def candidate_rows(told: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return a line of a table for each candidate, ERM first, then by what they gain or by what they say otherwise."""
+    first, *others = told["candidates"]
+    others.sort(key=lambda one: -one["differs_new"] if one["gain"] is None else -one["gain"])
+    rows = []
+    for one in (first, *others):
+        differs = [format_percent(one[f"differs_{name}"], unit="") for name in ("new", "usual")]
+        row = {"Candidate": one["name"], "Differs from ERM: new rows, %": "–", "usual rows, %": "–"}
+        row |= {"Accuracy, usual rows, %": format_percent(one["like_training"], unit="")}
+        if one is not first:
+            row |= dict(zip(list(row)[1:3], differs, strict=True))
+        if told["answers"]:
+            gain, low, high = (f"{100 * one[name]:+.0f}" for name in ("gain", "gain_low", "gain_high"))
+            row["Gain on new rows, points"] = "–" if one is first else f"{gain} ({low} to {high})"
+        rows.append(row)
+    return rows
+
+
+def _commands_for_new_rows(told: Mapping[str, Any], place: str) -> dict[str, str]:
+    first, chosen, more = told["candidates"][0]["name"], told["chosen"], told["more"]
+    answer = f"logit-correction audit --answers {place}/sheet.csv --out {place}"
+    asking = f"logit-correction audit --ask {more or 20} --out {place}"
+    left = format_rows(told["asked"] - told["sheet_answers"])
+    fill_in = f"Write the labels of {left} into the column `answer` of `sheet.csv`"
+    if told["answers"] == 0 and told["asked"]:
+        return {f"{fill_in}, as many as you like, then:": answer}
+    ordinary = f"logit-correction train --config {place}/config.yaml --method {first} --out ordinary"
+    if chosen is None:
+        return {"Choose rows to label:": asking}
+    if chosen == first:
+        commands = {f"Train {first}:": ordinary}
+    else:
+        commands = {f"Train `{chosen}`:": f"logit-correction train --config {place}/fix.yaml --out fixed"}
+    if told["asked"] > told["sheet_answers"]:
+        return commands | {"To be surer, fill in more of `sheet.csv`, then:": answer}
+    return commands | ({"To be surer, label more rows:": asking} if told["answers"] and more else {})
 
 
 # A comparison of runs

@@ -59,6 +59,7 @@ class DataInfo:
         tokens: Whether the inputs are texts: dicts of token tensors, each of ``input_shape``.
         augmented: Whether training images are changed at random each time they are seen.
         words: Whether the inputs are texts as vectors of counted words.
+        input_names: Of a table, each input's column and the name that it tells, if it is one of a name.
     """
 
     num_labels: int
@@ -71,6 +72,7 @@ class DataInfo:
     tokens: bool = False
     augmented: bool = False
     words: bool = False
+    input_names: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if self.num_attributes == 0:

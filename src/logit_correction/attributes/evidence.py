@@ -277,7 +277,7 @@ def signs_of(
 
 @dataclass(frozen=True)
 class Model:
-    """From signs to the probability that correcting helps, and to the gain in points of a balanced test.
+    """From signs to the probability that correcting helps, by which candidates are put in order.
 
     ``evidence.yaml`` has its numbers; ``results/evidence`` tells where they come from, and how right they are.
 
@@ -286,32 +286,19 @@ class Model:
             tables, and of the biased networks' estimate.
         intercept: Of the score of each of these.
         chance: P(helps) is the logistic function of the first and of the second times the score.
-        gain: Gain where correcting helps: ``constant``, and what it rises by ``lift``.
-        loss: Gain of each where correcting does not help, below 0.
-        interval: The ends of the interval of 90 % around the expected gain, for scores below and above 0, and where
-            labels may be wrong.
         guards: Sign -> ``least``, and the ``most`` that P(helps) is below it: ``doubtful``, since wrong labels look the
             same, and ``excess``, since the network does not follow.
-        doubtful_loss: Gain where the labels of the flagged rows may be wrong and correcting does not help.
         clear: What one view must tell to be a shortcut without more ado; P(helps) is no less than ``probability`` then.
         verdict: ``shortcut``: P(helps) above which there is one; ``cannot tell``: P above which that is in doubt.
-        missed: Share of the cases with the verdict ``none found`` that hold a harmful shortcut.
-        biased_in_doubt: Points ``won`` and ``lost`` where the biased network's estimate is in doubt and corrected by.
         when_unsure: What to do in doubt, unless a person chooses: ``correct`` or ``leave``.
     """
 
     signs: Mapping[str, Mapping[str, Any]]
     intercept: Mapping[str, float]
     chance: tuple[float, float]
-    gain: Mapping[str, float]
-    loss: Mapping[str, float]
-    interval: Sequence[tuple[float, float]]
     guards: Mapping[str, Mapping[str, float]]
-    doubtful_loss: float
     clear: Mapping[str, float]
     verdict: Mapping[str, float]
-    missed: float
-    biased_in_doubt: Mapping[str, float]
     when_unsure: str
 
     @classmethod
@@ -336,8 +323,8 @@ class Model:
             and (not rich or num_labels >= least["rich labels"])
         )
 
-    def judge(self, signs: Mapping[str, float], part: str, clear: bool = False) -> dict[str, float]:
-        """Return what the signs of a candidate come to: ``probability``, ``expected``, ``low`` and ``high``.
+    def judge(self, signs: Mapping[str, float], part: str, clear: bool = False) -> float:
+        """Return the probability that correcting by a candidate helps, by its signs.
 
         ``part`` is the kind of the data (images, texts or tables), or biased.
         """
@@ -350,14 +337,7 @@ class Model:
         for name, guard in self.guards.items():
             if signs[name] < guard["least"]:
                 probability = min(probability, guard["most"])
-        loss, interval = self.loss[part], self.interval[int(clear or score > 0)]
-        if self.may_be_wrong_labels(signs):
-            loss, interval = self.doubtful_loss, self.interval[2]
-        won = self.gain["constant"] + self.gain["lift"] * min(6.0, max(0.0, signs["lift"]))
-        expected = probability * won + (1 - probability) * loss
-        low, high = (expected + end for end in interval)
-        found = {"probability": probability, "expected": expected, "low": low, "high": high}
-        return {name: round(value, 4) for name, value in found.items()}
+        return round(probability, 4)
 
     def may_be_wrong_labels(self, signs: Mapping[str, float]) -> bool:
         """Return whether the rows that a candidate flags look as rows would whose labels are wrong."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -45,7 +46,7 @@ from logit_correction.errors import InputError
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve
 from logit_correction.seeds import make_generator
-from logit_correction.sentences import BIASED, SAID, of_beside, of_component, of_evidence, of_leak, of_missed, views_in
+from logit_correction.sentences import BIASED, SAID, of_beside, of_component, of_evidence, of_leak, views_in
 from logit_correction.types import DataInfo, TrainingRows
 from logit_correction.views.base import EVERYTHING, RICH, View, features_of
 from logit_correction.views.tables import (
@@ -63,13 +64,16 @@ from logit_correction.views.tables import (
     standard_of,
     total_of,
 )
-from logit_correction.views.texts import Words
+from logit_correction.views.texts import OUTERMOST, WORD, TermView, Words
 
 #: A view is a candidate if it takes away more than this share of the label's entropy, or where none does.
 USEFUL = 0.03
 
 #: Parts that the words of texts are divided into at random, each looked at by itself; fewest rows that are judged.
 BLOCKS, FEWEST = 6, 20
+
+#: Words of each label that are left out where a view of words is promising.
+WORDS = 5
 
 #: Names of a column that are told apart where the rest of a table is looked at.
 MOST_NAMES = 30
@@ -395,7 +399,8 @@ class Search:
         signs = signs_of(self.label.numpy(), network, attribute.numpy(), alone.numpy(), *looks)
         flagged = attribute != self.label
         clear = any({*one} == {*views} for one in self.clear)
-        figures = {"views": list(views), **Model.shipped().judge(signs, self._part_of(views), clear), "clear": clear}
+        probability = Model.shipped().judge(signs, self._part_of(views), clear)
+        figures: dict[str, Any] = {"views": list(views), "probability": probability, "clear": clear}
         figures["may_be_wrong_labels"] = Model.shipped().may_be_wrong_labels(signs)
         figures["signs"] = {name: round(float(value), 4) for name, value in signs.items()}
         if views == [BIASED]:
@@ -462,18 +467,15 @@ class Search:
             return Evidence(verdict if self.signs and enough else "cannot tell", None, False, reason)
         in_doubt = verdict == "cannot tell" and (when_unsure or model.when_unsure) == "correct"
         corrects = verdict == "shortcut" or in_doubt
-        if verdict == "none found":
-            told = f"{of_evidence(self.sign_of(best), best.figures, who)}. {of_missed(model.missed)}"
-        else:
-            told = self._tell(best)
+        told = of_evidence(self.sign_of(best), best.figures, who) if verdict == "none found" else self._tell(best)
         return Evidence(verdict, best, corrects, told)
 
-    def _tell(self, candidate: Candidate, named: bool = False) -> str:
+    def _tell(self, candidate: Candidate) -> str:
         """Return what a candidate tells, and what else tells of the label."""
         # Of an image most views see something of the label, whether or not there is a second shortcut.
         silent = candidate.views == [BIASED] or self._inputs[-1].image_shape is not None
         candidate.figures["beside"] = beside = [] if silent else self.beside(candidate)
-        told = [of_evidence(self.sign_of(candidate), candidate.figures, self.judged.who, named)]
+        told = [of_evidence(self.sign_of(candidate), candidate.figures, self.judged.who)]
         looked = [self._views[name][0] for name in candidate.views if name in self._views]
         told += [of_component(view.name, view.columns) for view in looked if isinstance(view, Component)]
         return ". ".join([*told, *([of_beside(beside, candidate.views)] if beside else [])])
@@ -491,7 +493,7 @@ class Search:
             self._look(views, choose_members=False)
             self.clear = self._clear_views()
             best = self._weigh(names)
-        return Evidence("shortcut", best, True, f"{SAID}. {self._tell(best, named=True)}")
+        return Evidence("shortcut", best, True, f"{SAID}. {self._tell(best)}")
 
     def beside(self, candidate: Candidate) -> list[dict[str, Any]]:
         """Return other views that tell much of the label, and not the same as the candidate's where these conflict.
@@ -516,6 +518,15 @@ class Search:
             if view not in own and information(told, label) >= least and same <= ELSE:
                 found.append({"view": view, "accuracy": float((answer == label).mean())})
         return sorted(found, key=lambda one: -one["accuracy"])[:MOST_BESIDE]
+
+    def telling_words(self, name: str) -> list[str]:
+        """Return the words among the terms of a view that tell most of each label; none of a view of anything else."""
+        view, (features, *_) = self._views.get(name, (None, [torch.zeros(0, 0)]))
+        if not isinstance(view, TermView) or not view.terms:
+            return []
+        columns = telling_features(features, self._label[: len(features)], self.num_labels, WORDS)
+        terms = [word for column in columns.tolist() for word in view.terms[column].removeprefix(OUTERMOST).split()]
+        return [word for word in dict.fromkeys(terms) if re.fullmatch(WORD, word)]
 
     def seen_by(self, views: Sequence[str]) -> Tensor:
         """Return what the views of a candidate say of the judged rows, (m, L)."""

@@ -9,21 +9,24 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
+import yaml
 from torch import Tensor
 
 from logit_correction.attributes.auto import FOLDS, Auto
 from logit_correction.attributes.folds import held_out
-from logit_correction.auditing import cost
-from logit_correction.auditing.budget import answers_of_sheet, judge_by_person, sheet
+from logit_correction.auditing import answers, cost
+from logit_correction.auditing.candidates import Trained, candidates_of, groups_of, train_all
 from logit_correction.auditing.contrast import contrasts, spoken
+from logit_correction.auditing.new_rows import asked
 from logit_correction.auditing.rows import CSV, PARQUET, rows_frame, shown_rows, with_fixed, write_rows
 from logit_correction.config import ComponentConfig, RunConfig, listed
 from logit_correction.data.frames import read_frame
-from logit_correction.data.table import DataTable
+from logit_correction.data.table import NEW, DataTable
 from logit_correction.errors import NBSP, InputError, check_range
-from logit_correction.files import SEAL, check_new, check_seal, read_json, seal, write_cells
+from logit_correction.files import SEAL, check_new, check_seal, read_json, read_yaml, seal, write_cells
 from logit_correction.pages.page import audit_as_html, render_audit, save_page
 from logit_correction.runs import folder as files
 from logit_correction.runs.api import config_of, train
@@ -32,11 +35,26 @@ from logit_correction.runs.options import complete
 from logit_correction.runs.run import Run
 from logit_correction.runs.train import Built, prepare, training_rows
 from logit_correction.runs.write import environment
-from logit_correction.sentences import BIASED, advice, headline, of_price, of_trial, views_in
-from logit_correction.training.display import choose_display
+from logit_correction.sentences import (
+    BIASED,
+    NEEDED_ROWS,
+    advice,
+    headline,
+    of_new_rows,
+    of_price,
+    of_trial,
+    views_in,
+)
+from logit_correction.training.display import Display, choose_display
 
 #: The files of an audit beside its rows.
 AUDIT, SHEET, FIX, PAGE = "audit.json", "sheet.csv", "fix.yaml", "report.html"
+
+#: What each candidate says of the new rows, and the answers; how each candidate is trained.
+NEW_ROWS, CANDIDATES = "new_rows.parquet", "candidates.yaml"
+
+#: Rows that a person is asked about if nobody says how many.
+ASK = 20
 
 #: What a person who compares the fix with `train --method LC` wonders about.
 KEPT = "# Keeps the last epoch: rows.csv has no validation rows, by which `train --method LC` chooses one.\n"
@@ -90,20 +108,63 @@ class Audit:
         check_seal(self.path / PARQUET, AGAIN)
         return read_frame(self.path / PARQUET)
 
-    def fix(self, out: Path | str | None = None, *, progress: bool = False) -> Run:
-        """Train LC on the same data by the attributes in ``rows.csv``, and return the run.
+    @property
+    def new_rows(self) -> pd.DataFrame:
+        """Every new row: what each candidate says of it, and the answers; ``InputError`` of an audit without any."""
+        if not (self.path / NEW_ROWS).is_file():
+            raise InputError(f"{self.path} was made without new rows: audit again with --new-rows")
+        check_seal(self.path / NEW_ROWS, AGAIN)
+        return read_frame(self.path / NEW_ROWS)
+
+    def ask(self, count: int = ASK) -> pd.DataFrame:
+        """Return new rows whose labels tell most about what to train; fill in their column ``answer``.
+
+        The folder keeps them as ``sheet.csv``. Rows of earlier sheets are not asked again.
+        """
+        check_range("ask", count, 1)
+        table, sheet = answers.ask(self.new_rows, count, self.summary["training"]["seed"])
+        if sheet.empty:
+            raise InputError("All candidates say the same of the new rows that are left: no answer can tell more")
+        write_cells(sheet, self.path / SHEET)
+        self._conclude(table)
+        return sheet
+
+    def answer(self, sheet: pd.DataFrame | Path | str) -> Audit:
+        """Take in a sheet whose column ``answer`` is filled in, at least in part, and return the audit.
 
         Raises:
-            InputError: The audit found no shortcut, or ``out`` holds something else.
+            InputError: The sheet is that of another audit, names what is no label, or has no answer.
         """
-        if not (self.path / FIX).is_file():
-            name_it = "if you know one, name it: audit(..., shortcut=VIEW)"
-            raise InputError(f"The verdict is {self.verdict!r}, so there is nothing to fix; {name_it}")
-        return train(RunConfig.read(self.path / FIX), out, progress=progress)
+        names = self.summary["data"]["label_names"]
+        self._conclude(answers.answered(self.new_rows, sheet, names))
+        return self
+
+    def _conclude(self, table: pd.DataFrame) -> None:
+        """Write what all answers come to."""
+        table.to_parquet(self.path / NEW_ROWS, index=False)
+        told = answers.concluded(table, self.summary["new_rows"], self.summary["training"]["seed"])
+        self.summary |= {"new_rows": told, **_verdict_of(told)}
+        _write_fix(self.path, told)
+        _write_audit(self.path, self.summary)
+
+    @property
+    def advised(self) -> RunConfig:
+        """What to train: a correction, or ERM where none is advised."""
+        if (self.path / FIX).is_file():
+            return RunConfig.read(self.path / FIX)
+        return replace(RunConfig.read(self.path / files.CONFIG), method=ComponentConfig("ERM"))
+
+    def fix(self, out: Path | str | None = None, *, progress: bool = False) -> Run:
+        """Train what the audit advises, and return the run: a correction, or ERM where it advises none.
+
+        Raises:
+            InputError: ``out`` holds something else.
+        """
+        return train(self.advised, out, progress=progress)
 
     def __repr__(self) -> str:
-        tried = of_trial(self.summary) or of_price(self.summary["cost"])
-        told = filter(None, [headline(self.summary), self.summary["sentence"], tried])
+        new, tried = self.summary["new_rows"], of_trial(self.summary) or of_price(self.summary["cost"])
+        told = filter(None, [headline(self.summary), *(of_new_rows(new) if new else [self.summary["sentence"], tried])])
         return "\n".join([*told, f"Audit({str(self.path)!r})"]).replace(NBSP, " ")
 
     def _repr_html_(self) -> str:
@@ -119,8 +180,9 @@ def audit(
     shortcut: str | Sequence[str] = (),
     legitimate: str | Sequence[str] = (),
     when_unsure: str | None = None,
+    new_rows: Any = None,
+    ask: int | None = None,
     try_fix: bool = True,
-    label_budget: int | None = None,
     progress: bool = False,
     **options: Any,
 ) -> Audit:
@@ -134,9 +196,11 @@ def audit(
         shortcut: Views that you know to be a shortcut; they are examined whatever the search concludes.
         legitimate: Views that you know to be legitimate causes of the label.
         when_unsure: ``correct`` or ``leave``, where the verdict is ``cannot tell``; see ``Auto``.
-        try_fix: Where there is a shortcut, and no classifier to examine was given, train LC in folds to see what it
-            gains and costs; takes about two trainings.
-        label_budget: Also write a sheet of so many rows, at least two of each stratum, whose attribute you then name.
+        new_rows: Rows that the model will be used on, with labels or without: a data frame, an array, texts, a folder
+            or a table. They decide between ERM and every correction. Rows whose split is ``new`` are such rows too.
+        ask: Write a sheet of so many new rows to label; by default 20 if the new rows differ from the training data.
+        try_fix: Where there is a shortcut, and neither new rows nor a classifier to examine were given, train LC in
+            folds to see what it gains and costs; takes about two trainings.
         progress: Show progress as the command does.
         **options: Those of ``train``: of the data, such as ``label`` and ``text``; parts of a run, such as ``network``
             and ``encoder``; ``epochs``, ``seed`` and the like.
@@ -148,16 +212,25 @@ def audit(
     >>> found.verdict, found.views
     ('shortcut', ['colour'])
     """
-    check_range("label_budget", 1 if label_budget is None else label_budget, 1)
+    check_range("ask", 1 if ask is None else ask, 1)
     config = config_of(data, **options)
     auto: dict[str, Any] = {"name": "Auto", "run": run, "predictions": predictions}
     auto |= {"legitimate": listed(legitimate) or None, "when_unsure": when_unsure}
     config = complete(replace(config, method=ComponentConfig("LC", {"attributes": auto})))
     folder, tie = files.given_or_temporary(out, "audit")
     # What an audit that was killed has left may be written over.
-    check_new(folder, (files.LOCK, files.RESUME, files.CONFIG, FIX, SHEET, PAGE, CSV, PARQUET, SEAL))
+    own = (FIX, SHEET, PAGE, CSV, PARQUET, NEW_ROWS, CANDIDATES, SEAL)
+    check_new(folder, (files.LOCK, files.RESUME, files.CONFIG, *own))
     display = choose_display(quiet=not progress)
     built = prepare(config, display)
+    decides = new_rows is not None or bool(len(built.table.split.get(NEW, ())))
+    if decides and (run is not None or predictions is not None):
+        raise InputError(
+            "New rows choose what to train, but a given classifier is trained already: give one of the two"
+        )
+    if ask is not None and not decides:
+        raise InputError("--ask asks about new rows: give them by --new-rows, a folder or a table")
+    try_fix = try_fix and not decides
     display.whole = 3 if try_fix else 2  # the search, and LC in folds
     estimator = built.algorithm.attributes
     assert isinstance(estimator, Auto)
@@ -169,10 +242,58 @@ def audit(
         with display:
             built.fit(display).run(estimator_only=True)
         found = _written(folder, built, estimator, bool(named), try_fix, quiet=not progress)
+        if decides:
+            found |= _decided(folder, built, estimator, new_rows, ask, display)
         _write_audit(folder, found | {"seconds": time.monotonic() - started})
-        if label_budget is not None:
-            add_sheet(folder, label_budget)
     return tie(Audit(folder))
+
+
+def _decided(
+    out: Path, built: Built, estimator: Auto, given: Any, count: int | None, display: Display
+) -> dict[str, Any]:
+    """Train all candidates, ask them about the new rows, and return what ``audit.json`` holds of the choice."""
+    assert estimator.search is not None
+    config, table = built.config, built.table
+    groups = groups_of(estimator.search, estimator.insisted)
+    candidates = candidates_of(replace(config, method=ComponentConfig("ERM")), table, groups)
+    models = train_all(candidates, table, display)
+    display.say("asking all candidates about the new rows")
+    new = answers.table_of(asked(given, models, config, table))
+    plain = {one.candidate.name: one.candidate.config.to_dict() for one in models}
+    files.write_text(out / CANDIDATES, yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
+    usual = np.stack([one.valid.argmax(dim=1).numpy() for one in models])
+    entries = [_entry(one) for one in models]
+    told = answers.change(new, usual, table.label[table.split["valid"]].numpy(), entries)
+    if count is not None or (told["changed"] and not told["labelled"]):
+        new, sheet = answers.ask(new, count or ASK, config.training.seed)
+        if len(sheet):
+            write_cells(sheet, out / SHEET)
+    new.to_parquet(out / NEW_ROWS, index=False)
+    told = answers.concluded(new, told, config.training.seed)
+    _write_fix(out, told)
+    return {"new_rows": told, **_verdict_of(told)}
+
+
+def _entry(model: Trained) -> dict[str, Any]:
+    one = model.candidate
+    return {"name": one.name, "does": one.does, "views": list(one.views), "seconds": round(model.seconds, 1)}
+
+
+def _verdict_of(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the verdict by new rows: answers or labels speak for a correction, nothing changed, or nobody has said."""
+    first, chosen = told["candidates"][0]["name"], told["chosen"]
+    views: list[str] = next((one["views"] for one in told["candidates"] if one["name"] == chosen), [])
+    verdict = "cannot tell" if chosen is None else "none found" if chosen == first else "shortcut"
+    return {"verdict": verdict, "views": views}
+
+
+def _write_fix(out: Path, told: Mapping[str, Any]) -> None:
+    """Write how the chosen candidate is trained; without one, or of ERM, there is nothing to fix."""
+    chosen = told["chosen"]
+    (out / FIX).unlink(missing_ok=True)
+    if chosen is not None and chosen != told["candidates"][0]["name"]:
+        config = RunConfig.from_dict(read_yaml(out / CANDIDATES)[chosen])
+        files.write_text(out / FIX, config.to_yaml())
 
 
 def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool, quiet: bool) -> dict[str, Any]:
@@ -182,10 +303,19 @@ def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool
     """
     config, table, evidence, looked = built.config, built.table, estimator.evidence, estimator.search
     assert evidence is not None and looked is not None
-    views, who = evidence["views"], looked.judged.who
+    views, who, verdict = evidence["views"], looked.judged.who, evidence["verdict"]
+    if not said and verdict == "shortcut":  # what the model of signs holds for one is an accident only to a person
+        verdict = "cannot tell"
+    if (
+        not said
+        and (evidence.get("rows") or 0) < NEEDED_ROWS
+        and estimator.run is None
+        and estimator.predictions is None
+    ):
+        views = []  # on the evidence of so few rows nothing is advised
     examined, names = estimator.run or estimator.predictions, [str(name) for name in table.label_names]
-    asked = None if said else cost.question(evidence)
-    doubted = looked.candidates[0] if asked and not views else None
+    question = None if said else cost.question(evidence)
+    doubted = looked.candidates[0] if question and not views else None
     about = shown = views or (doubted.views if doubted else [])
     if about == [BIASED]:  # which shows nothing: what it goes along with does
         shown = [name for one in evidence.get("along") or [] for name in views_in(one["view"])]
@@ -204,15 +334,15 @@ def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool
             write_rows(frame, out)
     train = frame[frame["split"] == "train"]
     few = cost.too_few(evidence) if examined else ""  # then no figure is told
-    would_change = "" if said or examined else f"{advice(evidence, asked['views'] if asked else [])}."
+    would_change = "" if said or examined else f"{advice(evidence, question['views'] if question else [])}."
     return {
-        "verdict": evidence["verdict"],
+        "verdict": verdict,
         "views": views,
         "sentence": few or evidence["sentence"],
         "leans": cost.leans(evidence),
         "would_change": would_change,
-        "question": asked,
-        "labels": cost.by_label(frame, about, names, who, evidence["verdict"]) if about and not few else [],
+        "question": question,
+        "labels": cost.by_label(frame, about, names, who, verdict) if about and not few else [],
         "groups": cost.groups(frame, names),
         "cost": {} if few or several else cost.cost(frame, who),
         "shown": shown_rows(frame),
@@ -238,7 +368,7 @@ def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool
         "network": {"name": config.network.name, "options": config.network.options},
         "training": {"epochs": config.training.epochs, "seed": config.training.seed},
         "labels_read": {"train": ["label"], "valid": ["label"], "test": []},
-        "labelled": None,
+        "new_rows": None,
         "environment": environment(torch.device(config.training.device.replace("auto", "cpu"))),
     }
 
@@ -275,24 +405,7 @@ def answers_of_lc(config: RunConfig, table: DataTable, estimator: Auto, quiet: b
 
 
 def _write_audit(out: Path, found: Mapping[str, Any]) -> None:
-    save_page(render_audit(found, out), out / PAGE)
+    asked = answers.open_rows(read_frame(out / NEW_ROWS)) if (out / NEW_ROWS).is_file() else []
+    save_page(render_audit(found, out, asked), out / PAGE)
     files.write_json(out / AUDIT, found)
-    seal(out, (AUDIT, PARQUET))
-
-
-def add_sheet(folder: Path, budget: int) -> None:
-    """Write the sheet of rows that a person should look at, and the page; ``InputError`` if one is filled in."""
-    found, file = Audit(folder), folder / SHEET
-    if file.is_file() and len(answers_of_sheet(file)):
-        raise InputError(f"{file} is filled in, at least in part: read it back by --labels, or move it away")
-    rows = sheet(found.rows, found.summary["data"]["label_names"], budget, found.summary["training"]["seed"])
-    write_cells(rows, file)
-    _write_audit(folder, found.summary | {"label_budget": len(rows)})
-
-
-def add_labels(folder: Path, file: Path) -> None:
-    """Take in a sheet that a person has filled in; ``InputError`` if it is not the one that the audit wrote."""
-    found = Audit(folder)
-    names, seed = found.summary["data"]["label_names"], found.summary["training"]["seed"]
-    labelled = judge_by_person(found.rows, file, names, seed, found.summary["classifier"])
-    _write_audit(folder, found.summary | {"labelled": labelled})
+    seal(out, [name for name in (AUDIT, PARQUET, NEW_ROWS, CANDIDATES) if (out / name).is_file()])

@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 
 from logit_correction import sentences
-from logit_correction.attributes.evidence import CONFIDENCE, FEW_ROWS, ORDINARY, Model
+from logit_correction.attributes.evidence import CONFIDENCE, FEW_ROWS, ORDINARY
 from logit_correction.functional import wilson_interval
 
 #: Who is judged, as the columns of the rows begin: the classifier, and LC.
@@ -156,5 +156,4 @@ def question(evidence: Mapping[str, Any]) -> dict[str, Any] | None:
     in_doubt = evidence["verdict"] == "cannot tell" and evidence.get("probability") is not None
     views = evidence["candidates"][0]["views"] if in_doubt else evidence["views"]
     doubtful = in_doubt and bool(evidence.get("may_be_wrong_labels"))
-    tried = Model.shipped().biased_in_doubt
-    return {"views": views, "text": sentences.question(views, tried, doubtful)} if views else None
+    return {"views": views, "text": sentences.question(views, doubtful)} if views else None

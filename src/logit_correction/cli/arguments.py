@@ -50,7 +50,7 @@ PLACEHOLDERS = {"config": "FILE", "when_unsure": "correct|leave", **dict.fromkey
 FLAGS = ("finetune",)
 
 #: Options that may be given several times.
-REPEATED = (*VIEWS, "logger", "watch", "also_select")
+REPEATED = (*VIEWS, "leave_out", "logger", "watch", "also_select")
 
 #: Options of a run that a command chooses itself.
 FIXED: dict[str, dict[str, Any]] = {

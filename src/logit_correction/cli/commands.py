@@ -6,7 +6,6 @@ No type is imported for type checkers alone: the parser would import it too, and
 from __future__ import annotations
 
 import csv
-import shlex
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -47,6 +46,8 @@ def train_command(
     out: Path | None = None,
     resume: bool = False,
     seeds: PositiveInt = 1,
+    new_rows: Path | None = None,
+    answers: Path | None = None,
     print_config: bool = False,
 ) -> int:
     """Train one method on one data set and write a run folder.
@@ -56,6 +57,8 @@ def train_command(
         out: folder to write the run into
         resume: continue the unfinished run in --out
         seeds: train N runs, each with its own seed S, in OUT/seed-S
+        new_rows: rows that the model will be used on: they choose what to train, by an audit in OUT-audit
+        answers: the filled-in sheet of that audit
         print_config: print all options of the run as the YAML that --config takes, and run nothing
     """
     if print_config:
@@ -63,6 +66,8 @@ def train_command(
         return 0
     if out is None:
         raise InputError("--out is missing: give the folder to write the run into")
+    if new_rows is not None or answers is not None:
+        config = _chosen(config, out, new_rows, answers)
     configs = {out: config}
     if seeds > 1:
         numbers = range(config.training.seed, config.training.seed + seeds)
@@ -95,6 +100,24 @@ def _train(configs: Mapping[Path, RunConfig], out: Path, resume: bool) -> int:
     return 0
 
 
+def _chosen(config: RunConfig, out: Path, new_rows: Path | None, answers: Path | None) -> RunConfig:
+    """Return what new rows, and answers about them, choose to train; ERM as long as nobody has said which is better."""
+    from logit_correction.auditing import api
+    from logit_correction.pages.console import show_audit
+    from logit_correction.runs.folder import check_free
+
+    check_free(out)
+    place = out.with_name(f"{out.name}-audit")
+    if answers is not None:
+        found = api.Audit(place).answer(answers)
+    else:
+        if config.method.name != "LC":
+            raise InputError("--new_rows chooses the method: leave --method out")
+        found = api.audit(config, place, new_rows=new_rows, progress=True)
+    show_audit(found.summary, place / api.PAGE)
+    return found.advised
+
+
 def audit_command(
     config: RunConfig | None = None,
     *,
@@ -105,16 +128,17 @@ def audit_command(
     legitimate: list[str] | None = None,
     when_unsure: Literal["correct", "leave"] | None = None,
     try_fix: bool = True,
+    new_rows: Path | None = None,
+    ask: PositiveInt | None = None,
+    answers: Path | None = None,
     fail_on: Literal["shortcut", "cannot tell"] | None = None,
-    label_budget: PositiveInt | None = None,
-    labels: Path | None = None,
     json: bool = False,
 ) -> int:
     """Find out whether your data hold a shortcut, which one, and in which rows. Labels are all it needs.
 
     Args:
         config: data, network and training, as for `train`
-        out: folder to write; a finished audit with --labels, or with --label_budget alone
+        out: folder to write; a finished audit with --answers, or with --ask alone
         run: check this finished run, on its validation rows
         predictions: check any classifier by a table of its predictions on rows that it was not trained on, with a
             column row, line or path, and a column probability_LABEL for each label
@@ -122,35 +146,34 @@ def audit_command(
         legitimate: a view known to be a legitimate cause of the label; may be repeated
         when_unsure: if the verdict is `cannot tell`, correct by the likeliest view or leave training as ERM
         try_fix: after finding a shortcut, train LC in folds to see what a correction gains and costs
+        new_rows: rows that the model will be used on, labelled or not: a folder of images or a table. They decide
+            between ERM and every correction
+        ask: write sheet.csv with N new rows whose label you fill in (default 20, if the new rows differ from the
+            training data); works on a finished audit too
+        answers: read a filled-in sheet.csv into a finished audit; sheets may come one after the other
         fail_on: exit with status 3 on this verdict (quote 'cannot tell'); for continuous integration
-        label_budget: write sheet.csv with N rows whose attribute you name, at least two of each stratum (up to 20
-            rows); works on a finished audit too
-        labels: read a filled-in sheet back into a finished audit
         json: print audit.json
     """
     from logit_correction.auditing import api
     from logit_correction.pages.console import show_audit
 
-    if labels is not None and (config is not None or label_budget is not None):
-        raise InputError("--labels reads a sheet back into the audit in --out: leave out other options")
-    if labels is not None:
-        api.add_labels(out, labels)
+    if answers is not None and (config is not None or ask is not None):
+        raise InputError("--answers reads a sheet into the audit in --out: leave out other options")
+    if answers is not None:
+        api.Audit(out).answer(answers)
     elif config is not None:
         known: dict[str, Any] = {"shortcut": shortcut or (), "legitimate": legitimate or (), "try_fix": try_fix}
-        known |= {"when_unsure": when_unsure, "run": run, "predictions": predictions, "label_budget": label_budget}
+        known |= {"when_unsure": when_unsure, "run": run, "predictions": predictions, "new_rows": new_rows, "ask": ask}
         api.audit(config, out, progress=True, **known)
-    elif label_budget is not None:
-        api.add_sheet(out, label_budget)
+    elif ask is not None:
+        api.Audit(out).ask(ask)
     else:
         raise InputError("--data is missing: give a folder of images, the file of a table, or a data source")
-    found, fill_in = api.Audit(out).summary, ""
-    if label_budget is not None:
-        again = shlex.join(["logit-correction", "audit", "--labels", str(out / api.SHEET), "--out", str(out)])
-        fill_in = f"fill in the column attribute of {out / api.SHEET}, then: {again}"
+    found = api.Audit(out).summary
     if json:
         _print_json({name: value for name, value in found.items() if name not in ("contrasts", "shown", "words")})
     else:
-        show_audit(found, out / api.PAGE, fill_in)
+        show_audit(found, out / api.PAGE)
     return FOUND if fail_on == found["verdict"] else 0
 
 

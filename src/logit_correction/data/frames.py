@@ -6,7 +6,7 @@ import gzip
 import math
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -265,3 +265,21 @@ def read_column(
                 why = f"is more than {LARGEST:.1e} (give it in another unit, or leave it out of the features)"
             problems.add(row, f"column {name!r} " + (f"holds {text!r}, which {why}" if text else "is empty"))
     return np.where(np.abs(values) <= LARGEST, values, np.nan)
+
+
+#: What an input tells of its column in addition to a value or a name.
+MISSING, HOUR = "(missing)", "(hour)"
+
+
+def inputs_of(columns: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
+    """Return the column of each input that ``FromColumns`` makes, and the name that it tells; of numbers none."""
+    found: list[tuple[str, str]] = []
+    for column in columns:
+        name = column["name"]
+        if "categories" in column:
+            found += [(name, category or MISSING) for category in column["categories"]]
+            continue
+        found.append((name, ""))
+        found += [(name, MISSING)] if column.get("gaps") else []
+        found += [(name, HOUR)] if "hours" in column else []
+    return tuple(found)

@@ -21,6 +21,7 @@ from logit_correction.data.cache import cache_folder, digest, kept_array
 from logit_correction.data.frames import FILE_COLUMNS, check_columns, texts_of
 from logit_correction.data.rows import ALIASES, SHOWN, Learnt, Problems, Reader, Rows, array_store, files_within
 from logit_correction.data.stores import ArrayStore, InputStore
+from logit_correction.data.table import NEW
 from logit_correction.errors import InputError, check_range, format_first, reason_of
 from logit_correction.files import in_threads, is_within, plain, printable, read_json, write_text
 
@@ -227,7 +228,8 @@ def label_folders(root: Path) -> dict[Path, str | None]:
     has_images = {folder: any(path.suffix.lower() in SUFFIXES for path in folder.iterdir()) for folder in splits}
     inner = {folder: [] if has_images[folder] else visible_folders(folder) for folder in splits}
     if all(splits.values()) and (len(splits) > 1 or any(inner.values())):
-        return {label: split for folder, split in splits.items() for label in visible_folders(folder)}
+        found = {label: split for folder, split in splits.items() for label in visible_folders(folder)}
+        return found | {folder: NEW for folder, split in splits.items() if split == NEW and has_images[folder]}
     names = [path.name for folders in inner.values() for path in folders]
     if any(splits[folder] and inner[folder] for folder in splits) or len({n for n in names if names.count(n) > 1}) > 1:
         holding = next(folder for folder in splits if inner[folder])

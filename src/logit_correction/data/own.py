@@ -15,7 +15,7 @@ from logit_correction.data.frames import check_columns, label_kind, read_frame, 
 from logit_correction.data.images import Images, find_images, label_folders
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Rows, Splitting, build_table
-from logit_correction.data.table import DataTable
+from logit_correction.data.table import NEW, DataTable
 from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError
 from logit_correction.files import printable
@@ -59,7 +59,8 @@ class ImageFolder(DataSource):
                 f"valid and test; it holds {holds or 'nothing'}: give the folder above it, or a table of images itself"
             )
         files, of_file, problems, notes = find_images(self.root, folders)
-        labels = [printable(folder.name) for folder in of_file]
+        unlabelled = {folder for folder, split in folders.items() if split == NEW and folder.parent == self.root}
+        labels = [None if folder in unlabelled else printable(folder.name) for folder in of_file]
         splits = None if folders[of_file[0]] is None else [folders[folder] for folder in of_file]
         return build_table(
             problems,
@@ -115,7 +116,8 @@ class Table(DataSource):
                 and a column split. Numbers, and dates such as 2024-05-31, are standardised by the training rows; a
                 column of names becomes one number, 0 or 1, for each name. Values may be missing.
             categorical: Those features whose numbers stand for names, such as 3 for the third hospital.
-            split: Column that says train, valid or test; splits that it does not give are drawn, label by label.
+            split: Column that says train, valid or test; splits that it does not give are drawn, label by label. Rows
+                that it calls new are those that the model will be used on: their labels may be missing.
             split_by: Column such as a patient: rows that share its value are drawn into one split.
             attribute: Columns of attributes, where you have them; several make one attribute of their combinations. An
                 empty cell is unknown.

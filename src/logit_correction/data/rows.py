@@ -18,7 +18,7 @@ from torch import Tensor
 
 from logit_correction.data.frames import row_names
 from logit_correction.data.stores import LARGE, ArrayStore, InputStore
-from logit_correction.data.table import SPLITS, UNKNOWN, DataTable
+from logit_correction.data.table import NEW, SPLITS, UNKNOWN, DataTable
 from logit_correction.errors import InputError, check_range, format_first
 from logit_correction.files import is_within, printable
 from logit_correction.seeds import make_generator
@@ -39,7 +39,7 @@ MOST_ATTRIBUTES = 1000
 
 #: What people call the splits, and their numbers in published metadata files.
 ALIASES = {"train": "train", "training": "train", "valid": "valid", "validation": "valid", "val": "valid",
-           "dev": "valid", "test": "test", "testing": "test"}  # fmt: skip
+           "dev": "valid", "test": "test", "testing": "test", NEW: NEW}  # fmt: skip
 NUMBERS = {"0": "train", "1": "valid", "2": "test"}
 
 
@@ -331,9 +331,6 @@ def build_table(
     add to the problems. ``more`` are fields of the table as they are.
     """
     given = None
-    for row, named in enumerate(labels):
-        if named is None:
-            problems.add(row, "has no label")
     for row, value in enumerate(units):
         if value is None:
             problems.add(row, f"column {split_by!r} is empty")
@@ -343,15 +340,21 @@ def build_table(
         given = [called.get((name or "").strip().lower()) for name in splits]
         for row, name in enumerate(splits):
             if given[row] is None:
-                problems.add(row, "has no split" if name is None else f"split {name!r} is none of train, valid, test")
+                told = f"split {name!r} is none of train, valid, test and new"
+                problems.add(row, "has no split" if name is None else told)
+    is_new = torch.tensor([given is not None and given[row] == NEW for row in range(len(labels))])
+    for row, named in enumerate(labels):
+        if named is None and not is_new[row]:
+            problems.add(row, "has no label")
+    if given is not None:
         good = problems.good.nonzero().flatten().tolist()
         trained = {labels[row] for row in good if given[row] == "train"}
         for row in good:
-            if trained and labels[row] not in trained:
+            if trained and labels[row] not in trained and labels[row] is not None:
                 problems.add(row, f"label {labels[row]!r} is in the {given[row]} split but not in train")
 
     def labels_and_splits() -> tuple[Tensor, list[str], dict[str, Tensor], str]:
-        label, names = coded(labels, problems.good)
+        label, names = coded(labels, problems.good & ~is_new)
         if len(names) < 2:
             raise InputError(f"{problems.place} has {len(names)} label: a classifier needs rows of at least two labels")
         alike: dict[str, list[str]] = {}
@@ -364,7 +367,11 @@ def build_table(
                 "alike if they mean the same, else give each a name of its own"
             )
         try:
-            return label, names, *make_splits(label, given, names, splitting, unit, split_by)
+            split, how = make_splits(label, given, names, splitting, unit, split_by)
+            if bool(is_new.any()):  # no label of theirs is read where the others are drawn
+                split[NEW] = (is_new & problems.good).nonzero().flatten()
+                label[split[NEW]] = places_of([labels[row] for row in split[NEW].tolist()], names)
+            return label, names, split, how
         except InputError as error:
             raise InputError(f"{problems.place}: {error}") from error
 
@@ -391,7 +398,7 @@ def build_table(
         notes = [*notes, f"{seen:,} of {len(unknown):,} test rows have the input of a training row: are they copies?"]
     return DataTable(
         inputs=store,
-        label=label.clamp(min=0),
+        label=torch.where(is_new, label, label.clamp(min=0)),
         attribute=attribute,
         split=split,
         label_names=label_names,

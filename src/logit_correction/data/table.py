@@ -15,7 +15,7 @@ from torch import Tensor
 from logit_correction.correlation import Correlation
 from logit_correction.data.augment import Augmentation
 from logit_correction.data.cache import digest
-from logit_correction.data.frames import KINDS
+from logit_correction.data.frames import KINDS, inputs_of
 from logit_correction.data.stores import ArrayStore, InputStore, as_views_see
 from logit_correction.errors import InputError
 from logit_correction.sentences import format_value
@@ -25,6 +25,9 @@ from logit_correction.types import DataInfo, ViewInputs
 UNKNOWN = -1
 
 SPLITS = ("train", "valid", "test")
+
+#: A further split: rows that the model will be used on, with labels or without.
+NEW = "new"
 
 #: What is told of a row to people.
 SHOWN_COLUMNS, SHOWN_CHARACTERS = 8, 2000
@@ -89,6 +92,7 @@ class DataTable:
     @property
     def info(self) -> DataInfo:
         """Sizes and names for the methods."""
+        names = inputs_of(self.preparation.get("columns", ()))
         return DataInfo(
             num_labels=len(self.label_names),
             num_rows=len(self.split["train"]),
@@ -100,6 +104,7 @@ class DataTable:
             tokens=self.inputs.holds_tokens,
             words=self.inputs.holds_words,
             augmented=self.augment is not None,
+            input_names=names if (len(names),) == self.inputs.input_shape else (),
         )
 
     def has_attributes(self, split: str) -> bool:

@@ -475,6 +475,16 @@ class Report:
     warnings: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def corrected(self) -> bool:
+        """Whether the method did what it is for: a search that finds nothing to correct trains as ERM does."""
+        return self.evidence is None or bool(self.evidence.get("corrects", True))
+
+    @property
+    def called(self) -> str:
+        """The method, and whether it did not correct."""
+        return self.method if self.corrected else f"{self.method} (not corrected)"
+
     def to_dict(self) -> dict[str, Any]:
         """Return the content of the file: strict JSON values."""
         return cast(dict[str, Any], to_plain(self))

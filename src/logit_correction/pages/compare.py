@@ -203,7 +203,11 @@ def compare(runs: Sequence[RunFolder]) -> list[tuple[str, list[Series]]]:
 def _series(runs: Sequence[RunFolder]) -> list[Series]:
     ordered = sorted(runs, key=lambda run: run.report.method != BASELINE)
     apart = _apart(ordered, lambda run: run.report.method, RunFolder.settings, RunFolder.settings)
-    found = {f"{method} ({', '.join(told)})" if told else method: (method, own) for method, told, own in apart}
+    found = {}
+    for method, told, own in apart:
+        left = sum(not run.report.corrected for run in own)
+        told = [*told, "not corrected" if left == len(own) else f"{left} of {len(own)} not corrected"] if left else told
+        found[f"{method} ({', '.join(told)})" if told else method] = method, own
     colors = series_colors({name: method for name, (method, _) in found.items()})
     return [Series(name, method, colors[name], tuple(members)) for name, (method, members) in found.items()]
 

@@ -43,7 +43,7 @@ def comparison_table(reports: Sequence[Report]) -> pd.DataFrame:
     shown = shown_figures([report.test for report in reports])
     columns = ["method", "epochs", "seed", *shown, "selection"]
     rows = [
-        [one.method, one.epochs, one.seed, *map(one.test.value, shown), describe_selection(one.selection)]
+        [one.called, one.epochs, one.seed, *map(one.test.value, shown), describe_selection(one.selection)]
         for one in reports
     ]
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(shown, float))
@@ -152,7 +152,7 @@ def show_runs(folders: Sequence[Path], page: Path, told: Sequence[str] = ()) -> 
     reports, console = reports_of(folders), console_of()
     table = comparison_table(reports)
     console.print(to_console(table, any(report.test.named for report in reports)))
-    if len(set(table["method"])) == 1:
+    if len({report.method for report in reports}) == 1:
         for report in reports:
             if evidence := report.evidence:
                 seed = f"seed {report.seed}: " if len(reports) > 1 else ""
@@ -206,30 +206,29 @@ def _with_interval(figure: Mapping[str, Any]) -> str:
     return f"{value} ({low} to {high})"
 
 
-def show_audit(found: Mapping[str, Any], page: Path, to_fill_in: str = "") -> None:
-    """Print what ``audit.json`` found, what to do (or how ``to_fill_in`` a sheet that was written), and the page."""
-    console = console_of()
+def show_audit(found: Mapping[str, Any], page: Path) -> None:
+    """Print what ``audit.json`` found, what to do, and the page."""
+    console, new = console_of(), found["new_rows"]
     say(console, sentences.headline(found), "bold")
-    for text in (found["sentence"], sentences.of_trial(found)):
+    for text in sentences.of_new_rows(new) if new else (found["sentence"], sentences.of_trial(found)):
         if text:
             say(console, f"{text}.")
-    for line in sentences.label_lines(found["labels"]):
+    if new:
+        console.print(table_of(pd.DataFrame(sentences.candidate_rows(new))))
+    for line in [] if new else sentences.label_lines(found["labels"]):
         say(console, f"  {line}")
     if lines := sentences.price(found["cost"]):
         names = sentences.classifiers(found)
         rows = [[line["name"], *(_with_interval(line[who]) for who in names)] for line in lines]
         console.print(table_of(pd.DataFrame(rows, columns=["Accuracy, %, on rows not trained on", *names.values()])))
-    labelled = [found["labelled"]["sentence"]] if found["labelled"] else []
-    asked = [found["question"]["text"]] if found["question"] else []
-    commands = {} if found["verdict"] == "none found" else sentences.next_commands(found, shlex.quote(str(page.parent)))
-    in_doubt = found["verdict"] == "cannot tell" and bool(asked) and not to_fill_in  # then the commands say it
-    for text in (*labelled, *asked, "" if in_doubt else found["would_change"]):
+    asked = [found["question"]["text"]] if found["question"] and not new else []
+    no_step = found["verdict"] == "none found" and not new
+    commands = {} if no_step else sentences.next_commands(found, shlex.quote(str(page.parent)))
+    in_doubt = found["verdict"] == "cannot tell" and bool(asked)  # then the commands say it
+    for text in (*asked, "" if in_doubt or new else found["would_change"]):
         if text:
             say(console, text)
     show_warnings(found["data"]["warnings"], console)
-    if to_fill_in:
-        say(console, to_fill_in)
-    else:
-        for what, command in list(commands.items())[: 1 if found["examined"] else 2]:
-            say(console, f"{what} {command}")
+    for what, command in list(commands.items())[: 1 if found["examined"] else 2]:
+        say(console, f"{what} {command}")
     say(console, f"page: {page}")

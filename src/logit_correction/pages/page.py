@@ -51,7 +51,7 @@ def render_page(run_folders: Sequence[Path | str], out: Path | str = "report.htm
     folders = {Path(folder).resolve(): Path(folder) for folder in run_folders}.values()
     runs = [RunFolder.read(folder) for folder in folders]
     comparisons = compare(runs)
-    methods = dict.fromkeys(one.method for _, series in comparisons for one in series)
+    methods = dict.fromkeys(run.report.called for run in runs)
     sources = [run.report.data for run in runs]
     data = dict.fromkeys(str((is_own(one) and one.facts.get("source")) or one.name) for one in sources)  # by its place
     places = [shown_path(folder) for folder in folders]
@@ -231,15 +231,19 @@ def _provenance(series: Series) -> str:
 # The page of an audit, for a person who fears a shortcut, and who is no researcher
 
 
-def render_audit(found: Mapping[str, Any], folder: Path) -> str:
-    """Return the page as text, given the content of ``audit.json`` and the folder of the audit, for the commands."""
+def render_audit(found: Mapping[str, Any], folder: Path, asked: Sequence[Mapping[str, Any]] = ()) -> str:
+    """Return the page as text, given the content of ``audit.json``.
+
+    ``folder`` is that of the audit, for the commands; ``asked`` are new rows that a person is to label.
+    """
     conflicting = [one for one in found["groups"] if one["rows"] and one["label"] != one["attribute"]]
-    source, asked = found["data"].get("source") or found["data"]["name"], found["question"]
-    views = found["views"] or (asked["views"] if asked else [])
+    source, question = found["data"].get("source") or found["data"]["name"], found["question"]
+    views = found["views"] or (question["views"] if question else [])
     return render(
         "audit.html.j2",
         **_first(found),
         title=f"Audit of {source}",
+        asked=asked,
         views=name_views(views),
         several=sentences.is_plural(views),
         evidence=evidence_block(found["evidence"]),
@@ -269,5 +273,13 @@ def audit_as_html(found: Mapping[str, Any]) -> str:
 
 def _first(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a person sees first: the verdict, whether a trial confirms it, what correcting brings and costs."""
-    told = {"headline": sentences.headline(found), "trial": sentences.of_trial(found), "found": found}
-    return {"price": sentences.price(found["cost"]), "classifiers": sentences.classifiers(found), **told}
+    told: dict[str, Any] = {"headline": sentences.headline(found), "trial": sentences.of_trial(found), "found": found}
+    if new := found["new_rows"]:
+        told |= {"new": sentences.of_new_rows(new), "candidates": sentences.candidate_rows(new)}
+    return {
+        "new": [],
+        "candidates": [],
+        "price": sentences.price(found["cost"]),
+        "classifiers": sentences.classifiers(found),
+        **told,
+    }

@@ -17,6 +17,7 @@ from torch import nn
 from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
 from logit_correction.errors import InputError
 from logit_correction.methods.base import Algorithm
+from logit_correction.runs.leave_out import without
 from logit_correction.runs.options import checked, find_class
 from logit_correction.types import DataInfo, NetworkFactory
 
@@ -115,8 +116,9 @@ def build_algorithm(config: RunConfig, info: DataInfo) -> Algorithm:
     if config.biased_network is not None:
         if "biased_network" not in inspect.signature(find_class("method", config.method.name)).parameters:
             raise InputError(f"method {config.method.name} has no biased network: leave --biased_network out")
-        given["biased_network"] = network_factory(config.biased_network, info, "biased_network")
-    network = network_factory(config.network, info)
+        biased = network_factory(config.biased_network, info, "biased_network")
+        given["biased_network"] = without(biased, config.training.leave_out, info)
+    network = without(network_factory(config.network, info), config.training.leave_out, info)
     algorithm: Algorithm = checked("method", config.method).make(network, info, **given)
     estimator = algorithm.attributes
     if config.biased_network is not None and estimator is not None and not estimator.trains_network:

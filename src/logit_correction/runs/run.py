@@ -19,12 +19,13 @@ from torch import Tensor, nn
 
 from logit_correction.config import RunConfig, listed
 from logit_correction.correlation import Correlation
-from logit_correction.data.frames import as_text, attributes_as_texts, check_columns, texts_of, what_rows_are
+from logit_correction.data.frames import as_text, attributes_as_texts, check_columns, inputs_of, texts_of, what_rows_are
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Problems, Rows, combined, places_of
 from logit_correction.data.stores import InputStore, as_views_see
 from logit_correction.data.table import SPLITS
+from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError, InputWarning
 from logit_correction.evaluation.predictions import Predictions, collect
 from logit_correction.evaluation.report import DataSummary, GroupReport, Report
@@ -132,6 +133,7 @@ class Run(os.PathLike[str]):
         """What the networks were told of the data."""
         data = self.results.data
         names, table = tuple(data.attribute_names), data.correlation
+        inputs = inputs_of(data.preparation.get("columns", ()))
         return DataInfo(
             num_labels=len(data.label_names),
             num_rows=data.rows["train"],
@@ -141,6 +143,8 @@ class Run(os.PathLike[str]):
             attribute_names=names,
             correlation=None if table is None else Correlation.from_table(table, len(names) or None),
             tokens=data.tokens,
+            words=isinstance(self.source.reader, Texts) and not data.tokens and self.results.encoder is None,
+            input_names=inputs if [len(inputs)] == data.input_shape else (),
         )
 
     @property

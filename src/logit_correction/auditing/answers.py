@@ -1,0 +1,193 @@
+"""A sheet of new rows that a person labels, what comes back, and what is concluded from all answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from logit_correction.auditing import choice
+from logit_correction.auditing.new_rows import NewRows, called
+from logit_correction.data.frames import check_columns, read_frame, texts_of
+from logit_correction.data.images import read_image
+from logit_correction.errors import InputError, format_first
+from logit_correction.files import read_cells
+from logit_correction.pages.plots import png_uris
+
+#: The column of a sheet that a person fills in, and those by which its rows are known again.
+ANSWER, KNOWN_BY = "answer", ("line", "path", "content")
+
+#: Pixels along the shorter side of a picture to answer by.
+SIDE = 160
+
+#: Columns of the table of new rows: the number of a label that is known, the round in which a row was asked.
+LABEL, ROUND = "label_number", "round"
+
+
+def table_of(new: NewRows) -> pd.DataFrame:
+    """Return the table of new rows that an audit keeps: what is known of each, and what each candidate says."""
+    says = {f"says_{number}": one for number, one in enumerate(new.predictions)}
+    return new.frame.drop(columns="label").assign(**{LABEL: new.label, ROUND: np.where(new.label >= 0, 0, -1)}, **says)
+
+
+def predictions_in(table: pd.DataFrame) -> choice.Array:
+    """Return what the candidates say of the new rows, (C, M)."""
+    names = [name for name in table if str(name).startswith("says_")]
+    return np.stack([table[name].to_numpy(dtype=np.int64) for name in names])
+
+
+def ask(table: pd.DataFrame, count: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the table with the rows of one more round marked, and the sheet of these rows."""
+    turn = max(0, int(table[ROUND].max())) + 1
+    answered = np.flatnonzero(table[ROUND] >= 0).tolist()
+    places, chance = choice.draw(predictions_in(table), count, seed + turn, answered)
+    table = table.assign(**{f"chance_{turn}": chance})
+    table.loc[places, ROUND] = turn
+    columns = ["row", *(name for name in KNOWN_BY if name in table)]
+    return table, table.loc[places, columns].assign(**{ANSWER: ""})
+
+
+def answered(table: pd.DataFrame, file: Path | str | pd.DataFrame, label_names: Sequence[str]) -> pd.DataFrame:
+    """Return the table with the answers of a sheet; empty ones are open.
+
+    Raises:
+        InputError: The sheet is not of this audit, names a label that is not there, or a row twice.
+    """
+    given, place = (
+        (file, "The answers") if isinstance(file, pd.DataFrame) else (read_cells(read_frame(Path(file))), str(file))
+    )
+    check_columns(given, place, ("row", ANSWER))
+    rows, answers = texts_of(given, "row"), texts_of(given, ANSWER)
+    by_name = {" ".join(name.casefold().split()): number for number, name in enumerate(label_names)}
+    faults, found = list[str](), dict[int, int]()
+    for at, (row, answer) in enumerate(zip(rows, answers, strict=True)):
+        number = int(row) if row is not None and row.isdecimal() and int(row) < len(table) else -1
+        if number < 0 or table[ROUND].iloc[number] < 1:
+            faults.append(f"row {row} was not asked")
+        elif any(_differs(given, at, table, number, name) for name in KNOWN_BY):
+            faults.append(f"row {row} is another one here: the sheet is that of another audit")
+        elif answer is None or not answer.strip():
+            continue
+        elif (label := by_name.get(" ".join(answer.casefold().split()))) is None:
+            faults.append(f"row {row}: {answer!r} is no label")
+        elif number in found:
+            faults.append(f"row {row} is there twice")
+        else:
+            found[number] = label
+    if faults:
+        fix = f"the labels are {', '.join(label_names)}; leave open what you do not know"
+        raise InputError(f"{place}: {format_first(faults, 5, '; ')}: {fix}")
+    if not found:
+        raise InputError(f"{place} has no answer: fill in the column {ANSWER} of some rows")
+    table = table.copy()
+    table.loc[list(found), LABEL] = list(found.values())
+    return table
+
+
+def _differs(given: pd.DataFrame, at: int, table: pd.DataFrame, number: int, name: str) -> bool:
+    return (
+        name in given and name in table and str(given[name].iloc[at]).strip() != str(table[name].iloc[number]).strip()
+    )
+
+
+def open_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return name, content and, of image files, a picture of the rows that were asked and that nobody has answered."""
+    rows = table[(table[ROUND] >= 1) & (table[LABEL] < 0)]
+    names = [called(row) for _, row in rows.iterrows()]
+    contents = rows["content"].tolist() if "content" in rows else [""] * len(rows)
+    pictures: list[str | None] = [None] * len(rows)
+    if "path" in rows:
+        pictures = [_picture(Path(path)) for path in rows["path"]]
+    return [
+        {"name": name, "content": content, "image": image}
+        for name, content, image in zip(names, contents, pictures, strict=True)
+    ]
+
+
+def _picture(path: Path) -> str | None:
+    """Return an image file for a page; None where it is not there any more."""
+    if not path.is_file():
+        return None
+    return png_uris(torch.from_numpy(read_image(path, (SIDE, SIDE), "crop"))[None], SIDE)[0]
+
+
+def weights_of(table: pd.DataFrame) -> tuple[choice.Array, choice.Array, choice.Array]:
+    """Return places, labels and weights of the rows whose label is known: rows over answers.
+
+    Rows that came with a label count as drawn at random from all. Of a round that is answered in part, each row counts
+    as asked with as much less chance.
+    """
+    known = (table[LABEL] >= 0).to_numpy()
+    chance = np.full(len(table), ((table[ROUND] == 0).to_numpy() & known).mean())
+    for turn in range(1, int(table[ROUND].max()) + 1):
+        asked = (table[ROUND] == turn).to_numpy()
+        chance += table[f"chance_{turn}"].to_numpy() * (known & asked).sum() / max(1, asked.sum())
+    places = np.flatnonzero(known)
+    return places, table[LABEL].to_numpy(dtype=np.int64)[places], 1 / chance[places].clip(1e-9)
+
+
+def concluded(table: pd.DataFrame, found: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Return what the answers say of each candidate, and which one to train: what ``audit.json`` holds of new rows.
+
+    ``found`` is that without answers, as ``change`` returns it.
+    """
+    predictions, (places, label, weight) = predictions_in(table), weights_of(table)
+    entries = [dict(one) for one in found["candidates"]]
+    asked = (table[ROUND] >= 1) & (table[LABEL] >= 0)
+    told = {**found, "candidates": entries, "answers": len(places), "asked": int((table[ROUND] >= 1).sum())}
+    told |= {"sheet_answers": int(asked.sum())}
+    told |= {"chosen": None, "gain": None, "gain_low": None, "gain_high": None, "more": None}
+    if not len(places):
+        return told | {"chosen": None if found["changed"] else entries[0]["name"]}
+    gains = choice.gains_of(predictions, places, label, weight)
+    for number, entry in enumerate(entries):
+        half = choice.DEVIATIONS * gains.error[number]
+        gain = float(gains.gain[number])
+        entry |= {
+            "gain": gain,
+            "gain_low": gain - half,
+            "gain_high": gain + half,
+            "told_by": int(gains.answers[number]),
+        }
+    chosen = choice.chosen_of(gains, found["changed"])
+    gain = choice.corrected_gain(predictions, places, label, weight, found["changed"], seed)
+    half = choice.DEVIATIONS * float(gains.error[chosen])
+    more = choice.more_answers(gains, chosen, len(places))
+    return told | {
+        "chosen": entries[chosen]["name"],
+        **({"gain": gain, "gain_low": gain - half, "gain_high": gain + half} if chosen else {}),
+        "more": more,
+    }
+
+
+def change(
+    table: pd.DataFrame, usual: choice.Array, label: choice.Array, entries: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return how far new rows differ from validation rows, of which candidates said ``usual`` (C, V).
+
+    ``entries`` name and describe the candidates, ``label`` (V,) is that of the validation rows.
+    """
+    predictions = predictions_in(table)
+    seen = choice.change_of(predictions, usual)
+    ends = {"new": (seen.new, predictions.shape[1]), "usual": (seen.usual, usual.shape[1])}
+    right = (usual == label).mean(axis=1)
+    told = []
+    for number, entry in enumerate(entries):
+        one: dict[str, Any] = {**entry, "like_training": float(right[number])}
+        for name, (share, rows) in ends.items():
+            low, high = choice.interval_of_share(share, rows)
+            one |= {f"differs_{name}": float(share[number])}
+            one |= {f"differs_{name}_low": float(low[number]), f"differs_{name}_high": float(high[number])}
+        told.append(one | {"gain": None, "gain_low": None, "gain_high": None, "told_by": 0})
+    rows = {"rows": predictions.shape[1], "labelled": int((table[ROUND] == 0).sum()), "usual_rows": usual.shape[1]}
+    return {
+        **rows,
+        "changed": seen.found,
+        "likely": seen.likely,
+        "most": entries[seen.most]["name"],
+        "candidates": told,
+    }

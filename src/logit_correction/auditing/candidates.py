@@ -1,0 +1,173 @@
+"""What might be trained instead of ERM: corrected by a view, without what a view sees, corrected by an estimator."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from logit_correction.attributes.search import Search
+from logit_correction.config import ComponentConfig, RunConfig
+from logit_correction.data.table import DataTable
+from logit_correction.errors import InputError, TrainingError
+from logit_correction.runs.assemble import build_algorithm, keeping_threads
+from logit_correction.runs.leave_out import undo
+from logit_correction.runs.options import complete_parts
+from logit_correction.runs.train import Built, training_rows
+from logit_correction.sentences import BASELINE, BIASED, name_views
+from logit_correction.training.display import Display
+
+#: Ways to estimate the attribute that are tried whatever the views show -> what they take for it.
+ESTIMATORS = {
+    "Online": "what a second, biased network learns while LC trains",
+    "CrossFitted": "what biased networks learn first",
+    "XRM": "what two networks, each on one half, learn to mistake",
+    "MST": "what a network trained on few, sure rows says",
+}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to train a classifier on the same rows.
+
+    Attributes:
+        name: What tables call it.
+        does: What it does, for a person.
+        config: What trains it, as ``train`` takes it.
+        views: The views that it corrects by, or leaves out; none of ERM and of an estimator.
+    """
+
+    name: str
+    does: str
+    config: RunConfig
+    views: tuple[str, ...] = ()
+
+
+def candidates_of(config: RunConfig, table: DataTable, views: Sequence[Sequence[str]]) -> list[Candidate]:
+    """Return the candidates on the rows of a table: ERM, two for each group of promising ``views``, the estimators."""
+
+    def of(name: str, does: str, method: dict[str, object], views: Sequence[str] = (), **training: object) -> Candidate:
+        method = {"name": "LC", **method}
+        part = ComponentConfig(str(method.pop("name")), method)
+        own = replace(config, method=part, training=replace(config.training, **training))  # type: ignore[arg-type]
+        return Candidate(name, does, complete_parts(own), tuple(views))
+
+    found, kept = [of(BASELINE, "ordinary training", {"name": "ERM"})], config.training.leave_out
+    for names in views:
+        named = name_views(names)
+        found.append(
+            of(f"LC by {named}", f"corrects by {named}", {"attributes": {"name": "Auto", "shortcut": [*names]}}, names)
+        )
+        gone = [one for one in names if undo(one, table.info) is not None]
+        if gone:
+            named = name_views(gone)
+            found.append(
+                of(f"without {named}", f"ERM that cannot see {named}", {"name": "ERM"}, gone, leave_out=[*kept, *gone])
+            )
+    if undo("spelling", table.info) is not None:
+        does = "ERM to which names that differ in case and blanks are one"
+        found.append(of("without spelling", does, {"name": "ERM"}, ["spelling"], leave_out=[*kept, "spelling"]))
+    found += [of(f"LC by {one}", f"corrects by {told}", {"attributes": one}) for one, told in ESTIMATORS.items()]
+    return found
+
+
+def groups_of(search: Search, named: Sequence[str] = ()) -> list[list[str]]:
+    """Return the views to try, each group together: those that a person ``named``, and the promising ones.
+
+    Of texts, the words that tell most are one more group for each view of words.
+    """
+    groups = [list(named)] if named and BIASED not in named else []
+    groups += [names for names in search.promising() if BIASED not in names]
+    for names in list(groups):
+        words = [f"word:{word}" for name in names for word in search.telling_words(name)]
+        groups += [list(dict.fromkeys(words))] if words else []
+    return [list(one) for one in dict.fromkeys(map(tuple, groups))]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A candidate that was trained.
+
+    Attributes:
+        candidate: What it is.
+        network: Inputs -> logits (B, L), in evaluation mode, on the processor.
+        valid: (n, L) logits of the validation rows.
+        seconds: That its training took.
+    """
+
+    candidate: Candidate
+    network: nn.Module
+    valid: Tensor
+    seconds: float
+
+
+def trained(candidate: Candidate, table: DataTable) -> Trained:
+    """Train a candidate, and keep the weights that `train` would keep."""
+    started, config = time.monotonic(), candidate.config
+    with keeping_threads():
+        algorithm = build_algorithm(config, table.info)
+        algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0))
+        fit = Built(config, table, algorithm).fit(Display())
+        fit.run()
+        if (best := fit.progress.best.get(fit.rules[0])) is not None:
+            algorithm.load_state_dict(best.state)
+        valid = fit.predict("valid")
+    return Trained(candidate, algorithm.network.cpu().eval(), valid, time.monotonic() - started)
+
+
+#: What forked processes find in the memory of the process that they come from.
+_SHARED: dict[str, tuple[Sequence[Candidate], DataTable]] = {}
+
+
+def _of_shared(number: int) -> bytes:
+    """Return what was trained as bytes: tensors that processes share end with the process that made them."""
+    torch.set_num_threads(1)
+    candidates, table = _SHARED["now"]
+    return pickle.dumps(trained(candidates[number], table))
+
+
+def _result(future: Future[bytes]) -> Trained:
+    found: Trained = pickle.loads(future.result())  # which this program has made
+    return found
+
+
+def train_all(candidates: Sequence[Candidate], table: DataTable, display: Display) -> list[Trained]:
+    """Train all candidates, side by side where the processor has several cores and the system can fork.
+
+    A candidate that cannot be trained on these rows, such as by a label of two rows, is left out, and told.
+    """
+    found, cores = dict[int, Trained](), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    on_processor = candidates[0].config.training.device == "cpu" or not torch.cuda.is_available()
+    started, total = time.monotonic(), len(candidates)
+
+    def told(number: int, result: Callable[[], Trained]) -> None:
+        try:
+            found[number] = result()
+        except (InputError, TrainingError) as error:
+            display.say(f"{candidates[number].name} is left out: {error}")
+            return
+        passed, done = time.monotonic() - started, len(found)
+        left = f", about {passed / done * (total - done):.0f} s left" if done < total else ""
+        display.say(f"{candidates[number].name}: {found[number].seconds:.0f} s ({done} of {total}{left})")
+
+    if cores == 1 or not on_processor:
+        for number, candidate in enumerate(candidates):
+            told(number, partial(trained, candidate, table))
+    else:
+        _SHARED["now"] = candidates, table
+        with ProcessPoolExecutor(min(cores, total), mp_context=multiprocessing.get_context("fork")) as pool:
+            waiting = {pool.submit(_of_shared, number): number for number in range(total)}
+            for future in as_completed(waiting):
+                told(waiting[future], partial(_result, future))
+        del _SHARED["now"]
+    if 0 not in found:
+        raise InputError("ERM cannot be trained on these rows: run `train --method ERM`, which says why")
+    return [found[number] for number in sorted(found)]

@@ -1,0 +1,202 @@
+"""Which candidate to train, by the rows that the model will be used on: what changed there, whom to ask, who gains.
+
+Predictions are (C, M) numbers of labels: of C candidates, the first of which is ERM, on M rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Predictions, labels and numbers.
+Array: TypeAlias = NDArray[Any]
+
+#: Standard deviations to either side of an interval of 90 %.
+DEVIATIONS = 1.645
+
+#: Chance of telling a change where there is none, and random exchanges of rows by which that is judged.
+LEVEL, EXCHANGES = 0.05, 400
+
+#: What each candidate is believed before anybody answers: as if of two rows on which it and ERM differ, one spoke for
+#: ERM and nine tenths of one for the candidate.
+PRIOR_ROWS, PRIOR_GAIN = 2.0, -0.05
+
+#: Standard errors by which a candidate must be ahead of ERM: where the new rows changed, and where they did not.
+AHEAD, AHEAD_UNCHANGED = 0.7, 2.0
+
+#: Times that answers are drawn anew to correct the figure of a choice for the choice.
+DRAWS = 500
+
+
+# -- what changed
+
+
+def disagreement(predictions: Array) -> Array:
+    """Return the share of rows (C,) on which each candidate says another label than ERM.
+
+    >>> disagreement(np.array([[0, 0, 1, 1], [0, 0, 1, 0]]))
+    array([0.  , 0.25])
+    """
+    return np.asarray((predictions != predictions[0]).mean(axis=1))
+
+
+def interval_of_share(share: Array, rows: int) -> tuple[Array, Array]:
+    """Return the ends of the 90 % interval (Wilson) of shares of so many rows."""
+    square = DEVIATIONS**2 / rows
+    middle, half = (share + square / 2), DEVIATIONS * np.sqrt(share * (1 - share) / rows + square / (4 * rows))
+    return (middle - half).clip(0) / (1 + square), (middle + half).clip(0, 1 + square) / (1 + square)
+
+
+@dataclass(frozen=True)
+class Change:
+    """How the new rows differ from rows like those of training, by where candidates disagree with ERM.
+
+    Attributes:
+        new: (C,) shares of the new rows.
+        usual: (C,) shares of the validation rows.
+        likely: How often rows that are exchanged at random differ as much.
+        most: The candidate whose disagreement rose most, in standard errors.
+    """
+
+    new: Array
+    usual: Array
+    likely: float
+    most: int
+
+    @property
+    def found(self) -> bool:
+        """Whether something that held in training does not hold in the new rows."""
+        return bool(self.likely <= LEVEL)
+
+
+def change_of(new: Array, usual: Array, seed: int = 0) -> Change:
+    """Return how predictions of new rows (C, M) differ from those of validation rows (C, V).
+
+    The test exchanges rows between the two at random (a permutation test) and compares the greatest rise of all
+    candidates: it is exact whatever the candidates are, so that of new rows that are drawn as the validation rows were
+    one set in twenty is called changed.
+    """
+    there = np.concatenate([new != new[0], usual != usual[0]], axis=1).T.astype(np.float64)
+    rows, total = new.shape[1], there.sum(axis=0)
+    share, others = total / len(there), len(there) - rows
+    error = np.sqrt((share * (1 - share) * (1 / rows + 1 / others)).clip(1e-12))
+
+    def rise(sums: Array) -> Array:
+        return np.asarray((sums / rows - (total - sums) / others) / error)
+
+    seen, generator = rise(there[:rows].sum(axis=0)), np.random.default_rng(seed)
+    chosen = np.zeros(len(there))
+    chosen[:rows] = 1
+    drawn = [rise(generator.permutation(chosen) @ there).max() for _ in range(EXCHANGES)]
+    likely = (1 + sum(one >= seen.max() for one in drawn)) / (1 + EXCHANGES)
+    return Change(disagreement(new), disagreement(usual), float(likely), int(seen.argmax()))
+
+
+# -- whom to ask
+
+
+def draw(predictions: Array, count: int, seed: int, answered: Sequence[int] = ()) -> tuple[Array, Array]:
+    """Draw rows to ask a person about: those that tell most about which candidate is best.
+
+    A row tells the more, the more candidates contradict ERM there: it is drawn with a chance in proportion to the root
+    of their share, systematically along rows that are sorted by what all candidates say, so that each pattern has its
+    share of the rows.
+
+    Returns:
+        Places (n,) of at most ``count`` rows that were not ``answered``, in random order, and the chance (M,) of each
+        row to be drawn.
+    """
+    chance = np.sqrt((predictions != predictions[0]).mean(axis=0))
+    chance[list(answered)] = 0
+    count = min(count, int((chance > 0).sum()))
+    if not count:
+        return np.zeros(0, dtype=np.int64), np.zeros_like(chance)
+    certain = np.zeros(len(chance), dtype=bool)
+    while True:  # no chance is above 1
+        rest = np.where(certain, 0, chance)
+        scaled = rest * (count - certain.sum()) / max(rest.sum(), 1e-12)
+        if not (scaled > 1).any():
+            break
+        certain |= scaled > 1
+    chance = np.where(certain, 1.0, scaled)
+    generator = np.random.default_rng(seed)
+    _, pattern = np.unique(predictions, axis=1, return_inverse=True)
+    order = np.lexsort((generator.random(len(chance)), pattern.ravel()))
+    ends = np.cumsum(chance[order]) + generator.random()
+    hit = np.floor(ends + 1e-9) > np.floor(ends - chance[order] + 1e-9)
+    return generator.permutation(order[hit]), chance
+
+
+# -- who gains
+
+
+@dataclass(frozen=True)
+class Gains:
+    """What each candidate gains over ERM on the new rows, as a share of all of them.
+
+    Attributes:
+        gain: (C,) drawn towards a little below 0 where few answers tell of a candidate.
+        error: (C,) standard errors.
+        answers: (C,) answered rows on which a candidate and ERM differ.
+    """
+
+    gain: Array
+    error: Array
+    answers: Array
+
+
+def gains_of(predictions: Array, places: Array, label: Array, weight: Array) -> Gains:
+    """Return what candidates gain by answers: the ``label`` (n,) of the rows at ``places`` (n,), each of a ``weight``.
+
+    A candidate gains nothing where it says the same as ERM. On how many rows it says something else is known without
+    an answer. So answers only have to tell how often it is right there and ERM wrong, less the reverse.
+    """
+    apart, said = disagreement(predictions), predictions[:, places]
+    right = (said == label).astype(np.float64) - (said[0] == label)
+    counted = (said != said[0]) * weight
+    total = counted.sum(axis=1)
+    rows = total**2 / (counted**2).sum(axis=1).clip(1e-12)  # that equally weighted ones would be worth
+    mean = (counted * right).sum(axis=1) / total.clip(1e-12)
+    drawn = (rows * mean + PRIOR_ROWS * PRIOR_GAIN) / (rows + PRIOR_ROWS)
+    variance = ((counted * right**2).sum(axis=1) / total.clip(1e-12) * rows + PRIOR_ROWS) / (rows + PRIOR_ROWS)
+    error = np.sqrt((variance - drawn**2).clip(0.1) / (rows + PRIOR_ROWS))
+    error[0] = drawn[0] = 0
+    return Gains(apart * drawn, apart * error, (said != said[0]).sum(axis=1))
+
+
+def chosen_of(gains: Gains, changed: bool) -> int:
+    """Return the candidate of the greatest gain, or 0, ERM, where it is not ahead of ERM by enough standard errors."""
+    best = int(gains.gain.argmax())
+    ahead = AHEAD if changed else AHEAD_UNCHANGED
+    return best if gains.gain[best] > ahead * gains.error[best] else 0
+
+
+def corrected_gain(predictions: Array, places: Array, label: Array, weight: Array, changed: bool, seed: int) -> float:
+    """Return the gain of the chosen candidate less what it owes to having been chosen by the same answers.
+
+    The whole choice is made again on answers that are drawn from these with replacement. By how much the gain of what
+    is chosen then falls on the answers themselves is taken off.
+    """
+    gains, generator = gains_of(predictions, places, label, weight), np.random.default_rng(seed)
+    chosen, falls = chosen_of(gains, changed), []
+    for _ in range(DRAWS):
+        again = generator.integers(len(places), size=len(places))
+        drawn = gains_of(predictions, places[again], label[again], weight[again])
+        other = chosen_of(drawn, changed)
+        falls.append(drawn.gain[other] - gains.gain[other])
+    return float(gains.gain[chosen] - max(0.0, float(np.mean(falls))))
+
+
+def more_answers(gains: Gains, chosen: int, answered: int) -> int:
+    """Return how many further answers would tell whether the best candidate is ahead of ERM; 0 if that is told."""
+    best = chosen or 1 + int(gains.gain[1:].argmax())
+    apart, error = abs(float(gains.gain[best])), float(gains.error[best])
+    if apart >= DEVIATIONS * error:
+        return 0
+    needed = answered * (DEVIATIONS * error / max(apart, 0.005)) ** 2
+    return int(math.ceil(min(needed - answered, 200) / 10) * 10)

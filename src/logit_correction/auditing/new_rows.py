@@ -1,0 +1,137 @@
+"""The rows that the model will be used on: read part by part, and asked what each candidate says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from logit_correction.auditing.candidates import Trained
+from logit_correction.config import RunConfig
+from logit_correction.data.frames import texts_of, what_rows_are
+from logit_correction.data.images import visible_folders
+from logit_correction.data.loading import BatchLoader
+from logit_correction.data.reader import DataSource
+from logit_correction.data.rows import Rows, places_of
+from logit_correction.data.stores import InputStore
+from logit_correction.data.table import NEW, DataTable
+from logit_correction.errors import InputError
+from logit_correction.files import printable
+from logit_correction.runs.encode import EncodedStore, Encoder, batches_of
+from logit_correction.types import Inputs
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """New rows, M of them, after all candidates were asked.
+
+    Attributes:
+        frame: A line for each: ``row``, its number from 0; ``line``, ``path`` or ``name``; ``content`` of texts and
+            tables; ``label``, None where nobody knows it; ``says_0`` to ``says_C-1``, what each candidate says.
+        predictions: (C, M) numbers of labels.
+        label: (M,) numbers of labels, -1 where unknown.
+    """
+
+    frame: pd.DataFrame
+    predictions: NDArray[np.int64]
+    label: NDArray[np.int64]
+
+
+def asked(given: Any, models: Sequence[Trained], config: RunConfig, table: DataTable) -> NewRows:
+    """Return new rows with what each candidate says of them.
+
+    They are prepared by what the training rows have shown, and read a part at a time.
+
+    Args:
+        given: As ``DataSource.new_rows`` takes them; a folder may hold a folder for each label. None takes the rows of
+            the split ``new``.
+        models: The candidates.
+        config: That of the data and of the encoder.
+        table: The data that they were trained on.
+
+    Raises:
+        InputError: A row cannot be read, or has a label that is not in the training data.
+    """
+    names, frames, said = list(map(str, table.label_names)), list[pd.DataFrame](), list[NDArray[np.int64]]()
+    for frame, batches in _of_split(table) if given is None else _of_source(given, config, table):
+        of_batches = []
+        with torch.no_grad():
+            for inputs in batches:
+                of_batches.append(torch.stack([one.network(inputs).argmax(dim=1) for one in models]))
+        frames.append(frame)
+        said.append(torch.cat(of_batches, dim=1).numpy())
+    if not frames:
+        raise InputError("There are no new rows: give a folder or a table that holds some by --new-rows")
+    whole, predictions = pd.concat(frames, ignore_index=True), np.concatenate(said, axis=1)
+    label = places_of([None if pd.isna(one) else one for one in whole["label"]], names).numpy()
+    unknown = whole[whole["label"].notna() & (label < 0)]
+    if len(unknown):
+        first = unknown.iloc[0]
+        raise InputError(
+            f"The new rows: {len(unknown):,} have a label that is not in the training data, such as {first['label']!r} "
+            f"of {called(first)}: the labels are {', '.join(names)}; leave unknown ones empty"
+        )
+    whole.insert(0, "row", np.arange(len(whole)))
+    return NewRows(whole, predictions, label)
+
+
+def called(row: pd.Series) -> str:
+    """Return what a person calls a row: its file, its line or its number."""
+    for name in ("path", "line", "row"):
+        if name in row and not pd.isna(row[name]):
+            return str(row[name]) if name == "path" else f"{name} {row[name]}"
+    return "a row"
+
+
+def _of_split(table: DataTable) -> Iterator[tuple[pd.DataFrame, Iterator[Inputs]]]:
+    """Yield the rows of the split ``new``."""
+    rows = table.split[NEW]
+    if not len(rows):
+        return
+    label = [None if number < 0 else str(table.label_names[number]) for number in table.label[rows].tolist()]
+    frame = pd.DataFrame({"label": pd.Series(label, dtype=object)})
+    if table.files is not None:
+        frame["path"] = [str(table.files[row]) for row in rows.tolist()]
+    elif table.lines is not None:
+        frame["line"] = table.lines[rows].numpy()
+    if (held := table.contents(rows)) is not None:
+        frame["content"] = held
+    yield frame, (batch.inputs for batch in BatchLoader(table, NEW).epoch())
+
+
+def _of_source(given: Any, config: RunConfig, table: DataTable) -> Iterator[tuple[pd.DataFrame, Iterator[Inputs]]]:
+    """Yield rows from elsewhere, some at a time."""
+    source: DataSource = config.data.make()
+    source.reader.prepare(table.preparation)
+    info, encoder, device = table.info, None, torch.device("cpu")
+    if config.encoder is not None and isinstance(table.inputs, EncodedStore):
+        store = table.inputs.original
+        info = replace(info, input_shape=store.input_shape, tokens=store.holds_tokens)
+        encoder = Encoder(config.encoder, info)
+    names = {str(name) for name in table.label_names}
+    given = Path(given) if isinstance(given, str) else given
+    labelled = isinstance(given, Path) and given.is_dir() and any(one.name in names for one in visible_folders(given))
+    for rows, store, forms in source.read(source.new_rows(given, labelled=labelled), info):
+        encoded: InputStore = store if encoder is None else encoder.of_store(store, device)
+        yield _told(rows, config, table, forms), batches_of(encoded, device)
+
+
+def _told(rows: Rows, config: RunConfig, table: DataTable, forms: dict[str, Any]) -> pd.DataFrame:
+    """Return label, name and content of rows."""
+    column = str(config.data.options.get("label") or "label")
+    label: Sequence[str | None] = rows.label or [None] * len(rows)
+    if rows.frame is not None and column in rows.frame.columns:
+        label = [one or None for one in texts_of(rows.frame, column)]
+    frame = pd.DataFrame({"label": pd.Series(list(label), dtype=object)})
+    if "files" in forms:
+        frame["path"] = [printable(path) for path in forms["files"]]
+    elif what_rows_are(rows.numbers) == "line":
+        frame["line"] = list(rows.numbers)
+    held = replace(table, texts=forms.get("texts"), columns=forms.get("columns", {})).contents(torch.arange(len(rows)))
+    return frame if held is None else frame.assign(content=held)
