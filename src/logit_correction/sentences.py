@@ -478,6 +478,7 @@ def _commands_for_new_rows(told: Mapping[str, Any], place: str) -> dict[str, str
         return {"Choose rows to label:": asking}
     if chosen == first:
         commands = {f"Train {first}:": ordinary}
+        commands |= {} if told["answers"] else {"To be sure, label some rows all the same:": asking}
     else:
         commands = {f"Train `{chosen}`:": f"logit-correction train --config {place}/fix.yaml --out fixed"}
     if told["asked"] > told["sheet_answers"]:

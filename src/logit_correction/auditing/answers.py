@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
 from logit_correction.auditing import choice
-from logit_correction.auditing.new_rows import NewRows, called
+from logit_correction.auditing.new_rows import NewRows, apart_of, called
 from logit_correction.data.frames import check_columns, read_frame, texts_of
 from logit_correction.data.images import read_image
 from logit_correction.errors import InputError, format_first
@@ -31,13 +32,13 @@ LABEL, ROUND = "label_number", "round"
 def table_of(new: NewRows) -> pd.DataFrame:
     """Return the table of new rows that an audit keeps: what is known of each, and what each candidate says."""
     says = {f"says_{number}": one for number, one in enumerate(new.predictions)}
+    says |= {f"apart_{number}": one for number, one in enumerate(new.apart)}
     return new.frame.drop(columns="label").assign(**{LABEL: new.label, ROUND: np.where(new.label >= 0, 0, -1)}, **says)
 
 
-def predictions_in(table: pd.DataFrame) -> choice.Array:
-    """Return what the candidates say of the new rows, (C, M)."""
-    names = [name for name in table if str(name).startswith("says_")]
-    return np.stack([table[name].to_numpy(dtype=np.int64) for name in names])
+def predictions_in(table: pd.DataFrame, what: str = "says_") -> choice.Array:
+    """Return what the candidates say of the new rows, (C, M), or how far ``apart_`` from ERM they are."""
+    return np.stack([table[name].to_numpy() for name in table if str(name).startswith(what)])
 
 
 def ask(table: pd.DataFrame, count: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -165,25 +166,26 @@ def concluded(table: pd.DataFrame, found: Mapping[str, Any], seed: int) -> dict[
 
 
 def change(
-    table: pd.DataFrame, usual: choice.Array, label: choice.Array, entries: Sequence[Mapping[str, Any]]
+    table: pd.DataFrame, usual: Tensor, label: choice.Array, entries: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return how far new rows differ from validation rows, of which candidates said ``usual`` (C, V).
+    """Return how far new rows differ from usual ones, by what candidates say of these: logits (C, U, L).
 
-    ``entries`` name and describe the candidates, ``label`` (V,) is that of the validation rows.
+    ``entries`` name and describe the candidates; ``label`` (V,) is that of the first usual rows, those of validation.
     """
-    predictions = predictions_in(table)
-    seen = choice.change_of(predictions, usual)
-    ends = {"new": (seen.new, predictions.shape[1]), "usual": (seen.usual, usual.shape[1])}
-    right = (usual == label).mean(axis=1)
+    predictions, said = predictions_in(table), usual.argmax(dim=2).numpy()
+    seen = choice.change_of(predictions_in(table, "apart_"), apart_of(usual).numpy())
+    ends = {"new": (predictions, predictions.shape[1]), "usual": (said, said.shape[1])}
+    right = (said[:, : len(label)] == label).mean(axis=1)
     told = []
     for number, entry in enumerate(entries):
         one: dict[str, Any] = {**entry, "like_training": float(right[number])}
-        for name, (share, rows) in ends.items():
+        for name, (says, rows) in ends.items():
+            share = choice.disagreement(says)
             low, high = choice.interval_of_share(share, rows)
             one |= {f"differs_{name}": float(share[number])}
             one |= {f"differs_{name}_low": float(low[number]), f"differs_{name}_high": float(high[number])}
         told.append(one | {"gain": None, "gain_low": None, "gain_high": None, "told_by": 0})
-    rows = {"rows": predictions.shape[1], "labelled": int((table[ROUND] == 0).sum()), "usual_rows": usual.shape[1]}
+    rows = {"rows": predictions.shape[1], "labelled": int((table[ROUND] == 0).sum()), "usual_rows": said.shape[1]}
     return {
         **rows,
         "changed": seen.found,

@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
 import yaml
@@ -261,7 +260,7 @@ def _decided(
     new = answers.table_of(asked(given, models, config, table))
     plain = {one.candidate.name: one.candidate.config.to_dict() for one in models}
     files.write_text(out / CANDIDATES, yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
-    usual = np.stack([one.valid.argmax(dim=1).numpy() for one in models])
+    usual = torch.stack([one.usual for one in models])
     entries = [_entry(one) for one in models]
     told = answers.change(new, usual, table.label[table.split["valid"]].numpy(), entries)
     if count is not None or (told["changed"] and not told["labelled"]):

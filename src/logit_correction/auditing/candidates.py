@@ -28,7 +28,6 @@ from logit_correction.training.display import Display
 #: Ways to estimate the attribute that are tried whatever the views show -> what they take for it.
 ESTIMATORS = {
     "Online": "what a second, biased network learns while LC trains",
-    "CrossFitted": "what biased networks learn first",
     "XRM": "what two networks, each on one half, learn to mistake",
     "MST": "what a network trained on few, sure rows says",
 }
@@ -99,14 +98,20 @@ class Trained:
     Attributes:
         candidate: What it is.
         network: Inputs -> logits (B, L), in evaluation mode, on the processor.
-        valid: (n, L) logits of the validation rows.
+        usual: (n, L) logits of rows like those of training that it was not trained on: of the validation rows, and
+            of the test rows where these were drawn as they were. No label of the test is read.
         seconds: That its training took.
     """
 
     candidate: Candidate
     network: nn.Module
-    valid: Tensor
+    usual: Tensor
     seconds: float
+
+
+def usual_splits(table: DataTable) -> list[str]:
+    """Return the splits whose rows are like those of training, and were not trained on."""
+    return ["valid", *(["test"] if "test" in table.drawn else [])]
 
 
 def trained(candidate: Candidate, table: DataTable) -> Trained:
@@ -119,8 +124,8 @@ def trained(candidate: Candidate, table: DataTable) -> Trained:
         fit.run()
         if (best := fit.progress.best.get(fit.rules[0])) is not None:
             algorithm.load_state_dict(best.state)
-        valid = fit.predict("valid")
-    return Trained(candidate, algorithm.network.cpu().eval(), valid, time.monotonic() - started)
+        usual = torch.cat([fit.predict(split) for split in usual_splits(table)])
+    return Trained(candidate, algorithm.network.cpu().eval(), usual, time.monotonic() - started)
 
 
 #: What forked processes find in the memory of the process that they come from.

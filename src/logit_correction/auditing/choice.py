@@ -27,7 +27,7 @@ LEVEL, EXCHANGES = 0.05, 400
 PRIOR_ROWS, PRIOR_GAIN = 2.0, -0.05
 
 #: Standard errors by which a candidate must be ahead of ERM: where the new rows changed, and where they did not.
-AHEAD, AHEAD_UNCHANGED = 0.7, 2.0
+AHEAD, AHEAD_UNCHANGED = 0.7, 1.5
 
 #: Times that answers are drawn anew to correct the figure of a choice for the choice.
 DRAWS = 500
@@ -54,17 +54,13 @@ def interval_of_share(share: Array, rows: int) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class Change:
-    """How the new rows differ from rows like those of training, by where candidates disagree with ERM.
+    """Whether the new rows differ from usual ones, rows like those of training.
 
     Attributes:
-        new: (C,) shares of the new rows.
-        usual: (C,) shares of the validation rows.
         likely: How often rows that are exchanged at random differ as much.
-        most: The candidate whose disagreement rose most, in standard errors.
+        most: The candidate whose distance from ERM rose most, in standard errors.
     """
 
-    new: Array
-    usual: Array
     likely: float
     most: int
 
@@ -75,16 +71,16 @@ class Change:
 
 
 def change_of(new: Array, usual: Array, seed: int = 0) -> Change:
-    """Return how predictions of new rows (C, M) differ from those of validation rows (C, V).
+    """Return whether candidates are further from ERM on new rows (C, M) than on usual ones (C, U).
 
     The test exchanges rows between the two at random (a permutation test) and compares the greatest rise of all
-    candidates: it is exact whatever the candidates are, so that of new rows that are drawn as the validation rows were
-    one set in twenty is called changed.
+    candidates: it is exact whatever the candidates are, so that of new rows that are drawn as the usual ones were one
+    set in twenty is called changed.
     """
-    there = np.concatenate([new != new[0], usual != usual[0]], axis=1).T.astype(np.float64)
+    there = np.concatenate([new, usual], axis=1).T.astype(np.float64)
     rows, total = new.shape[1], there.sum(axis=0)
-    share, others = total / len(there), len(there) - rows
-    error = np.sqrt((share * (1 - share) * (1 / rows + 1 / others)).clip(1e-12))
+    others = len(there) - rows
+    error = np.where((deviation := there.std(axis=0)) > 1e-6, deviation * math.sqrt(1 / rows + 1 / others), np.inf)
 
     def rise(sums: Array) -> Array:
         return np.asarray((sums / rows - (total - sums) / others) / error)
@@ -94,7 +90,7 @@ def change_of(new: Array, usual: Array, seed: int = 0) -> Change:
     chosen[:rows] = 1
     drawn = [rise(generator.permutation(chosen) @ there).max() for _ in range(EXCHANGES)]
     likely = (1 + sum(one >= seen.max() for one in drawn)) / (1 + EXCHANGES)
-    return Change(disagreement(new), disagreement(usual), float(likely), int(seen.argmax()))
+    return Change(float(likely), int(seen.argmax()))
 
 
 # -- whom to ask

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from logit_correction.auditing.candidates import Trained
 from logit_correction.config import RunConfig
@@ -33,13 +34,15 @@ class NewRows:
 
     Attributes:
         frame: A line for each: ``row``, its number from 0; ``line``, ``path`` or ``name``; ``content`` of texts and
-            tables; ``label``, None where nobody knows it; ``says_0`` to ``says_C-1``, what each candidate says.
+            tables; ``label``, None where nobody knows it.
         predictions: (C, M) numbers of labels.
+        apart: (C, M) how far each candidate is from ERM; see ``apart_of``.
         label: (M,) numbers of labels, -1 where unknown.
     """
 
     frame: pd.DataFrame
     predictions: NDArray[np.int64]
+    apart: NDArray[np.float32]
     label: NDArray[np.int64]
 
 
@@ -58,17 +61,17 @@ def asked(given: Any, models: Sequence[Trained], config: RunConfig, table: DataT
     Raises:
         InputError: A row cannot be read, or has a label that is not in the training data.
     """
-    names, frames, said = list(map(str, table.label_names)), list[pd.DataFrame](), list[NDArray[np.int64]]()
+    names, frames, said, apart = list(map(str, table.label_names)), list[pd.DataFrame](), list[Tensor](), list[Tensor]()
     for frame, batches in _of_split(table) if given is None else _of_source(given, config, table):
-        of_batches = []
         with torch.no_grad():
             for inputs in batches:
-                of_batches.append(torch.stack([one.network(inputs).argmax(dim=1) for one in models]))
+                logits = torch.stack([one.network(inputs) for one in models])
+                said.append(logits.argmax(dim=2))
+                apart.append(apart_of(logits))
         frames.append(frame)
-        said.append(torch.cat(of_batches, dim=1).numpy())
     if not frames:
         raise InputError("There are no new rows: give a folder or a table that holds some by --new-rows")
-    whole, predictions = pd.concat(frames, ignore_index=True), np.concatenate(said, axis=1)
+    whole = pd.concat(frames, ignore_index=True)
     label = places_of([None if pd.isna(one) else one for one in whole["label"]], names).numpy()
     unknown = whole[whole["label"].notna() & (label < 0)]
     if len(unknown):
@@ -78,7 +81,16 @@ def asked(given: Any, models: Sequence[Trained], config: RunConfig, table: DataT
             f"of {called(first)}: the labels are {', '.join(names)}; leave unknown ones empty"
         )
     whole.insert(0, "row", np.arange(len(whole)))
-    return NewRows(whole, predictions, label)
+    return NewRows(whole, torch.cat(said, dim=1).numpy(), torch.cat(apart, dim=1).numpy(), label)
+
+
+def apart_of(logits: Tensor) -> Tensor:
+    """Return how far the probabilities of each candidate are from those of the first, (C, M), by logits (C, M, L).
+
+    It is half the sum of absolute differences: 0 if they are equal, 1 if each is sure of another label.
+    """
+    probability = logits.softmax(dim=2)
+    return (probability - probability[0]).abs().sum(dim=2) / 2
 
 
 def called(row: pd.Series) -> str:

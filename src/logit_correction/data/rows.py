@@ -407,6 +407,7 @@ def build_table(
         notes=(*left_out, *notes),
         attribute_notes=(told,) if unknown.any() and not unknown.all() else (),
         preparation=preparation,
+        drawn=tuple(name for name in SPLITS[1:] if given is None or name not in given),
         **forms,
         **more,
     )

@@ -43,6 +43,7 @@ class DataTable:
         attribute: (M,) long, 0..K-1, or -1 where unknown.
         split: For each of train, valid and test the rows (n,) long that belong to it.
         label_names: L names.
+        drawn: Which of valid and test were drawn from the same rows as the training split, and not given.
         label_kind: What they were before they were made texts: ``str``, ``int``, ``float`` or ``bool``.
         attribute_names: K names.
         correlation: Category-level correlation, where the source knows it.
@@ -82,6 +83,7 @@ class DataTable:
     lines: Tensor | None = None
     ordered: bool = True
     label_kind: str = "str"
+    drawn: tuple[str, ...] = ()
 
     def view_inputs(self, split: str = "train") -> ViewInputs:
         """Return the rows of ``split``, in its order, as views may look at them: without labels and attributes."""
