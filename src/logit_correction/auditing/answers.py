@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,18 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from logit_correction.attributes.auto import Auto
 from logit_correction.auditing import choice
-from logit_correction.auditing.new_rows import NewRows, apart_of, called
+from logit_correction.auditing.candidates import Candidate, candidates_of, groups_of, train_all
+from logit_correction.auditing.new_rows import NewRows, Part, apart_of, asked, called
+from logit_correction.config import RunConfig
 from logit_correction.data.frames import check_columns, read_frame, texts_of
 from logit_correction.data.images import read_image
+from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, format_first
 from logit_correction.files import read_cells
 from logit_correction.pages.plots import png_uris
+from logit_correction.training.display import Display
 
 #: The column of a sheet that a person fills in, and those by which its rows are known again.
 ANSWER, KNOWN_BY = "answer", ("line", "path", "content")
@@ -27,6 +32,38 @@ SIDE = 160
 
 #: Columns of the table of new rows: the number of a label that is known, the round in which a row was asked.
 LABEL, ROUND = "label_number", "round"
+
+
+def decide(
+    table: DataTable, config: RunConfig, estimator: Auto, parts: Iterable[Part], display: Display
+) -> tuple[pd.DataFrame, dict[str, Any], list[Candidate]]:
+    """Train all candidates, and ask them about the new rows.
+
+    Args:
+        table: The data, with rows of validation.
+        config: Complete; its method does not matter.
+        estimator: After its search, which says which views are promising.
+        parts: The new rows.
+        display: Told how far it is.
+
+    Returns:
+        The table of new rows, what ``audit.json`` holds of them, and the candidates.
+    """
+    assert estimator.search is not None
+    groups = groups_of(estimator.search, estimator.insisted)
+    models = train_all(candidates_of(config, table, groups), table, display)
+    display.say("asking all candidates about the new rows")
+    new, usual = (
+        table_of(asked(parts, models, list(map(str, table.label_names)))),
+        torch.stack([one.usual for one in models]),
+    )
+    entries = [
+        {"name": one.name, "does": one.does, "views": list(one.views), "seconds": round(model.seconds, 1)}
+        for model in models
+        for one in [model.candidate]
+    ]
+    told = change(new, usual, table.label[table.split["valid"]].numpy(), entries)
+    return new, concluded(new, told, config.training.seed), [one.candidate for one in models]
 
 
 def table_of(new: NewRows) -> pd.DataFrame:

@@ -17,9 +17,8 @@ from torch import Tensor
 from logit_correction.attributes.auto import FOLDS, Auto
 from logit_correction.attributes.folds import held_out
 from logit_correction.auditing import answers, cost
-from logit_correction.auditing.candidates import Trained, candidates_of, groups_of, train_all
 from logit_correction.auditing.contrast import contrasts, spoken
-from logit_correction.auditing.new_rows import asked
+from logit_correction.auditing.new_rows import of_source, of_split
 from logit_correction.auditing.rows import CSV, PARQUET, rows_frame, shown_rows, with_fixed, write_rows
 from logit_correction.config import ComponentConfig, RunConfig, listed
 from logit_correction.data.frames import read_frame
@@ -251,31 +250,19 @@ def _decided(
     out: Path, built: Built, estimator: Auto, given: Any, count: int | None, display: Display
 ) -> dict[str, Any]:
     """Train all candidates, ask them about the new rows, and return what ``audit.json`` holds of the choice."""
-    assert estimator.search is not None
     config, table = built.config, built.table
-    groups = groups_of(estimator.search, estimator.insisted)
-    candidates = candidates_of(replace(config, method=ComponentConfig("ERM")), table, groups)
-    models = train_all(candidates, table, display)
-    display.say("asking all candidates about the new rows")
-    new = answers.table_of(asked(given, models, config, table))
-    plain = {one.candidate.name: one.candidate.config.to_dict() for one in models}
+    parts = of_split(table) if given is None else of_source(given, config, table)
+    new, told, candidates = answers.decide(table, config, estimator, parts, display)
+    plain = {one.name: one.config.to_dict() for one in candidates}
     files.write_text(out / CANDIDATES, yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
-    usual = torch.stack([one.usual for one in models])
-    entries = [_entry(one) for one in models]
-    told = answers.change(new, usual, table.label[table.split["valid"]].numpy(), entries)
     if count is not None or (told["changed"] and not told["labelled"]):
         new, sheet = answers.ask(new, count or ASK, config.training.seed)
         if len(sheet):
             write_cells(sheet, out / SHEET)
+        told = answers.concluded(new, told, config.training.seed)
     new.to_parquet(out / NEW_ROWS, index=False)
-    told = answers.concluded(new, told, config.training.seed)
     _write_fix(out, told)
     return {"new_rows": told, **_verdict_of(told)}
-
-
-def _entry(model: Trained) -> dict[str, Any]:
-    one = model.candidate
-    return {"name": one.name, "does": one.does, "views": list(one.views), "seconds": round(model.seconds, 1)}
 
 
 def _verdict_of(told: Mapping[str, Any]) -> dict[str, Any]:

@@ -136,12 +136,12 @@ def _of_shared(number: int) -> bytes:
     """Return what was trained as bytes: tensors that processes share end with the process that made them."""
     torch.set_num_threads(1)
     candidates, table = _SHARED["now"]
-    return pickle.dumps(trained(candidates[number], table))
+    found = trained(candidates[number], table)
+    return pickle.dumps((found.network, found.usual, found.seconds))
 
 
-def _result(future: Future[bytes]) -> Trained:
-    found: Trained = pickle.loads(future.result())  # which this program has made
-    return found
+def _result(candidate: Candidate, future: Future[bytes]) -> Trained:
+    return Trained(candidate, *pickle.loads(future.result()))  # which this program has made
 
 
 def train_all(candidates: Sequence[Candidate], table: DataTable, display: Display) -> list[Trained]:
@@ -171,7 +171,7 @@ def train_all(candidates: Sequence[Candidate], table: DataTable, display: Displa
         with ProcessPoolExecutor(min(cores, total), mp_context=multiprocessing.get_context("fork")) as pool:
             waiting = {pool.submit(_of_shared, number): number for number in range(total)}
             for future in as_completed(waiting):
-                told(waiting[future], partial(_result, future))
+                told(waiting[future], partial(_result, candidates[waiting[future]], future))
         del _SHARED["now"]
     if 0 not in found:
         raise InputError("ERM cannot be trained on these rows: run `train --method ERM`, which says why")

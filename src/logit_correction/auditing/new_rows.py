@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,9 @@ from logit_correction.files import printable
 from logit_correction.runs.encode import EncodedStore, Encoder, batches_of
 from logit_correction.types import Inputs
 
+#: What is known of some new rows, and their inputs.
+Part: TypeAlias = tuple[pd.DataFrame, Iterator[Inputs]]
+
 
 @dataclass(frozen=True)
 class NewRows:
@@ -46,23 +49,19 @@ class NewRows:
     label: NDArray[np.int64]
 
 
-def asked(given: Any, models: Sequence[Trained], config: RunConfig, table: DataTable) -> NewRows:
-    """Return new rows with what each candidate says of them.
-
-    They are prepared by what the training rows have shown, and read a part at a time.
+def asked(parts: Iterable[Part], models: Sequence[Trained], names: Sequence[str]) -> NewRows:
+    """Return new rows, which come part by part, with what each candidate says of them.
 
     Args:
-        given: As ``DataSource.new_rows`` takes them; a folder may hold a folder for each label. None takes the rows of
-            the split ``new``.
+        parts: What is known of some rows, ``label`` at least, and their inputs.
         models: The candidates.
-        config: That of the data and of the encoder.
-        table: The data that they were trained on.
+        names: Those of the labels.
 
     Raises:
-        InputError: A row cannot be read, or has a label that is not in the training data.
+        InputError: A row has a label that is not in the training data.
     """
-    names, frames, said, apart = list(map(str, table.label_names)), list[pd.DataFrame](), list[Tensor](), list[Tensor]()
-    for frame, batches in _of_split(table) if given is None else _of_source(given, config, table):
+    frames, said, apart = list[pd.DataFrame](), list[Tensor](), list[Tensor]()
+    for frame, batches in parts:
         with torch.no_grad():
             for inputs in batches:
                 logits = torch.stack([one.network(inputs) for one in models])
@@ -101,11 +100,9 @@ def called(row: pd.Series) -> str:
     return "a row"
 
 
-def _of_split(table: DataTable) -> Iterator[tuple[pd.DataFrame, Iterator[Inputs]]]:
+def of_split(table: DataTable) -> Iterator[Part]:
     """Yield the rows of the split ``new``."""
     rows = table.split[NEW]
-    if not len(rows):
-        return
     label = [None if number < 0 else str(table.label_names[number]) for number in table.label[rows].tolist()]
     frame = pd.DataFrame({"label": pd.Series(label, dtype=object)})
     if table.files is not None:
@@ -117,8 +114,12 @@ def _of_split(table: DataTable) -> Iterator[tuple[pd.DataFrame, Iterator[Inputs]
     yield frame, (batch.inputs for batch in BatchLoader(table, NEW).epoch())
 
 
-def _of_source(given: Any, config: RunConfig, table: DataTable) -> Iterator[tuple[pd.DataFrame, Iterator[Inputs]]]:
-    """Yield rows from elsewhere, some at a time."""
+def of_source(given: Any, config: RunConfig, table: DataTable) -> Iterator[Part]:
+    """Yield rows from elsewhere, some at a time, prepared by what the training rows have shown.
+
+    ``given`` is as ``DataSource.new_rows`` takes it; a folder may hold a folder for each label. ``config`` and
+    ``table`` are those of the training. ``InputError`` if a row cannot be read.
+    """
     source: DataSource = config.data.make()
     source.reader.prepare(table.preparation)
     info, encoder, device = table.info, None, torch.device("cpu")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,11 +24,12 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from logit_correction.attributes.auto import Auto
 from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.features import Columns, mean_and_std
 from logit_correction.data.frames import as_text
 from logit_correction.data.reader import DataSource, Numbers, as_frame
-from logit_correction.data.rows import Reader, Rows, coded
+from logit_correction.data.rows import Reader, Rows, Splitting, coded, make_splits
 from logit_correction.data.stores import InputStore, as_views_see
 from logit_correction.data.table import UNKNOWN, DataTable
 from logit_correction.data.texts import Texts
@@ -42,6 +44,7 @@ from logit_correction.runs.encode import batches_of
 from logit_correction.runs.estimate import AttributeEstimates, estimates_of
 from logit_correction.runs.run import names_of
 from logit_correction.runs.train import prepare
+from logit_correction.sentences import name_views
 from logit_correction.training.display import choose_display
 from logit_correction.training.fit import attribute_names_of, estimate_rows
 from logit_correction.types import DataInfo, as_array
@@ -50,7 +53,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 #: Sizes and names that networks are built by again.
-_INFO = ("num_labels", "num_rows", "input_shape", "num_attributes", "label_names", "attribute_names", "tokens")
+_INFO = ("num_labels", "num_rows", "input_shape", "num_attributes", "label_names", "attribute_names")
+_INFO_OF_INPUTS = ("tokens", "words", "input_names")
 
 
 #: Arguments of ``fit`` that are added to the margins of each row while a booster trains: XGBoost, LightGBM, CatBoost.
@@ -109,6 +113,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         group_prior_: (L, K) P(label, attribute); None where nothing is corrected.
         correction_: How it was corrected, in one line.
         estimator_: The fitted classifier, where one was given.
+        new_rows_: What new rows said, as ``new_rows`` of ``audit.json``; None without.
         n_epochs_: Epochs of the training.
         config_: All options of the run, as ``config.yaml`` holds them.
 
@@ -157,7 +162,15 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
 
     # -- fit
 
-    def fit(self, X: Any, y: ArrayLike, *, attribute: ArrayLike | None = None) -> LogitCorrectionClassifier:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        attribute: ArrayLike | None = None,
+        new_rows: Any = None,
+        new_y: ArrayLike | None = None,
+    ) -> LogitCorrectionClassifier:
         """Look for a shortcut in the rows, train, and correct by it where there is one.
 
         Args:
@@ -165,6 +178,10 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             y: (n,) labels.
             attribute: (n,) attributes, none unknown, for methods and estimators that read them (``GroupDRO``,
                 ``TrueAttributes``); others never see them. Where some are unknown, take ``Given``.
+            new_rows: Rows that the classifier will be used on, of the same kind as ``X``. They choose between ERM and
+                every correction: a fifth of the rows is held out for that, then the chosen one is trained on all.
+            new_y: Their labels, None where unknown. Without any, nothing is corrected; ``new_rows_`` says whether it is
+                worth to label some.
 
         Raises:
             InputError: Something given is wrong; nothing was trained.
@@ -188,15 +205,22 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             split={"train": every, "valid": every[:0], "test": every[:0]},
             label_names=self.classes_.astype(str).tolist(),
             attribute_names=known_names,
+            preparation={"columns": form.get("columns", [])},
             ordered=False,  # a caller shuffles X, and new rows have no place in it
             **forms,
         )
         with keeping_threads():
-            algorithm, config, self.attribute_ = self._train(table, seed, X)
+            method, leave_out = self._method_given(), list[str]()
+            self.new_rows_: dict[str, Any] | None = None
+            if new_rows is not None:
+                method, leave_out = self._choose(table, seed, new_rows, new_y, form)
+            algorithm, config, self.attribute_ = self._train(table, seed, X, method, leave_out)
+            if leave_out:
+                self.correction_ = f"{method['name']} that cannot see {name_views(leave_out)}"
         algorithm.eval()
         estimator, prior, weights = algorithm.attributes, algorithm.group_prior, io.BytesIO()
         torch.save(algorithm.state_dict(), weights)
-        info = {name: getattr(algorithm.info, name) for name in _INFO}
+        info = {name: getattr(algorithm.info, name) for name in (*_INFO, *_INFO_OF_INPUTS)}
         self.model_ = {"form": form, "config": config.to_dict(), "info": info, "weights": weights.getvalue()}
         self.config_, self._algorithm = self.model_["config"], algorithm
         corrects = estimator is not None and not estimator.abstained
@@ -213,15 +237,52 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         self.group_prior_ = prior.table.double().cpu().numpy() if corrects and prior is not None else None
         return self
 
-    def _train(self, table: DataTable, seed: int, X: Any) -> tuple[Algorithm, RunConfig, NDArray[Any]]:
-        """Train, and return the method, what was run, and the attribute that each row was taken for."""
-        method: Any = dict(self.method) if isinstance(self.method, Mapping) else {"name": self.method}
-        if self.attributes is not None:
-            method["attributes"] = self.attributes
+    def _method_given(self) -> dict[str, Any]:
+        """Return the method with its attribute estimator, as ``train`` takes it."""
+        method: dict[str, Any] = dict(self.method) if isinstance(self.method, Mapping) else {"name": self.method}
+        return method if self.attributes is None else method | {"attributes": self.attributes}
+
+    def _choose(
+        self, table: DataTable, seed: int, new_rows: Any, new_y: Any, form: dict[str, Any]
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Return the method that new rows choose, and what the network may not see."""
+        import pandas as pd
+
+        from logit_correction.auditing import answers
+
+        if self.estimator is not None or self._method_given() != {"name": "LC"}:
+            raise InputError("new_rows choose the method: leave method, attributes and estimator out")
+        split, _ = make_splits(table.label, None, table.label_names, Splitting(0.2, 0.0, seed))
+        config = self._config(replace(table, split=split), seed, {"name": "LC", "attributes": "Auto"}, [])
+        display = choose_display(quiet=not self.verbose)
+        built = prepare(config, display, ("train", "valid"))
+        with display:
+            built.fit(display).run(estimator_only=True)
+        self.model_ = {"form": form}
+        rows = self._new_rows(new_rows)
+        label = (
+            [None] * len(rows) if new_y is None else [as_text(one) for one in np.asarray(new_y, dtype=object).tolist()]
+        )
+        if len(label) != len(rows):
+            raise InputError(
+                f"there are {len(rows):,} new rows, but {len(label):,} labels: give one a row, None if unknown"
+            )
+        store, _ = read_rows(form, rows)
+        parts = [(pd.DataFrame({"label": label}), batches_of(store, torch.device("cpu")))]
+        assert isinstance(built.algorithm.attributes, Auto)
+        _, told, candidates = answers.decide(built.table, built.config, built.algorithm.attributes, parts, display)
+        self.new_rows_ = told
+        best = next((one for one in candidates if one.name == told["chosen"]), candidates[0])
+        chosen = best.config.method
+        return {"name": chosen.name, **chosen.options}, best.config.training.leave_out
+
+    def _config(self, table: DataTable, seed: int, method: Mapping[str, Any], leave_out: list[str]) -> RunConfig:
+        """Return the complete config of a training on a table."""
         known: dict[str, Any] = {"network": self.network, "shortcut": self.shortcut, "legitimate": self.legitimate}
         known |= {"epochs": self.epochs, "batch_size": self.batch_size, "learning_rate": self.learning_rate}
         known |= {"preset": self.preset, "method": method}
         options = {"seed": seed, "device": self.device, "selection": "last", "also_select": []}
+        options |= {"leave_out": leave_out} if leave_out else {}
         training = dict(self.training or {})
         if twice := [name for name in training if known.get(name) is not None]:
             raise InputError(f"{twice[0]} is an argument of the classifier: leave it out of training")
@@ -231,6 +292,13 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         config = config_of(data, **known | options | training)
         if config.training.devices * config.training.nodes > 1:
             raise InputError("The classifier trains in this process, on one device: leave devices and nodes out")
+        return config
+
+    def _train(
+        self, table: DataTable, seed: int, X: Any, method: Mapping[str, Any], leave_out: list[str]
+    ) -> tuple[Algorithm, RunConfig, NDArray[Any]]:
+        """Train, and return the method, what was run, and the attribute that each row was taken for."""
+        config = self._config(table, seed, method, leave_out)
         display = choose_display(quiet=not self.verbose)
         if self.estimator is not None:
             found, algorithm, config = estimates_of(config, display)
