@@ -291,7 +291,8 @@ def _table(
     else:
         reader = Columns(list(rows.columns))
         given = Rows("the case", range(len(rows)), rows)
-        store, beside, *_ = reader.learn(reader.check(given)[0], split["train"], given.problems)
+        store, beside, _, preparation = reader.learn(reader.check(given)[0], split["train"], given.problems)
+        beside = {**beside, "preparation": preparation}
     return DataTable(
         inputs=store,
         label=label,

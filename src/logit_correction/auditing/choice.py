@@ -22,12 +22,12 @@ DEVIATIONS = 1.645
 #: Chance of telling a change where there is none, and random exchanges of rows by which that is judged.
 LEVEL, EXCHANGES = 0.05, 400
 
-#: What each candidate is believed before anybody answers: as if of two rows on which it and ERM differ, one spoke for
-#: ERM and nine tenths of one for the candidate.
-PRIOR_ROWS, PRIOR_GAIN = 2.0, -0.05
+#: What is believed of a candidate before anybody answers, in answered rows, and the gain on each such row: a little worse
+#: than ERM.
+PRIOR_ROWS, PRIOR_GAIN = 4.0, -0.05
 
 #: Standard errors by which a candidate must be ahead of ERM: where the new rows changed, and where they did not.
-AHEAD, AHEAD_UNCHANGED = 0.7, 1.5
+AHEAD, AHEAD_UNCHANGED = 0.3, 1.5
 
 #: Times that answers are drawn anew to correct the figure of a choice for the choice.
 DRAWS = 500
