@@ -313,7 +313,7 @@ def headline(found: Mapping[str, Any]) -> str:
             return f"The new rows differ from the training data. {asked}."
         if new["chosen"] == first:
             return f"Train {first}: {'no correction is better' if new['answers'] else 'nothing has changed'} there."
-        return f"Train `{new['chosen']}`: it is better on the new rows."
+        return f"Train `{new['chosen']}`: about {100 * new['gain']:+.0f} points on the new rows."
     if found["examined"] and views:
         if found["leans"] is None:
             return f"It cannot be told whether this classifier relies on {views}."
@@ -410,7 +410,9 @@ def of_trial(found: Mapping[str, Any]) -> str:
 
 def of_change(told: Mapping[str, Any]) -> str:
     """Return how the new rows differ from rows like the training data, by ``new_rows`` of ``audit.json``."""
-    first, most = told["candidates"][0], next(one for one in told["candidates"] if one["name"] == told["most"])
+    first = told["candidates"][0]
+    shown = told["most"] if told["chosen"] in (None, first["name"]) else told["chosen"]
+    most = next(one for one in told["candidates"] if one["name"] == shown)
     new, usual = (format_percent(most[f"differs_{name}"], unit=" %") for name in ("new", "usual"))
     rows = f"{first['name']} and `{most['name']}` disagree on {new} of the {format_rows(told['rows'])} that are new"
     if told["changed"]:
@@ -454,13 +456,13 @@ def candidate_rows(told: Mapping[str, Any]) -> list[dict[str, str]]:
     rows = []
     for one in (first, *others):
         differs = [format_percent(one[f"differs_{name}"], unit="") for name in ("new", "usual")]
-        row = {"Candidate": one["name"], "Differs from ERM: new rows, %": "–", "usual rows, %": "–"}
-        row |= {"Accuracy, usual rows, %": format_percent(one["like_training"], unit="")}
+        row = {"Candidate": one["name"], "Differs, new %": "–", "Differs, usual %": "–"}
+        row |= {"Right, usual %": format_percent(one["like_training"], unit="")}
         if one is not first:
             row |= dict(zip(list(row)[1:3], differs, strict=True))
         if told["answers"]:
             gain, low, high = (f"{100 * one[name]:+.0f}" for name in ("gain", "gain_low", "gain_high"))
-            row["Gain on new rows, points"] = "–" if one is first else f"{gain} ({low} to {high})"
+            row["Gain, new points"] = "–" if one is first else f"{gain} ({low} to {high})"
         rows.append(row)
     return rows
 

@@ -241,7 +241,7 @@ def audit(
             built.fit(display).run(estimator_only=True)
         found = _written(folder, built, estimator, bool(named), try_fix, quiet=not progress)
         if decides:
-            found |= _decided(folder, built, estimator, new_rows, ask, display)
+            found |= {"cost": {}, **_decided(folder, built, estimator, new_rows, ask, display)}
         _write_audit(folder, found | {"seconds": time.monotonic() - started})
     return tie(Audit(folder))
 
