@@ -96,7 +96,7 @@ class StandIn(Published):
             split=rows_of_splits(split),
             label_names=labels,
             attribute_names=attributes,
-            correlation=goes_with and Correlation.from_table(goes_with),
+            correlation=Correlation.from_table(goes_with) if goes_with else None,
             metadata=metadata | made.metadata,
             row_names=names,
             preparation=made.preparation,
