@@ -97,7 +97,7 @@ def _room_for(path: Path) -> Iterator[None]:
 
 @contextmanager
 def replacing(path: Path | str) -> Iterator[Path]:
-    """Give a temporary path beside ``path``; its file takes the place of ``path`` when the block ends well.
+    """Give a temporary path beside ``path``; its file or folder takes the place of ``path`` when the block ends well.
 
     If the block raises, it is removed and an older file stays as it was; ``NoRoom`` if the disk is full.
     """
@@ -108,7 +108,11 @@ def replacing(path: Path | str) -> Iterator[Path]:
             yield temporary
             os.replace(temporary, path)
     finally:
-        temporary.unlink(missing_ok=True)
+        _remove(temporary)
+
+
+def _remove(path: Path) -> None:
+    shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def _temporary(path: Path) -> Path:
@@ -118,7 +122,7 @@ def _temporary(path: Path) -> Path:
     for left in path.parent.glob(f"{glob.escape(begin)}*{glob.escape(end)}"):
         process = left.name[len(begin) :].partition("-")[0]
         if process.isdigit() and not _lives(int(process)):
-            shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
+            _remove(left)
     return path.with_name(f"{begin}{os.getpid()}-{uuid.uuid4().hex[:8]}{end}")
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 import torch
+from PIL import Image
 
 from logit_correction.data.own import Table
 from logit_correction.data.texts import hashed_words
@@ -90,3 +92,15 @@ def test_a_column_of_lists_or_structs_is_refused(values: list[Any], tmp_path: Pa
     for options in ({"label": "nested", "features": "age"}, {"features": "*"}, {"text": "nested"}, {"path": "nested"}):
         with pytest.raises(InputError, match=r"rows\.parquet: column nested holds lists or mappings"):
             source(tmp_path / "rows.parquet", **options).build()
+
+
+def test_files_named_from_the_folder_above_are_found_by_the_root_that_is_told(tmp_path: Path) -> None:
+    folder = tmp_path / "birds"
+    folder.mkdir()
+    names = [f"birds/{row}.png" for row in range(ROWS)]
+    for name in names:
+        Image.new("RGB", (8, 8)).save(tmp_path / name)
+    FRAME.assign(path=names).to_csv(folder / "metadata.csv", index=False)
+    with pytest.raises(InputError, match=re.escape(f"but lies in {tmp_path} (--data.root {tmp_path})")):
+        source(folder / "metadata.csv", path="path").build()
+    assert len(source(folder / "metadata.csv", path="path", root=str(tmp_path)).build().check().label) == ROWS

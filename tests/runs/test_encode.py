@@ -116,3 +116,15 @@ def test_what_cannot_encode_is_refused(encoder: ComponentConfig, expected: str, 
     with pytest.raises(InputError, match=expected):
         train(config(encoder), tmp_path / "run")
     assert not (tmp_path / "run").exists() and not list(cache.glob("*.npy"))
+
+
+def test_features_are_the_same_to_the_last_digit_whatever_the_threads(digits: DataTable) -> None:
+    encoder, found, before = Encoder(complete(config()).encoder or SMALL, digits.info), [], torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append(encoder.of_store(digits.inputs, torch.device("cpu")).values)
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(*found) and len(found[0]) == len(digits.inputs)

@@ -35,6 +35,7 @@ class Benchmark:
         column_metrics: The same of columns where it is another.
         column_title: What the columns are, such as ``minority ratio, %``.
         paper: Row -> column -> the paper's figure in per cent, or its mean and standard deviation.
+        paper_title: Head of the columns with these figures.
         figure: Figures, each a ``kind``, or a mapping with it and options; None draws what suits the columns.
         text: The file as it was given.
     """
@@ -51,6 +52,7 @@ class Benchmark:
     column_metrics: dict[str, str] = field(default_factory=dict)
     column_title: str = ""
     paper: dict[str, dict[str, float | list[float]]] = field(default_factory=dict)
+    paper_title: str = "paper"
     figure: Any = None
     text: str = ""
 

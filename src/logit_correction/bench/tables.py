@@ -185,7 +185,7 @@ def _table(benchmark: Benchmark, frame: pd.DataFrame, rows: Iterable[str]) -> li
                 shown = f"**{shown}**" if len(benchmark.rows) > 1 and mean == own["mean"].max() else shown
             line.append(shown)
         if any(column in cells for cells in benchmark.paper.values()):
-            head.append("paper")
+            head.append(benchmark.paper_title)
             for name, line in lines.items():
                 figure = benchmark.paper.get(name, {}).get(column)
                 with_spread = "{0[0]:.2f} ({0[1]:.2f})" if isinstance(figure, list) else "{:.2f}"
@@ -224,7 +224,7 @@ def _caption(benchmark: Benchmark, frame: pd.DataFrame) -> str:
     if benchmark.column_title:
         caption += f" Columns: {benchmark.column_title}."
     caption += " Attributes read: the splits whose attributes training or selection used."
-    return caption + (" Columns named paper hold its figures." if benchmark.paper else "")
+    return caption + (f" Columns named {benchmark.paper_title} hold its figures." if benchmark.paper else "")
 
 
 # -- Figures

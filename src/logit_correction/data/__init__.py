@@ -39,6 +39,10 @@ SOURCES: dict[str, tuple[str, str]] = {
         "logit_correction.bench.wild.Wild",
         "real mails, faces in words and people in tables, nothing planted; your copy of the files",
     ),
+    "StandIn": (
+        "logit_correction.bench.stand_ins.StandIn",
+        "stand-ins for the paper's photos and comments, which are not those; your copy of the files",
+    ),
     "Arrays": ("logit_correction.data.arrays.Arrays", "arrays from Python, as `from_arrays` saved them"),
 }
 

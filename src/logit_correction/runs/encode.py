@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, cast
 
@@ -80,16 +82,21 @@ def check_finetuned(algorithm: Algorithm, encoder: ComponentConfig | None) -> No
         )
 
 
-def batches_of(store: InputStore, device: torch.device) -> Iterator[Inputs]:
-    """Yield the inputs of all rows in order, on a device, as many at a time as fit."""
-    placed = store.to(device)
-    for rows in torch.arange(len(store), device=device).split(evaluation_batch(store)):
+def batches_of(store: InputStore, device: torch.device, most: int | None = None) -> Iterator[Inputs]:
+    """Yield the inputs of all rows in order, on a device, as many at a time as fit, at ``most`` so many."""
+    placed, fit = store.to(device), evaluation_batch(store)
+    for rows in torch.arange(len(store), device=device).split(fit if most is None else min(most, fit)):
         if len(rows):
             yield placed.fetch(rows)
 
 
-#: Rows that are encoded at a time, so that somebody who waits sees how far it is.
-AT_A_TIME = 32
+def rows_at_a_time(device: torch.device) -> int:
+    """Return how many rows to encode at a time, so that somebody who waits sees how far it is.
+
+    On a processor few: the layers of more photos are larger than what the system's allocator keeps, and clearing new
+    memory for each takes as long again.
+    """
+    return 3 if device.type == "cpu" else 32
 
 
 class EncodedStore(ArrayStore):
@@ -138,22 +145,38 @@ class Encoder:
                 "back, or train again"
             )
 
-    @torch.no_grad()
-    def encode(self, batches: Iterable[Inputs], device: torch.device, bf16: bool = False) -> Iterable[Tensor]:
-        """Yield the features (B, F) of batches, float32 on the CPU."""
+    def encode(self, batches: Iterable[Inputs], device: torch.device, bf16: bool = False) -> Iterator[Tensor]:
+        """Yield the features (B, F) of batches, float32 on the CPU.
+
+        Each thread of a processor takes a batch of its own. Threads that share a layer wait for one another at its end:
+        where other programs run as well, that takes several times as long.
+        """
         self.features.to(device)
-        for inputs in batches:
-            if isinstance(inputs, Tensor) and inputs.dim() == 4:
-                inputs = inputs.contiguous(memory_format=torch.channels_last)
-            with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-                values = self.features(inputs).float().cpu()
-            if values.dim() != 2 or not bool(torch.isfinite(values).all()):
-                raise InputError(f"--encoder {self.name} gives features that are not finite vectors: take another one")
-            yield values
+        on_processor, ahead = device.type == "cpu", deque[Future[Tensor]]()
+        threads = torch.get_num_threads() if on_processor else 1
+        with keeping_threads(), ThreadPoolExecutor(threads) as pool:
+            if on_processor:
+                torch.set_num_threads(1)
+            for inputs in batches:
+                ahead.append(pool.submit(self._encode, inputs, device, bf16))
+                if len(ahead) > 2 * threads:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+
+    @torch.no_grad()
+    def _encode(self, inputs: Inputs, device: torch.device, bf16: bool) -> Tensor:
+        if isinstance(inputs, Tensor) and inputs.dim() == 4:
+            inputs = inputs.contiguous(memory_format=torch.channels_last)
+        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+            values: Tensor = self.features(inputs).float().cpu()
+        if values.dim() != 2 or not bool(torch.isfinite(values).all()):
+            raise InputError(f"--encoder {self.name} gives features that are not finite vectors: take another one")
+        return values
 
     def of_store(self, store: InputStore, device: torch.device, bf16: bool = False) -> EncodedStore:
         """Return the features of new inputs."""
-        values = torch.cat(list(self.encode(batches_of(store, device), device, bf16)))
+        values = torch.cat(list(self.encode(batches_of(store, device, rows_at_a_time(device)), device, bf16)))
         return EncodedStore(values, store, self.classifier)
 
 
@@ -199,7 +222,7 @@ def _all_features(
         torch.set_num_threads(training.threads)
     total, parts, done = len(table.inputs), list[Tensor](), 0
     whole = replace(table, split={"all": torch.arange(total)}, augment=None)
-    size = min(AT_A_TIME, evaluation_batch(table.inputs))
+    size = min(rows_at_a_time(device), evaluation_batch(table.inputs))
     loader = BatchLoader(whole, "all", batch_size=size, device=device)
     display = display or Display()
     with display:
