@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from logit_correction import ComponentConfig, RunConfig, export, load, train
-from logit_correction.data.texts import tokenize
+from logit_correction.data.texts import load_tokenizer, tokenize
 from logit_correction.errors import InputError, Interrupted
 from logit_correction.networks import pretrained
 from logit_correction.networks.pretrained import PHOTOS, TEXTS, TextClassifier, Timm
@@ -132,7 +132,7 @@ def test_the_packages_hold_what_they_say(monkeypatch: pytest.MonkeyPatch) -> Non
     encoder = TextClassifier(DataInfo(num_labels=2, num_rows=3, input_shape=(16,), tokens=True), TEXTS, pooling="mean")
     with torch.no_grad():
         found = torch.nn.functional.normalize(
-            encoder.eval().features(tokenize(texts, TEXTS, 16).fetch(torch.arange(3)))
+            encoder.eval().features(tokenize(texts, load_tokenizer(TEXTS), 16).fetch(torch.arange(3)))
         )
     assert float(found[0] @ found[1]) == pytest.approx(0.7553, abs=2e-3) and float(found[0] @ found[2]) < 0
 

@@ -59,7 +59,8 @@ class Numbers(Reader):
         store, forms, values = read
         if not self.learns or values.ndim != 2:
             return Learnt(store, forms)
-        self.mean, self.std = mean_and_std(values[train.numpy()].astype(np.float64))
+        if self.mean is None:
+            self.mean, self.std = mean_and_std(values[train.numpy()].astype(np.float64))
         store = array_store((values - self.mean) / self.std, problems)  # before they lose digits, as tables are
         told: dict[str, object] = {"features": f"{store.input_shape[0]}, standardised by the training rows"}
         return Learnt(store, forms, told, {"mean": self.mean.tolist(), "std": self.std.tolist()})

@@ -34,7 +34,7 @@ from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.pages.console import run_as_html
 from logit_correction.registry import known_names_only, needed
 from logit_correction.runs import folder as files
-from logit_correction.runs.assemble import build_algorithm
+from logit_correction.runs.assemble import build_algorithm, prepare_as
 from logit_correction.runs.encode import Encoder, batches_of, encode_table
 from logit_correction.runs.options import complete_parts
 from logit_correction.runs.write import check_same_data, figures_of, predictions_of
@@ -121,10 +121,7 @@ class Run(os.PathLike[str]):
     def source(self) -> DataSource:
         """The data source, as it was in training."""
         source: DataSource = self.config.data.make()
-        try:
-            source.reader.prepare(self.results.data.preparation)
-        except (TypeError, KeyError, AttributeError, ValueError, IndexError) as error:
-            raise InputError(f"{self.path}: data.preparation does not fit ({error!r}): train again") from error
+        prepare_as(self.results, source, self.path)
         return source
 
     @cached_property
