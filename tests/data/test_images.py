@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import EpsImagePlugin, Image
 
 from logit_correction.data import images
 from logit_correction.data.images import image_store, images_of, read_image
@@ -68,6 +68,19 @@ def test_unreadable_files_are_noted_and_bad_rows_never_opened(paths: list[Path])
             InputError, match=r"3 rows are bad: 0.*; 1\.png: .*; 2\.png: is no image that Pillow can read"
         ):
             problems.raise_if_any()
+
+
+def test_an_image_that_is_postscript_inside_starts_no_other_program(
+    paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[int] = []
+    monkeypatch.setattr(EpsImagePlugin, "Ghostscript", lambda *_, **__: started.append(1))
+    paths[1].write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n%%EOF\n")
+    with Image.open(paths[1]) as file:  # it is one that Pillow would read
+        assert file.format == "EPS"
+    problems = Problems("here", [path.name for path in paths])
+    store_of(paths, problems)
+    assert not started and "no image" in str(problems)
 
 
 @pytest.mark.parametrize(

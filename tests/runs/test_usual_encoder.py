@@ -50,8 +50,8 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_bert: Path) 
     torch.save({f"other_{name}": value for name, value in state.items()}, folder / "weights.pth")
     monkeypatch.syspath_prepend(folder.parent)
     for kind, model, file in (("PHOTOS", "test_resnet", "weights.pth"), ("TEXTS", "tiny", "model/model.safetensors")):
-        begins = hashlib.sha256((folder / file).read_bytes()).hexdigest()[:8]
-        monkeypatch.setitem(pretrained.PACKAGED, model, ("tiny_weights", file, begins, "photos"))
+        checksum = hashlib.sha256((folder / file).read_bytes()).hexdigest()
+        monkeypatch.setitem(pretrained.PACKAGED, model, ("tiny_weights", file, checksum, "photos"))
         monkeypatch.setattr(encode, kind, model)
     monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("LOGIT_CORRECTION_ENCODERS")

@@ -23,6 +23,7 @@ from logit_correction.data.rows import ALIASES, SHOWN, Learnt, Problems, Reader,
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.errors import InputError, check_range, format_first, reason_of
 from logit_correction.files import in_threads, is_within, plain, printable, read_json, write_text
+from logit_correction.views.files import IMAGES
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 
@@ -39,7 +40,7 @@ LARGEST, SOME_FILES = 224, 100
 def read_image(path: Path, size: tuple[int, int], fit: Fit = "stretch") -> NDArray[np.uint8]:
     """Read one image file as RGB on white (3, height, width), upright and resized; raises whatever Pillow raises."""
     box = (size[1], size[0])
-    with Image.open(plain(path)) as file:
+    with Image.open(plain(path), formats=IMAGES) as file:
         # JPEG can be decoded at a half, a quarter or an eighth of its size, which takes a fraction of the time; twice
         # the size that is asked for is kept, so that the resizing below still has something to average over.
         file.draft("RGB", (2 * box[0], 2 * box[1]))
@@ -62,7 +63,8 @@ def own_size(paths: Sequence[Path]) -> int:
     """Return the size that images are read at where nobody says one: the median shorter side of some, at most 224."""
     sides = []
     for path in paths[:: max(1, len(paths) // SOME_FILES)]:
-        with suppress(Exception), Image.open(plain(path)) as file:  # what cannot be read is told of when it is read
+        # What cannot be read is told of when it is read.
+        with suppress(Exception), Image.open(plain(path), formats=IMAGES) as file:
             sides.append(min(file.size))
     return min(LARGEST, int(np.median(sides))) if sides else LARGEST
 

@@ -16,7 +16,7 @@ from logit_correction.data.frames import check_columns, texts_of
 from logit_correction.data.rows import Learnt, Problems, Reader, Rows
 from logit_correction.data.stores import InputStore
 from logit_correction.errors import InputError, check_range, reason_of
-from logit_correction.networks.pretrained import text_model
+from logit_correction.networks.pretrained import of_transformers
 from logit_correction.registry import needed
 
 #: What a language model takes of a text.
@@ -169,9 +169,11 @@ def tokenize(texts: Sequence[str], tokenizer: Any, max_tokens: int) -> TokenStor
 
 def load_tokenizer(tokenizer: str) -> Any:
     """Load a tokenizer of the package transformers; ``InputError`` if that cannot be."""
-    transformers = needed("transformers", f"the tokenizer {tokenizer!r}", "texts", ", or take hashed words")
+    needed("transformers", f"the tokenizer {tokenizer!r}", "texts", ", or take hashed words")
     try:
-        return transformers.AutoTokenizer.from_pretrained(text_model(tokenizer))
+        return of_transformers("AutoTokenizer", tokenizer)
+    except InputError:
+        raise
     except (OSError, ValueError, KeyError) as error:
         raise InputError(
             f"the tokenizer {tokenizer!r} cannot be loaded ({reason_of(error)}): give a name on the Hugging Face "
