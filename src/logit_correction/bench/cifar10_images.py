@@ -112,7 +112,7 @@ def _from_archive(archive: Path) -> Cifar10:
         name = checksum_of_file(plain(archive))[:32]
     except OSError as error:
         raise InputError(f"{archive} cannot be read ({error.strerror}): get it again") from error
-    values = kept_array(cache_folder() / "cifar10" / f"{name}.npy", lambda path: np.save(path, make()))
+    values, _ = kept_array(cache_folder() / "cifar10" / f"{name}.npy", lambda path: np.save(path, make()))
     label = np.concatenate([np.arange(10).repeat(count) for count in PER_CLASS.values()])
     source = f"CIFAR-10 from JPEG files, so not the original pixels ({archive.name})"
     return Cifar10(values, label, 10 * PER_CLASS["train"], source)

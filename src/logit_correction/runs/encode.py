@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -173,7 +174,8 @@ def encode_table(
     bf16 = config.training.precision == "bf16-mixed"
     named = json.dumps([encoder.name, config.encoder.options, bf16], sort_keys=True, default=str)
     path = cache_folder() / "features" / f"{digest([named, encoder.weights, table.inputs.digest()])}.npy"
-    kept = kept_array(path, lambda file: np.save(file, _all_features(encoder, table, config.training, bf16, display)))
+    make = partial(_all_features, encoder, table, config.training, bf16, display)
+    kept, _ = kept_array(path, lambda file: np.save(file, make()))
     values = torch.from_numpy(kept)
     description = EncoderSummary(
         name=encoder.name,
