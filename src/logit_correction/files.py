@@ -13,7 +13,7 @@ import uuid
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -33,6 +33,9 @@ MOST_THREADS = 16
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+#: Characters, and values, that a YAML file may hold.
+MOST_OF_YAML = 2**20
 
 #: Checksums of the files of a folder.
 SEAL = ".checksums"
@@ -75,10 +78,14 @@ def seal(folder: Path, names: Collection[str]) -> None:
 
 def check_seal(path: Path, fix: str) -> None:
     """Raise ``InputError`` if a file is not as it was sealed; a folder without checksums is taken as it is."""
+    there = path.parent / SEAL
     try:
-        lines = (path.parent / SEAL).read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError):
+        with plain(there).open(encoding="utf-8", errors="replace") as file:
+            lines = file.read(2**20).splitlines()
+    except FileNotFoundError:
         return
+    except OSError as error:
+        raise InputError(f"{there} cannot be read ({error.strerror}): {fix}") from error
     sealed = {name: checksum for checksum, _, name in (line.partition("  ") for line in lines)}
     if path.name in sealed and path.is_file() and checksum_of_file(path) != sealed[path.name]:
         raise InputError(f"{path} has been changed since it was written (its checksum differs): {fix}")
@@ -92,6 +99,8 @@ def _room_for(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise NoRoom(error.errno, os.strerror(error.errno), str(path)) from error
+        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise InputError(f"{path} cannot be written ({os.strerror(error.errno)}): give another place") from error
         raise
 
 
@@ -108,7 +117,8 @@ def replacing(path: Path | str) -> Iterator[Path]:
             yield temporary
             os.replace(temporary, path)
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # not there, on a disk that none may write
+            temporary.unlink()
 
 
 def _temporary(path: Path) -> Path:
@@ -230,7 +240,10 @@ def read_yaml(path: Path, content: str = "options such as `method: LC`, one a li
     import yaml
 
     try:
-        found = yaml.safe_load(plain(path).read_text(encoding="utf-8"))
+        text = plain(path).read_text(encoding="utf-8")
+        if len(text) > MOST_OF_YAML or _size_of_yaml(text) > MOST_OF_YAML:
+            raise ValueError("it is too large, or its aliases make it so")
+        found = yaml.safe_load(text)
     except FileNotFoundError as error:
         audit = "; an audit writes it where it finds a shortcut, or where you name one by --shortcut"
         raise InputError(f"{path} does not exist{audit if path.name == 'fix.yaml' else ''}") from error
@@ -239,6 +252,25 @@ def read_yaml(path: Path, content: str = "options such as `method: LC`, one a li
     if not isinstance(found, dict):
         raise InputError(f"{path}: it must hold {content}")
     return found
+
+
+def _size_of_yaml(text: str) -> int:
+    """Return how many values there are if each alias is written out; an alias of what it lies in counts as too many."""
+    import yaml
+
+    sizes, open_ones = dict[str | None, int](), [(None, 1)]
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        anchor, size = getattr(event, "anchor", None), 1
+        if isinstance(event, yaml.CollectionStartEvent):
+            open_ones.append((anchor, 1))
+            continue
+        if isinstance(event, yaml.CollectionEndEvent):
+            anchor, size = open_ones.pop()
+        elif isinstance(event, yaml.AliasEvent):
+            size = sizes.get(anchor, MOST_OF_YAML)
+        sizes[anchor] = size
+        open_ones[-1] = (open_ones[-1][0], open_ones[-1][1] + size)
+    return open_ones[0][1]
 
 
 def available_cores() -> int:

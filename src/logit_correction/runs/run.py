@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -25,16 +25,16 @@ from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Problems, Rows, combined, places_of
 from logit_correction.data.stores import InputStore, as_views_see
 from logit_correction.data.table import SPLITS
-from logit_correction.errors import InputError, InputWarning
+from logit_correction.errors import InputError, InputWarning, reason_of
 from logit_correction.evaluation.predictions import Predictions, collect
-from logit_correction.evaluation.report import DataSummary, GroupReport, Report
+from logit_correction.evaluation.report import REPORT, DataSummary, GroupReport, Report
 from logit_correction.files import check_seal, is_within, printable
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.pages.console import run_as_html
 from logit_correction.registry import known_names_only, needed
 from logit_correction.runs import folder as files
-from logit_correction.runs.assemble import build_algorithm, prepare_as
+from logit_correction.runs.assemble import build_algorithm, network_factory, prepare_as
 from logit_correction.runs.encode import Encoder, batches_of, encode_table
 from logit_correction.runs.options import complete_parts
 from logit_correction.runs.write import check_same_data, figures_of, predictions_of
@@ -101,7 +101,11 @@ class Run(os.PathLike[str]):
     @property
     def exported(self) -> bool:
         """Whether it is a folder that ``export`` wrote."""
-        return (self.path / WEIGHTS).is_file()
+        exported = (self.path / WEIGHTS).is_file()
+        if exported and (self.path / files.CHECKPOINT).exists():
+            twice = f"{files.CHECKPOINT} and {WEIGHTS}"
+            raise InputError(f"{self.path} holds weights twice, {twice}: remove the file that does not belong there")
+        return exported
 
     def names(self) -> AbstractContextManager[None]:
         """Import no code that the folder names, unless it is trusted."""
@@ -152,16 +156,30 @@ class Run(os.PathLike[str]):
     def algorithm(self) -> Algorithm:
         """The method with its networks."""
         with self.names(), without_pretrained_weights():
+            self._check_size()
             algorithm = build_algorithm(self.config, self.info)
         if self.exported:
             self._fill(algorithm.network, NETWORK)
         else:
+            place = self.path / files.CHECKPOINT
+            content = checkpoint.read(place)
             try:
-                algorithm.load_state_dict(checkpoint.read(self.path / files.CHECKPOINT)["algorithm"])
-            except (RuntimeError, KeyError) as error:
-                place = self.path / files.CHECKPOINT
-                raise InputError(f"{place} does not fit the run's config: train again") from error
+                load_weights(algorithm, content["algorithm"], algorithm.network)
+            except (RuntimeError, KeyError, AttributeError, TypeError, ValueError) as error:
+                raise InputError(f"{place} does not fit the run's config ({reason_of(error)}): train again") from error
         return algorithm.to(self.device).eval()
+
+    def _check_size(self) -> None:
+        """Raise ``InputError`` if networks have more weights than the file has bytes: they might fill the memory."""
+        place, count = self.path / (WEIGHTS if self.exported else files.CHECKPOINT), 0
+        for choice in (self.config.network, self.config.biased_network):
+            if choice is not None and choice.name != "FromRun":
+                build = network_factory(choice, self.info)
+                with torch.device("meta"), suppress(Exception):  # it is built again, and then tells what is wrong
+                    count += sum(one.numel() for one in build().parameters())
+        if place.is_file() and count > place.stat().st_size:
+            what = f"{files.CONFIG} and {REPORT} describe networks of {count:,} weights"
+            raise InputError(f"{place} has {place.stat().st_size:,} bytes, but {what}: put the former files back")
 
     @cached_property
     def encoder(self) -> Encoder:
@@ -183,7 +201,7 @@ class Run(os.PathLike[str]):
         try:
             tensors: dict[str, Tensor] = safetensors.load_file(path)
             own = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-            module.load_state_dict(own)
+            load_weights(module, own, module)
         except Exception as error:  # safetensors raises kinds of its own
             raise InputError(f"{path} is damaged, or not of {self.path / files.CONFIG}: {_EXPORT_AGAIN}") from error
 
@@ -282,6 +300,17 @@ class Run(os.PathLike[str]):
         index, scores = np.arange(len(labels)), torch.cat(logits).numpy()
         predicted = Predictions(index, labels, scores, self.label_names, split="new rows", **known)
         return GroupReport.from_predictions(predicted, correlation).to_dict()
+
+
+def load_weights(module: nn.Module, state: Mapping[str, Tensor], network: nn.Module) -> None:
+    """Load a module's state; ``ValueError`` if a weight is of another kind, or one of its ``network`` is not finite."""
+    for name, own in module.state_dict().items():
+        if isinstance(own, Tensor) and name in state and own.is_floating_point() != state[name].is_floating_point():
+            raise ValueError(f"{name} holds {state[name].dtype}")
+    module.load_state_dict(state)
+    for name, value in network.state_dict().items():
+        if isinstance(value, Tensor) and value.is_floating_point() and not bool(value.isfinite().all()):
+            raise ValueError(f"{name} holds NaN or infinity")
 
 
 def from_run(info: DataInfo, run: str) -> nn.Module:
