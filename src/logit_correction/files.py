@@ -7,6 +7,7 @@ import glob
 import hashlib
 import json
 import os
+import re
 import shutil
 import socket
 import uuid
@@ -202,13 +203,19 @@ def write_cells(frame: pd.DataFrame, path: Path) -> None:
 
     ``read_cells`` takes it off again.
     """
-
-    def escaped(column: pd.Series) -> pd.Series:
-        formula = column.str.match(r"'*[=+\-@\t\r]", na=False)
-        return column.mask(formula & ~column.str.match(r"[+-][\d.,]+(?:[eE][+-]?\d+)?$", na=False), "'" + column)
-
+    escaped = {name: frame[name].map(as_cell, na_action="ignore") for name in _texts(frame)}
     with replacing(path) as temporary:
-        frame.assign(**{name: escaped(frame[name]) for name in _texts(frame)}).to_csv(temporary, index=False)
+        frame.assign(**escaped).to_csv(temporary, index=False)
+
+
+def as_cell(text: str) -> str:
+    """Return a text as a cell that no spreadsheet takes for a formula; see ``write_cells``.
+
+    >>> as_cell("=1+1"), as_cell("-3.5"), as_cell("yes")
+    ("'=1+1", '-3.5', 'yes')
+    """
+    formula = re.match(r"'*[=+\-@\t\r]", text) and not re.fullmatch(r"[+-][\d.,]+(?:[eE][+-]?\d+)?", text)
+    return f"'{text}" if formula else text
 
 
 def read_cells(frame: pd.DataFrame) -> pd.DataFrame:

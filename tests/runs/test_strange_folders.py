@@ -84,6 +84,33 @@ def test_networks_that_would_fill_the_memory_are_not_built(part: str, run: Path)
         _ = load(run).algorithm
 
 
+def test_a_strange_run_downloads_nothing_and_makes_no_folders(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr("torchvision.datasets.mnist.download_and_extract_archive", lambda *a, **k: asked.append(a))
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    config["data"] = {"name": "ColoredMNIST", "root": str(tmp_path / "made" / "here")}
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    with pytest.raises(InputError, match="MNIST"):
+        load(run).evaluate("test")
+    assert not asked and not (tmp_path / "made").exists()
+
+
+def test_an_exported_folder_names_no_model_outside_of_it(exported: Path, tiny_bert: Path, tmp_path: Path) -> None:
+    for number, place in enumerate((str(tiny_bert), "bert-base-uncased", "./../outside")):
+        folder = shutil.copytree(exported, tmp_path / f"given-{number}")
+        (folder / SEAL).unlink()
+        for part in (
+            {"network": {"name": "TextClassifier", "model": place}},
+            {"data": {"name": "Table", "tokenizer": place}},
+        ):
+            config = yaml.safe_load((exported / "config.yaml").read_text())
+            (folder / "config.yaml").write_text(yaml.safe_dump(config | part))
+            with pytest.raises(InputError, match="which lies outside of the folder"):
+                load(folder)
+
+
 @pytest.mark.parametrize("lay", [os.mkfifo, lambda place: place.symlink_to("/dev/zero")], ids=["queue", "device"])
 def test_checksums_that_never_end_are_refused(lay: Callable[[Path], None], run: Path) -> None:
     (run / SEAL).unlink()

@@ -25,8 +25,8 @@ from logit_correction.types import DataInfo, as_array
 if TYPE_CHECKING:
     import pandas as pd
 
-#: New rows that are read at a time: image files, and others.
-FILES_AT_A_TIME, ROWS_AT_A_TIME = 512, 50_000
+#: New rows that are read at a time: image files, and others; and how many probabilities of theirs.
+FILES_AT_A_TIME, ROWS_AT_A_TIME, ANSWERS_AT_A_TIME = 512, 50_000, 1_000_000
 
 #: Features of which each is a column that can be looked at alone; of more, one says little.
 MOST_SEEN = 256
@@ -135,7 +135,11 @@ def _rows_of_places(places: Sequence[Path], labelled: bool, tables: bool) -> Ite
             if any(folders.values()):
                 raise InputError(f"{place} holds folders of splits: give one, such as {next(iter(folders)).parent}")
             found, of_file, problems, notes = find_images(place, folders)
-            problems.raise_if_any()
+            if labelled or len(problems) == len(found):
+                problems.raise_if_any()
+            elif problems:
+                found = [file for file, good in zip(found, problems.good.tolist(), strict=True) if good]
+                notes.append(f"{problems.place}: left out: {problems}")
             for note in notes:
                 warnings.warn(note, InputWarning, stacklevel=2)
             if labelled:
@@ -189,7 +193,8 @@ class DataSource(ABC):
         """
         for rows in given:
             files = isinstance(self.reader, Images) and rows.values is None
-            for part in rows.parts(FILES_AT_A_TIME if files else ROWS_AT_A_TIME):
+            most = max(1, ANSWERS_AT_A_TIME // info.num_labels)
+            for part in rows.parts(min(most, FILES_AT_A_TIME if files else ROWS_AT_A_TIME)):
                 store, forms = self.reader.transform(part)
                 if not info.tokens and tuple(store.input_shape) != tuple(info.input_shape):
                     raise InputError(f"inputs have shape {store.input_shape}, but must have {tuple(info.input_shape)}")

@@ -28,7 +28,7 @@ from logit_correction.data.table import SPLITS
 from logit_correction.errors import InputError, InputWarning, reason_of
 from logit_correction.evaluation.predictions import Predictions, collect
 from logit_correction.evaluation.report import REPORT, DataSummary, GroupReport, Report
-from logit_correction.files import check_seal, is_within, printable
+from logit_correction.files import as_cell, check_seal, is_within, printable
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.pages.console import run_as_html
@@ -124,7 +124,10 @@ class Run(os.PathLike[str]):
     @cached_property
     def source(self) -> DataSource:
         """The data source, as it was in training."""
-        source: DataSource = self.config.data.make()
+        data = self.config.data
+        if not self.trust_code and data.arguments.get("download"):  # what a stranger names shall write nothing here
+            data = replace(data, arguments={**data.arguments, "download": False})
+        source: DataSource = data.make()
         prepare_as(self.results, source, self.path)
         return source
 
@@ -334,14 +337,18 @@ def from_run(info: DataInfo, run: str) -> nn.Module:
     return network
 
 
-def _within(value: Any, folder: Path) -> Any:
-    """Return options with the names of files in the folder as paths; ``InputError`` if one leaves it."""
+def _within(value: Any, folder: Path, inside: bool = False) -> Any:
+    """Return options with the names of files in the folder as paths; ``InputError`` if one leaves it.
+
+    A model of texts must lie ``inside``: what others name at a hub or on this machine is left alone.
+    """
     if isinstance(value, dict):
-        return {name: _within(part, folder) for name, part in value.items()}
-    if not isinstance(value, str) or not value.startswith(HERE):
+        of_texts = ("tokenizer", "model") if value.get("name") == "TextClassifier" else ("tokenizer",)
+        return {name: one and _within(one, folder, name in of_texts) for name, one in value.items()}
+    if not isinstance(value, str) or not (inside or value.startswith(HERE)):
         return value
     path = folder / value.removeprefix(HERE)
-    if not is_within(path, os.path.realpath(folder)):
+    if not value.startswith(HERE) or not is_within(path, os.path.realpath(folder)):
         raise InputError(f"{folder / files.CONFIG} names {value!r}, which lies outside of the folder: {_EXPORT_AGAIN}")
     return str(path)
 
@@ -395,15 +402,16 @@ def answers(run: Run, rows: Iterable[Rows], several: bool = False) -> Iterator[l
 
     A row that cannot be read has empty cells and is told of at the end. With ``several`` names hold the file too.
     """
-    labels, waiting, bad, good = run.label_names, list[list[str]](), list[Problems](), 0
+    labels, waiting, bad, good = list(map(as_cell, run.label_names)), list[list[str]](), list[Problems](), 0
     for part, store, forms in run.source.read(rows, run.inputs_info, bad_too=True):
         key, names = what_rows_are(part.numbers), [str(number) for number in part.numbers]
         if "files" in forms:
             key, names = "path", [printable(path) for path in forms["files"]]
         if not good and not waiting:
-            waiting = [[key, "label", *(f"probability_{name}" for name in labels)]]
+            waiting = [[key, "label", *(f"probability_{name}" for name in run.label_names)]]
         if several and key != "path":
             names = [f"{part.place}:{name}" for name in names]
+        names = [as_cell(name) for name in names]
         for row, (name, probability) in enumerate(zip(names, run.probabilities_of(store), strict=True)):
             if row in part.problems.of_row:
                 waiting.append([name, *[""] * (1 + len(labels))])
