@@ -6,6 +6,7 @@ import errno
 import glob
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -248,7 +250,8 @@ def read_yaml(path: Path, content: str = "options such as `method: LC`, one a li
 
     try:
         text = plain(path).read_text(encoding="utf-8")
-        if len(text) > MOST_OF_YAML or _size_of_yaml(text) > MOST_OF_YAML:
+        root = yaml.compose(text, yaml.SafeLoader) if len(text) <= MOST_OF_YAML else None
+        if len(text) > MOST_OF_YAML or (root and _size_of_yaml(root, {}) > MOST_OF_YAML):
             raise ValueError("it is too large, or its aliases make it so")
         found = yaml.safe_load(text)
     except FileNotFoundError as error:
@@ -261,23 +264,13 @@ def read_yaml(path: Path, content: str = "options such as `method: LC`, one a li
     return found
 
 
-def _size_of_yaml(text: str) -> int:
-    """Return how many values there are if each alias is written out; an alias of what it lies in counts as too many."""
-    import yaml
-
-    sizes, open_ones = dict[str | None, int](), [(None, 1)]
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        anchor, size = getattr(event, "anchor", None), 1
-        if isinstance(event, yaml.CollectionStartEvent):
-            open_ones.append((anchor, 1))
-            continue
-        if isinstance(event, yaml.CollectionEndEvent):
-            anchor, size = open_ones.pop()
-        elif isinstance(event, yaml.AliasEvent):
-            size = sizes.get(anchor, MOST_OF_YAML)
-        sizes[anchor] = size
-        open_ones[-1] = (open_ones[-1][0], open_ones[-1][1] + size)
-    return open_ones[0][1]
+def _size_of_yaml(node: Any, known: dict[int, float]) -> float:
+    """Return how many values there are in a node if each alias is written out; infinity if it holds itself."""
+    if id(node) not in known:
+        known[id(node)] = math.inf
+        parts = chain.from_iterable(node.value) if node.id == "mapping" else node.value
+        known[id(node)] = 1 + sum(_size_of_yaml(part, known) for part in parts if not isinstance(part, str))
+    return known[id(node)]
 
 
 def available_cores() -> int:

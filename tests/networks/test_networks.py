@@ -239,7 +239,7 @@ def test_code_in_the_folder_of_a_text_model_neither_runs_nor_is_asked_about(
     (tmp_path / "code.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     monkeypatch.setattr("builtins.input", lambda *_: "y")
     for load in (lambda: TextClassifier(TOKENS, model=str(tmp_path)), lambda: load_tokenizer(str(tmp_path))):
-        with pytest.raises(InputError, match="code of its own"):
+        with pytest.raises(InputError, match="contains custom code"):
             load()
     assert not (tmp_path / "ran").exists()
 

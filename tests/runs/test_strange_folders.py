@@ -122,7 +122,7 @@ def test_checksums_that_never_end_are_refused(lay: Callable[[Path], None], run: 
 def test_aliases_that_expand_without_bound_are_refused(run: Path, tmp_path: Path) -> None:
     lines = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 12))
     config = (run / "config.yaml").read_text()
-    for more in (f"training: {{epochs: *a11}}\n{lines}", "method: &m {name: ERM, of: *m}\n", "x" * 2**20 + ": 1"):
+    for more in (f"{lines}training: {{epochs: *a11}}\n", "method: &m {name: ERM, of: *m}\n", "x" * 2**20 + ": 1"):
         (run / "config.yaml").write_text(f"{more}\n{config}")
         with pytest.raises(InputError, match=r"too large, or its aliases"):
             load(run)

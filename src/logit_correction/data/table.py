@@ -166,11 +166,7 @@ class Scoring:
 
 def fingerprint(table: DataTable) -> str:
     """Return a name of 32 hexadecimal digits for inputs and labels of all rows, in their order, and for the splits."""
-    parts: list[str | bytes] = [
-        table.inputs.digest(),
-        *map(str, table.label_names),
-        table.label.cpu().numpy().tobytes(),
-    ]
+    parts: list[str | bytes] = [*map(str, table.label_names), table.label.cpu().numpy().tobytes()]
     for name, rows in sorted(table.split.items()):
         parts += [name, rows.cpu().numpy().tobytes()]
-    return digest(parts)
+    return digest([*parts, table.inputs.digest()])

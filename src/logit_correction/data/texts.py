@@ -172,8 +172,6 @@ def load_tokenizer(tokenizer: str) -> Any:
     needed("transformers", f"the tokenizer {tokenizer!r}", "texts", ", or take hashed words")
     try:
         return of_transformers("AutoTokenizer", tokenizer)
-    except InputError:
-        raise
     except (OSError, ValueError, KeyError) as error:
         raise InputError(
             f"the tokenizer {tokenizer!r} cannot be loaded ({reason_of(error)}): give a name on the Hugging Face "

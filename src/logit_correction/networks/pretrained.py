@@ -241,8 +241,6 @@ class TextClassifier(Network):
                 encoder = transformers.AutoModel.from_config(config, trust_remote_code=False)
             else:
                 encoder = of_transformers("AutoModel", model, use_safetensors=True)  # never by pickle
-        except InputError:
-            raise
         except Exception as error:  # transformers and the hub raise many kinds
             raise InputError(
                 f"text model {model!r} is not in the Hugging Face cache and cannot be downloaded, or is damaged "
@@ -261,12 +259,7 @@ def of_transformers(kind: str, model: str, **options: Any) -> Any:
     """Load a ``kind`` of transformers by a name or folder; what lies there as code neither runs nor is asked about."""
     file = packaged(model)
     place = model if file is None else file.parent
-    try:
-        return getattr(needed("transformers", model), kind).from_pretrained(place, trust_remote_code=False, **options)
-    except ValueError as error:
-        if "trust_remote_code" not in str(error):
-            raise
-        raise InputError(f"{model} wants to run code of its own: take a model that transformers itself has") from error
+    return getattr(needed("transformers", model), kind).from_pretrained(place, trust_remote_code=False, **options)
 
 
 class TextFeatures(nn.Module):

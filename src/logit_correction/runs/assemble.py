@@ -137,7 +137,7 @@ def prepare_as(results: Report, source: DataSource, run: Path) -> None:
         raise InputError(f"{run}: data.preparation does not fit ({error!r}): train again") from error
 
 
-def runs_taken_up(config: RunConfig) -> dict[Path, Report]:
+def earlier_runs(config: RunConfig) -> dict[Path, Report]:
     """Return the finished runs whose networks a complete config takes, to examine or to train on."""
     networks = (config.network, config.biased_network, config.encoder)
     runs = [one.options["run"] for one in networks if one is not None and one.name == "FromRun"]

@@ -21,10 +21,10 @@ from logit_correction.runs import folder as files
 from logit_correction.runs.assemble import (
     build_algorithm,
     build_fabric,
+    earlier_runs,
     fitted,
     keeping_threads,
     prepare_as,
-    runs_taken_up,
 )
 from logit_correction.runs.encode import check_finetuned, encode_table, with_usual_encoder
 from logit_correction.runs.options import complete
@@ -144,7 +144,7 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS)
     rules = rules_of(config.training)
     for name in config.training.logger:
         find_logger(name)
-    source, told, earlier = config.data.make(), list[str](), runs_taken_up(config)
+    source, told, earlier = config.data.make(), list[str](), earlier_runs(config)
     for run, results in earlier.items():  # their networks know inputs as these were made for them
         prepare_as(results, source, run)
         if results.data.preparation != next(iter(earlier.values())).data.preparation:
