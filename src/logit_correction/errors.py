@@ -50,7 +50,7 @@ def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
     >>> did_you_mean("Digit", ["Digits", "ColoredMNIST"]), did_you_mean("bird", ["Digits"])
     (' (did you mean Digits?)', '')
     """
-    folded = {known_name.lower(): known_name for known_name in known}
+    folded = {known_name.lower(): known_name for known_name in known if known_name != name}
     close = get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
     return f" (did you mean {prefix}{folded[close[0]]}?)" if close else ""
 

@@ -6,14 +6,17 @@ import errno
 import glob
 import hashlib
 import json
+import math
 import os
+import re
 import shutil
 import socket
 import uuid
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -33,6 +36,9 @@ MOST_THREADS = 16
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+#: Characters, and values, that a YAML file may hold.
+MOST_OF_YAML = 2**20
 
 #: Checksums of the files of a folder.
 SEAL = ".checksums"
@@ -75,10 +81,14 @@ def seal(folder: Path, names: Collection[str]) -> None:
 
 def check_seal(path: Path, fix: str) -> None:
     """Raise ``InputError`` if a file is not as it was sealed; a folder without checksums is taken as it is."""
+    there = path.parent / SEAL
     try:
-        lines = (path.parent / SEAL).read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError):
+        with plain(there).open(encoding="utf-8", errors="replace") as file:
+            lines = file.read(2**20).splitlines()
+    except FileNotFoundError:
         return
+    except OSError as error:
+        raise InputError(f"{there} cannot be read ({error.strerror}): {fix}") from error
     sealed = {name: checksum for checksum, _, name in (line.partition("  ") for line in lines)}
     if path.name in sealed and path.is_file() and checksum_of_file(path) != sealed[path.name]:
         raise InputError(f"{path} has been changed since it was written (its checksum differs): {fix}")
@@ -92,6 +102,8 @@ def _room_for(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise NoRoom(error.errno, os.strerror(error.errno), str(path)) from error
+        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise InputError(f"{path} cannot be written ({os.strerror(error.errno)}): give another place") from error
         raise
 
 
@@ -112,7 +124,9 @@ def replacing(path: Path | str) -> Iterator[Path]:
 
 
 def _remove(path: Path) -> None:
-    shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+    """Remove what is there, as far as the disk permits."""
+    with suppress(OSError):
+        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def _temporary(path: Path) -> Path:
@@ -196,13 +210,19 @@ def write_cells(frame: pd.DataFrame, path: Path) -> None:
 
     ``read_cells`` takes it off again.
     """
-
-    def escaped(column: pd.Series) -> pd.Series:
-        formula = column.str.match(r"'*[=+\-@\t\r]", na=False)
-        return column.mask(formula & ~column.str.match(r"[+-][\d.,]+(?:[eE][+-]?\d+)?$", na=False), "'" + column)
-
+    escaped = {name: frame[name].map(as_cell, na_action="ignore") for name in _texts(frame)}
     with replacing(path) as temporary:
-        frame.assign(**{name: escaped(frame[name]) for name in _texts(frame)}).to_csv(temporary, index=False)
+        frame.assign(**escaped).to_csv(temporary, index=False)
+
+
+def as_cell(text: str) -> str:
+    """Return a text as a cell that no spreadsheet takes for a formula; see ``write_cells``.
+
+    >>> as_cell("=1+1"), as_cell("-3.5"), as_cell("yes")
+    ("'=1+1", '-3.5', 'yes')
+    """
+    formula = re.match(r"'*[=+\-@\t\r]", text) and not re.fullmatch(r"[+-][\d.,]+(?:[eE][+-]?\d+)?", text)
+    return f"'{text}" if formula else text
 
 
 def read_cells(frame: pd.DataFrame) -> pd.DataFrame:
@@ -234,7 +254,11 @@ def read_yaml(path: Path, content: str = "options such as `method: LC`, one a li
     import yaml
 
     try:
-        found = yaml.safe_load(plain(path).read_text(encoding="utf-8"))
+        text = plain(path).read_text(encoding="utf-8")
+        root = yaml.compose(text, yaml.SafeLoader) if len(text) <= MOST_OF_YAML else None
+        if len(text) > MOST_OF_YAML or (root and _size_of_yaml(root, {}) > MOST_OF_YAML):
+            raise ValueError("it is too large, or its aliases make it so")
+        found = yaml.safe_load(text)
     except FileNotFoundError as error:
         audit = "; an audit writes it where it finds a shortcut, or where you name one by --shortcut"
         raise InputError(f"{path} does not exist{audit if path.name == 'fix.yaml' else ''}") from error
@@ -243,6 +267,15 @@ def read_yaml(path: Path, content: str = "options such as `method: LC`, one a li
     if not isinstance(found, dict):
         raise InputError(f"{path}: it must hold {content}")
     return found
+
+
+def _size_of_yaml(node: Any, known: dict[int, float]) -> float:
+    """Return how many values there are in a node if each alias is written out; infinity if it holds itself."""
+    if id(node) not in known:
+        known[id(node)] = math.inf
+        parts = chain.from_iterable(node.value) if node.id == "mapping" else node.value
+        known[id(node)] = 1 + sum(_size_of_yaml(part, known) for part in parts if not isinstance(part, str))
+    return known[id(node)]
 
 
 def available_cores() -> int:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
-from logit_correction import from_arrays
+from logit_correction import InputError, from_arrays, from_table
 from logit_correction.data.arrays import Arrays
+from logit_correction.runs.options import checked
 
 
 def two_clouds(rows: int = 60) -> tuple[np.ndarray, np.ndarray]:
@@ -25,6 +28,24 @@ def test_the_file_is_named_by_its_content(tmp_path: Path) -> None:
     every = torch.arange(60)  # times in seconds keep their digits
     near, late = (Arrays(**from_arrays(X + add, y).options).build().inputs.fetch(every) for add in (0, 1.7e9))
     torch.testing.assert_close(near, late, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "spoil", [lambda kept: kept[:-9], lambda kept: b"", lambda kept: kept[:99] + b"\xff" + kept[100:]]
+)
+def test_a_file_that_was_changed_is_refused_and_made_again(tmp_path: Path, spoil: Callable[[bytes], bytes]) -> None:
+    X, y = two_clouds()
+    columns = {"a": X[:, 0], "b": y}
+    makes = (lambda: from_arrays(X, y, folder=tmp_path), lambda: from_table(columns, label="b", folder=tmp_path))
+    for make in makes:
+        chosen = make()
+        file = Path(chosen.options["file"])
+        whole = file.read_bytes()
+        file.write_bytes(spoil(whole))
+        with pytest.raises(InputError, match=r"has been changed .*call from_(arrays|table) again"):
+            checked("data", chosen).make().build()
+        assert make() == chosen and file.read_bytes() == whole
+        checked("data", chosen).make().build()
 
 
 def test_attributes_and_splits(tmp_path: Path) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import EpsImagePlugin, Image
 
 from logit_correction.data import images
 from logit_correction.data.images import image_store, images_of, read_image
@@ -25,7 +26,7 @@ def paths(tmp_path: Path) -> list[Path]:
 
 
 def store_of(paths: list[Path], problems: Problems | None = None) -> InputStore:
-    return image_store(paths, (4, 4), problems or Problems("here", [path.name for path in paths]))
+    return image_store(paths, (4, 4), Problems("here", [path.name for path in paths]) if problems is None else problems)
 
 
 def test_any_mode_comes_as_rgb_on_white_and_in_eight_bits(tmp_path: Path) -> None:
@@ -53,7 +54,12 @@ def test_images_are_read_once_and_again_when_a_file_changes(paths: list[Path], m
     first, again = store_of(paths), store_of(paths)
     assert len(read) == 6
     torch.testing.assert_close(first.fetch(torch.arange(6)), again.fetch(torch.arange(6)))
+    before = paths[0].stat()
+    size = before.st_size
     Image.new("RGB", (8, 8)).save(paths[0])
+    with paths[0].open("r+b") as file:  # of the same size and time, as rsync leaves it
+        file.truncate(size)
+    os.utime(paths[0], ns=(before.st_atime_ns, before.st_mtime_ns))
     assert store_of(paths).fetch(torch.tensor([0])).sum() == 0
 
 
@@ -68,6 +74,19 @@ def test_unreadable_files_are_noted_and_bad_rows_never_opened(paths: list[Path])
             InputError, match=r"3 rows are bad: 0.*; 1\.png: .*; 2\.png: is no image that Pillow can read"
         ):
             problems.raise_if_any()
+
+
+def test_an_image_that_is_postscript_inside_starts_no_other_program(
+    paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[int] = []
+    monkeypatch.setattr(EpsImagePlugin, "Ghostscript", lambda *_, **__: started.append(1))
+    paths[1].write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n%%EOF\n")
+    with Image.open(paths[1]) as file:  # it is one that Pillow would read
+        assert file.format == "EPS"
+    problems = Problems("here", [path.name for path in paths])
+    store_of(paths, problems)
+    assert not started and "no image" in str(problems)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pytest
 import torch
 from sklearn.feature_extraction.text import HashingVectorizer
 
-from logit_correction.data.texts import LENGTH, MOST_WORDS, hashed_words, tokenize
+from logit_correction.data.rows import Rows
+from logit_correction.data.texts import LENGTH, MOST_WORDS, Texts, hashed_words, load_tokenizer, tokenize
 from logit_correction.errors import InputError
 
 TEXTS = ["A good film, good indeed.", "bad", "", "Das Ende war gut; all's well!", "good bad good bad bad"]
@@ -35,14 +37,30 @@ def test_of_a_very_long_text_the_heaviest_words_count() -> None:
 
 
 def test_texts_are_split(tiny_bert: Path) -> None:
-    store = tokenize(["good film", "bad", "good good bad film film"], str(tiny_bert), 5)
+    store = tokenize(["good film", "bad", "good good bad film film"], load_tokenizer(str(tiny_bert)), 5)
     assert store.input_shape == (5,)
     batch = store.fetch(torch.arange(3))
     assert batch["attention_mask"].sum(1).tolist() == [4, 3, 5]
     assert batch["input_ids"][1, 3:].tolist() == [0, 0]
 
 
+def test_a_tokenizer_that_was_changed_is_not_taken(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_bert, tmp_path / "model")
+    trained = Texts(tokenizer=str(folder))
+    rows = Rows("the texts", range(1), texts=["good film"])
+    found = trained.learn(trained.check(rows)[0], torch.arange(1), rows.problems).preparation
+    again = Texts(tokenizer=str(folder))
+    again.prepare(found)
+    again.transform(rows)
+    content = (folder / "tokenizer.json").read_text()
+    (folder / "tokenizer.json").write_text(
+        content.replace("good", "GOOD").replace("bad", "good").replace("GOOD", "bad")
+    )
+    with pytest.raises(InputError, match=r"another than when the run was trained"):
+        again.transform(rows)
+
+
 def test_a_tokenizer_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(InputError, match=r"pip install .*\[texts\]"):
-        tokenize(["a"], "name", 4)
+        load_tokenizer("name")

@@ -78,6 +78,8 @@ WORDS: dict[str, tuple[str, str]] = {
     "out holds a run": (DIGITS.replace("--out x", "--out RUN"), "RUN"),
     "resume nothing": ("train --resume --out hollow", "hollow"),
     "split": ("evaluate RUN --split dev", "dev"),
+    "a last seed too large": (f"train {ONE} --data Digits --method ERM --seed {2**63 - 1} --seeds 3 --out x", "seed"),
+    "a path of no user": (f"train {ONE} --data Arrays --data.file ~nobody-here/a.npz --method ERM --out x", "~"),
     "no run": ("evaluate hollow", "hollow"),
     "evaluate on no file": ("evaluate TABLE_RUN --on no.csv", "no.csv"),
     "evaluate an unknown label": ("evaluate TABLE_RUN --on strangers.csv", "healthy"),

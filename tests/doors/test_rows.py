@@ -112,3 +112,29 @@ def test_images_whose_names_are_not_utf8(door: Door, run: Run, here: Path) -> No
 def test_evaluate_reads_attributes_as_train_does(door: Door, run: Run, here: Path) -> None:
     answer = door("evaluate", run("patients-lc"), "--on", here / "later.csv", "--json")
     assert {group["attribute"] for group in json.loads(answer.out)["groups"]} == {"old", "new"}
+
+
+def test_no_cell_of_the_answers_is_a_formula(door: Door) -> None:
+    table(y=["=1+1", "-cmd"] * 40, a=[0.0, 5.0] * 40)
+    assert door(*TRAIN.replace("epochs 1", "epochs 20").split()).status == 0
+    lines = door("predict", "x", "t.csv").out.splitlines()
+    assert {line.split(",")[1] for line in lines[1:]} == {"'=1+1", "'-cmd"}
+
+
+def test_what_cannot_be_read_in_a_folder_leaves_the_rest_its_answers(door: Door) -> None:
+    for label, colour in (("dark", 0), ("light", 255)):
+        Path("photos", label).mkdir(parents=True)
+        for number in range(12):
+            Image.new("RGB", (8, 8), (colour, colour, number)).save(Path("photos", label, f"{number}.png"))
+    words = "train --data photos --method ERM --network MLP --epochs 1 --threads 1 --out x"
+    assert door(*words.split()).status == 0
+    Path("new").mkdir()
+    for name in ("good.png", "other.png"):
+        Image.new("RGB", (8, 8)).save(Path("new", name))
+    Path("new/lost.png").symlink_to("nowhere.png")
+    Path("new/away.png").symlink_to(Path("photos/dark/1.png").absolute())
+    os.mkfifo("new/queue.png")
+    found = door("predict", "x", "new")
+    assert found.status == 0 and all(f"{name}.png" in found.err for name in ("lost", "queue", "away"))
+    answered = [line.split(",") for line in found.out.splitlines()[1:]]
+    assert [Path(line[0]).name for line in answered if line[1]] == ["good.png", "other.png"]

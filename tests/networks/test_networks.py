@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import urllib.error
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,6 +14,7 @@ import torch
 from torch import nn
 
 from logit_correction.attributes.online import Online
+from logit_correction.data.texts import load_tokenizer
 from logit_correction.errors import InputError
 from logit_correction.functional import mix
 from logit_correction.methods.lc import LC
@@ -225,6 +227,21 @@ def test_timm_reads_a_file_of_weights(tmp_path: Path) -> None:
     torch.testing.assert_close(network.features(images), expected)
     with without_pretrained_weights():
         Timm(SMALL, model="test_resnet", weights="gone.safetensors")
+
+
+def test_code_in_the_folder_of_a_text_model_neither_runs_nor_is_asked_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("transformers")
+    parts = {"AutoConfig": "code.C", "AutoModel": "code.M", "AutoTokenizer": ["code.T", None]}
+    for name in ("config.json", "tokenizer_config.json"):
+        (tmp_path / name).write_text(json.dumps({"model_type": "strange", "auto_map": parts}))
+    (tmp_path / "code.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    for load in (lambda: TextClassifier(TOKENS, model=str(tmp_path)), lambda: load_tokenizer(str(tmp_path))):
+        with pytest.raises(InputError, match="contains custom code"):
+            load()
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_text_encoder_is_read_from_its_folder_and_padding_does_not_count(tiny_bert: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from logit_correction import (
     RunConfig,
     TrainingConfig,
     audit,
+    from_arrays,
     load,
     train,
 )
@@ -153,6 +155,62 @@ def test_other_data_are_not_taken_for_those_of_training(tmp_path: Path) -> None:
         audit(table_of(file), tmp_path / "audit", run=run, epochs=1, threads=1)
     people(200, 0).to_csv(file, index=False)
     assert run.evaluate("valid") == figures
+
+
+def changed(frame: pd.DataFrame, column: str, value: Any) -> pd.DataFrame:
+    frame = frame.copy()
+    frame.loc[7, column] = value
+    return frame
+
+
+OTHERS: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str]] = {
+    "a value": (lambda frame: changed(frame, "age", 3.0), "are not those that"),
+    "a name": (lambda frame: changed(frame, "form", "old" if frame["form"][7] == "new" else "new"), "are not those"),
+    "negated": (lambda frame: frame.assign(age=-frame["age"]), "are not those that"),
+    "emptied": (lambda frame: changed(frame, "age", None), "column 'age' is empty"),
+    "a column less": (lambda frame: frame.drop(columns="age"), "has no column 'age'"),
+    "another kind": (lambda frame: frame.assign(age=frame["form"]), "'age' holds"),
+}
+
+
+def test_a_run_reads_its_data_as_it_read_them_for_training(tmp_path: Path) -> None:
+    file, frame = tmp_path / "people.csv", people(300, 0)
+    frame.to_csv(file, index=False)
+    run = train(file, tmp_path / "run", label="answer", method="ERM", **SHORT)
+    of_run = ComponentConfig("FromRun", {"run": str(run.path)})
+    same: dict[str, Any] = {"label": "answer", "method": "ERM", "network": of_run, "learning_rate": 1e-12, **SHORT}
+    figures = run.report["test"]["groups"]
+    examined = audit(file, tmp_path / "audit", run=run, label="answer", epochs=1, threads=1)
+    for other in (frame[["age", "answer", "form"]], frame.assign(new=1.5)[["new", "age", "form", "answer"]]):
+        other.to_csv(file, index=False)
+        assert load(run.path).evaluate()["groups"] == figures
+        found = audit(file, run=run, label="answer", epochs=1, threads=1)
+        columns = [name for name in examined.rows if name.startswith("p_")]
+        pd.testing.assert_frame_equal(found.rows[columns], examined.rows[columns])
+        again = train(file, tmp_path / f"again-{len(other.columns)}", **same)
+        assert again.report["test"]["groups"] == figures
+        assert load(again.path).evaluate()["groups"] == figures
+    for change, why in OTHERS.values():
+        change(frame).to_csv(file, index=False)
+        for split in ("test", "train"):
+            with pytest.raises(InputError, match=why):
+                load(run.path).evaluate(split)
+        with pytest.raises(InputError, match=why):
+            audit(file, run=run, label="answer", epochs=1, threads=1)
+    frame.to_csv(file, index=False)
+    with pytest.raises(InputError, match=r"was trained on the columns 'age', 'form': name these by --data\.features"):
+        train(file, **same, features="age")
+
+
+def test_arrays_that_were_changed_on_disk_are_not_those_of_training(tmp_path: Path) -> None:
+    frame = people(200, 0)
+    inputs = np.stack([frame["age"], frame["form"] == "new"], axis=1)
+    data = from_arrays(inputs, frame["answer"], folder=tmp_path)
+    run = fitted(tmp_path / "run", data, "ERM")
+    assert run.evaluate()["groups"] == run.report["test"]["groups"]
+    np.savez(data.options["file"], inputs=inputs[:, ::-1], label=frame["answer"].to_numpy(dtype=str))
+    with pytest.raises(InputError):
+        run.evaluate()
 
 
 def test_the_network_of_a_run_serves_another(digits_run: Path, model: Run, images: np.ndarray, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from logit_correction import ComponentConfig, RunConfig, export, load, train
-from logit_correction.data.texts import tokenize
+from logit_correction.data.texts import load_tokenizer, tokenize
 from logit_correction.errors import InputError, Interrupted
 from logit_correction.networks import pretrained
 from logit_correction.networks.pretrained import PHOTOS, TEXTS, TextClassifier, Timm
@@ -50,8 +50,8 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_bert: Path) 
     torch.save({f"other_{name}": value for name, value in state.items()}, folder / "weights.pth")
     monkeypatch.syspath_prepend(folder.parent)
     for kind, model, file in (("PHOTOS", "test_resnet", "weights.pth"), ("TEXTS", "tiny", "model/model.safetensors")):
-        begins = hashlib.sha256((folder / file).read_bytes()).hexdigest()[:8]
-        monkeypatch.setitem(pretrained.PACKAGED, model, ("tiny_weights", file, begins, "photos"))
+        checksum = hashlib.sha256((folder / file).read_bytes()).hexdigest()
+        monkeypatch.setitem(pretrained.PACKAGED, model, ("tiny_weights", file, checksum, "photos"))
         monkeypatch.setattr(encode, kind, model)
     monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("LOGIT_CORRECTION_ENCODERS")
@@ -132,7 +132,7 @@ def test_the_packages_hold_what_they_say(monkeypatch: pytest.MonkeyPatch) -> Non
     encoder = TextClassifier(DataInfo(num_labels=2, num_rows=3, input_shape=(16,), tokens=True), TEXTS, pooling="mean")
     with torch.no_grad():
         found = torch.nn.functional.normalize(
-            encoder.eval().features(tokenize(texts, TEXTS, 16).fetch(torch.arange(3)))
+            encoder.eval().features(tokenize(texts, load_tokenizer(TEXTS), 16).fetch(torch.arange(3)))
         )
     assert float(found[0] @ found[1]) == pytest.approx(0.7553, abs=2e-3) and float(found[0] @ found[2]) < 0
 

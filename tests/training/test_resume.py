@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from logit_correction.data.stores import ArrayStore
 from logit_correction.errors import InputError
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.small import MLP
@@ -107,7 +108,8 @@ def test_a_run_does_not_go_on_with_other_data(make_table, trainer) -> None:
     trainer.run_until(trainer.fit(table), 2)
     other = replace(table, label=(table.label + 1) % len(table.label_names))
     fewer = replace(table, split={**table.split, "test": table.split["test"][1:]})
-    for changed in (other, fewer):
+    blind = replace(table, inputs=ArrayStore(table.inputs.values.flip(1)))  # columns in another order
+    for changed in (other, fewer, blind):
         fit = trainer.fit(changed)
         with pytest.raises(InputError, match=r"the data are not those that the run in .*run was started with"):
             fit.run(resume=True)

@@ -94,7 +94,7 @@ class CorruptedCIFAR10(DataSource):
         versions = [np.__version__, scipy.__version__, PIL.__version__]  # others may round otherwise here and there
         file = cache_folder() / "corrupted-cifar10" / f"{digest([*map(str, parts), chosen.tobytes(), *versions])}.npy"
         recipe = self.names, self.severity, self.seed, available_cores()
-        images = kept_array(file, lambda path: np.save(path, corrupt_all(cifar.images, chosen, *recipe)))
+        images, _ = kept_array(file, lambda path: np.save(path, corrupt_all(cifar.images, chosen, *recipe)))
         metadata: dict[str, object] = {
             "source": f"{cifar.source}, corrupted here",
             "minority ratio": self.ratios["train"],

@@ -17,6 +17,7 @@ from PIL import Image
 from logit_correction.data.cache import cache_folder, kept_array
 from logit_correction.errors import InputError, reason_of
 from logit_correction.files import checksum_of_file, plain
+from logit_correction.views.files import IMAGES
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
@@ -93,7 +94,7 @@ def _from_archive(archive: Path) -> Cifar10:
                     stream = members.extractfile(member)
                     if stream is None or len(parts) < 3 or parts[0] not in PER_CLASS or parts[1] not in CLASSES:
                         continue
-                    with Image.open(io.BytesIO(stream.read())) as image:
+                    with Image.open(io.BytesIO(stream.read()), formats=IMAGES) as image:
                         if image.size != (SIZE, SIZE):
                             raise ValueError(f"is {image.size[0]} x {image.size[1]} rather than {SIZE} x {SIZE}")
                         found[parts] = np.asarray(image.convert("RGB")).transpose(2, 0, 1)
@@ -111,7 +112,7 @@ def _from_archive(archive: Path) -> Cifar10:
         name = checksum_of_file(plain(archive))[:32]
     except OSError as error:
         raise InputError(f"{archive} cannot be read ({error.strerror}): get it again") from error
-    values = kept_array(cache_folder() / "cifar10" / f"{name}.npy", lambda path: np.save(path, make()))
+    values, _ = kept_array(cache_folder() / "cifar10" / f"{name}.npy", lambda path: np.save(path, make()))
     label = np.concatenate([np.arange(10).repeat(count) for count in PER_CLASS.values()])
     source = f"CIFAR-10 from JPEG files, so not the original pixels ({archive.name})"
     return Cifar10(values, label, 10 * PER_CLASS["train"], source)

@@ -63,6 +63,9 @@ def main(argv: list[str] | None = None) -> int:
     if words[0] == "--version":
         print(__version__)
         return 0
+    for name in ("stdout", "stderr"):  # which whoever starts us may have closed
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # the loading of weights has no place among our lines
     try:
         with warnings.catch_warnings():
@@ -107,6 +110,8 @@ def _report(error: BaseException, words: list[str]) -> int:
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:  # only a person gives such a name
         name = str(error.filename)[:60]
         error = InputError(f"No file can have the name {name!r}…, it is too long: give a file or folder")
+    if isinstance(error, RuntimeError) and "determine home directory" in str(error):
+        error = InputError("A path begins with ~ and a name that no user here has: write the path out")
     told = str(error)
     if isinstance(error, NoRoom):
         goes_on = f" and continue with: {again}" if words[0] == "train" else ", or give another place"

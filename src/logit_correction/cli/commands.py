@@ -17,7 +17,7 @@ from typing import Any, Literal, TextIO
 from jsonargparse.typing import PositiveInt
 
 from logit_correction.config import PRESETS, ComponentConfig, RunConfig
-from logit_correction.errors import InputError, did_you_mean
+from logit_correction.errors import InputError, check_range, did_you_mean
 
 #: Exit status where ``audit --fail-on`` names the verdict.
 FOUND = 3
@@ -71,6 +71,7 @@ def train_command(
     configs = {out: config}
     if seeds > 1:
         numbers = range(config.training.seed, config.training.seed + seeds)
+        check_range("the last --seed", numbers[-1], 0, 2**63 - 1)
         training = {seed: replace(config.training, seed=seed) for seed in numbers}
         configs = {out / f"seed-{seed}": replace(config, training=own) for seed, own in training.items()}
     return _train(configs, out, resume or seeds > 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from logit_correction.config import ComponentConfig
 from logit_correction.data.augment import AugmentationName, named_augmentation
-from logit_correction.data.cache import cache_folder, digest, made_once
+from logit_correction.data.cache import cache_folder, is_content, kept_content
 from logit_correction.data.frames import as_text, attributes_as_texts, check_names, label_kind
 from logit_correction.data.images import images_of
 from logit_correction.data.reader import DataSource, Numbers, as_frame, rows_of
@@ -40,6 +41,7 @@ class Arrays(DataSource):
         self.splitting, self.reader = Splitting(**splitting), Numbers(learns=True)
 
     def build(self) -> DataTable:
+        is_content(self.file, "call from_arrays again")
         try:
             with np.load(plain(self.file), allow_pickle=False) as kept:
                 arrays = checked_arrays({name: kept[name] for name in kept.files})
@@ -114,11 +116,9 @@ def from_arrays(
                 array = np.asarray([as_text(value) or "" for value in array.ravel().tolist()]).reshape(array.shape)
             arrays[name] = array
     arrays = checked_arrays(arrays)
-    parts: list[str | bytes] = []
-    for name, array in sorted(arrays.items()):
-        parts += [name, f"{array.dtype} {array.shape}", np.ascontiguousarray(array).tobytes()]
-    target = (cache_folder() / "arrays" if folder is None else Path(folder)) / f"{digest(parts)}.npz"
-    made_once(target, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
+    content = BytesIO()
+    np.savez(content, **{name: np.ascontiguousarray(array) for name, array in arrays.items()})  # type: ignore[arg-type]
+    target = kept_content(cache_folder() / "arrays" if folder is None else Path(folder), content.getvalue(), ".npz")
     return ComponentConfig("Arrays", {"file": str(target), **options})
 
 
@@ -152,8 +152,7 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
         raise InputError(
             f"the table cannot be saved ({reason_of(error)}): give each column its own name and values of one kind"
         ) from error
-    target = (cache_folder() / "tables" if folder is None else Path(folder)) / f"{digest([content])}.parquet"
-    made_once(target, lambda file: file.write_bytes(content))
+    target = kept_content(cache_folder() / "tables" if folder is None else Path(folder), content, ".parquet")
     if "path" in options:
         options.setdefault("root", str(Path.cwd()))
     return ComponentConfig("Table", {"file": str(target), "label": str(label), **options})

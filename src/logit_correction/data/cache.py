@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logit_correction.errors import InputError
-from logit_correction.files import plain, replacing
+from logit_correction.files import checksum_of_file, plain, replacing, write_text
 
 
 def cache_folder() -> Path:
@@ -32,28 +34,48 @@ def digest(parts: Iterable[str | bytes | int]) -> str:
     return state.hexdigest()[:32]
 
 
-def made_once(path: Path, make: Callable[[Path], object]) -> Path:
-    """Return ``path``, made by ``make`` if it is not there; it is complete or absent."""
-    if not path.exists():
-        with _writing(path), replacing(path) as temporary:
-            make(temporary)
+def kept_content(folder: Path, content: bytes, suffix: str) -> Path:
+    """Return a file in a folder that holds these bytes and has their checksum as its name."""
+    path = folder / f"{hashlib.sha256(content).hexdigest()[:32]}{suffix}"
+    with _writing(path):
+        if not path.is_file() or checksum_of_file(path)[:32] != path.stem:
+            with replacing(path) as temporary:
+                temporary.write_bytes(content)
     return path
 
 
-def kept_array(path: Path, write: Callable[[Path], object]) -> NDArray[Any]:
-    """Return the array kept at ``path``, mapped from the file; one that is missing or damaged is written.
+def is_content(path: Path, again: str) -> bool:
+    """Return whether ``kept_content`` has named a file; ``InputError`` if it holds something else since."""
+    named = re.fullmatch(r"[0-9a-f]{32}", path.stem) is not None
+    if named and path.is_file() and checksum_of_file(path)[:32] != path.stem:
+        raise InputError(f"{path} has been changed since it was written (its checksum is not its name): {again}")
+    return named
 
-    Of several processes that ask at once one writes the file and the others wait. The operating system holds in memory
-    what fits.
+
+def kept_array(path: Path, write: Callable[[Path], Any]) -> tuple[NDArray[Any], Any]:
+    """Return the array kept at ``path``, mapped from the file, and the plain values that ``write`` returned.
+
+    One that is missing, or is not what was written there, is written. Of several processes that ask at once one writes
+    the file and the others wait. The operating system holds in memory what fits.
     """
     from filelock import FileLock
 
+    beside = path.with_suffix(".json")
+
+    def checksum(file: Path, told: Any) -> str:
+        return digest([path.name, json.dumps(told), checksum_of_file(plain(file))])
+
     with _writing(path), FileLock(path.with_suffix(".lock")):
         try:
-            return _mapped(path)
-        except (OSError, ValueError, EOFError, SyntaxError):  # not there, or no file of an array
-            path.unlink(missing_ok=True)
-        return _mapped(made_once(path, write))
+            known, told = json.loads(plain(beside).read_text(encoding="utf-8"))
+            if known == checksum(path, told):
+                return _mapped(path), told
+        except (OSError, ValueError, TypeError, RecursionError):  # not there, or damaged
+            pass
+        with replacing(path) as temporary:
+            told = write(temporary)
+            write_text(beside, json.dumps([checksum(temporary, told), told]))
+        return _mapped(path), told
 
 
 def _mapped(path: Path) -> NDArray[Any]:

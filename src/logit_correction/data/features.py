@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -16,6 +16,9 @@ from logit_correction.data.rows import SHOWN, Learnt, Problems, Reader, Rows
 from logit_correction.data.stores import ArrayStore
 from logit_correction.errors import InputError, InputWarning, format_first
 from logit_correction.views.tables import FEWEST_NAMES, most_names
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: What a column was found to be: its name, its kind, and its categories, or mean and std of its numbers; ``gaps`` if
 #: rows of any split had no value: true if training rows did. Among categories the empty text stands for no value.
@@ -50,6 +53,8 @@ class Columns(Reader):
     def check(self, rows: Rows) -> tuple[dict[str, tuple[str, NDArray[Any]]], Sequence[str], list[str]]:
         """Return kind and values of each column; rows with no number or date in a column of such are noted."""
         assert rows.frame is not None
+        if self.learnt:
+            return self._read(rows, rows.frame), rows.names, []
         every, frame, read = self.names == ["*"], rows.frame, {}
         names = [name for name in frame.columns if name not in self.others] if every else self.names
         check_columns(frame, rows.place, [*names, *self.categorical])
@@ -88,11 +93,16 @@ class Columns(Reader):
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:
         self.learnt = list(preparation.get("columns", []))
+        known = {column["name"] for column in self.learnt}
+        wrong = known.intersection(self.others) if self.names == ["*"] else known.symmetric_difference(self.names)
+        if self.learnt and wrong:
+            took = "', '".join(sorted(known))
+            raise InputError(f"the run was trained on the columns '{took}': name these by --data.features")
 
     def learn(self, read: Mapping[str, tuple[str, NDArray[Any]]], train: Tensor, problems: Problems) -> Learnt:
         """Find out mean and deviation, or the categories, of each column over the training rows, and transform all."""
         good, rows = problems.good.numpy(), train.numpy()
-        self.learnt = [_learn(name, kind, values, rows, good) for name, (kind, values) in read.items()]
+        self.learnt = self.learnt or [_learn(name, *column, rows, good) for name, column in read.items()]
         store, forms = self._inputs({name: values for name, (_, values) in read.items()})
         told = f"{store.input_shape[0]}, standardised by the training rows"
         return Learnt(store, forms, {"features": told}, {"columns": self.learnt})
@@ -106,17 +116,22 @@ class Columns(Reader):
             if rows.values is None or rows.values.shape[1:] != (len(names),):
                 raise InputError(f"inputs must be a table with the columns {', '.join(names)}, or a number for each")
             frame = pd.DataFrame(rows.values, columns=names)
-        check_columns(frame, rows.place, names)
-        read: dict[str, NDArray[Any]] = {}
+        return self._inputs({name: values for name, (_, values) in self._read(rows, frame).items()})
+
+    def _read(self, rows: Rows, frame: pd.DataFrame) -> dict[str, tuple[str, NDArray[Any]]]:
+        """Return kind and values of each column of training, found by its name."""
+        check_columns(frame, rows.place, [column["name"] for column in self.learnt])
+        read: dict[str, tuple[str, NDArray[Any]]] = {}
         for column in self.learnt:
             name, kind = column["name"], column["kind"]
-            read[name] = values = read_column(frame, name, kind, rows.problems, may_miss="gaps" in column)
+            values = read_column(frame, name, kind, rows.problems, may_miss="gaps" in column)
+            read[name] = kind, values
             unknown = [] if kind in KINDS else sorted(set(values.tolist()).difference(column["categories"]))
             if unknown and name not in self._told:
                 self._told.add(name)
                 what = f"column {name!r} holds names that the model was not trained to tell apart, such as"
-                warnings.warn(f"{what} {unknown[0]!r}: they count as none of the names", InputWarning, 3)
-        return self._inputs(read)
+                warnings.warn(f"{what} {unknown[0]!r}: they count as none of the names", InputWarning, 4)
+        return read
 
     def _inputs(self, read: Mapping[str, NDArray[Any]]) -> tuple[ArrayStore, dict[str, Any]]:
         """Return rows as vectors (M, F), and the columns for views; no attribute, though it be a feature."""

@@ -100,9 +100,9 @@ def _csv(file: Path, layout: dict[str, Any]) -> pd.DataFrame:
         names = [name.strip() or f"Unnamed: {place}" for place, name in enumerate(frame.iloc[0])]
         frame = frame[1:].set_axis(names, axis=1)
     frame.index.name = "line"
-    if frame.shape[1] == 1:  # a blank line is a row that is empty
-        return frame
     blank = frame[frame.iloc[:, 0].str.strip() == ""]
+    if frame.shape[1] == 1 or not len(blank):  # of one column a blank line is a row that is empty
+        return frame
     return frame.drop(index=blank.index[(blank.map(str.strip) == "").all(axis=1)])
 
 
@@ -135,7 +135,10 @@ def check_columns(frame: pd.DataFrame, place: str, wanted: Sequence[str]) -> Non
 
 def texts_of(frame: pd.DataFrame, column: str) -> list[str | None]:
     """Return a column as texts without blanks around them, None where there is nothing; 3.0 is "3"."""
-    values = frame[column]
+    return _texts(frame[column])
+
+
+def _texts(values: pd.Series) -> list[str | None]:
     if values.dtype == object:  # 1 and True would count as one value
         return [as_text(value) for value in values.tolist()]
     number, different = values.factorize()
@@ -237,13 +240,14 @@ def kind_of(frame: pd.DataFrame, name: str) -> tuple[str, str]:
     for kind, one in KINDS.items():
         none = np.isnan(one.read(held))
         if not none.all():
-            words = [text for text in texts_of(frame[none], name) if text and text.lower() not in GAPS]
+            given = _texts(held[none]) if none.any() else []
+            words = [text for text in given if text and text.lower() not in GAPS]
             count = len(held) - none.sum()
             if count >= SHARE_OF_NUMBERS * (count + len(words)):
                 # among few values a word is a category, and so are they
                 few = bool(words) and held.nunique() * FEWEST_ROWS <= len(held)
                 return (NAMES, f"for {words[0]!r}") if few else (kind, "")
-    words = [text for text in texts_of(frame, name) if text and text.lower() not in GAPS]
+    words = [text for text in _texts(held) if text and text.lower() not in GAPS]
     for pattern, why in MISREAD.items():
         if words and sum(re.match(pattern, text) is not None for text in words) >= SHARE_OF_NUMBERS * len(words):
             return NAMES, f"{words[0]!r} {why}"
@@ -258,7 +262,7 @@ def read_column(
         return np.asarray([text or "" for text in texts_of(frame, name)], dtype=object)
     values = KINDS[kind].read(frame[name])
     bad = np.flatnonzero(~(np.abs(values) <= LARGEST))
-    for row, text in zip(bad.tolist(), texts_of(frame.iloc[bad], name), strict=True):
+    for row, text in zip(bad.tolist(), _texts(frame[name].iloc[bad]) if len(bad) else (), strict=True):
         if not may_miss or (text or "").lower() not in GAPS:
             why = KINDS[kind].fault
             if np.isfinite(values[row]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import shutil
@@ -23,7 +22,8 @@ from logit_correction.data.rows import ALIASES, SHOWN, Learnt, Problems, Reader,
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import NEW
 from logit_correction.errors import InputError, check_range, format_first, reason_of
-from logit_correction.files import in_threads, is_within, plain, printable, read_json, write_text
+from logit_correction.files import in_threads, is_within, plain, printable
+from logit_correction.views.files import IMAGES
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 
@@ -40,7 +40,7 @@ LARGEST, SOME_FILES = 224, 100
 def read_image(path: Path, size: tuple[int, int], fit: Fit = "stretch") -> NDArray[np.uint8]:
     """Read one image file as RGB on white (3, height, width), upright and resized; raises whatever Pillow raises."""
     box = (size[1], size[0])
-    with Image.open(plain(path)) as file:
+    with Image.open(plain(path), formats=IMAGES) as file:
         # JPEG can be decoded at a half, a quarter or an eighth of its size, which takes a fraction of the time; twice
         # the size that is asked for is kept, so that the resizing below still has something to average over.
         file.draft("RGB", (2 * box[0], 2 * box[1]))
@@ -63,7 +63,8 @@ def own_size(paths: Sequence[Path]) -> int:
     """Return the size that images are read at where nobody says one: the median shorter side of some, at most 224."""
     sides = []
     for path in paths[:: max(1, len(paths) // SOME_FILES)]:
-        with suppress(Exception), Image.open(plain(path)) as file:  # what cannot be read is told of when it is read
+        # What cannot be read is told of when it is read.
+        with suppress(Exception), Image.open(plain(path), formats=IMAGES) as file:
             sides.append(min(file.size))
     return min(LARGEST, int(np.median(sides))) if sides else LARGEST
 
@@ -77,19 +78,21 @@ def image_store(paths: Sequence[Path], size: tuple[int, int], problems: Problems
     parts: list[str | int] = [VERSION, *shape[1:], fit]
     for row, path in enumerate(paths):
         stamp = path.stat() if row not in skip and path.exists() else None  # changes when a file is written again
-        parts += [os.path.abspath(path), *((-1, -1) if stamp is None else (stamp.st_size, stamp.st_mtime_ns))]
+        # The time of modification can be set to what it was, that of the last change of any kind cannot.
+        stamps = () if stamp is None else (stamp.st_size, stamp.st_mtime_ns, stamp.st_ctime_ns)
+        parts += [os.path.abspath(path), *stamps]
     file = cache_folder() / "pictures" / f"{digest(parts)}.npy"
-    needed, faults = math.prod(shape), file.with_suffix(".json")
+    needed = math.prod(shape)
 
-    def write(temporary: Path) -> None:
+    def write(temporary: Path) -> list[tuple[int, str]]:
         if shutil.disk_usage(file.parent).free < needed:  # to write to the map of a full disk would end the process
             fix = "name another folder by LOGIT_CORRECTION_CACHE, or give a smaller --data.size"
             raise InputError(f"{file.parent} has no room for {needed / 2**30:.1f} GiB of images: {fix}")
         values = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
-        write_text(faults, json.dumps(_read_into(values, paths, skip, fit, "reading images")))
+        return _read_into(values, paths, skip, fit, "reading images")
 
-    values = kept_array(file, write)
-    for row, fault in read_json(faults, f"remove {file}"):
+    values, faults = kept_array(file, write)
+    for row, fault in faults:
         problems.add(row, fault)
     return ArrayStore(torch.from_numpy(values))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,6 +9,7 @@ import torch
 
 from logit_correction.config import listed
 from logit_correction.data.augment import AugmentationName, named_augmentation
+from logit_correction.data.cache import is_content
 from logit_correction.data.features import Columns
 from logit_correction.data.frames import check_columns, label_kind, read_frame, texts_of
 from logit_correction.data.images import Images, find_images, label_folders
@@ -155,8 +155,8 @@ class Table(DataSource):
             self.reader = Columns(chosen, others, names)
 
     def build(self) -> DataTable:
+        from_python = is_content(self.file, "call from_table again")
         frame = read_frame(self.file)
-        from_python = re.fullmatch(r"[0-9a-f]{32}", self.file.stem) is not None  # named by its content
         place = "the table given in Python" if from_python else str(self.file)
         notes = []
         if frame.columns[0] == UNNAMED and UNNAMED not in self.named:

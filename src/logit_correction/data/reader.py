@@ -25,8 +25,8 @@ from logit_correction.types import DataInfo, as_array
 if TYPE_CHECKING:
     import pandas as pd
 
-#: New rows that are read at a time: image files, and others.
-FILES_AT_A_TIME, ROWS_AT_A_TIME = 512, 50_000
+#: New rows that are read at a time: image files, and others; and how many probabilities of theirs.
+FILES_AT_A_TIME, ROWS_AT_A_TIME, ANSWERS_AT_A_TIME = 512, 50_000, 1_000_000
 
 #: Features of which each is a column that can be looked at alone; of more, one says little.
 MOST_SEEN = 256
@@ -59,7 +59,8 @@ class Numbers(Reader):
         store, forms, values = read
         if not self.learns or values.ndim != 2:
             return Learnt(store, forms)
-        self.mean, self.std = mean_and_std(values[train.numpy()].astype(np.float64))
+        if self.mean is None:
+            self.mean, self.std = mean_and_std(values[train.numpy()].astype(np.float64))
         store = array_store((values - self.mean) / self.std, problems)  # before they lose digits, as tables are
         told: dict[str, object] = {"features": f"{store.input_shape[0]}, standardised by the training rows"}
         return Learnt(store, forms, told, {"mean": self.mean.tolist(), "std": self.std.tolist()})
@@ -134,7 +135,11 @@ def _rows_of_places(places: Sequence[Path], labelled: bool, tables: bool) -> Ite
             if any(folders.values()):
                 raise InputError(f"{place} holds folders of splits: give one, such as {next(iter(folders)).parent}")
             found, of_file, problems, notes = find_images(place, folders)
-            problems.raise_if_any()
+            if labelled or len(problems) == len(found):
+                problems.raise_if_any()
+            elif problems:
+                found = [file for file, good in zip(found, problems.good.tolist(), strict=True) if good]
+                notes.append(f"{problems.place}: left out: {problems}")
             for note in notes:
                 warnings.warn(note, InputWarning, stacklevel=2)
             if labelled:
@@ -188,7 +193,8 @@ class DataSource(ABC):
         """
         for rows in given:
             files = isinstance(self.reader, Images) and rows.values is None
-            for part in rows.parts(FILES_AT_A_TIME if files else ROWS_AT_A_TIME):
+            most = max(1, ANSWERS_AT_A_TIME // info.num_labels)
+            for part in rows.parts(min(most, FILES_AT_A_TIME if files else ROWS_AT_A_TIME)):
                 store, forms = self.reader.transform(part)
                 if not info.tokens and tuple(store.input_shape) != tuple(info.input_shape):
                     raise InputError(f"inputs have shape {store.input_shape}, but must have {tuple(info.input_shape)}")

@@ -146,8 +146,9 @@ class Learnt(NamedTuple):
 class Reader(ABC):
     """Brings rows into the form that a network takes: ``Images``, ``Texts``, ``Columns`` or ``Numbers``.
 
-    The rows of a training go through ``check`` and ``learn``, new ones through ``transform``, after ``prepare``. Bad
-    rows are noted in ``Rows.problems``. Forms are those in which views may look at the rows: ``texts``, ``columns`` or
+    The rows of a training go through ``check`` and ``learn``, new ones through ``transform``, after ``prepare``. After
+    that ``learn`` finds nothing out, so rows of a training that are read again become the same inputs. Bad rows are
+    noted in ``Rows.problems``. Forms are those in which views may look at the rows: ``texts``, ``columns`` or
     ``files`` of ``ViewInputs``.
     """
 

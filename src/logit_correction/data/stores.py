@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -14,6 +15,9 @@ from logit_correction.types import Inputs, ViewInputs
 
 #: Inputs of more bytes may not all lie in memory: their batches are read ahead.
 LARGE = 4 * 2**30
+
+#: Bytes of inputs that are digested at a time.
+DIGESTED = 16 * 2**20
 
 
 class InputStore(ABC):
@@ -52,6 +56,16 @@ class InputStore(ABC):
     def row_bytes(self) -> int:
         """About how many bytes one fetched input takes, or its first activations where those are larger."""
         return 4 * math.prod(self.input_shape)
+
+    def digest(self) -> str:
+        """Return the SHA-256 of every input, in order: another row, column or pixel is another digest."""
+        state = hashlib.sha256(f"{len(self)} {self.input_shape} {self.scale} ".encode())
+        for rows in torch.arange(len(self)).split(max(1, DIGESTED // self.row_bytes)):
+            inputs = self.images(rows) if self.holds_bytes else self.fetch(rows)
+            for name, part in inputs.items() if isinstance(inputs, dict) else [("", cast(Tensor, inputs))]:
+                state.update(name.encode())
+                state.update(part.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        return state.hexdigest()
 
 
 def as_views_see(store: InputStore, forms: Mapping[str, Any], encoded: InputStore | None = None) -> ViewInputs:

@@ -172,11 +172,8 @@ class Scoring:
 
 
 def fingerprint(table: DataTable) -> str:
-    """Return a name of 32 hexadecimal digits for the labels of all rows, in their order, and for the splits.
-
-    Inputs and attributes take no part: to read them all would cost as much as an epoch.
-    """
+    """Return a name of 32 hexadecimal digits for inputs and labels of all rows, in their order, and for the splits."""
     parts: list[str | bytes] = [*map(str, table.label_names), table.label.cpu().numpy().tobytes()]
     for name, rows in sorted(table.split.items()):
         parts += [name, rows.cpu().numpy().tobytes()]
-    return digest(parts)
+    return digest([*parts, table.inputs.digest()])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from logit_correction.data.cache import digest
 from logit_correction.data.frames import check_columns, texts_of
 from logit_correction.data.rows import Learnt, Problems, Reader, Rows
 from logit_correction.data.stores import InputStore
 from logit_correction.errors import InputError, check_range, reason_of
-from logit_correction.networks.pretrained import text_model
+from logit_correction.networks.pretrained import of_transformers
 from logit_correction.registry import needed
 
 #: What a language model takes of a text.
@@ -91,6 +93,10 @@ class Texts(Reader):
         """Choose the column of a table, and the form: tokens, so many at most, or hashed words."""
         check_range("--data.max_tokens", max_tokens, 1)
         self.column, self.tokenizer, self.max_tokens = column, tokenizer, max_tokens
+        self.vocabulary: str | None = None  # a digest of what the tokenizer does
+
+    def prepare(self, preparation: Mapping[str, Any]) -> None:
+        self.vocabulary = preparation.get("vocabulary")
 
     def check(self, rows: Rows) -> tuple[list[str], list[str], list[str]]:
         texts: Sequence[str | None] | None = rows.texts
@@ -106,13 +112,21 @@ class Texts(Reader):
         return read, [beginning(text, 160) for text in read], []
 
     def learn(self, read: list[str], train: Tensor, problems: Problems) -> Learnt:
-        return Learnt(self.store(read), {"texts": read}, {"texts": str(self)})
+        store = self.store(read)
+        found = {} if self.vocabulary is None else {"vocabulary": self.vocabulary}
+        return Learnt(store, {"texts": read}, {"texts": str(self)}, found)
 
     def store(self, texts: Sequence[str]) -> InputStore:
         """Return texts in their form."""
         if self.tokenizer is None:
             return hashed_words(texts)
-        return tokenize(texts, self.tokenizer, self.max_tokens)
+        tokenizer = load_tokenizer(self.tokenizer)
+        found = digest([json.dumps(tokenizer.get_vocab(), sort_keys=True), *tokenizer("It's A. ßé?")["input_ids"]])
+        if self.vocabulary not in (None, found):
+            fix = "put its old files back, or train again"
+            raise InputError(f"the tokenizer {self.tokenizer} is another than when the run was trained: {fix}")
+        self.vocabulary = found
+        return tokenize(texts, tokenizer, self.max_tokens)
 
     def __str__(self) -> str:
         if self.tokenizer is None:
@@ -146,18 +160,18 @@ def hashed_words(texts: Sequence[str], num_features: int = PLACES) -> WordStore:
     return WordStore(torch.from_numpy(place), torch.from_numpy(LENGTH * weight), num_features)
 
 
-def tokenize(texts: Sequence[str], tokenizer: str, max_tokens: int) -> TokenStore:
+def tokenize(texts: Sequence[str], tokenizer: Any, max_tokens: int) -> TokenStore:
     """Split texts into tokens, padded to the longest text."""
     options = {"padding": "longest", "truncation": True, "max_length": max_tokens, "return_tensors": "np"}
-    encoded = load_tokenizer(tokenizer)(list(texts), **options)
+    encoded = tokenizer(list(texts), **options)
     return TokenStore({name: torch.from_numpy(np.asarray(encoded[name], np.int32)) for name in TOKENS})
 
 
 def load_tokenizer(tokenizer: str) -> Any:
     """Load a tokenizer of the package transformers; ``InputError`` if that cannot be."""
-    transformers = needed("transformers", f"the tokenizer {tokenizer!r}", "texts", ", or take hashed words")
+    needed("transformers", f"the tokenizer {tokenizer!r}", "texts", ", or take hashed words")
     try:
-        return transformers.AutoTokenizer.from_pretrained(text_model(tokenizer))
+        return of_transformers("AutoTokenizer", tokenizer)
     except (OSError, ValueError, KeyError) as error:
         raise InputError(
             f"the tokenizer {tokenizer!r} cannot be loaded ({reason_of(error)}): give a name on the Hugging Face "

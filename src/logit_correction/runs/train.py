@@ -15,11 +15,17 @@ from logit_correction.attributes.auto import Auto
 from logit_correction.config import RunConfig, TrainingConfig
 from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.errors import InputError, reason_of
-from logit_correction.evaluation.report import Report
 from logit_correction.files import SEAL, seal
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs import folder as files
-from logit_correction.runs.assemble import build_algorithm, build_fabric, fitted, keeping_threads
+from logit_correction.runs.assemble import (
+    build_algorithm,
+    build_fabric,
+    earlier_runs,
+    fitted,
+    keeping_threads,
+    prepare_as,
+)
 from logit_correction.runs.encode import check_finetuned, encode_table, with_usual_encoder
 from logit_correction.runs.options import complete
 from logit_correction.runs.write import check_same_data, write_run
@@ -138,7 +144,11 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS)
     rules = rules_of(config.training)
     for name in config.training.logger:
         find_logger(name)
-    source, told = config.data.make(), list[str]()
+    source, told, earlier = config.data.make(), list[str](), earlier_runs(config)
+    for run, results in earlier.items():  # their networks know inputs as these were made for them
+        prepare_as(results, source, run)
+        if results.data.preparation != next(iter(earlier.values())).data.preparation:
+            raise InputError(f"{' and '.join(map(str, earlier))} read their inputs in different ways: take one of them")
     table = source.build().check(splits)
     reading = [rule for rule in rules if reads_attributes([rule])]
     if reading and table.scoring is None and not table.has_attributes("valid"):
@@ -149,7 +159,8 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS)
     if source.users_own:
         config, table, told = with_usual_encoder(config, table)
     if config.encoder is not None:
-        table = encode_table(table, config, display)
+        theirs = next((vars(results.encoder) for results in earlier.values() if results.encoder), None)
+        table = encode_table(table, config, display, expected=theirs)
     config, chosen = fitted(config, table.info)
     chosen = told + chosen
     if chosen:
@@ -165,7 +176,7 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS)
         )
     if isinstance(algorithm.attributes, Auto) and algorithm.attributes.run is not None:
         examined = Path(algorithm.attributes.run)  # it may have seen the validation rows
-        check_same_data(Report.read(examined), table, examined, "give its answers for these data by `--predictions`")
+        check_same_data(earlier[examined], table, examined, "give its answers for these data by `--predictions`")
     check_watch(config.training.watch, table)
     check_estimates(rules, algorithm, config.method.name)
     algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0, display))

@@ -90,7 +90,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     report = Report(
         method=config.method.name,
         method_options=config.method.options,
-        data=_data(config, table),
+        data=_data(config, table, fit.fingerprint),
         network=NetworkSummary(
             name=config.network.name,
             options=config.network.options,
@@ -145,8 +145,8 @@ def check_same_data(results: Report, table: DataTable, run: Path, hint: str) -> 
     """Raise ``InputError`` if data that were read again are not a run's: rows to judge may have been trained on."""
     if results.data.fingerprint not in (None, fingerprint(table)):
         raise InputError(
-            f"the data are not those that {run} was trained on: there are other rows, labels or splits; put the former "
-            f"data back, or {hint}"
+            f"the data are not those that {run} was trained on: there are other rows, inputs, labels or splits; put "
+            f"the former data back, or {hint}"
         )
 
 
@@ -173,7 +173,7 @@ def _evaluate_selections(fit: Fit) -> tuple[list[tuple[Selection, GroupReport]],
     return found[::-1], rows
 
 
-def _data(config: RunConfig, table: DataTable) -> DataSummary:
+def _data(config: RunConfig, table: DataTable, fingerprint: str) -> DataSummary:
     scoring = table.scoring
     if scoring is not None:
         counts = {split: scoring.membership[rows].sum(0).tolist() for split, rows in table.split.items()}
@@ -192,7 +192,7 @@ def _data(config: RunConfig, table: DataTable) -> DataSummary:
         input_shape=list(table.inputs.input_shape),
         preparation=table.preparation,
         tokens=table.info.tokens,
-        fingerprint=fingerprint(table),
+        fingerprint=fingerprint,
     )
 
 

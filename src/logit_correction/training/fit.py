@@ -81,7 +81,8 @@ class Fit:
         self._saved_at = self._started = self._shown_at = time.monotonic()
 
     @cached_property
-    def _fingerprint(self) -> str:
+    def fingerprint(self) -> str:
+        """That of the data."""
         return fingerprint(self.table)
 
     def run(self, resume: bool = False, estimator_only: bool = False) -> None:
@@ -105,10 +106,10 @@ class Fit:
     def _read_checkpoint(self, path: Path) -> dict[str, Any]:
         """Take up where a run stood, and return the state of its optimizer."""
         content = checkpoint.read(path)
-        if content.get("data") != self._fingerprint:
+        if content.get("data") != self.fingerprint:
             raise InputError(
-                f"the data are not those that the run in {path.parent} was started with: there are other rows, labels "
-                "or splits; put the former data back, or train into a new folder"
+                f"the data are not those that the run in {path.parent} was started with: there are other rows, "
+                "inputs, labels or splits; put the former data back, or train into a new folder"
             )
         try:
             self.progress = Progress.from_plain(content["progress"])
@@ -263,7 +264,7 @@ class Fit:
         if self.checkpoint_path is not None and self.fabric.is_global_zero:
             checkpoint.write(
                 self.checkpoint_path,
-                data=self._fingerprint,
+                data=self.fingerprint,
                 progress=self.progress.to_plain(),
                 record=self.record.state(),
                 algorithm=self.algorithm.state_dict(),

@@ -6,6 +6,7 @@ import math
 import re
 import warnings
 import zlib
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -15,7 +16,11 @@ from torch import Tensor
 from logit_correction.files import MOST_THREADS, available_cores, in_threads
 from logit_correction.views.base import View, ViewInputs
 
-#: Formats by Pillow's names; the last stands for all others.
+#: The formats that images are read in: not all that Pillow knows, for one of them, EPS, starts another program.
+IMAGES = ["BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP"]
+IMAGES += ["AVIF"] * (find_spec("PIL.AvifImagePlugin") is not None)  # from Pillow 11.3 on
+
+#: Formats that are told apart; the last stands for all others.
 _FORMATS = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "")
 #: EXIF tags: make, model and software; date and time; the folder of further tags, and date and time in it.
 _CAMERA, _DATE, _FURTHER, _TAKEN = (271, 272, 305), 306, 0x8769, 36867
@@ -65,7 +70,7 @@ def _inside(file: Path) -> list[float]:
     """Return what the header tells; zeros where it cannot be read."""
     try:
         size = file.stat().st_size
-        with Image.open(file) as image:
+        with Image.open(file, formats=IMAGES) as image:
             width, height = image.size
             shape = [math.log1p(size), math.log(width), math.log(height), math.log(width / height)]
             kind = image.format if image.format in _FORMATS else ""

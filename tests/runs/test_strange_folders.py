@@ -1,0 +1,131 @@
+"""Run folders of others: weights that are none, files that would fill the memory or never end, and what is outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from torch import Tensor
+
+from logit_correction import InputError, export, load
+from logit_correction.files import SEAL, read_yaml
+from logit_correction.training import checkpoint
+
+
+@pytest.fixture
+def run(digits_run: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(digits_run, tmp_path / "run")
+
+
+@pytest.fixture(scope="module")
+def exported(digits_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("safetensors")
+    return export(digits_run, "safetensors", tmp_path_factory.mktemp("exported") / "net")
+
+
+def rows(folder: Path) -> Any:
+    return load(folder).predict_proba(torch.rand(3, 3, 8, 8))
+
+
+SPOIL: dict[str, Callable[[Tensor], Tensor]] = {
+    "NaN": lambda weight: weight.index_fill(0, torch.tensor([0]), torch.nan),
+    "infinity": lambda weight: weight.index_fill(0, torch.tensor([0]), torch.inf),
+    "whole": lambda weight: weight.round().to(torch.int64),
+    "truths": lambda weight: weight > 0,
+}
+
+
+@pytest.mark.parametrize("spoil", SPOIL.values(), ids=SPOIL.keys())
+def test_weights_that_are_no_finite_floats_are_refused(
+    spoil: Callable[[Tensor], Tensor], run: Path, exported: Path, tmp_path: Path
+) -> None:
+    from safetensors.torch import load_file, save_file
+
+    content = checkpoint.read(run / "checkpoint.pt")
+    state = content["algorithm"]
+    name = next(name for name in state if name.startswith("network.") and name.endswith("weight"))
+    checkpoint.write(run / "checkpoint.pt", algorithm={**state, name: spoil(state[name])})
+    given = shutil.copytree(exported, tmp_path / "given")
+    tensors = load_file(given / "model.safetensors")
+    save_file({**tensors, name: spoil(tensors[name])}, given / "model.safetensors")
+    (given / SEAL).unlink()
+    for folder in (run, given):
+        with pytest.raises(InputError, match=r"checkpoint\.pt|model\.safetensors"):
+            rows(folder)
+
+
+def test_a_file_of_weights_laid_beside_those_of_the_run_is_refused(run: Path, exported: Path) -> None:
+    shutil.copy(exported / "model.safetensors", run)
+    with pytest.raises(InputError, match=r"holds weights twice"):
+        rows(run)
+
+
+@pytest.mark.parametrize("part", ["network", "input_shape"])
+def test_networks_that_would_fill_the_memory_are_not_built(part: str, run: Path) -> None:
+    if part == "network":
+        config = yaml.safe_load((run / "config.yaml").read_text())
+        config["network"] = {"name": "MLP", "hidden": [10**9]}
+        (run / "config.yaml").write_text(yaml.safe_dump(config))
+    else:
+        report = json.loads((run / "report.json").read_text())
+        report["data"]["input_shape"] = [10**12]
+        (run / "report.json").write_text(json.dumps(report))
+        (run / SEAL).unlink()
+        config = yaml.safe_load((run / "config.yaml").read_text())
+        (run / "config.yaml").write_text(yaml.safe_dump(config | {"network": {"name": "MLP", "hidden": [4]}}))
+    with pytest.raises(InputError, match=r"checkpoint\.pt has .* bytes, but config\.yaml and report\.json describe"):
+        _ = load(run).algorithm
+
+
+def test_a_strange_run_downloads_nothing_and_makes_no_folders(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr("torchvision.datasets.mnist.download_and_extract_archive", lambda *a, **k: asked.append(a))
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    config["data"] = {"name": "ColoredMNIST", "root": str(tmp_path / "made" / "here")}
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    with pytest.raises(InputError, match="MNIST"):
+        load(run).evaluate("test")
+    assert not asked and not (tmp_path / "made").exists()
+
+
+def test_an_exported_folder_names_no_model_outside_of_it(exported: Path, tiny_bert: Path, tmp_path: Path) -> None:
+    for number, place in enumerate((str(tiny_bert), "bert-base-uncased", "./../outside")):
+        folder = shutil.copytree(exported, tmp_path / f"given-{number}")
+        (folder / SEAL).unlink()
+        for part in (
+            {"network": {"name": "TextClassifier", "model": place}},
+            {"data": {"name": "Table", "tokenizer": place}},
+        ):
+            config = yaml.safe_load((exported / "config.yaml").read_text())
+            (folder / "config.yaml").write_text(yaml.safe_dump(config | part))
+            with pytest.raises(InputError, match="which lies outside of the folder"):
+                load(folder)
+
+
+@pytest.mark.parametrize("lay", [os.mkfifo, lambda place: place.symlink_to("/dev/zero")], ids=["queue", "device"])
+def test_checksums_that_never_end_are_refused(lay: Callable[[Path], None], run: Path) -> None:
+    (run / SEAL).unlink()
+    lay(run / SEAL)
+    with pytest.raises(InputError, match=r"\.checksums cannot be read"):
+        load(run)
+
+
+def test_aliases_that_expand_without_bound_are_refused(run: Path, tmp_path: Path) -> None:
+    lines = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 12))
+    config = (run / "config.yaml").read_text()
+    for more in (f"{lines}training: {{epochs: *a11}}\n", "method: &m {name: ERM, of: *m}\n", "x" * 2**20 + ": 1"):
+        (run / "config.yaml").write_text(f"{more}\n{config}")
+        with pytest.raises(InputError, match=r"too large, or its aliases"):
+            load(run)
+    short = tmp_path / "short.yaml"
+    short.write_text("usual: &usual {epochs: 3}\none: {<<: *usual, seed: 1}\ntwo: [*usual, *usual]\n")
+    assert read_yaml(short)["one"] == {"epochs": 3, "seed": 1}
