@@ -22,8 +22,7 @@ DEVIATIONS = 1.645
 #: Chance of telling a change where there is none, and random exchanges of rows by which that is judged.
 LEVEL, EXCHANGES = 0.05, 400
 
-#: What is believed of a candidate before anybody answers, in answered rows, and the gain on each such row: a little worse
-#: than ERM.
+#: What is believed of a candidate before anybody answers: as by so many answered rows, and its gain on each of them.
 PRIOR_ROWS, PRIOR_GAIN = 4.0, -0.05
 
 #: Standard errors by which a candidate must be ahead of ERM: where the new rows changed, and where they did not.

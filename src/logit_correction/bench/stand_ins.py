@@ -11,13 +11,14 @@ import torch
 
 from logit_correction.bench.published import Published, codes, rows_of_splits
 from logit_correction.correlation import Correlation
-from logit_correction.data.cache import cache_folder, digest, made_once
+from logit_correction.data.cache import cache_folder, digest
 from logit_correction.data.frames import read_frame
 from logit_correction.data.images import Images
 from logit_correction.data.rows import Rows
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError, reason_of
+from logit_correction.files import replacing
 
 Set = Literal["birds-on-scenes", "fairface-age-by-gender", "celeba-subset", "tweets-by-dialect", "wiki-identity"]
 
@@ -117,4 +118,9 @@ def unpacked(archives: list[Path]) -> Path:
             except (tarfile.TarError, EOFError) as error:
                 raise InputError(f"{archive} cannot be unpacked ({reason_of(error)}): get it again") from error
 
-    return made_once(cache_folder() / "unpacked" / digest(part for stamp in stamps for part in stamp), make)
+    folder = cache_folder() / "unpacked" / digest(part for stamp in stamps for part in stamp)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if not folder.is_dir():
+        with replacing(folder) as temporary:
+            make(temporary)
+    return folder
