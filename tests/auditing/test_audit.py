@@ -41,6 +41,17 @@ def conflicts(rows: pd.Series) -> np.ndarray:
     return (table.attribute[chosen] != table.label[chosen]).numpy()
 
 
+@pytest.mark.parametrize("frame", ["{}", "Dear Sir or Madam we {}", "{} best regards the whole team"])
+def test_texts_of_which_a_view_learns_no_term_are_audited(frame: str, tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    # Each word stands in one text: all that texts share is the frame, which nearly all of them have.
+    texts = [frame.format(" ".join(f"w{number}" for number in draw.integers(10**9, size=6))) for _ in range(200)]
+    data = from_table({"mail": texts, "kind": ["a", "b"] * 100}, label="kind", text="mail", folder=tmp_path)
+    found = audit(data, tmp_path / "out", **SHORT)
+    told = {entry["view"]: entry["rows"] for entry in found.summary["words"] if entry["kind"] == "terms"}
+    assert told["word"] == [] and (found.path / "report.html").exists()
+
+
 def test_the_shortcut_is_named_with_its_rows_and_what_it_costs(found: Audit) -> None:
     assert (found.verdict, found.views) == ("shortcut", ["column:form_version"])
     rows = found.rows
