@@ -47,7 +47,8 @@ def test_kinds_of_files(kind: str, file: Path, tmp_path: Path) -> None:
         frame.to_csv(path, sep=separator, index=False, encoding="utf-8-sig")
     table = source(path, text="text", attribute="writer", split="part").build().check()
     assert torch.equal(
-        table.inputs.fetch(torch.arange(ROWS)), hashed_words(frame["text"].tolist()).fetch(torch.arange(ROWS))
+        table.inputs.fetch(torch.arange(ROWS)),
+        hashed_words(frame["text"].tolist(), table.preparation["weights"]).fetch(torch.arange(ROWS)),
     )
     assert {name: len(rows) for name, rows in table.split.items()} == {"train": 18, "valid": 6, "test": 6}
     assert table.attribute.tolist() == [int(i % 5 == 0) for i in range(ROWS)]

@@ -328,9 +328,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         if not len(X):
             raise InputError("There are 0 rows: give at least one" + " of each label" * reset)
         if kind != "columns":
-            if kind == "texts" and (missing := [row for row, text in enumerate(X) if as_text(text) is None]):
-                raise InputError(f"row {missing[0]} has no text: fill it in or leave it out")
-            return np.asarray(X) if kind == "images" else [str(text) for text in X]
+            return np.asarray(X) if kind == "images" else [as_text(text) for text in X]
         frame = as_frame(X)
         assert frame is not None
         frame = frame.rename(columns=str)
@@ -396,14 +394,13 @@ def kind_of(X: Any) -> str:
 def read_rows(form: dict[str, Any], X: Any, fit: bool = False) -> tuple[InputStore, dict[str, Any]]:
     """Return rows as networks take them and as views see them; ``form``, how they are read, learns in fit."""
     kind = form["kind"]
-    if kind == "texts":
-        return Texts().store(X), {"texts": X}
     if fit and kind == "numbers":
         with np.errstate(over="ignore", invalid="ignore"):
             form["mean"], form["std"] = mean_and_std(X)
-    rows = Rows("the rows", range(len(X)), **{"frame" if kind == "columns" else "values": X})
-    reader: Reader = Columns(list(X.columns)) if kind == "columns" else Numbers()
-    reader.prepare(form)
+    rows = Rows("the rows", range(len(X)), **{{"columns": "frame", "texts": "texts"}.get(kind, "values"): X})
+    reader: Reader = Columns(list(X.columns)) if kind == "columns" else Texts() if kind == "texts" else Numbers()
+    if kind == "numbers" or not fit:
+        reader.prepare(form)
     if fit:
         read, _, _ = reader.check(rows)
         rows.problems.raise_if_any()
