@@ -19,7 +19,7 @@ from logit_correction.data.reader import DataSource, Numbers, as_frame, rows_of
 from logit_correction.data.rows import Rows, Splitting, build_table
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, reason_of
-from logit_correction.files import plain
+from logit_correction.files import canonical, plain
 from logit_correction.types import as_array
 
 
@@ -145,7 +145,7 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
         raise InputError(f"{type(rows).__name__} is no table: give a data frame, a dataset, or a mapping of columns")
     if not len(frame):
         raise InputError("the table has no rows: give one with some")
-    check_names(list(frame.columns), "the table", [str(label)])
+    check_names(list(frame.columns), "the table", [canonical(str(label))])
     try:
         content = frame.to_parquet(index=False)
     except (ArrowException, ValueError, TypeError, OverflowError) as error:

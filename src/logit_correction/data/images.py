@@ -141,7 +141,7 @@ class Images(Reader):
         """Return the files that all rows of a table name, and these names."""
         assert self.column is not None and rows.frame is not None and rows.folder is not None
         check_columns(rows.frame, rows.place, [self.column])
-        names = texts_of(rows.frame, self.column)
+        names = texts_of(rows.frame, self.column, as_written=True)
         files = files_within(self.root or rows.folder, names, rows.problems, self.column)
         return files, [printable(name or "") for name in names], []
 
@@ -159,7 +159,8 @@ class Images(Reader):
             column = self.column or next((name for name in FILE_COLUMNS if name in rows.frame), FILE_COLUMNS[0])
             check_columns(rows.frame, rows.place, [column])
             folder = rows.folder or self.root or Path()
-            paths = files_within(folder, texts_of(rows.frame, column), rows.problems, column, also=self.root)
+            names = texts_of(rows.frame, column, as_written=True)
+            paths = files_within(folder, names, rows.problems, column, also=self.root)
         elif rows.files is not None:
             paths = list(rows.files)
         else:

@@ -19,7 +19,7 @@ from logit_correction.data.rows import Learnt, Problems, Reader, Rows, array_sto
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, InputWarning, reason_of
-from logit_correction.files import printable
+from logit_correction.files import canonical, printable
 from logit_correction.types import DataInfo, as_array
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _rows_of_places(places: Sequence[Path], labelled: bool, tables: bool) -> Ite
             for note in notes:
                 warnings.warn(note, InputWarning, stacklevel=2)
             if labelled:
-                label = [printable(folder.name) for folder in of_file]
+                label = [canonical(printable(folder.name)) for folder in of_file]
                 yield Rows(str(place), range(len(label)), files=found, label=label)
             else:
                 files += found

@@ -27,7 +27,7 @@ from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.features import Columns, mean_and_std
 from logit_correction.data.frames import as_text
 from logit_correction.data.reader import DataSource, Numbers, as_frame
-from logit_correction.data.rows import Reader, Rows, coded
+from logit_correction.data.rows import Reader, Rows, check_unlike, coded
 from logit_correction.data.stores import InputStore, as_views_see
 from logit_correction.data.table import UNKNOWN, DataTable
 from logit_correction.data.texts import Texts
@@ -432,6 +432,8 @@ def _checked_labels(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     classes, number = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise InputError(f"y holds one class only, {classes[0]!r}: a classifier needs rows of at least two classes")
+    if labels.dtype.kind in "OUS":
+        check_unlike(list(map(str, labels.tolist())), list(map(str, classes.tolist())), "y")
     return classes, number.astype(np.int64)
 
 
