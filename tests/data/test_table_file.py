@@ -142,3 +142,9 @@ def test_new_rows_and_their_labels_are_read_alike(tmp_path: Path) -> None:
     new = pd.DataFrame({"gro\u0308\u200bße": ["groß-e\u0301", "klein"] * 4, "y": ["e\u0301", "a"] * 4})
     assert run.predict(new).tolist() == run.predict(frame[:8]).tolist()
     assert run.evaluate(new, label="y")["average"] == run.evaluate(frame[:8], label="y")["average"]
+
+
+def test_columns_that_are_all_constant_are_refused_before_training(tmp_path: Path) -> None:
+    data = from_table(FRAME.assign(age=7, place="town"), label="mood", features=["age", "place"], folder=tmp_path)
+    with pytest.raises(InputError, match="same input"):
+        train(data, method="ERM", device="cpu", epochs=1)
