@@ -67,14 +67,12 @@ def read_frame(file: Path, columns: Sequence[str] | None = None, fix: str = SAVE
     A CSV is read as text: a label 007 stays 007, and "NA" is a text and not a gap. Blank lines are left out.
     Its index numbers the rows as a spreadsheet does, from 2; that of Parquet from 0.
     """
-    import pandas as pd
-
     if not file.is_file() or file.suffix.lower() in OTHERS:
         what = "is no CSV or Parquet file" if file.exists() else "does not exist"
         raise InputError(f"{file} {what}: give a CSV or Parquet file (from Excel save as CSV UTF-8)")
     try:
         parquet = file.suffix.lower() in PARQUET
-        frame = pd.read_parquet(file).reset_index(drop=True) if parquet else _csv(file, layout)
+        frame = _parquet(file) if parquet else _csv(file, layout)
     except Exception as error:  # pandas and pyarrow raise many kinds on a damaged file
         reason = reason_of(error).rpartition("C error: ")[2]
         raise InputError(f"{file} cannot be read as a table ({reason}): {fix}") from error
@@ -85,6 +83,14 @@ def read_frame(file: Path, columns: Sequence[str] | None = None, fix: str = SAVE
         return frame
     check_names(list(frame.columns), str(file), columns, fix)
     return frame[list(columns)]
+
+
+def _parquet(file: Path) -> pd.DataFrame:
+    """Return what a file holds, an index that has a name among the columns; who wrote it may have had other types."""
+    from pyarrow import parquet
+
+    frame = parquet.read_table(file).to_pandas(ignore_metadata=True, integer_object_nulls=True)
+    return frame.drop(columns=[name for name in frame.columns if re.fullmatch(r"__index_level_\d+__", str(name))])
 
 
 def _csv(file: Path, layout: dict[str, Any]) -> pd.DataFrame:
@@ -106,6 +112,22 @@ def _csv(file: Path, layout: dict[str, Any]) -> pd.DataFrame:
         return frame
     blank = frame[frame.iloc[:, 0].str.strip() == ""]
     return frame.drop(index=blank.index[(blank.map(str.strip) == "").all(axis=1)])
+
+
+def plain_values(frame: pd.DataFrame, column: str) -> pd.Series[Any]:
+    """Return a column as a Parquet file would give it back: dense, and periods and intervals as texts."""
+    import pandas as pd
+    import pyarrow
+
+    values = frame[column]
+    of = getattr(getattr(values.dtype, "categories", None), "dtype", values.dtype)
+    if isinstance(of, pd.PeriodDtype | pd.IntervalDtype):
+        return pd.Series(texts_of(frame, column), frame.index, object)
+    if isinstance(of, pd.SparseDtype):
+        return values.astype(of.subtype)
+    if isinstance(of, pd.ArrowDtype):
+        return pyarrow.array(values).to_pandas(integer_object_nulls=True).set_axis(frame.index)
+    return values
 
 
 def with_names(frame: pd.DataFrame, names: list[str], place: str) -> pd.DataFrame:

@@ -329,7 +329,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             raise InputError("There are 0 rows: give at least one" + " of each label" * reset)
         if kind != "columns":
             return np.asarray(X) if kind == "images" else [as_text(text) for text in X]
-        frame = as_frame(X)
+        frame = as_frame(X, index=False)
         assert frame is not None
         frame = frame.rename(columns=str)
         validate_data(self, frame, reset=reset, skip_check_array=True)
@@ -381,7 +381,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
 
 def kind_of(X: Any) -> str:
     """Return what rows are: ``numbers`` (n, F), ``images``, ``texts``, or ``columns``: a frame of more than numbers."""
-    frame = None if issparse(X) else as_frame(X)
+    frame = None if issparse(X) else as_frame(X, index=False)
     if frame is not None:
         plain = all(isinstance(dtype, np.dtype) and dtype.kind in "uif" for dtype in frame.dtypes)
         return "numbers" if plain and not frame.isna().to_numpy().any() else "columns"
