@@ -58,7 +58,7 @@ def contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str]) -> li
             entry["columns"] = view.columns
         elif isinstance(view, Pairs) and all(is_numeric(inputs.columns[name]) for name in view.columns):
             a, b = view.columns
-            said = np.asarray([f"{a} < {b}", f"{a} = {b}", f"{a} > {b}"], dtype=object)
+            said = np.asarray([f"{a} < {b}", f"{a} = {b}", f"{a} > {b}", ""], dtype=object)
             values = said[compared(inputs.columns[a], inputs.columns[b])]
         else:
             continue
