@@ -62,7 +62,7 @@ def config_of_set(name: str, seed: int, real: Path) -> RunConfig:
         data: dict[str, Any] = {"name": "ImageFolder", "root": str(real / "BAR"), "seed": seed}
     elif name in WILD:
         data = {"name": "Wild", "set": name, "root": str(real), "seed": seed}
-    elif name in ("birds-on-scenes", "celeba-subset", "fairface-age-by-gender", "tweets", "wiki"):
+    elif name in ("birds-on-scenes", "celeba-subset", "fairface-age-by-gender", "tweets-by-dialect", "wiki-identity"):
         data = {"name": "StandIn", "set": name}
     else:
         data = {"name": "Planted", "set": name, "control": bool(control), "seed": seed}

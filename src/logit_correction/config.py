@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 import yaml
 
 from logit_correction.errors import InputError, did_you_mean, no_effect
-from logit_correction.files import read_yaml
+from logit_correction.files import canonical, read_yaml
 
 #: What a run is put together from, each a class with options of its own.
 PARTS = ("data", "method", "network", "biased_network", "encoder")
@@ -282,8 +282,8 @@ def listed(names: str | Sequence[str] | None) -> list[str]:
     """Return names in a list, of which one may stand alone, or none, or several in a text such as ``[csv, wandb]``."""
     if isinstance(names, str):
         several = names[1:-1].split(",") if names.startswith("[") else [names]
-        return [name for one in several if (name := one.strip(" '\""))]
-    return [] if names is None else list(names)
+        return [canonical(name) for one in several if (name := one.strip(" '\""))]
+    return [] if names is None else [canonical(str(name)) for name in names]
 
 
 def load_preset(name: str) -> dict[str, Any]:

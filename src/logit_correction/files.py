@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import socket
+import unicodedata
 import uuid
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -18,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 from logit_correction.errors import InputError, reason_of
 
@@ -33,6 +34,9 @@ CHUNK = 512
 
 #: Most threads where nobody chooses; more hardly read faster.
 MOST_THREADS = 16
+
+#: Characters that nobody sees, as ``str.translate`` takes out: soft hyphen, blanks of no width, marks of direction.
+INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\ufe0e\ufe0f\ufeff"))
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -55,6 +59,15 @@ def printable(name: str | Path) -> str:
     'caf\\udce9.png'
     """
     return str(name).encode("utf-8", "backslashreplace").decode()
+
+
+def canonical(text: str, form: Literal["NFC", "NFKC"] = "NFC") -> str:
+    r"""Return a text such that two that look alike are equal; in NFKC also those of letters of another width.
+
+    >>> canonical("cafe\u0301\u200b"), canonical("\ufeff\uff21", "NFKC")
+    ('café', 'A')
+    """
+    return text if text.isascii() else unicodedata.normalize(form, text).translate(INVISIBLE)
 
 
 def plain(path: Path) -> Path:

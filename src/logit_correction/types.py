@@ -219,9 +219,9 @@ class Stage:
 
 
 def as_array(values: Any) -> NDArray[Any]:
-    """Return a tensor, or what NumPy takes, as an array; half precision as single."""
+    """Return a tensor, a sparse matrix, or what NumPy takes, as an array; half precision as single."""
     if isinstance(values, Tensor):
         values = values.detach().cpu()
         half = values.is_floating_point() and values.dtype.itemsize < 4
         return np.asarray((values.float() if half else values).numpy())  # NumPy knows no bfloat16
-    return np.asarray(values)
+    return np.asarray(values.toarray() if hasattr(values, "toarray") else values)

@@ -41,6 +41,36 @@ def conflicts(rows: pd.Series) -> np.ndarray:
     return (table.attribute[chosen] != table.label[chosen]).numpy()
 
 
+@pytest.mark.parametrize("frame", ["{}", "Dear Sir or Madam we {}", "{} best regards the whole team"])
+def test_texts_of_which_a_view_learns_no_term_are_audited(frame: str, tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    # Each word stands in one text: all that texts share is the frame, which nearly all of them have.
+    texts = [frame.format(" ".join(f"w{number}" for number in draw.integers(10**9, size=6))) for _ in range(200)]
+    data = from_table({"mail": texts, "kind": ["a", "b"] * 100}, label="kind", text="mail", folder=tmp_path)
+    found = audit(data, tmp_path / "out", **SHORT)
+    told = {entry["view"]: entry["rows"] for entry in found.summary["words"] if entry["kind"] == "terms"}
+    assert told["word"] == [] and (found.path / "report.html").exists()
+
+
+def test_what_is_missing_is_neither_less_nor_greater(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    income, spent = draw.integers(1, 9, (2, 400)).astype(float)
+    gaps = draw.random(400) < 0.3
+    income[gaps] = np.nan
+    columns = {"income": income, "spent": spent, "third": draw.random(400)}
+    frame = pd.DataFrame(columns | {"label": np.where(gaps | (spent > 6), "yes", "no")})
+    data = from_table(frame, label="label", folder=tmp_path)
+    audit_of = audit(data, tmp_path / "out", shortcut="pair:income & spent", **SHORT)
+    train = frame.iloc[audit_of.rows["row"]]
+    told = {row["value"]: row["rows"] + row["other_rows"] for row in audit_of.summary["contrasts"][0]["rows"]}
+    assert told == {
+        "income < spent": (train["income"] < train["spent"]).sum(),
+        "income = spent": (train["income"] == train["spent"]).sum(),
+        "income > spent": (train["income"] > train["spent"]).sum(),
+        "(missing)": train["income"].isna().sum(),
+    }
+
+
 def test_the_shortcut_is_named_with_its_rows_and_what_it_costs(found: Audit) -> None:
     assert (found.verdict, found.views) == ("shortcut", ["column:form_version"])
     rows = found.rows

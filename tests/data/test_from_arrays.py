@@ -6,12 +6,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import pyarrow
 import pytest
 import torch
+from scipy.sparse import csr_matrix
 
-from logit_correction import InputError, from_arrays, from_table
+from logit_correction import InputError, from_arrays, from_table, train
 from logit_correction.data.arrays import Arrays
+from logit_correction.data.own import Table
 from logit_correction.runs.options import checked
+
+SHORT = {"method": "ERM", "device": "cpu", "epochs": 1}
 
 
 def two_clouds(rows: int = 60) -> tuple[np.ndarray, np.ndarray]:
@@ -58,3 +64,47 @@ def test_attributes_and_splits(tmp_path: Path) -> None:
     assert named.attribute.tolist() == [-1, 1, 0] * 10
     numbers = Arrays(**from_arrays(X, np.arange(30) % 12 // 5).options).build()
     assert numbers.label_names == ["0", "1", "2"]
+
+
+ODD = {
+    "dates of Arrow": lambda i: pd.Series(pd.Timestamp("2020-01-01") + pd.to_timedelta(i, unit="D")).astype(DAY),
+    "dictionary of Arrow": lambda i: pd.Series([f"site {one % 3}" for one in i]).astype(SITES),
+    "numbers and texts": lambda i: [int(one) if one % 2 else "none of it" for one in i],
+    "intervals": lambda i: pd.cut(i, [-1, 20, 40, 60]),
+    "sparse": lambda i: pd.arrays.SparseArray((i % 3).astype(float)),
+    "months": lambda i: pd.PeriodIndex(pd.Timestamp("2020-01-15") + pd.to_timedelta(31 * i, unit="D"), freq="M"),
+}
+DAY, SITES = pd.ArrowDtype(pyarrow.date32()), pd.ArrowDtype(pyarrow.dictionary(pyarrow.int8(), pyarrow.string()))
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_columns_of_any_type_are_read_and_new_rows_alike(kind: str, tmp_path: Path) -> None:
+    i = np.arange(60)
+    frame = pd.DataFrame({"c": ODD[kind](i), "x": i % 7, "y": ["a", "b"] * 30})
+    run = train(from_table(frame, label="y", folder=tmp_path), **SHORT)
+    assert [one["name"] for one in run.report["data"]["preparation"]["columns"]] == ["c", "x"]
+    known = Table(str(next(tmp_path.glob("*.parquet"))), label="y").build()
+    forms = next(iter(run.source.read(run.source.new_rows(frame), run.info)))[2]
+    for column in (known.columns["c"], forms["columns"]["c"]):
+        assert len(set(column)) == frame["c"].astype(str).nunique()
+    if "Arrow" in kind:
+        frame.to_parquet(tmp_path / "own.parquet", index=False)
+        np.testing.assert_equal(Table(str(tmp_path / "own.parquet"), label="y").build().columns, known.columns)
+
+
+def test_an_index_that_has_a_name_is_a_column(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"site": ["u", "v"] * 30, "x": np.arange(60) % 7, "y": ["a", "b"] * 30})
+    named, numbered = frame.set_index("site"), frame.set_index(np.arange(60) * 2)
+    named.to_parquet(tmp_path / "named.parquet")
+    numbered.to_parquet(tmp_path / "numbered.parquet")
+    for rows in ("named", "numbered"):
+        table = Table(str(tmp_path / f"{rows}.parquet"), label="y").build()
+        assert {*table.columns} == {"site", "x"}
+    run = train(from_table(named, label="y", folder=tmp_path), **SHORT)
+    np.testing.assert_array_equal(run.predict_proba(named), run.predict_proba(frame))
+
+
+def test_sparse_matrices_are_arrays(tmp_path: Path) -> None:
+    dense = np.eye(6)[np.arange(60) % 6]
+    sparse = train(from_arrays(csr_matrix(dense), np.arange(60) % 2, folder=tmp_path), **SHORT)
+    np.testing.assert_array_equal(sparse.predict_proba(csr_matrix(dense)), sparse.predict_proba(dense))

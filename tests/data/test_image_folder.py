@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
 
+from logit_correction import ComponentConfig, load, train
 from logit_correction.data.own import ImageFolder
 from logit_correction.errors import InputError
+
+SHORT = {"method": "ERM", "device": "cpu", "epochs": 1}
 
 
 def save(path: Path, number: int = 0) -> None:
@@ -99,3 +103,43 @@ def test_folders_that_are_none(tmp_path: Path, root: Path) -> None:
     save(root / "train" / "cat" / "0.png")
     with pytest.raises(InputError, match=r"holds folders that hold folders \(cat\): give one of them, such as .*train"):
         source(root).build()
+
+
+DEEP = {
+    "8 of 16 bits": (np.uint16, 1.0, 0.0, "png"),
+    "12 of 16 bits": (np.uint16, 16.0, 0.0, "png"),
+    "above an offset": (np.uint16, 16.0, 20_000.0, "png"),
+    "32 bits": (np.int32, 5000.0, -300_000.0, "tif"),
+    "floats": (np.float32, 1 / 255, 0.0, "tif"),
+}
+
+
+@pytest.mark.parametrize("kind", DEEP)
+def test_pixels_of_more_than_eight_bits_fill_the_range_of_the_set(kind: str, tmp_path: Path) -> None:
+    dtype, factor, offset, suffix = DEEP[kind]
+    draw = np.random.default_rng(0)
+    grey = draw.integers(0, 256, (24, 8, 8))
+    grey[:, 0, 0], grey[:, 0, 1] = 0, 255
+    for number, pixels in enumerate(grey):
+        place = tmp_path / "set" / ("a", "b")[number % 2] / f"{number:02}.{suffix}"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((pixels * factor + offset).astype(dtype)).save(place)
+    reader = source(tmp_path / "set", size=8)
+    table = reader.build().check()
+    found = table.inputs.images(torch.arange(24))
+    order = np.array([*range(0, 24, 2), *range(1, 24, 2)])  # label by label
+    assert found is not None and np.abs(found[:, 0].numpy().astype(int) - grey[order]).max() <= 1
+    run = train(ComponentConfig("ImageFolder", {"root": str(tmp_path / "set"), "size": 8}), tmp_path / "run", **SHORT)
+    # One new image alone is as bright as it was among the others.
+    half = (grey[0] // 2 * factor + offset).astype(dtype)
+    Image.fromarray(half).save(tmp_path / f"new.{suffix}")
+    again = load(tmp_path / "run").source
+    _, store, _ = next(iter(again.read(again.new_rows([tmp_path / f"new.{suffix}"]), run.info)))
+    assert np.abs(255 * store.fetch(torch.arange(1))[0, 0].numpy() - grey[0] // 2).max() <= 1
+
+
+def test_images_that_are_all_the_same_are_refused_before_training(tmp_path: Path) -> None:
+    for number in range(20):
+        save(tmp_path / "set" / ("a", "b")[number % 2] / f"{number}.png", 7)
+    with pytest.raises(InputError, match="same input"):
+        train(ComponentConfig("ImageFolder", {"root": str(tmp_path / "set"), "size": 4}), **SHORT)

@@ -11,7 +11,8 @@ import pytest
 import torch
 from PIL import Image
 
-from logit_correction.data.own import Table
+from logit_correction import from_table, train
+from logit_correction.data.own import ImageFolder, Table
 from logit_correction.data.texts import hashed_words
 from logit_correction.errors import InputError
 
@@ -49,7 +50,8 @@ def test_kinds_of_files(kind: str, file: Path, tmp_path: Path) -> None:
         frame.to_csv(path, sep=separator, index=False, encoding="utf-8-sig")
     table = source(path, text="text", attribute="writer", split="part").build().check()
     assert torch.equal(
-        table.inputs.fetch(torch.arange(ROWS)), hashed_words(frame["text"].tolist()).fetch(torch.arange(ROWS))
+        table.inputs.fetch(torch.arange(ROWS)),
+        hashed_words(frame["text"].tolist(), table.preparation["weights"]).fetch(torch.arange(ROWS)),
     )
     assert {name: len(rows) for name, rows in table.split.items()} == {"train": 18, "valid": 6, "test": 6}
     assert table.attribute.tolist() == [int(i % 5 == 0) for i in range(ROWS)]
@@ -104,3 +106,58 @@ def test_files_named_from_the_folder_above_are_found_by_the_root_that_is_told(tm
     with pytest.raises(InputError, match=re.escape(f"but lies in {tmp_path} (--data.root {tmp_path})")):
         source(folder / "metadata.csv", path="path").build()
     assert len(source(folder / "metadata.csv", path="path", root=str(tmp_path)).build().check().label) == ROWS
+
+
+LOOK_ALIKE = {
+    "composed": "krank-e\u0301",
+    "no width": "krank\u200b-é",
+    "byte order mark": "\ufeffkrank-é",
+    "soft": "kra\u00adnk-é",
+}
+WIDE = "\uff54\uff4f\uff57\uff4e"  # town
+
+
+@pytest.mark.parametrize("kind", LOOK_ALIKE)
+def test_names_that_look_alike_are_one(kind: str, tmp_path: Path) -> None:
+    def written(name: str, place: int) -> str:
+        return LOOK_ALIKE[kind] if name == "krank-é" and place % 4 == 1 else name
+
+    moods = [written(("gut", "krank-é")[i % 2], i) for i in range(ROWS)]
+    frame = FRAME.assign(mood=moods, place=moods[::-1], writer=moods)
+    frame = frame.rename(columns={"mood": "stimmung-e\u0301", "writer": "wer\u200b"})
+    frame.to_parquet(tmp_path / "rows.parquet")
+    options = {"label": "stimmung-é", "features": ["age", "place"], "attribute": "wer"}
+    table = source(tmp_path / "rows.parquet", **options).build()
+    assert table.label_names == table.attribute_names == ["gut", "krank-é"]
+    assert [one["categories"] for one in table.preparation["columns"][1:]] == [["gut", "krank-é"]]
+    folder = tmp_path / "folder"
+    for name in ("gut", "krank-é", LOOK_ALIKE[kind]):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for number in range(4):
+            Image.new("RGB", (9, 9)).save(folder / name / f"cafe\u0301 {number}.png")
+    of_folder = ImageFolder(str(folder)).build()
+    assert of_folder.label_names == ["gut", "krank-é"] and len(of_folder.label) == 12
+
+
+def test_letters_of_another_width_are_one_category_and_no_label(tmp_path: Path) -> None:
+    frame = FRAME.assign(place=[WIDE if i % 6 == 0 else place for i, place in enumerate(FRAME["place"])])
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    table = source(tmp_path / "rows.csv", features=["place"]).build()
+    assert table.preparation["columns"][0]["categories"] == ["land", "sea", "town"]
+    with pytest.raises(InputError, match=rf"'town' .* and '{WIDE}'"):
+        source(tmp_path / "rows.csv", label="place", features=["age"]).build()
+
+
+def test_new_rows_and_their_labels_are_read_alike(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"größe": ["groß-é", "klein"] * 30, "y": ["é", "a"] * 30})
+    data = from_table(frame, label="y", features="gro\u0308ße", folder=tmp_path)
+    run = train(data, method="ERM", device="cpu", epochs=3)
+    new = pd.DataFrame({"gro\u0308\u200bße": ["groß-e\u0301", "klein"] * 4, "y": ["e\u0301", "a"] * 4})
+    assert run.predict(new).tolist() == run.predict(frame[:8]).tolist()
+    assert run.evaluate(new, label="y")["average"] == run.evaluate(frame[:8], label="y")["average"]
+
+
+def test_columns_that_are_all_constant_are_refused_before_training(tmp_path: Path) -> None:
+    data = from_table(FRAME.assign(age=7, place="town"), label="mood", features=["age", "place"], folder=tmp_path)
+    with pytest.raises(InputError, match="same input"):
+        train(data, method="ERM", device="cpu", epochs=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 import torch
 from sklearn.feature_extraction.text import HashingVectorizer
 
+from logit_correction import from_table, load, train
+from logit_correction.data.own import Table
 from logit_correction.data.rows import Rows
 from logit_correction.data.texts import LENGTH, MOST_WORDS, Texts, hashed_words, load_tokenizer, tokenize
 from logit_correction.errors import InputError
@@ -19,8 +22,8 @@ TEXTS = ["A good film, good indeed.", "bad", "", "Das Ende war gut; all's well!"
 
 
 def test_words_are_counted_as_scikit_learn_counts_them() -> None:
-    store = hashed_words(TEXTS, 64)
-    expected = LENGTH * HashingVectorizer(n_features=64).transform(TEXTS).toarray()
+    store = hashed_words(TEXTS, num_features=64)
+    expected = LENGTH * HashingVectorizer(n_features=64, token_pattern=r"[^\W_]+").transform(TEXTS).toarray()
     rows = torch.tensor([4, 0, 2, 3, 1, 1])
     np.testing.assert_allclose(store.fetch(rows), expected[rows], rtol=1e-5)
     assert store.input_shape == (64,) and len(store) == 5 and store.images(rows) is None
@@ -30,9 +33,9 @@ def test_words_are_counted_as_scikit_learn_counts_them() -> None:
 def test_of_a_very_long_text_the_heaviest_words_count() -> None:
     words = [f"word{i}" for i in range(MOST_WORDS + 200)]
     text = " ".join(words + words[-100:] * 5)
-    fetched = hashed_words([text, "short"], 2**20).fetch(torch.tensor([0]))[0]
+    fetched = hashed_words([text, "short"], num_features=2**20).fetch(torch.tensor([0]))[0]
     assert int((fetched != 0).sum()) <= MOST_WORDS
-    heavy = hashed_words([" ".join(words[-100:])], 2**20).fetch(torch.tensor([0]))[0].nonzero().flatten()
+    heavy = hashed_words([" ".join(words[-100:])], num_features=2**20).fetch(torch.tensor([0]))[0].nonzero().flatten()
     assert bool((fetched[heavy] != 0).all())
 
 
@@ -64,3 +67,59 @@ def test_a_tokenizer_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(InputError, match=r"pip install .*\[texts\]"):
         load_tokenizer("name")
+
+
+def answered(texts: list[str], folder: Path, **options: str) -> float:
+    """The accuracy of ERM on texts of which every other one is bad."""
+    data = from_table({"t": texts, "y": ["bad", "good"] * (len(texts) // 2)}, label="y", text="t", folder=folder)
+    return train(data, method="ERM", device="cpu", epochs=20, **options).results.test.average or 0.0
+
+
+SCRIPTS = {
+    "Chinese": ("很的是天家有在我来路", "差", "好"),
+    "Thai": ("กขคงจฉชซฌญ", "ร้าย", "ดี"),
+    "emoji": ("🍎🚗🐶🏠🌲🎈📚🎵🚀🌙", "👎🏽", "👍🏽"),
+    "Hindi": ("क ख ग घ च ", "बुरी", "बूरा"),
+    "single letters": ("i u k n q ", "b", "g"),
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_words_of_any_script_are_counted(script: str, tmp_path: Path) -> None:
+    alphabet, *words = SCRIPTS[script]
+    draw = np.random.default_rng(0)
+    texts = []
+    for row in range(300):
+        some = "".join(draw.choice(list(alphabet), 9))
+        texts.append(f"{some[:4]}{words[row % 2]}{some[4:]}" if script != "Hindi" else f"{some} {words[row % 2]}")
+    texts = [" ".join(text) for text in texts] if script == "single letters" else texts
+    assert answered(texts, tmp_path) > 0.9
+
+
+def test_what_all_texts_share_does_not_drown_the_rest(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    usual, boilerplate = ([f"{kind}{number}" for number in range(n)] for kind, n in (("usual", 40), ("notice", 400)))
+    texts = [" ".join([*draw.choice(usual, 4), ("awful", "lovely")[row % 2]]) for row in range(400)]
+    framed = [f"{' '.join(draw.choice(boilerplate, 800))} {text}" for text in texts]
+    assert answered(texts, tmp_path) > 0.9 and answered(framed, tmp_path) > 0.85
+
+
+def test_new_texts_are_read_as_those_of_training(tmp_path: Path) -> None:
+    texts = [f"the notice {('awful', 'lovely')[row % 2]} word{row}" for row in range(60)]
+    data = from_table({"t": texts, "y": ["bad", "good"] * 30}, label="y", text="t", folder=tmp_path)
+    train(data, tmp_path / "run", method="ERM", device="cpu", epochs=20)
+    again = load(tmp_path / "run")
+    probability = again.predict_proba(["the notice lovely", "lovely", "the notice awful"])
+    assert probability.argmax(1).tolist() == [1, 1, 0]
+    assert abs(probability[0] - probability[1]).max() < 0.05  # what all texts have counts next to nothing
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    del report["data"]["preparation"]["weights"]  # as before words had weights
+    (tmp_path / "run" / "report.json").write_text(json.dumps(report))
+    with pytest.raises(InputError, match="train again"):
+        load(tmp_path / "run").predict(["lovely"])
+
+
+def test_texts_of_hardly_any_word_are_told(tmp_path: Path) -> None:
+    texts = ["?!" if row % 3 else f"a few words {row}" for row in range(60)]
+    data = from_table({"t": texts, "y": ["bad", "good"] * 30}, label="y", text="t", folder=tmp_path)
+    assert any("40 of 60 texts" in note for note in Table(**data.options).build().notes)

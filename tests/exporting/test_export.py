@@ -87,10 +87,12 @@ def case_of(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
         network = {"name": "TextClassifier", "model": str(tiny_bert)} if tokens else "MLP"
         run, texts = train(data, method="ERM", network=network, **OPTIONS), reviews(ROWS, 1)["review"].tolist()
         if not tokens:
-            from sklearn.feature_extraction.text import HashingVectorizer
+            from sklearn.feature_extraction import FeatureHasher
 
-            words = HashingVectorizer(n_features=4096, dtype=np.float32).transform(texts).toarray()
-            return Case(run, texts, {"words": words})
+            weight_of = run.report["data"]["preparation"]["weights"]
+            words = [[(word, weight_of.get(word, 1.0)) for word in text.lower().split()] for text in texts]
+            hasher = FeatureHasher(n_features=4096, input_type="pair", dtype=np.float32)
+            return Case(run, texts, {"words": hasher.transform(words).toarray()})
         from transformers import AutoTokenizer
 
         read = AutoTokenizer.from_pretrained(tiny_bert)

@@ -12,7 +12,7 @@ from logit_correction.attributes.base import UNKNOWN, AttributeEstimator, Builde
 from logit_correction.correlation import Correlation
 from logit_correction.data.frames import FIRST_LINE, attributes_as_texts, check_names, read_frame, texts_of
 from logit_correction.errors import InputError
-from logit_correction.files import read_cells
+from logit_correction.files import canonical, read_cells
 from logit_correction.types import DataInfo, NetworkFactory, TrainingRows
 
 
@@ -30,7 +30,7 @@ class RowFile:
         self.key = next((name for name in ("row", "line", "path") if name in self.frame), "")
         if not self.key:
             raise InputError(f"{self.path} has no column row, line or path: name each row by its number or its path")
-        self.names = [name or "" for name in texts_of(self.frame, self.key)]
+        self.names = [name or "" for name in texts_of(self.frame, self.key, as_written=True)]
         bad = next((name for name, count in Counter(self.names).items() if count > 1 or not name), None)
         if bad is not None:
             raise InputError(f"{self.path}: {self.key} {bad!r} is empty or stands there twice: name each row once")
@@ -79,7 +79,7 @@ class Given(AttributeEstimator):
         super().__init__()
         if file is None and column is None:
             raise InputError("Given needs a file, or a column of the data: give --method.attributes.file FILE")
-        self.file, self.column = None if file is None else Path(file).expanduser(), column
+        self.file, self.column = None if file is None else Path(file).expanduser(), column and canonical(column)
 
     def setup(self, rows: TrainingRows) -> None:
         super().setup(rows)

@@ -50,6 +50,7 @@ from logit_correction.sentences import BIASED, SAID, of_beside, of_component, of
 from logit_correction.types import DataInfo, TrainingRows
 from logit_correction.views.base import EVERYTHING, RICH, View, features_of
 from logit_correction.views.tables import (
+    MISSING,
     PARTS,
     Component,
     Inputs,
@@ -211,10 +212,10 @@ class Search:
     def _related(self, pairs: Sequence[Pairs]) -> list[View]:
         """Return the pair of columns that tells most of the label beyond what either tells alone, if one does."""
         part, values, alone = self._part, self._inputs[-1].columns, self._alone
-        beyond = [
-            self._tells((part[a] * (PARTS + 2) + part[b]) * 3 + compared(values[a], values[b])) - alone[a] - alone[b]
-            for a, b in (pair.columns for pair in pairs)
-        ]
+        beyond = []
+        for a, b in (pair.columns for pair in pairs):
+            cell = (part[a] * (PARTS + 2) + part[b]) * (MISSING + 1) + compared(values[a], values[b])
+            beyond.append(self._tells(cell) - alone[a] - alone[b])
         best = int(np.argmax(beyond))
         return [pairs[best]] if beyond[best] > USEFUL else []
 

@@ -58,7 +58,7 @@ def contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str]) -> li
             entry["columns"] = view.columns
         elif isinstance(view, Pairs) and all(is_numeric(inputs.columns[name]) for name in view.columns):
             a, b = view.columns
-            said = np.asarray([f"{a} < {b}", f"{a} = {b}", f"{a} > {b}"], dtype=object)
+            said = np.asarray([f"{a} < {b}", f"{a} = {b}", f"{a} > {b}", ""], dtype=object)
             values = said[compared(inputs.columns[a], inputs.columns[b])]
         else:
             continue
@@ -122,6 +122,8 @@ def _terms(
     sizes, rows = torch.bincount(label, minlength=len(label_names)).clamp_min(1), []
     for column in telling_features(features, label, len(label_names), most).tolist():
         counts = torch.bincount(label[features[:, column] > 0], minlength=len(label_names))
+        if not counts.any():  # a view that learnt no term has one empty feature
+            continue
         top = int((counts / sizes).argmax())
         own, others = int(counts[top]), int(counts.sum() - counts[top])
         shares = {"share": own / int(sizes[top]), "other_share": others / max(1, int((label != top).sum()))}

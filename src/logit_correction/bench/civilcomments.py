@@ -61,24 +61,27 @@ class CivilComments(Published):
         anybody = _present(frame["identity_any"], problems).long()
         problems.raise_if_any(fix=f"get {_FILE} again, or fix it")
         texts = frame[_TEXT].tolist()
+        of_split = rows_of_splits(split)
+        made = self.reader.learn(texts, of_split["train"], problems)
         # Label x mentioned group of people.
         membership = torch.cat([mentioned & (label == y)[:, None] for y in range(len(LABELS))], dim=1)
         labels = [name for name in LABELS for _ in IDENTITIES]
         return DataTable(
-            inputs=self.reader.store(texts),
+            inputs=made.inputs,
             label=label,
             attribute=anybody,
-            split=rows_of_splits(split),
+            split=of_split,
             label_names=LABELS,
             attribute_names=["nobody mentioned", "somebody mentioned"],
             metadata={
                 "source": "CivilComments, WILDS v1.0",
-                "texts": str(self.reader),
+                **made.metadata,
                 "figures": "16 overlapping groups: label and mentioned group of people",
             },
             scoring=Scoring(membership, labels, [name.replace("_", " ") for name in IDENTITIES] * len(LABELS)),
             row_names=[line[:80] for line in texts],
-            texts=texts,
+            preparation=made.preparation,
+            **made.forms,
         )
 
 

@@ -19,10 +19,10 @@ from logit_correction.correlation import Correlation
 from logit_correction.data.features import Columns
 from logit_correction.data.images import Images
 from logit_correction.data.reader import DataSource
-from logit_correction.data.rows import Rows, consecutive_splits
+from logit_correction.data.rows import Problems, Rows, consecutive_splits
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import UNKNOWN, DataTable
-from logit_correction.data.texts import beginning, hashed_words
+from logit_correction.data.texts import Texts, beginning
 from logit_correction.errors import InputError, check_range, did_you_mean
 from logit_correction.seeds import derive_seed, make_generator
 
@@ -182,8 +182,10 @@ class Planted(DataSource):
         if self.mark == "signature":
             lines = [reviews.SIGNATURES[number] for number in attribute.tolist()]
             texts = [f"{text}\n{line}" for text, line in zip(texts, lines, strict=True)]
-        table = self._table(hashed_words(texts), label, attribute, split, "reviews, generated here")
-        return replace(table, texts=texts, row_names=[beginning(text, 80) for text in texts])
+        made = Texts().learn(texts, split["train"], Problems("the planted rows", []))
+        table = self._table(made.inputs, label, attribute, split, "reviews, generated here")
+        rows = [beginning(text, 80) for text in texts]
+        return replace(table, preparation=made.preparation, row_names=rows, **made.forms)
 
     def _columns(self) -> DataTable:
         import pandas as pd

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from logit_correction.bench.published import Published, rows_of_splits
 from logit_correction.data.features import Columns
-from logit_correction.data.rows import Rows
+from logit_correction.data.rows import Problems, Rows
 from logit_correction.data.table import DataTable
-from logit_correction.data.texts import Texts, beginning, hashed_words
+from logit_correction.data.texts import Texts, beginning
 from logit_correction.errors import InputError
 from logit_correction.seeds import make_generator
 
@@ -82,16 +82,19 @@ class Wild(Published):
         label, hard = torch.from_numpy((group == "spam").astype(np.int64)), torch.from_numpy(group == "hard-ham")
         split = self._drawn(label)
         split[hard] = 2
+        of_split = rows_of_splits(split)
+        made = self.reader.learn(texts, of_split["train"], Problems("the mails", []))
         return DataTable(
-            inputs=hashed_words(texts),
+            inputs=made.inputs,
             label=label,
             attribute=hard.long(),
-            split=rows_of_splits(split),
+            split=of_split,
             label_names=["ham", "spam"],
             attribute_names=["usual", "hard"],
             metadata=self._metadata("SpamAssassin's public corpus"),
             row_names=[beginning(text.partition("\nSubject:")[2], 80) for text in texts],
-            texts=texts,
+            preparation=made.preparation,
+            **made.forms,
         )
 
     def _people(self) -> DataTable:

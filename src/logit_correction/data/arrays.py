@@ -14,13 +14,13 @@ from torch import Tensor
 from logit_correction.config import ComponentConfig
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import cache_folder, is_content, kept_content
-from logit_correction.data.frames import as_text, attributes_as_texts, check_names, label_kind
+from logit_correction.data.frames import as_text, attributes_as_texts, check_names, label_kind, texts_of
 from logit_correction.data.images import images_of
 from logit_correction.data.reader import DataSource, Numbers, as_frame, rows_of
 from logit_correction.data.rows import Rows, Splitting, build_table
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, reason_of
-from logit_correction.files import plain
+from logit_correction.files import canonical, plain
 from logit_correction.types import as_array
 
 
@@ -138,20 +138,20 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
     ...     from_table(rows, label="verdict", text="review", folder=folder).name
     'Table'
     """
-    from pyarrow import ArrowException
+    import pyarrow
 
     frame = as_frame(rows)
     if frame is None:
         raise InputError(f"{type(rows).__name__} is no table: give a data frame, a dataset, or a mapping of columns")
     if not len(frame):
         raise InputError("the table has no rows: give one with some")
-    check_names(list(frame.columns), "the table", [str(label)])
-    try:
-        content = frame.to_parquet(index=False)
-    except (ArrowException, ValueError, TypeError, OverflowError) as error:
-        raise InputError(
-            f"the table cannot be saved ({reason_of(error)}): give each column its own name and values of one kind"
-        ) from error
+    check_names(list(frame.columns), "the table", [canonical(str(label))])
+    for name, values in frame.items():
+        try:
+            pyarrow.array(values, from_pandas=True)
+        except (pyarrow.ArrowException, ValueError, TypeError, OverflowError):  # values of several kinds are texts
+            frame = frame.assign(**{str(name): np.asarray(texts_of(frame, str(name)), dtype=object)})
+    content = frame.to_parquet(index=False)
     target = kept_content(cache_folder() / "tables" if folder is None else Path(folder), content, ".parquet")
     if "path" in options:
         options.setdefault("root", str(Path.cwd()))

@@ -7,6 +7,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logit_correction.errors import InputError, did_you_mean, format_first, is_missing, reason_of
+from logit_correction.files import canonical
 from logit_correction.sentences import format_value
 
 if TYPE_CHECKING:
@@ -65,24 +67,30 @@ def read_frame(file: Path, columns: Sequence[str] | None = None, fix: str = SAVE
     A CSV is read as text: a label 007 stays 007, and "NA" is a text and not a gap. Blank lines are left out.
     Its index numbers the rows as a spreadsheet does, from 2; that of Parquet from 0.
     """
-    import pandas as pd
-
     if not file.is_file() or file.suffix.lower() in OTHERS:
         what = "is no CSV or Parquet file" if file.exists() else "does not exist"
         raise InputError(f"{file} {what}: give a CSV or Parquet file (from Excel save as CSV UTF-8)")
     try:
         parquet = file.suffix.lower() in PARQUET
-        frame = pd.read_parquet(file).reset_index(drop=True) if parquet else _csv(file, layout)
+        frame = _parquet(file) if parquet else _csv(file, layout)
     except Exception as error:  # pandas and pyarrow raise many kinds on a damaged file
         reason = reason_of(error).rpartition("C error: ")[2]
         raise InputError(f"{file} cannot be read as a table ({reason}): {fix}") from error
-    frame = with_names(frame, [str(name).strip() for name in frame.columns], str(file))
+    frame = with_names(frame, [str(name) for name in frame.columns], str(file))
     if not len(frame):
         raise InputError(f"{file} has no rows: give a table with some")
     if columns is None:
         return frame
     check_names(list(frame.columns), str(file), columns, fix)
     return frame[list(columns)]
+
+
+def _parquet(file: Path) -> pd.DataFrame:
+    """Return what a file holds, an index that has a name among the columns; who wrote it may have had other types."""
+    from pyarrow import parquet
+
+    frame = parquet.read_table(file).to_pandas(ignore_metadata=True, integer_object_nulls=True)
+    return frame.drop(columns=[name for name in frame.columns if re.fullmatch(r"__index_level_\d+__", str(name))])
 
 
 def _csv(file: Path, layout: dict[str, Any]) -> pd.DataFrame:
@@ -106,9 +114,25 @@ def _csv(file: Path, layout: dict[str, Any]) -> pd.DataFrame:
     return frame.drop(index=blank.index[(blank.map(str.strip) == "").all(axis=1)])
 
 
+def plain_values(frame: pd.DataFrame, column: str) -> pd.Series[Any]:
+    """Return a column as a Parquet file would give it back: dense, and periods and intervals as texts."""
+    import pandas as pd
+    import pyarrow
+
+    values = frame[column]
+    of = getattr(getattr(values.dtype, "categories", None), "dtype", values.dtype)
+    if isinstance(of, pd.PeriodDtype | pd.IntervalDtype):
+        return pd.Series(texts_of(frame, column), frame.index, object)
+    if isinstance(of, pd.SparseDtype):
+        return values.astype(of.subtype)
+    if isinstance(of, pd.ArrowDtype):
+        return pyarrow.array(values).to_pandas(integer_object_nulls=True).set_axis(frame.index)
+    return values
+
+
 def with_names(frame: pd.DataFrame, names: list[str], place: str) -> pd.DataFrame:
     """Return a table whose columns have these names; raise ``InputError`` if two have the same."""
-    named = frame.set_axis(names, axis="columns")
+    named = frame.set_axis([canonical(name).strip() for name in names], axis="columns")
     if named.columns.has_duplicates:
         twice = named.columns[named.columns.duplicated()][0]
         raise InputError(f"{place} has more than one column {twice!r}: rename all but one")
@@ -133,27 +157,31 @@ def check_columns(frame: pd.DataFrame, place: str, wanted: Sequence[str]) -> Non
             raise InputError(f"{place}: column {name} holds lists or mappings: write what is in it into columns")
 
 
-def texts_of(frame: pd.DataFrame, column: str) -> list[str | None]:
-    """Return a column as texts without blanks around them, None where there is nothing; 3.0 is "3"."""
-    return _texts(frame[column])
+def texts_of(frame: pd.DataFrame, column: str, as_written: bool = False) -> list[str | None]:
+    """Return a column as texts without blanks around them, None where there is nothing; 3.0 is "3".
+
+    Those that look alike are equal, unless ``as_written``: a file may be called by any of them.
+    """
+    return _texts(frame[column], as_written)
 
 
-def _texts(values: pd.Series) -> list[str | None]:
+def _texts(values: pd.Series, as_written: bool = False) -> list[str | None]:
+    read = partial(as_text, as_written=as_written)
     if values.dtype == object:  # 1 and True would count as one value
-        return [as_text(value) for value in values.tolist()]
+        return list(map(read, values.tolist()))
     number, different = values.factorize()
-    texts = np.asarray([*map(as_text, different.tolist()), None], dtype=object)
+    texts = np.asarray([*map(read, different.tolist()), None], dtype=object)
     return texts[number].tolist()
 
 
-def as_text(value: Any) -> str | None:
-    """Return a value as a text, None where there is none."""
+def as_text(value: Any, as_written: bool = False) -> str | None:
+    """Return a value as a text, None where there is none; see ``texts_of``."""
     if value is None or (isinstance(value, float | np.floating) and math.isnan(value)):
         return None
     if isinstance(value, float | np.floating) and value.is_integer():
         value = int(value)
-    text = "" if type(value).__name__ in ("NAType", "NaTType") else str(value).strip()
-    return text or None
+    text = "" if type(value).__name__ in ("NAType", "NaTType") else str(value)
+    return (text if as_written else canonical(text)).strip() or None
 
 
 def attributes_as_texts(values: NDArray[Any]) -> list[str | None]:
@@ -259,7 +287,7 @@ def read_column(
 ) -> NDArray[np.float64] | NDArray[np.object_]:
     """Return a column as numbers or days, NaN where there is none, or as texts; rows that hold neither are noted."""
     if kind not in KINDS:
-        return np.asarray([text or "" for text in texts_of(frame, name)], dtype=object)
+        return np.asarray([canonical(text or "", "NFKC").strip() for text in texts_of(frame, name)], dtype=object)
     values = KINDS[kind].read(frame[name])
     bad = np.flatnonzero(~(np.abs(values) <= LARGEST))
     for row, text in zip(bad.tolist(), _texts(frame[name].iloc[bad]) if len(bad) else (), strict=True):

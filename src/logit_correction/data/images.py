@@ -28,7 +28,11 @@ from logit_correction.views.files import IMAGES
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 
 #: Changes whenever an image would come out otherwise, so that what was kept before is not taken.
-VERSION = 6
+VERSION = 7
+
+#: Pixels of more than eight bits, by what Pillow calls them; and the numbers that become black and white.
+DEEP = ("I", "F")
+Range = tuple[float, float]
 
 #: ``stretch`` changes the proportions; ``crop`` keeps them and takes the middle.
 Fit = Literal["stretch", "crop"]
@@ -37,7 +41,9 @@ Fit = Literal["stretch", "crop"]
 LARGEST, SOME_FILES = 224, 100
 
 
-def read_image(path: Path, size: tuple[int, int], fit: Fit = "stretch") -> NDArray[np.uint8]:
+def read_image(
+    path: Path, size: tuple[int, int], fit: Fit = "stretch", of_range: Range | None = None
+) -> NDArray[np.uint8]:
     """Read one image file as RGB on white (3, height, width), upright and resized; raises whatever Pillow raises."""
     box = (size[1], size[0])
     with Image.open(plain(path), formats=IMAGES) as file:
@@ -45,10 +51,12 @@ def read_image(path: Path, size: tuple[int, int], fit: Fit = "stretch") -> NDArr
         # the size that is asked for is kept, so that the resizing below still has something to average over.
         file.draft("RGB", (2 * box[0], 2 * box[1]))
         image = ImageOps.exif_transpose(file)
-        if image.mode == "F":  # Pillow would clip to black what goes from 0 to 1
-            raise ValueError("its pixels are floats: save it with 8 or 16 bits")
-        if image.mode.startswith("I"):  # grey of sixteen bits comes to eight; Pillow would clip it
-            image = Image.fromarray((np.asarray(image).clip(0, 65_535).astype(np.int64) >> 8).astype(np.uint8))
+        if image.mode.startswith(DEEP):  # Pillow would clip it
+            if of_range is None:
+                raise ValueError("its pixels have more than 8 bits, unlike the others': save it with 8 bits")
+            low, high = of_range
+            grey = (np.nan_to_num(np.asarray(image, np.float64)) - low) / ((high - low) or 1)
+            image = Image.fromarray((255 * grey.clip(0, 1)).round().astype(np.uint8))
         if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
             above, image = image.convert("RGBA"), Image.new("RGB", image.size, "white")
             image.paste(above, mask=above)  # below what can be seen through the colour is mostly black
@@ -59,23 +67,35 @@ def read_image(path: Path, size: tuple[int, int], fit: Fit = "stretch") -> NDArr
     return np.ascontiguousarray(np.asarray(image, dtype=np.uint8).transpose(2, 0, 1))
 
 
-def own_size(paths: Sequence[Path]) -> int:
-    """Return the size that images are read at where nobody says one: the median shorter side of some, at most 224."""
-    sides = []
+def looked_at(paths: Sequence[Path]) -> tuple[int, Range | None]:
+    """Return what some files show: the median shorter side, at most 224, and the range of pixels of more than 8 bits.
+
+    What 12 bits or a sensor fill is unknown, so that the least number becomes black and the greatest white.
+    """
+    sides, ends = [], list[float]()
     for path in paths[:: max(1, len(paths) // SOME_FILES)]:
         # What cannot be read is told of when it is read.
         with suppress(Exception), Image.open(plain(path), formats=IMAGES) as file:
             sides.append(min(file.size))
-    return min(LARGEST, int(np.median(sides))) if sides else LARGEST
+            if file.mode.startswith(DEEP):
+                pixels = np.nan_to_num(np.asarray(file, np.float64))
+                ends += [float(pixels.min()), float(pixels.max())]
+    return min(LARGEST, int(np.median(sides))) if sides else LARGEST, (min(ends), max(ends)) if ends else None
 
 
-def image_store(paths: Sequence[Path], size: tuple[int, int], problems: Problems, fit: Fit = "stretch") -> InputStore:
+def image_store(
+    paths: Sequence[Path],
+    size: tuple[int, int],
+    problems: Problems,
+    fit: Fit = "stretch",
+    of_range: Range | None = None,
+) -> InputStore:
     """Read image files into a store, once: what was resized is kept in one file of bytes.
 
     Unreadable files are black, and noted in ``problems``; rows that it holds already are not read.
     """
     shape, skip = (len(paths), 3, *size), frozenset(problems.of_row)
-    parts: list[str | int] = [VERSION, *shape[1:], fit]
+    parts: list[str | int] = [VERSION, *shape[1:], fit, str(of_range)]
     for row, path in enumerate(paths):
         stamp = path.stat() if row not in skip and path.exists() else None  # changes when a file is written again
         # The time of modification can be set to what it was, that of the last change of any kind cannot.
@@ -89,7 +109,7 @@ def image_store(paths: Sequence[Path], size: tuple[int, int], problems: Problems
             fix = "name another folder by LOGIT_CORRECTION_CACHE, or give a smaller --data.size"
             raise InputError(f"{file.parent} has no room for {needed / 2**30:.1f} GiB of images: {fix}")
         values = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
-        return _read_into(values, paths, skip, fit, "reading images")
+        return _read_into(values, paths, skip, fit, of_range, "reading images")
 
     values, faults = kept_array(file, write)
     for row, fault in faults:
@@ -98,14 +118,19 @@ def image_store(paths: Sequence[Path], size: tuple[int, int], problems: Problems
 
 
 def _read_into(
-    values: NDArray[np.uint8], paths: Sequence[Path], skip: Iterable[int], fit: Fit, title: str = ""
+    values: NDArray[np.uint8],
+    paths: Sequence[Path],
+    skip: Iterable[int],
+    fit: Fit,
+    of_range: Range | None,
+    title: str = "",
 ) -> list[tuple[int, str]]:
     """Read images into (n, 3, H, W), by threads, and return which cannot be read, and why; ``title`` is shown."""
 
     def fault(row: int) -> str | None:
         try:
             if row not in skip:
-                values[row] = read_image(paths[row], (values.shape[2], values.shape[3]), fit)
+                values[row] = read_image(paths[row], (values.shape[2], values.shape[3]), fit, of_range)
         except FileNotFoundError:
             return "is missing"
         except UnidentifiedImageError:
@@ -136,8 +161,11 @@ class Images(Reader):
             check_range("--data.size", size, 1)
             size = (size, size)
         self.size, self.fit, self.scale, self.column, self.root = size, fit, scale, column, root
+        self.range: Range | None = None
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:
+        if "range" in preparation:
+            self.range = (float(preparation["range"][0]), float(preparation["range"][1]))
         if self.size is None:
             self.size = (preparation["size"],) * 2
 
@@ -145,15 +173,19 @@ class Images(Reader):
         """Return the files that all rows of a table name, and these names."""
         assert self.column is not None and rows.frame is not None and rows.folder is not None
         check_columns(rows.frame, rows.place, [self.column])
-        names = texts_of(rows.frame, self.column)
+        names = texts_of(rows.frame, self.column, as_written=True)
         files = files_within(self.root or rows.folder, names, rows.problems, self.column)
         return files, [printable(name or "") for name in names], []
 
     def learn(self, read: list[Path], train: Tensor, problems: Problems) -> Learnt:
-        self.size = self.size or (own_size(read),) * 2
-        told = f"resized to {self.size[0]}x{self.size[1]}, {self.fit}"
-        store = image_store(read, self.size, problems, self.fit)
-        return Learnt(store, {"files": read}, {"images": told}, {"size": self.size[0]})
+        side, self.range = looked_at(read)
+        self.size = self.size or (side, side)
+        told, found = f"resized to {self.size[0]}x{self.size[1]}, {self.fit}", dict[str, Any](size=self.size[0])
+        if self.range is not None:
+            told += f", {self.range[0]:g} black and {self.range[1]:g} white"
+            found |= {"range": [*self.range]}
+        store = image_store(read, self.size, problems, self.fit, self.range)
+        return Learnt(store, {"files": read}, {"images": told}, found)
 
     def transform(self, rows: Rows) -> tuple[InputStore, dict[str, Any]]:
         """Return images as a network takes them, and their files; those that cannot be read are noted, and black."""
@@ -163,14 +195,15 @@ class Images(Reader):
             column = self.column or next((name for name in FILE_COLUMNS if name in rows.frame), FILE_COLUMNS[0])
             check_columns(rows.frame, rows.place, [column])
             folder = rows.folder or self.root or Path()
-            paths = files_within(folder, texts_of(rows.frame, column), rows.problems, column, also=self.root)
+            names = texts_of(rows.frame, column, as_written=True)
+            paths = files_within(folder, names, rows.problems, column, also=self.root)
         elif rows.files is not None:
             paths = list(rows.files)
         else:
             raise InputError("this model takes images: give image files, or arrays")
         assert self.size is not None
         images = np.zeros((len(paths), 3, *self.size), dtype=np.uint8)
-        for row, fault in _read_into(images, paths, rows.problems.of_row, self.fit):
+        for row, fault in _read_into(images, paths, rows.problems.of_row, self.fit, self.range):
             rows.problems.add(row, fault)
         return ArrayStore(torch.from_numpy(images), self.scale), {"files": paths}
 

@@ -18,7 +18,7 @@ from logit_correction.data.rows import Rows, Splitting, build_table
 from logit_correction.data.table import NEW, DataTable
 from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError
-from logit_correction.files import printable
+from logit_correction.files import canonical, printable
 
 #: A column of this name says which rows are for what, also where nobody has named it: * leaves it out.
 SPLIT = "split"
@@ -60,7 +60,7 @@ class ImageFolder(DataSource):
             )
         files, of_file, problems, notes = find_images(self.root, folders)
         unlabelled = {folder for folder, split in folders.items() if split == NEW and folder.parent == self.root}
-        labels = [None if folder in unlabelled else printable(folder.name) for folder in of_file]
+        labels = [None if folder in unlabelled else canonical(printable(folder.name)) for folder in of_file]
         splits = None if folders[of_file[0]] is None else [folders[folder] for folder in of_file]
         return build_table(
             problems,
@@ -131,6 +131,7 @@ class Table(DataSource):
             augment: Random changes of training images: none, crop-flip (small images), resized-crop-flip.
             **splitting: Those of ``Splitting``.
         """
+        label, text, path, split, split_by = (one and canonical(one) for one in (label, text, path, split, split_by))
         self.file, self.attributes = Path(file).expanduser(), listed(attribute)
         self.split, self.split_by = split, split_by
         chosen, names = listed(features) or ([] if text or path else ["*"]), listed(categorical)

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.data.features import mean_and_std
-from logit_correction.data.frames import is_table, read_frame, with_names
+from logit_correction.data.frames import is_table, plain_values, read_frame, with_names
 from logit_correction.data.images import SUFFIXES, Images, find_images, images_of, label_folders
 from logit_correction.data.rows import Learnt, Problems, Reader, Rows, array_store
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, InputWarning, reason_of
-from logit_correction.files import printable
+from logit_correction.files import canonical, printable
 from logit_correction.types import DataInfo, as_array
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def rows_of(given: Any, *, texts: bool = False, labelled: bool = False) -> Itera
         texts: Whether a str is a text, rather than the name of a file.
         labelled: Whether a folder holds a folder of images for each label.
     """
-    given = [given] if isinstance(given, Path) else given
+    given = [given] if isinstance(given, Path) else as_array(given) if hasattr(given, "toarray") else given
     frame = as_frame(given)
     if frame is not None:
         yield Rows("the table of new rows", range(len(frame)), frame=frame)
@@ -106,14 +106,19 @@ def rows_of(given: Any, *, texts: bool = False, labelled: bool = False) -> Itera
     yield Rows("the new rows", range(len(values)), values=values)
 
 
-def as_frame(given: Any) -> pd.DataFrame | None:
-    """Return a data frame, what can become one, columns or a list of mappings as a data frame; None of others."""
+def as_frame(given: Any, index: bool = True) -> pd.DataFrame | None:
+    """Return a data frame, what can become one, columns or a list of mappings as a data frame; None of others.
+
+    An index that has a name is a column too, unless not ``index``.
+    """
     import pandas as pd
 
     if isinstance(given, pd.DataFrame):
-        return with_names(given, [str(name) for name in given.columns], "the table")
+        given = given.reset_index(drop=not any(given.index.names)) if index else given
+        named = with_names(given, [str(name) for name in given.columns], "the table")
+        return named.assign(**{str(name): plain_values(named, str(name)) for name in named})
     if hasattr(given, "to_pandas"):
-        return as_frame(given.to_pandas())
+        return as_frame(given.to_pandas(), index)
     try:
         if isinstance(given, Mapping) and not hasattr(given, "shape"):
             columns = {name: as_array(one) if isinstance(one, Tensor) else one for name, one in given.items()}
@@ -143,7 +148,7 @@ def _rows_of_places(places: Sequence[Path], labelled: bool, tables: bool) -> Ite
             for note in notes:
                 warnings.warn(note, InputWarning, stacklevel=2)
             if labelled:
-                label = [printable(folder.name) for folder in of_file]
+                label = [canonical(printable(folder.name)) for folder in of_file]
                 yield Rows(str(place), range(len(label)), files=found, label=label)
             else:
                 files += found

@@ -20,7 +20,7 @@ from logit_correction.data.frames import row_names
 from logit_correction.data.stores import LARGE, ArrayStore, InputStore
 from logit_correction.data.table import NEW, SPLITS, UNKNOWN, DataTable
 from logit_correction.errors import InputError, check_range, format_first
-from logit_correction.files import is_within, printable
+from logit_correction.files import canonical, is_within, printable
 from logit_correction.seeds import make_generator
 
 if TYPE_CHECKING:
@@ -360,15 +360,7 @@ def build_table(
         label, names = coded(labels, problems.good & ~is_new)
         if len(names) < 2:
             raise InputError(f"{problems.place} has {len(names)} label: a classifier needs rows of at least two labels")
-        alike: dict[str, list[str]] = {}
-        for name in names:
-            alike.setdefault(" ".join(name.casefold().split()), []).append(f"{name!r} ({labels.count(name):,})")
-        same = [" and ".join(several) for several in alike.values() if len(several) > 1]
-        if same:
-            raise InputError(
-                f"{problems.place}: labels that differ only in case or blanks: {format_first(same, SHOWN)}: write them "
-                "alike if they mean the same, else give each a name of its own"
-            )
+        check_unlike(labels, names, problems.place)
         try:
             split, how = make_splits(label, given, names, splitting, unit, split_by)
             if bool(is_new.any()):  # no label of theirs is read where the others are drawn
@@ -414,6 +406,20 @@ def build_table(
         **forms,
         **more,
     )
+
+
+def check_unlike(labels: Sequence[str | None], names: Sequence[str], place: str) -> None:
+    """Raise ``InputError`` if two of these names of labels look alike to people."""
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        key = " ".join(canonical(name, "NFKC").casefold().split())
+        alike.setdefault(key, []).append(f"{name!r} ({labels.count(name):,})")
+    same = [" and ".join(several) for several in alike.values() if len(several) > 1]
+    if same:
+        raise InputError(
+            f"{place}: labels that differ only in case, blanks or the form of letters: {format_first(same, SHOWN)}: "
+            "write them alike if they mean the same, else give each a name of its own"
+        )
 
 
 def coded(values: Sequence[str | None], good: Tensor) -> tuple[Tensor, list[str]]:

@@ -19,7 +19,7 @@ from logit_correction.data.frames import KINDS, inputs_of
 from logit_correction.data.stores import ArrayStore, InputStore, as_views_see
 from logit_correction.errors import InputError
 from logit_correction.sentences import format_value
-from logit_correction.types import DataInfo, ViewInputs
+from logit_correction.types import CHUNK, DataInfo, ViewInputs
 
 #: The attribute of a row of which nothing is known; such a row is not corrected.
 UNKNOWN = -1
@@ -148,11 +148,24 @@ class DataTable:
             raise InputError("the training split holds one label only: a classifier needs rows of at least two labels")
         if missing := [name for number, name in enumerate(self.label_names) if number not in present]:
             raise InputError(f"no training row has label {', '.join(missing)}: drop the label or add rows")
+        if self._all_equal():
+            raise InputError("all training rows have the same input: look into the files, or give other columns")
         if isinstance(self.inputs, ArrayStore) and self.inputs.values.is_floating_point():
             bad = (~torch.isfinite(self.inputs.values).flatten(1).all(1)).nonzero()
             if len(bad):
                 raise InputError(f"the input of row {int(bad[0])} holds NaN or infinity: fix or remove the row")
         return self
+
+    def _all_equal(self) -> bool:
+        """Return whether all training rows have the input of the first."""
+
+        def part(rows: Tensor) -> list[Tensor]:
+            inputs = self.inputs.fetch(rows)
+            return [*inputs.values()] if isinstance(inputs, dict) else [inputs]
+
+        rows = self.split["train"]
+        first, parts = part(rows[:1]), map(part, rows.split(CHUNK))
+        return all(bool((one == a).all()) for some in parts for one, a in zip(some, first, strict=True))
 
 
 @dataclass(frozen=True)

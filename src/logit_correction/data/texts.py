@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from logit_correction.data.cache import digest
 from logit_correction.data.frames import check_columns, texts_of
@@ -18,6 +21,7 @@ from logit_correction.data.stores import InputStore
 from logit_correction.errors import InputError, check_range, reason_of
 from logit_correction.networks.pretrained import of_transformers
 from logit_correction.registry import needed
+from logit_correction.views.texts import ROWS, words_of
 
 #: What a language model takes of a text.
 TOKENS = ("input_ids", "attention_mask")
@@ -30,6 +34,9 @@ MOST_WORDS = 512
 
 #: Length of a text's vector; at length 1 a small network takes many epochs to notice its inputs at all.
 LENGTH = 16.0
+
+#: A text of fewer words tells a network that counts them next to nothing.
+FEWEST_WORDS = 2
 
 
 class TokenStore(InputStore):
@@ -94,9 +101,7 @@ class Texts(Reader):
         check_range("--data.max_tokens", max_tokens, 1)
         self.column, self.tokenizer, self.max_tokens = column, tokenizer, max_tokens
         self.vocabulary: str | None = None  # a digest of what the tokenizer does
-
-    def prepare(self, preparation: Mapping[str, Any]) -> None:
-        self.vocabulary = preparation.get("vocabulary")
+        self.weights: dict[str, float] = {}
 
     def check(self, rows: Rows) -> tuple[list[str], list[str], list[str]]:
         texts: Sequence[str | None] | None = rows.texts
@@ -109,17 +114,34 @@ class Texts(Reader):
             if not text:
                 rows.problems.add(row, f"column {self.column!r} is empty" if self.column else "has no text")
         read = [text or "" for text in texts]
-        return read, [beginning(text, 160) for text in read], []
+        some = read[:: max(1, len(read) // ROWS)]
+        few = sum(len(words_of(text)) < FEWEST_WORDS for text in some)
+        fix = "give another column by --data.text, or a column of categories by --data.features"
+        note = f"{few:,} of {len(some):,} texts have fewer than {FEWEST_WORDS} words: {fix}"
+        return read, [beginning(text, 160) for text in read], [note] if 2 * few > len(some) else []
 
     def learn(self, read: list[str], train: Tensor, problems: Problems) -> Learnt:
+        """Find out how much the words of the training rows weigh, and bring all texts into their form."""
+        if self.tokenizer is None:
+            self.weights = weights_of([read[row] for row in train.tolist()])
         store = self.store(read)
-        found = {} if self.vocabulary is None else {"vocabulary": self.vocabulary}
+        found = {"weights": self.weights} if self.tokenizer is None else {"vocabulary": self.vocabulary}
         return Learnt(store, {"texts": read}, {"texts": str(self)}, found)
+
+    def prepare(self, preparation: Mapping[str, Any]) -> None:
+        if self.tokenizer is None:  # without weights it was saved when words were counted otherwise
+            self.weights = dict(preparation["weights"])
+        else:
+            self.vocabulary = preparation.get("vocabulary")
+
+    def transform(self, rows: Rows) -> tuple[InputStore, dict[str, Any]]:
+        read = self.check(rows)[0]
+        return self.store(read), {"texts": read}
 
     def store(self, texts: Sequence[str]) -> InputStore:
         """Return texts in their form."""
         if self.tokenizer is None:
-            return hashed_words(texts)
+            return hashed_words(texts, self.weights)
         tokenizer = load_tokenizer(self.tokenizer)
         found = digest([json.dumps(tokenizer.get_vocab(), sort_keys=True), *tokenizer("It's A. ßé?")["input_ids"]])
         if self.vocabulary not in (None, found):
@@ -140,14 +162,30 @@ def beginning(text: str, length: int) -> str:
     return line if len(line) <= length else line[:length].rstrip() + " …"
 
 
-def hashed_words(texts: Sequence[str], num_features: int = PLACES) -> WordStore:
-    """Count the words of texts, each word at a place that its hash gives; needs no vocabulary and no download.
+def weights_of(texts: Sequence[str]) -> dict[str, float]:
+    """Return what words weigh that more than a third of the texts have; all others weigh 1.
 
-    A text's vector has length 16. Beyond 512 distinct words of a text the lightest are left out.
+    It is the square of the inverse document frequency, at most 1: boilerplate weighs nothing, even where its words
+    vary. Without the limit rare words would outweigh common ones, by which ordinary texts are told apart.
     """
-    from sklearn.feature_extraction.text import HashingVectorizer
+    some = texts[:: max(1, len(texts) // ROWS)]
+    rows = Counter(word for text in some for word in set(words_of(text)))
+    weight = {word: math.log((len(some) + 1) / count) for word, count in rows.items()}
+    return {word: weight[word] ** 2 for word in sorted(weight) if weight[word] < 1}
 
-    counts = HashingVectorizer(n_features=num_features, dtype=np.float32).transform(list(texts))
+
+def hashed_words(
+    texts: Sequence[str], weights: Mapping[str, float] | None = None, num_features: int = PLACES
+) -> WordStore:
+    """Count the words of texts, times their weights (else 1), each at a place that its hash gives.
+
+    Beyond 512 places of a text the lightest are left out. Then its vector has length 16.
+    """
+    from sklearn.feature_extraction import FeatureHasher
+
+    weight_of = (weights or {}).get
+    words = (((word, n * weight_of(word, 1.0)) for word, n in Counter(words_of(text)).items()) for text in texts)
+    counts = FeatureHasher(num_features, input_type="pair", dtype=np.float32).transform(words)
     lengths = np.diff(counts.indptr)
     row = np.repeat(np.arange(len(lengths)), lengths)
     order = np.lexsort((-np.abs(counts.data), row))  # within a text, the heaviest words first
@@ -157,7 +195,7 @@ def hashed_words(texts: Sequence[str], num_features: int = PLACES) -> WordStore:
     place, weight = np.zeros((len(texts), width), np.int32), np.zeros((len(texts), width), np.float32)
     place[row[kept], rank[kept]] = counts.indices[order][kept]
     weight[row[kept], rank[kept]] = counts.data[order][kept]
-    return WordStore(torch.from_numpy(place), torch.from_numpy(LENGTH * weight), num_features)
+    return WordStore(torch.from_numpy(place), LENGTH * normalize(torch.from_numpy(weight)), num_features)
 
 
 def tokenize(texts: Sequence[str], tokenizer: Any, max_tokens: int) -> TokenStore:

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 import yaml
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from logit_correction import __version__
 from logit_correction.config import ComponentConfig, RunConfig
@@ -38,6 +39,7 @@ from logit_correction.runs.folder import CONFIG, write_json
 from logit_correction.runs.run import ENCODER, HERE, NETWORK, WEIGHTS, Run
 from logit_correction.sentences import answer, describe_selection
 from logit_correction.types import Inputs
+from logit_correction.views.texts import PAIR, WORD
 
 #: Folders beside ``config.json`` that hold what texts are read by, and the sizes of text encoders.
 TOKENIZER, TEXT_MODEL, TEXT_ENCODER = "tokenizer", "text_model", "text_encoder"
@@ -257,6 +259,13 @@ class Scaled(nn.Module):
         return (values.float() - self.mean) * self.factor
 
 
+class Words(nn.Module):
+    """Counted words, brought to the length of training."""
+
+    def forward(self, values: Tensor) -> Tensor:
+        return LENGTH * normalize(values)
+
+
 class Tokens(nn.Module):
     """Numbers of tokens and their mask, by name."""
 
@@ -282,12 +291,14 @@ def _input(run: Run) -> tuple[nn.Module, dict[str, Any]]:
         more = {"range": [0, 255], "channels": "RGB"}
         if isinstance(reader, Images):
             more |= {"resize": list(shape[1:]), "fit": reader.fit, "resampling": "bilinear"}
+            more |= {"range_of_files": reader.range} if reader.range is not None else {}
         return Scaled(reader.scale / 255), described("images", "uint8", shape, **more)
     if columns:
         return FromColumns(columns), described("columns", "float64", (len(columns),), columns=columns)
     if isinstance(reader, Texts):
-        vectorizer = {"class": "sklearn.feature_extraction.text.HashingVectorizer", "n_features": shape[0]}
-        return Scaled(LENGTH), described("words", "float32", shape, vectorizer=vectorizer, most_words=MOST_WORDS)
+        more = {"class": "sklearn.feature_extraction.FeatureHasher", "n_features": shape[0], "input_type": "pair"}
+        more |= {"words": [WORD.pattern, PAIR.pattern], "weights": reader.weights, "most_words": MOST_WORDS}
+        return Words(), described("words", "float32", shape, **more)
     if isinstance(reader, Numbers) and reader.mean is not None:
         return Scaled(1 / reader.std, reader.mean), described("numbers", "float32", shape)
     return Scaled(reader.scale), described("numbers", "float32", shape)

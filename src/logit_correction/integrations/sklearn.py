@@ -29,7 +29,7 @@ from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.features import Columns, mean_and_std
 from logit_correction.data.frames import as_text
 from logit_correction.data.reader import DataSource, Numbers, as_frame
-from logit_correction.data.rows import Reader, Rows, Splitting, coded, make_splits
+from logit_correction.data.rows import Reader, Rows, Splitting, check_unlike, coded, make_splits
 from logit_correction.data.stores import InputStore, as_views_see
 from logit_correction.data.table import UNKNOWN, DataTable
 from logit_correction.data.texts import Texts
@@ -396,10 +396,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         if not len(X):
             raise InputError("There are 0 rows: give at least one" + " of each label" * reset)
         if kind != "columns":
-            if kind == "texts" and (missing := [row for row, text in enumerate(X) if as_text(text) is None]):
-                raise InputError(f"row {missing[0]} has no text: fill it in or leave it out")
-            return np.asarray(X) if kind == "images" else [str(text) for text in X]
-        frame = as_frame(X)
+            return np.asarray(X) if kind == "images" else [as_text(text) for text in X]
+        frame = as_frame(X, index=False)
         assert frame is not None
         frame = frame.rename(columns=str)
         validate_data(self, frame, reset=reset, skip_check_array=True)
@@ -451,7 +449,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
 
 def kind_of(X: Any) -> str:
     """Return what rows are: ``numbers`` (n, F), ``images``, ``texts``, or ``columns``: a frame of more than numbers."""
-    frame = None if issparse(X) else as_frame(X)
+    frame = None if issparse(X) else as_frame(X, index=False)
     if frame is not None:
         plain = all(isinstance(dtype, np.dtype) and dtype.kind in "uif" for dtype in frame.dtypes)
         return "numbers" if plain and not frame.isna().to_numpy().any() else "columns"
@@ -464,14 +462,13 @@ def kind_of(X: Any) -> str:
 def read_rows(form: dict[str, Any], X: Any, fit: bool = False) -> tuple[InputStore, dict[str, Any]]:
     """Return rows as networks take them and as views see them; ``form``, how they are read, learns in fit."""
     kind = form["kind"]
-    if kind == "texts":
-        return Texts().store(X), {"texts": X}
     if fit and kind == "numbers":
         with np.errstate(over="ignore", invalid="ignore"):
             form["mean"], form["std"] = mean_and_std(X)
-    rows = Rows("the rows", range(len(X)), **{"frame" if kind == "columns" else "values": X})
-    reader: Reader = Columns(list(X.columns)) if kind == "columns" else Numbers()
-    reader.prepare(form)
+    rows = Rows("the rows", range(len(X)), **{{"columns": "frame", "texts": "texts"}.get(kind, "values"): X})
+    reader: Reader = Columns(list(X.columns)) if kind == "columns" else Texts() if kind == "texts" else Numbers()
+    if kind == "numbers" or not fit:
+        reader.prepare(form)
     if fit:
         read, _, _ = reader.check(rows)
         rows.problems.raise_if_any()
@@ -503,6 +500,8 @@ def _checked_labels(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     classes, number = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise InputError(f"y holds one class only, {classes[0]!r}: a classifier needs rows of at least two classes")
+    if labels.dtype.kind in "OUS":
+        check_unlike(list(map(str, labels.tolist())), list(map(str, classes.tolist())), "y")
     return classes, number.astype(np.int64)
 
 

@@ -127,7 +127,7 @@ def _merged(member: str, info: DataInfo) -> nn.Module | None:
 def _word(member: str, info: DataInfo) -> nn.Module | None:
     if not info.words or not member:
         return None
-    keep = hashed_words([member], info.input_shape[0]).fetch(torch.tensor([0]))[0] == 0
+    keep = hashed_words([member], num_features=info.input_shape[0]).fetch(torch.tensor([0]))[0] == 0
     return None if bool(keep.all()) else Masked(keep)
 
 

@@ -29,7 +29,7 @@ from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError, InputWarning, reason_of
 from logit_correction.evaluation.predictions import Predictions, collect
 from logit_correction.evaluation.report import REPORT, DataSummary, GroupReport, Report
-from logit_correction.files import as_cell, check_seal, is_within, printable
+from logit_correction.files import as_cell, canonical, check_seal, is_within, printable
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.pages.console import run_as_html
@@ -387,7 +387,7 @@ def attributes_of(
 
 def names_of(rows: Rows, given: Names, what: str) -> Sequence[str | None]:
     """Return the names of rows as text, None where there is none."""
-    given = str(given) if np.ndim(given) == 0 else given
+    given = canonical(str(given)) if np.ndim(given) == 0 else given
     if not isinstance(given, str):
         # Of texts and gaps NumPy would make texts alone.
         values = as_array(given) if isinstance(given, Tensor) else np.asarray(given, dtype=object)

@@ -45,6 +45,9 @@ MOST_DEVIATIONS = 5.0
 #: Parts that each of a pair of columns is cut into; of tables with more columns no pairs are looked at.
 PARTS, MOST_PAIRED = 8, 40
 
+#: What ``compared`` says at a gap, beyond less, equal and greater.
+MISSING = 3
+
 #: Numbers of a row of which a small head makes something, at most.
 MOST_OF_A_ROW = 8192
 
@@ -177,26 +180,27 @@ class Pairs(View):
         first, second = (part_of(inputs.columns[name], cuts) for name, cuts in cut)
         none = np.zeros(len(first), dtype=bool)
         parts = [_flags(first * (PARTS + 2) + second, none, (PARTS + 2) ** 2)]
-        parts.append(_flags(compared(*(inputs.columns[name] for name in self.columns)), none, 3))
+        which = compared(*(inputs.columns[name] for name in self.columns))
+        parts.append(_flags(which, which == MISSING, MISSING))
         apart = apart_of(*(inputs.columns[name] for name in self.columns)) if self._edges else None
         of_bins = [] if apart is None else [_binned(apart, self._edges)]
         return torch.cat([torch.from_numpy(np.concatenate(parts, axis=1)), *of_bins], dim=1)
 
 
 def apart_of(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.float64] | None:
-    """Return the difference (N,) of two columns of numbers, 0 at a gap; None of names."""
+    """Return the difference (N,) of two columns of numbers, NaN at a gap; None of names."""
     if not (is_numeric(first) and is_numeric(second)):
         return None
-    one, other = (values.astype(np.float64).clip(-MOST_SUMMED, MOST_SUMMED) for values in (first, second))
-    return np.asarray(np.nan_to_num(one - other))
+    return np.asarray(numbers_of(first) - numbers_of(second))
 
 
 def compared(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.int64]:
-    """Return 0, 1 or 2 (N,) where the first is less, equal or greater; names are equal or not, a gap is greater."""
+    """Return 0, 1 or 2 (N,) where the first is less, equal or greater, ``MISSING`` at a gap; names are equal or not."""
     none = np.zeros(len(first), dtype=bool)
     equal = first == second if is_numeric(first) == is_numeric(second) else none
     less = first < second if is_numeric(first) and is_numeric(second) else none
-    return np.where(equal, 1, np.where(less, 0, 2)).astype(np.int64)
+    there = np.where(equal, 1, np.where(less, 0, 2))
+    return np.where(missing_in(first) | missing_in(second), MISSING, there).astype(np.int64)
 
 
 class Total(View):
@@ -267,12 +271,14 @@ Unit: TypeAlias = tuple[str, str | None, float, float]
 
 
 def units_of(columns: Mapping[str, NDArray[Any]]) -> list[Unit]:
-    """Return what principal components are made of: each column of numbers, and the common names of the others."""
+    """Return what principal components are made of: numbers, common names, and whether one is missing (the name "")."""
     units = list[Unit]()
     for column, values in columns.items():
         if is_numeric(values):
-            number = values[~missing_in(values)].astype(np.float64).clip(-MOST_SUMMED, MOST_SUMMED)
+            number = numbers_of(values[~missing_in(values)])
             units += [(column, None, float(number.mean()), float(number.std()))] if len(number) else []
+            share = float(missing_in(values).mean())
+            units += [(column, "", share, math.sqrt(share * (1 - share)))] if share >= SHARE_OF_A_NAME else []
         else:
             names, count = np.unique(values.astype(str), return_counts=True)
             often = np.argsort(-count, kind="stable")[:MOST_JOINED_NAMES]
@@ -282,11 +288,13 @@ def units_of(columns: Mapping[str, NDArray[Any]]) -> list[Unit]:
 
 
 def standard_of(columns: Mapping[str, NDArray[Any]], units: Sequence[Unit]) -> NDArray[np.float64]:
-    """Return numbers and names in standard deviations from their mean, (N, D); a gap is the mean."""
+    """Return numbers and names in standard deviations from their mean, (N, D); the number of a gap is the mean."""
     found = []
     for column, name, mean, deviation in units:
-        values = columns[column] if name is None else columns[column] == name
-        number = (values.astype(np.float64).clip(-MOST_SUMMED, MOST_SUMMED) - mean) / deviation
+        values = columns[column]
+        if name is not None:
+            values = values == name if name else missing_in(values)
+        number = (numbers_of(values) - mean) / deviation
         found.append(np.nan_to_num(number).clip(-MOST_DEVIATIONS, MOST_DEVIATIONS))
     return np.stack(found, axis=1)
 
@@ -311,23 +319,22 @@ def components_of(columns: Mapping[str, NDArray[Any]]) -> tuple[list[Unit], NDAr
 
 
 def total_of(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
-    """Return the sum of the numbers of each row (N,); a gap counts nothing."""
-    numbers = [np.nan_to_num(one.astype(np.float64)) for one in columns.values() if is_numeric(one)]
-    return np.sum([one.clip(-MOST_SUMMED, MOST_SUMMED) for one in numbers], axis=0)
+    """Return the sum of the numbers of each row (N,), NaN where one is missing."""
+    return np.sum([numbers_of(one) for one in columns.values() if is_numeric(one)], axis=0)
 
 
 def cuts_of(values: NDArray[Any]) -> list[Any]:
     """Return where a column is cut into parts: edges between numbers, or its commonest names."""
     if is_numeric(values):
-        present = values[~missing_in(values)].astype(np.float64)
-        return list(edges_of(present, PARTS)) if len(present) else []
+        return list(edges_of(values.astype(np.float64), PARTS))
     names, count = np.unique(values[values != ""].astype(str), return_counts=True)
     return list(names[np.argsort(-count, kind="stable")][:PARTS].tolist())
 
 
 def edges_of(numbers: NDArray[np.float64], bins: int) -> list[float]:
-    """Return the edges between so many bins of equally many numbers, fewer where numbers are equal."""
-    return list(np.unique(np.quantile(numbers, np.arange(1, bins) / bins, method="higher")).tolist())
+    """Return the edges between so many bins of equally many numbers, fewer where numbers are equal, without gaps."""
+    there = numbers[np.isfinite(numbers)]
+    return np.unique(np.quantile(there, np.arange(1, bins) / bins, method="higher")).tolist() if len(there) else []
 
 
 def part_of(values: NDArray[Any], cuts: list[Any]) -> NDArray[np.int64]:
@@ -417,6 +424,11 @@ def is_numeric(values: NDArray[Any]) -> bool:
     return values.dtype.kind in "biuf"
 
 
+def numbers_of(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Return a column of numbers (N,), none too large to add or to square, NaN at a gap."""
+    return np.where(missing_in(values), np.nan, values.astype(np.float64).clip(-MOST_SUMMED, MOST_SUMMED))
+
+
 def missing_in(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Return where a column has no value (N,)."""
     return ~np.isfinite(values.astype(np.float64)) if is_numeric(values) else np.asarray(values == "", dtype=bool)
@@ -431,6 +443,6 @@ def _flags(place: NDArray[Any], none: NDArray[np.bool_], count: int) -> NDArray[
 
 
 def _binned(numbers: NDArray[np.float64], edges: Sequence[float]) -> Tensor:
-    """Return a flag for each bin between the edges, (N, E + 1)."""
+    """Return a flag for each bin between the edges, (N, E + 1); none at a gap."""
     place = np.searchsorted(edges, numbers, side="right")
-    return torch.from_numpy(_flags(place, np.zeros(len(place), dtype=bool), len(edges) + 1))
+    return torch.from_numpy(_flags(place, np.isnan(numbers), len(edges) + 1))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.errors import InputError
+from logit_correction.files import canonical
 from logit_correction.types import CHUNK
 from logit_correction.views.base import View, ViewInputs
 
@@ -26,8 +27,17 @@ ROWS = 20_000
 #: In how many rows a term must be at least, and in what share of them; and in what share it must not be.
 LEAST_ROWS, LEAST_SHARE, MOST_SHARE = 5, 0.002, 0.95
 
-#: Letters and digits of any script, without the underscore.
-WORD = r"(?u)[^\W_]+"
+#: Characters that are words of their own: of scripts without blanks (Thai to Burmese, Khmer, Japanese, Chinese), emoji
+#: and other pictures. What stands within a word beside letters and digits: accents and vowel signs.
+ALONE = (
+    r"\u0e00-\u109f\u1780-\u17ff\u2190-\u2bff\u3005-\u3007\u3040-\u312f\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff"
+    r"\U0001f000-\U0003ffff"
+)
+WITHIN = r"\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff\u200c\u200d"
+
+#: A word, in any script, and two neighbours of those that have no blanks.
+WORD = re.compile(rf"[{ALONE}]|[^\W_{ALONE}](?:[^\W_{ALONE}]|[{WITHIN}])*")
+PAIR = re.compile(rf"(?=([{ALONE}]{{2}}))")
 
 #: Characters at either end of a long text in which runs are looked for; all of it would take minutes.
 SEEN = 1000
@@ -46,6 +56,20 @@ KINDS: dict[str, Callable[[str], bool]] = {
     "white space": str.isspace,
     "not ASCII": lambda character: not character.isascii(),
 }
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text in lower case, as views and networks count them.
+
+    Of scripts without blanks, and of emoji, each character is a word, and so is each pair of neighbours.
+
+    >>> words_of("I don't 很好"), words_of("naïve e\u0301t\u00e9")
+    (['i', 'don', 't', '很', '好', '很好'], ['naïve', 'été'])
+    """
+    if text.isascii():
+        return WORD.findall(text.lower())
+    text = canonical(text, "NFKC").lower()
+    return WORD.findall(text) + PAIR.findall(text)
 
 
 class TextView(View):
@@ -110,7 +134,7 @@ class Words(TermView):
     breadth = 0
     few: int | None = 1
     most = 2000
-    terms_by: ClassVar[dict[str, Any]] = {"token_pattern": WORD}
+    terms_by: ClassVar[dict[str, Any]] = {"analyzer": words_of}
 
     def __init__(self, word: str | None = None) -> None:
         """Look for all words, or for one alone."""
@@ -122,8 +146,9 @@ class Words(TermView):
 
     @classmethod
     def named(cls, member: str, inputs: ViewInputs) -> View:
-        view = cls(member.lower())
-        some = [text for text in inputs.texts or [] if member.lower() in text.lower()]  # few are to be split into words
+        view = cls(word := canonical(member, "NFKC").lower())
+        # Few are to be split into words.
+        some = [text for text in inputs.texts or [] if word in canonical(text, "NFKC").lower()]
         there = view.features(ViewInputs(num_rows=len(some), inputs=inputs.inputs, texts=some))
         if (rows := int(there.sum())) < LEAST_ROWS:
             raise InputError(f"the word {member!r} is in {rows} texts: name one that is in at least {LEAST_ROWS}")
@@ -169,7 +194,7 @@ def first_words(text: str) -> list[str]:
     >>> first_words("Dear Sir, hello")
     ['dear', 'sir', 'hello', '|dear']
     """
-    found = [match[0].lower() for match, _ in zip(re.finditer(WORD, text), range(WIDTH), strict=False)]
+    found = [match[0] for match, _ in zip(WORD.finditer(canonical(text, "NFKC").lower()), range(WIDTH), strict=False)]
     return found + [OUTERMOST + word for word in found[:1]]
 
 
@@ -184,7 +209,7 @@ class Opening(TermView):
 
 def last_words(text: str) -> list[str]:
     """Return the last words in lower case, and the very last once more, marked as such."""
-    found = [word.lower() for word in re.findall(WORD, text)[-WIDTH:]]
+    found = WORD.findall(canonical(text, "NFKC").lower())[-WIDTH:]
     return found + [OUTERMOST + word for word in found[-1:]]
 
 
