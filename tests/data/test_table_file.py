@@ -100,8 +100,8 @@ def test_files_named_from_the_folder_above_are_found_by_the_root_that_is_told(tm
     folder = tmp_path / "birds"
     folder.mkdir()
     names = [f"birds/{row}.png" for row in range(ROWS)]
-    for name in names:
-        Image.new("RGB", (8, 8)).save(tmp_path / name)
+    for row, name in enumerate(names):
+        Image.new("RGB", (8, 8), (row, 0, 0)).save(tmp_path / name)
     FRAME.assign(path=names).to_csv(folder / "metadata.csv", index=False)
     with pytest.raises(InputError, match=re.escape(f"but lies in {tmp_path} (--data.root {tmp_path})")):
         source(folder / "metadata.csv", path="path").build()

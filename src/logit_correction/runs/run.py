@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from logit_correction.config import RunConfig, listed
 from logit_correction.correlation import Correlation
+from logit_correction.data.features import Columns
 from logit_correction.data.frames import as_text, attributes_as_texts, check_columns, inputs_of, texts_of, what_rows_are
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.reader import DataSource
@@ -137,7 +138,8 @@ class Run(os.PathLike[str]):
         """What the networks were told of the data."""
         data = self.results.data
         names, table = tuple(data.attribute_names), data.correlation
-        inputs = inputs_of(data.preparation.get("columns", ()))
+        reader = self.source.reader  # after it has refused what does not fit
+        inputs = inputs_of(data.preparation.get("columns", ())) if isinstance(reader, Columns) else ()
         return DataInfo(
             num_labels=len(data.label_names),
             num_rows=data.rows["train"],
@@ -147,7 +149,7 @@ class Run(os.PathLike[str]):
             attribute_names=names,
             correlation=None if table is None else Correlation.from_table(table, len(names) or None),
             tokens=data.tokens,
-            words=isinstance(self.source.reader, Texts) and not data.tokens and self.results.encoder is None,
+            words=isinstance(reader, Texts) and not data.tokens and self.results.encoder is None,
             input_names=inputs if [len(inputs)] == data.input_shape else (),
         )
 
