@@ -64,14 +64,11 @@ def name_views(views: Sequence[str], terms: Sequence[str] = ()) -> str:
         members["word"] = list(dict.fromkeys([*members["word"], *terms]))
     named = []
     for family, found in members.items():
-        told = [f"`{one}`" for one in found] if family in ("column", "word", "words") else found
+        told = [f"`{one}`" for one in found] if family in ("column", "word") else found
         if family == "places":
             told = [f"row {one.replace(',', ', column ')}" for one in found]
         if family == "pair":
             named += [f"the relation of the columns `{one.replace(' & ', '` and `')}`" for one in found]
-            continue
-        if family == "component":
-            named += [f"component {one} of the columns" for one in found]
             continue
         plural = family.rstrip("s") + ("s" if len(found) > 1 else "")
         many = len(found) > _MOST_MEMBERS
@@ -92,14 +89,13 @@ _OF_FAMILY = {
     "file": "facts of the file",
     "missing": "missing values",
     "form": "the form of the text",
-    "total": "the sum of the row's numbers",
     BIASED: "the features that a network learns first",
 }
 
 
 def is_plural(views: Sequence[str]) -> bool:
     """Return whether the name of the views is a plural."""
-    return len(views) > 1 or any(view in _OF_FAMILY and view not in ("form", "total") for view in views)
+    return len(views) > 1 or any(view in _OF_FAMILY and view != "form" for view in views)
 
 
 def capitalize(text: str) -> str:
@@ -119,8 +115,8 @@ def of_minority(count: int, rows: int, named: Sequence[str]) -> list[str]:
 
     ``named`` are views that a person calls a shortcut.
 
-    >>> of_minority(0, 294, ["words:coral reef"])
-    ['0 of 294 training rows are taken for bias-conflicting by the word `coral reef`, so nothing is corrected']
+    >>> of_minority(0, 294, ["word:reef"])
+    ['0 of 294 training rows are taken for bias-conflicting by the word `reef`, so nothing is corrected']
     """
     taken = f"{count:,} of {rows:,} training rows are taken for bias-conflicting"
     if named:
@@ -181,15 +177,6 @@ def of_beside(beside: Sequence[Mapping[str, Any]], views: Sequence[str]) -> str:
     both = options("shortcut", [*views, *views_in(beside[0]["view"])])
     told = f"{other} the label too: {format_list(named)}. Corrected by {name_views(views)} alone, LC may rely on that"
     return f"{told}, and balanced accuracy does not show it. Name both, as in `{both}`, if {are} an accident as well"
-
-
-def of_component(view: str, columns: Sequence[str]) -> str:
-    """Return what a principal component is made of.
-
-    >>> of_component("component:2", ["a", "b"])
-    'In component 2 of the columns `a` and `b` weigh most'
-    """
-    return f"In {name_views([view])} {format_list([f'`{column}`' for column in columns])} weigh most"
 
 
 def of_leak(sign: Mapping[str, Any], who: str) -> str:

@@ -108,7 +108,6 @@ class ViewInputs:
         num_rows: N.
         inputs: Rows (B,) long, 0..N-1 -> the inputs as the network takes them.
         images: Rows (B,) long -> unsigned bytes (B, C, H, W), or None where the inputs are no images.
-        classes: Rows (B,) long -> how likely each class of ImageNet is, (B, 1000), or None where no encoder says.
         texts: N texts, or None.
         columns: Of a table of features, name -> (N,) numbers (NaN where missing) or names ("" where missing).
         files: N files that the rows were read from, or None.
@@ -118,7 +117,6 @@ class ViewInputs:
     num_rows: int
     inputs: Callable[[Tensor], Inputs]
     images: Callable[[Tensor], Tensor | None] = _nothing
-    classes: Callable[[Tensor], Tensor | None] = _nothing
     texts: Sequence[str] | None = None
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     files: Sequence[Path] | None = None
@@ -140,7 +138,6 @@ class ViewInputs:
             num_rows=len(rows),
             inputs=partial(_chosen, self.inputs, rows),
             images=partial(_chosen, self.images, rows),
-            classes=partial(_chosen, self.classes, rows),
             texts=None if self.texts is None else [self.texts[row] for row in chosen],
             columns={name: values[rows.numpy()] for name, values in self.columns.items()},
             files=None if self.files is None else [self.files[row] for row in chosen],

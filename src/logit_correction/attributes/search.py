@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from logit_correction.attributes.evidence import (
     EXAMINED,
-    KNOWS,
     LEAST_ROWS,
     ORDINARY,
     Model,
@@ -46,24 +45,20 @@ from logit_correction.errors import InputError
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve
 from logit_correction.seeds import make_generator
-from logit_correction.sentences import BIASED, SAID, of_beside, of_component, of_evidence, of_leak, views_in
+from logit_correction.sentences import BIASED, SAID, of_beside, of_evidence, of_leak, views_in
 from logit_correction.types import DataInfo, TrainingRows
 from logit_correction.views.base import EVERYTHING, RICH, View, features_of
 from logit_correction.views.tables import (
     MISSING,
     PARTS,
-    Component,
     Inputs,
     Pairs,
     columns_of,
     compared,
-    components_of,
     cuts_of,
     is_numeric,
     missing_in,
     part_of,
-    standard_of,
-    total_of,
 )
 from logit_correction.views.texts import OUTERMOST, WORD, TermView, Words
 
@@ -79,8 +74,8 @@ WORDS = 5
 #: Names of a column that are told apart where the rest of a table is looked at.
 MOST_NAMES = 30
 
-#: Families whose members are made of several columns; of each the member that tells most beyond single columns.
-MADE = ("pair", "total", "component")
+#: Families whose members are made of several columns, of which the one counts that tells most beyond single columns.
+MADE = ("pair",)
 
 #: A view looks at the same shortcut as another if it says the same in this share of the other's rows in conflict.
 SAME = 1 / 3
@@ -190,10 +185,6 @@ class Search:
             members = list(group)
             if family == "pair":
                 members = self._related([view for view in members if isinstance(view, Pairs)])
-            if family == "total":
-                members = self._beyond(members, total_of(self._inputs[-1].columns)[:, None])
-            if family == "component":
-                members = self._beyond(members, self._scores)
             if members:
                 self._look(members, choose_members=True)
         clear = self._clear_views()
@@ -202,12 +193,6 @@ class Search:
         least = Model.shipped().clear["rich probability"]
         against = rich and self._weigh(clear[0]).figures["probability"] < least
         self.clear = [] if against else clear
-
-    def _beyond(self, members: Sequence[View], numbers: NDArray[Any]) -> list[View]:
-        """Return the member whose numbers (m, K) tell most of the label, if they tell more than any column does."""
-        tells = [self._tells(part_of(one, cuts_of(one))) for one in numbers.T]
-        best = int(np.argmax(tells))
-        return [members[best]] if tells[best] > max(self._alone.values()) + USEFUL else []
 
     def _related(self, pairs: Sequence[Pairs]) -> list[View]:
         """Return the pair of columns that tells most of the label beyond what either tells alone, if one does."""
@@ -223,12 +208,6 @@ class Search:
     def _part(self) -> dict[str, NDArray[Any]]:
         """The part of each column that each judged row is in."""
         return {name: part_of(values, cuts_of(values)) for name, values in self._inputs[-1].columns.items()}
-
-    @cached_property
-    def _scores(self) -> NDArray[Any]:
-        """The principal components of the numbers of each judged row, (m, K)."""
-        units, vectors = components_of(self._inputs[0].columns)
-        return np.asarray(standard_of(self._inputs[-1].columns, units) @ vectors)
 
     @cached_property
     def _alone(self) -> dict[str, float]:
@@ -339,9 +318,7 @@ class Search:
         followed = views_in(max(useful, key=explains)["view"])
         picks = [*self.clear, telling[0], followed]
         picks += [telling[0] + telling[1], telling[1]] if len(telling) > 1 else []
-        # What varies most in all columns is often honest, and then knows less than the network.
-        least = {"component": Model.shipped().clear["rich ratio"]}
-        picks += [[one["view"]] for one in made if (one["ratio"] or 0) >= least.get(one["view"].partition(":")[0], 0)]
+        picks += [[one["view"]] for one in made]
         return list({tuple(sorted(set(names))): sorted(set(names)) for names in picks}.values())
 
     def _clear_views(self) -> list[list[str]]:
@@ -427,11 +404,6 @@ class Search:
             return held_out(logistic(features, self.label, self.num_labels), judged, self.num_labels)
 
         if columns and texts is None:
-            if any(name.startswith("component:") for name in views):  # of which every column is a part
-                scores = {f"component:{number}": one for number, one in enumerate(self._scores.T, 1)}
-                left = [column_features(one) for name, one in scores.items() if name not in views]
-                others = [told(torch.cat(left, dim=1))] if left else []
-                return [one for one in others if information(one.numpy(), self.label.numpy()) >= KNOWS]
             parts = {name: column_features(values) for name, values in columns.items()}
             looked_at = columns_of(views, parts) or [told_by(parts, attribute)]
             rest = [part for name, part in parts.items() if name not in looked_at]
@@ -477,8 +449,6 @@ class Search:
         silent = candidate.views == [BIASED] or self._inputs[-1].image_shape is not None
         candidate.figures["beside"] = beside = [] if silent else self.beside(candidate)
         told = [of_evidence(self.sign_of(candidate), candidate.figures, self.judged.who)]
-        looked = [self._views[name][0] for name in candidate.views if name in self._views]
-        told += [of_component(view.name, view.columns) for view in looked if isinstance(view, Component)]
         return ". ".join([*told, *([of_beside(beside, candidate.views)] if beside else [])])
 
     def insist(self, views: Sequence[View]) -> Evidence:
@@ -523,7 +493,7 @@ class Search:
     def telling_words(self, name: str) -> list[str]:
         """Return the words among the terms of a view that tell most of each label; none of a view of anything else."""
         view, (features, *_) = self._views.get(name, (None, [torch.zeros(0, 0)]))
-        if not isinstance(view, TermView) or not view.terms:
+        if not isinstance(view, TermView) or not view.terms or view.name not in ("word", "opening", "closing"):
             return []
         columns = telling_features(features, self._label[: len(features)], self.num_labels, WORDS)
         terms = [word for column in columns.tolist() for word in view.terms[column].removeprefix(OUTERMOST).split()]

@@ -16,9 +16,8 @@ from logit_correction.attributes.heads import scaled, telling_features
 from logit_correction.data.table import DataTable
 from logit_correction.pages.plots import png_uris
 from logit_correction.views.base import available_views, find_views
-from logit_correction.views.tables import Component, Pairs, compared, is_numeric, missing_in, total_of
+from logit_correction.views.tables import Pairs, compared, is_numeric, missing_in
 from logit_correction.views.texts import OUTERMOST, Form, TermView
-from logit_correction.views.words import class_names, common_words, present
 
 #: Images of a kind side by side, labels that are shown, words of a label, values of a column, bins of its numbers.
 IMAGES, LABELS, TERMS, VALUES, BINS = 6, 6, 4, 12, 6
@@ -26,8 +25,8 @@ IMAGES, LABELS, TERMS, VALUES, BINS = 6, 6, 4, 12, 6
 #: The least rows of a bin of numbers, as a share of all, and the least impurity that a further bin takes away.
 LEAST_SHARE, LEAST_DECREASE = 0.05, 0.001
 
-#: Words of each label that a person reads, and photos that show one, of so many pixels.
-WORDS, PICTURES, SIDE = 8, 3, 64
+#: Words of each label that a person reads.
+WORDS = 8
 
 
 def contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str]) -> list[dict[str, Any]]:
@@ -50,12 +49,6 @@ def contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str]) -> li
         entry: dict[str, Any] = {"kind": "values", "view": view.name}
         if family == "column" and member in inputs.columns:
             values = np.asarray(inputs.columns[member])
-        elif family == "total":
-            values = total_of(inputs.columns)
-        elif isinstance(view, Component):
-            view.fit(inputs)
-            values = view.numbers(inputs).round(2)
-            entry["columns"] = view.columns
         elif isinstance(view, Pairs) and all(is_numeric(inputs.columns[name]) for name in view.columns):
             a, b = view.columns
             said = np.asarray([f"{a} < {b}", f"{a} = {b}", f"{a} > {b}", ""], dtype=object)
@@ -72,19 +65,10 @@ def contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str]) -> li
 def spoken(table: DataTable) -> list[dict[str, Any]]:
     """Return in words what goes with each label, whatever was concluded: one entry a view, as plain values.
 
-    Of photos behind an encoder the classes of ImageNet, each with photos that show it; of texts the words, those at
-    both ends, and the form. A person tells which are the subject and which a shortcut.
+    Of texts these are the words, those at both ends, and the form. A person tells which are the subject and which a
+    shortcut.
     """
     inputs, label, found = table.view_inputs("train"), table.label[table.split["train"]], list[dict[str, Any]]()
-    there = present(inputs)
-    if words := common_words(there):
-        rows = _terms([class_names()[word] for word in words], there[:, words].float(), label, table.label_names, WORDS)
-        number = {name: word for word, name in enumerate(class_names())}
-        for row in rows:
-            own = there[:, number[row["term"]]] & (label == list(table.label_names).index(row["label"]))
-            shown = table.inputs.images(table.split["train"][own.nonzero().squeeze(1)[:PICTURES]])
-            row["images"] = [] if shown is None else png_uris(shown, SIDE)
-        found.append({"kind": "terms", "view": "words", "rows": rows})
     for view in available_views(inputs, ("word", "opening", "closing", "form")) if inputs.texts is not None else ():
         view.fit(inputs)
         features = view.features(inputs)

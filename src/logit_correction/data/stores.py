@@ -48,10 +48,6 @@ class InputStore(ABC):
         """Return ``rows`` as uint8 images (B, C, H, W) for a person to look at; None unless a store says otherwise."""
         return None
 
-    def classes(self, rows: Tensor) -> Tensor | None:
-        """Return how likely each class of ImageNet is in ``rows`` (B, 1000); None unless a store says otherwise."""
-        return None
-
     @property
     def row_bytes(self) -> int:
         """About how many bytes one fetched input takes, or its first activations where those are larger."""
@@ -71,7 +67,7 @@ class InputStore(ABC):
 def as_views_see(store: InputStore, forms: Mapping[str, Any], encoded: InputStore | None = None) -> ViewInputs:
     """Return rows as views may look at them: the inputs (or what an encoder made of them), images, and other forms."""
     inputs = store if encoded is None else encoded
-    return ViewInputs(num_rows=len(store), inputs=inputs.fetch, images=store.images, classes=inputs.classes, **forms)
+    return ViewInputs(num_rows=len(store), inputs=inputs.fetch, images=store.images, **forms)
 
 
 class ArrayStore(InputStore):

@@ -148,9 +148,6 @@ class Timm(Network):
     """A network of timm by its name, such as ``convnext_tiny`` or ``vit_small_patch16_224``, and a linear head.
 
     Inputs in [0, 1] are standardised inside as the network's pretrained weights want it. Needs the extra ``photos``.
-
-    Attributes:
-        classes: The linear layer to ImageNet's 1,000 classes that came with pretrained weights; None without one.
     """
 
     def __init__(self, info: DataInfo, model: str = "resnet18", weights: str = "none", size: int | None = None) -> None:
@@ -180,7 +177,6 @@ class Timm(Network):
             if file is not None:  # saved by another program, whose names differ and whose order is the same
                 kept = torch.load(file, map_location="cpu", weights_only=True)
                 trunk.load_state_dict(dict(zip(trunk.state_dict(), kept.values(), strict=True)))
-            classes = trunk.get_classifier()
             trunk.reset_classifier(0)
             if weights not in ("none", "pretrained") and not follow:
                 from safetensors.torch import load_file
@@ -202,8 +198,6 @@ class Timm(Network):
         self.features.train()
         self.metadata = {"model": model, "weights": weights, "file": None if file is None else file.name}
         self.head = nn.Linear(size_of_features, info.num_labels)
-        known = weights == "pretrained" and not follow and getattr(classes, "out_features", 0) == 1000
-        self.classes: tuple[nn.Linear, ...] = (classes,) if known else ()  # in a tuple: no layer of this network
 
 
 class TextClassifier(Network):

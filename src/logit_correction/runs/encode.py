@@ -107,16 +107,11 @@ class EncodedStore(ArrayStore):
         self,
         values: Tensor,
         original: InputStore,
-        classifier: nn.Linear | None,
         description: EncoderSummary | None = None,
     ) -> None:
         """Keep the parts; ``description`` is what ``report.json`` says of the encoder."""
         super().__init__(values)
-        self.original, self.classifier, self.description = original, classifier, description
-
-    @torch.no_grad()
-    def classes(self, rows: Tensor) -> Tensor | None:
-        return None if self.classifier is None else self.classifier(self.values[rows]).softmax(dim=1)
+        self.original, self.description = original, description
 
     def digest(self) -> str:  # features differ in their last digits from device to device
         return self.original.digest()
@@ -138,7 +133,6 @@ class Encoder:
         if not isinstance(getattr(network, "features", None), nn.Module):
             raise InputError(f"--encoder {choice.name} has no `features`: give it a module of that name")
         self.features = cast(Network, network).features.eval().requires_grad_(False)
-        self.classifier: nn.Linear | None = next(iter(getattr(network, "classes", ())), None)
         self.metadata: dict[str, object] = getattr(network, "metadata", {})
         self.weights = _digest_of_weights(self.features)
         # Convolutions of a processor take half the time where the channels of a pixel lie side by side.
@@ -181,7 +175,7 @@ class Encoder:
     def of_store(self, store: InputStore, device: torch.device, bf16: bool = False) -> EncodedStore:
         """Return the features of new inputs."""
         values = torch.cat(list(self.encode(batches_of(store, device, rows_at_a_time(device)), device, bf16)))
-        return EncodedStore(values, store, self.classifier)
+        return EncodedStore(values, store)
 
 
 def encode_table(
@@ -213,7 +207,7 @@ def encode_table(
     notes = table.notes
     if table.augment is not None:
         notes = (*notes, f"the encoder {encoder.name} sees every image once, without the augmentation asked for")
-    inputs = EncodedStore(values, table.inputs, encoder.classifier, description)
+    inputs = EncodedStore(values, table.inputs, description)
     return replace(table, inputs=inputs, metadata=metadata, notes=notes, augment=None)
 
 

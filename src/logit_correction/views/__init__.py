@@ -8,11 +8,6 @@ _HERE = "logit_correction.views."
 VIEWS: dict[str, tuple[str, str]] = {
     "column": (_HERE + "tables.OneColumn", "each column of a table of features alone"),
     "pair": (_HERE + "tables.Pairs", "two columns of a table of features together, such as which of them is greater"),
-    "total": (_HERE + "tables.Total", "the sum of all numbers of a row of a table of features"),
-    "component": (
-        _HERE + "tables.Component",
-        "one principal component of the numbers, or of the names, of a table of features",
-    ),
     "missing": (_HERE + "tables.Missing", "which columns of a table of features have no value"),
     "places": (
         _HERE + "images.Places",
@@ -48,10 +43,6 @@ VIEWS: dict[str, tuple[str, str]] = {
     "texture": (
         _HERE + "textures.Texture",
         "colours and textures of small patches, wherever they are: no shapes larger than a patch",
-    ),
-    "words": (
-        _HERE + "words.PhotoWords",
-        "what stands in a photo, by ImageNet's classes; behind the encoder of photos, and only where you name it",
     ),
     "inputs": (
         _HERE + "tables.Inputs",

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.views.base import EVERYTHING, RICH, View, ViewInputs
+from logit_correction.views.base import EVERYTHING, View, ViewInputs
 
 #: Most bins of equally many rows that numbers are cut into, and fewest rows of one: with fewer a head learns rows by
 #: heart, and says less of real columns than a logistic regression on the number alone.
@@ -31,16 +31,8 @@ POINTS = 1001
 #: Numbers further than so many spreads from the median count as so far.
 FURTHEST = 1000.0
 
-#: Fewest columns of numbers whose sum is looked at, and the largest number in it: squares of more would overflow.
-FEWEST_SUMMED, MOST_SUMMED = 3, 1e150
-
-#: Most numbers and names that principal components are taken of, most of these, and of how many columns one is told;
-#: names of a column that count, and the share of the rows that has each.
-MOST_JOINED, MOST_COMPONENTS, TOLD = 200, 32, 3
-MOST_JOINED_NAMES, SHARE_OF_A_NAME = 8, 0.01
-
-#: A number further than so many standard deviations from the mean counts as so far in a principal component.
-MOST_DEVIATIONS = 5.0
+#: The largest number whose difference from another is looked at: squares of more would overflow.
+MOST_SUMMED = 1e150
 
 #: Parts that each of a pair of columns is cut into; of tables with more columns no pairs are looked at.
 PARTS, MOST_PAIRED = 8, 40
@@ -201,126 +193,6 @@ def compared(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.int64]:
     less = first < second if is_numeric(first) and is_numeric(second) else none
     there = np.where(equal, 1, np.where(less, 0, 2))
     return np.where(missing_in(first) | missing_in(second), MISSING, there).astype(np.int64)
-
-
-class Total(View):
-    """The sum of all numbers of a row, in bins of equally many training rows: parts may have to add up to a whole."""
-
-    name = "total"
-    breadth = RICH  # a sum of honest parts may be the label itself
-    needs = f"a table of at least {FEWEST_SUMMED} columns of numbers"
-
-    def __init__(self) -> None:
-        self._edges: list[float] = []
-
-    def can_look(self, inputs: ViewInputs) -> bool:
-        return sum(map(is_numeric, inputs.columns.values())) >= FEWEST_SUMMED
-
-    def fit(self, inputs: ViewInputs) -> None:
-        self._edges = edges_of(total_of(inputs.columns), BINS)
-
-    def features(self, inputs: ViewInputs) -> Tensor:
-        """Return a flag for each bin, (N, 16) or fewer."""
-        return _binned(total_of(inputs.columns), self._edges)
-
-
-class Component(View):
-    """One principal component of a row, in bins: what many columns do together, such as all of a late recording."""
-
-    breadth = RICH  # what varies most may be the label itself
-    needs = f"a table of {FEWEST_SUMMED} to {MOST_JOINED} numbers or names"
-
-    def __init__(self, number: int) -> None:
-        self._number, self.name = number, f"component:{number + 1}"
-        # Plain values, which a checkpoint holds.
-        self._units: list[Unit] = []
-        self._weights: list[float] = []
-        self._edges: list[float] = []
-
-    @classmethod
-    def views_of(cls, inputs: ViewInputs) -> list[View]:
-        """Return one view for each component: those of numbers that vary most first, then those of names."""
-        blocks = blocks_of(units_of(inputs.columns)) if len(inputs.columns) <= MOST_JOINED else []
-        return [cls(number) for number in range(sum(min(len(block), MOST_COMPONENTS) for block in blocks))]
-
-    def can_look(self, inputs: ViewInputs) -> bool:
-        return {column for column, *_ in self._units} <= {*inputs.columns}
-
-    def fit(self, inputs: ViewInputs) -> None:
-        self._units, vectors = components_of(inputs.columns)
-        self._weights = vectors[:, self._number].tolist()
-        self._edges = edges_of(self.numbers(inputs), BINS)
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns that weigh most in it, once fitted."""
-        heaviest = np.argsort(-np.abs(self._weights), kind="stable")
-        return list(dict.fromkeys(self._units[place][0] for place in heaviest))[:TOLD]
-
-    def numbers(self, inputs: ViewInputs) -> NDArray[np.float64]:
-        """Return the component (N,) of each row."""
-        return np.asarray(standard_of(inputs.columns, self._units) @ np.asarray(self._weights))
-
-    def features(self, inputs: ViewInputs) -> Tensor:
-        """Return a flag for each bin, (N, 16) or fewer."""
-        return _binned(self.numbers(inputs), self._edges)
-
-
-#: Column, the name in it that counts or None of numbers, mean and standard deviation.
-Unit: TypeAlias = tuple[str, str | None, float, float]
-
-
-def units_of(columns: Mapping[str, NDArray[Any]]) -> list[Unit]:
-    """Return what principal components are made of: numbers, common names, and whether one is missing (the name "")."""
-    units = list[Unit]()
-    for column, values in columns.items():
-        if is_numeric(values):
-            number = numbers_of(values[~missing_in(values)])
-            units += [(column, None, float(number.mean()), float(number.std()))] if len(number) else []
-            share = float(missing_in(values).mean())
-            units += [(column, "", share, math.sqrt(share * (1 - share)))] if share >= SHARE_OF_A_NAME else []
-        else:
-            names, count = np.unique(values.astype(str), return_counts=True)
-            often = np.argsort(-count, kind="stable")[:MOST_JOINED_NAMES]
-            for name, share in zip(names[often].tolist(), (count[often] / len(values)).tolist(), strict=True):
-                units += [(column, name, share, math.sqrt(share * (1 - share)))] if share >= SHARE_OF_A_NAME else []
-    return [unit for unit in units if unit[3] > 0]
-
-
-def standard_of(columns: Mapping[str, NDArray[Any]], units: Sequence[Unit]) -> NDArray[np.float64]:
-    """Return numbers and names in standard deviations from their mean, (N, D); the number of a gap is the mean."""
-    found = []
-    for column, name, mean, deviation in units:
-        values = columns[column]
-        if name is not None:
-            values = values == name if name else missing_in(values)
-        number = (numbers_of(values) - mean) / deviation
-        found.append(np.nan_to_num(number).clip(-MOST_DEVIATIONS, MOST_DEVIATIONS))
-    return np.stack(found, axis=1)
-
-
-def blocks_of(units: Sequence[Unit]) -> list[list[int]]:
-    """Return the places of numbers, and those of names, where there are enough; together each would hide the other."""
-    blocks = [[place for place, unit in enumerate(units) if (unit[1] is None) == numeric] for numeric in (True, False)]
-    return [block for block in blocks if FEWEST_SUMMED <= len(block) <= MOST_JOINED]
-
-
-def components_of(columns: Mapping[str, NDArray[Any]]) -> tuple[list[Unit], NDArray[np.float64]]:
-    """Return what principal components are made of, and their weights (D, K): of numbers, then of names."""
-    units = units_of(columns)
-    standard, weights = standard_of(columns, units), [np.zeros((len(units), 0))]
-    for block in blocks_of(units):
-        _, vectors = np.linalg.eigh(standard[:, block].T @ standard[:, block])
-        vectors = vectors[:, ::-1][:, :MOST_COMPONENTS]
-        own = np.zeros((len(units), vectors.shape[1]))
-        own[block] = vectors * np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])])
-        weights.append(own)
-    return units, np.concatenate(weights, axis=1)
-
-
-def total_of(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
-    """Return the sum of the numbers of each row (N,), NaN where one is missing."""
-    return np.sum([numbers_of(one) for one in columns.values() if is_numeric(one)], axis=0)
 
 
 def cuts_of(values: NDArray[Any]) -> list[Any]:
