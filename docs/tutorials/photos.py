@@ -14,7 +14,7 @@
 
 # %% tags=["skip-execution"]
 # %pip install -q .
-# The package is on no index yet, so run this in a checkout. Elsewhere write the path to the checkout in place of the dot.
+# Run this in a checkout, or write its path in place of the dot.
 
 # %% [markdown]
 # ## Two folders of images
