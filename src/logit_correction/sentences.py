@@ -296,11 +296,11 @@ def headline(found: Mapping[str, Any]) -> str:
     if new:
         first = new["candidates"][0]["name"]
         if new["chosen"] is None:
-            asked = f"Label {format_rows(new['asked'])} of them" if new["asked"] else "Label some of them"
+            asked = f"Label {new['asked']:,} of them" if new["asked"] else "Label some of them"
             return f"The new rows differ from the training data. {asked}."
         if new["chosen"] == first:
             return f"Train {first}: {'no correction is better' if new['answers'] else 'nothing has changed'} there."
-        return f"Train `{new['chosen']}`: about {100 * new['gain']:+.0f} points on the new rows."
+        return f"Train {name_candidate(new['chosen'])}: about {100 * new['gain']:+.0f} points on the new rows."
     if found["examined"] and views:
         if found["leans"] is None:
             return f"It cannot be told whether this classifier relies on {views}."
@@ -395,13 +395,23 @@ def of_trial(found: Mapping[str, Any]) -> str:
 # New rows: what changed, what was chosen, what to type
 
 
+def name_candidate(name: str) -> str:
+    """Return what a sentence calls a candidate: marked as a name, unless it holds marked names itself.
+
+    >>> name_candidate("LC by MST"), name_candidate("without the column `site`")
+    ('`LC by MST`', 'without the column `site`')
+    """
+    return name if "`" in name else f"`{name}`"
+
+
 def of_change(told: Mapping[str, Any]) -> str:
     """Return how the new rows differ from rows like the training data, by ``new_rows`` of ``audit.json``."""
     first = told["candidates"][0]
     shown = told["most"] if told["chosen"] in (None, first["name"]) else told["chosen"]
     most = next(one for one in told["candidates"] if one["name"] == shown)
     new, usual = (format_percent(most[f"differs_{name}"], unit=" %") for name in ("new", "usual"))
-    rows = f"{first['name']} and `{most['name']}` disagree on {new} of the {format_rows(told['rows'])} that are new"
+    pair = f"{first['name']} and {name_candidate(most['name'])}"
+    rows = f"{pair} disagree on {new} of the {format_rows(told['rows'])} that are new"
     if told["changed"]:
         return f"{rows}, and on {usual} of rows like the training data: something that held there does not hold here"
     return f"{rows}, and on {usual} of rows like the training data, which is no more than chance"
@@ -419,7 +429,8 @@ def of_choice(told: Mapping[str, Any]) -> str:
     if entry is None or chosen == first:
         return f"{by}, no correction is clearly better than {first}: train {first}"
     gain, low, high = (f"{100 * told[name]:+.0f}" for name in ("gain", "gain_low", "gain_high"))
-    better = f"{by}, `{chosen}` changes accuracy there by {gain} points against {first} (90 % interval {low} to {high})"
+    changes = f"{name_candidate(entry['name'])} changes accuracy there by {gain} points against {first}"
+    better = f"{by}, {changes} (90 % interval {low} to {high})"
     before, after = (format_percent(one["like_training"], unit=" %") for one in (told["candidates"][0], entry))
     return f"{better}. On rows like the training data accuracy goes from {before} to {after}"
 
@@ -443,8 +454,8 @@ def candidate_rows(told: Mapping[str, Any]) -> list[dict[str, str]]:
     rows = []
     for one in (first, *others):
         differs = [format_percent(one[f"differs_{name}"], unit="") for name in ("new", "usual")]
-        row = {"Candidate": one["name"], "Differs, new %": "–", "Differs, usual %": "–"}
-        row |= {"Right, usual %": format_percent(one["like_training"], unit="")}
+        row = {"Candidate": one["name"], "Differs on new rows, %": "–", "Differs on usual rows, %": "–"}
+        row |= {"Accuracy on usual rows, %": format_percent(one["like_training"], unit="")}
         if one is not first:
             row |= dict(zip(list(row)[1:3], differs, strict=True))
         if told["answers"]:
@@ -469,7 +480,7 @@ def _commands_for_new_rows(told: Mapping[str, Any], place: str) -> dict[str, str
         commands = {f"Train {first}:": ordinary}
         commands |= {} if told["answers"] else {"To be sure, label some rows all the same:": asking}
     else:
-        commands = {f"Train `{chosen}`:": f"logit-correction train --config {place}/fix.yaml --out fixed"}
+        commands = {f"Train {name_candidate(chosen)}:": f"logit-correction train --config {place}/fix.yaml --out fixed"}
     if told["asked"] > told["sheet_answers"]:
         return commands | {"To be surer, fill in more of `sheet.csv`, then:": answer}
     return commands | ({"To be surer, label more rows:": asking} if told["answers"] and more else {})

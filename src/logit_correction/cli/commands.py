@@ -110,6 +110,8 @@ def _chosen(config: RunConfig, out: Path, new_rows: Path | None, answers: Path |
     check_free(out)
     place = out.with_name(f"{out.name}-audit")
     if answers is not None:
+        if (answers.parent / api.AUDIT).is_file():  # that of an earlier run, whose folder holds ERM
+            place = answers.parent
         found = api.Audit(place).answer(answers)
     else:
         if config.method.name != "LC":

@@ -217,7 +217,7 @@ def show_audit(found: Mapping[str, Any], page: Path) -> None:
         console.print(table_of(pd.DataFrame(sentences.candidate_rows(new))))
     for line in [] if new else sentences.label_lines(found["labels"]):
         say(console, f"  {line}")
-    if lines := sentences.price(found["cost"]):
+    if not new and (lines := sentences.price(found["cost"])):
         names = sentences.classifiers(found)
         rows = [[line["name"], *(_with_interval(line[who]) for who in names)] for line in lines]
         console.print(table_of(pd.DataFrame(rows, columns=["Accuracy, %, on rows not trained on", *names.values()])))

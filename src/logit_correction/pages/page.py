@@ -238,7 +238,9 @@ def render_audit(found: Mapping[str, Any], folder: Path, asked: Sequence[Mapping
     """
     conflicting = [one for one in found["groups"] if one["rows"] and one["label"] != one["attribute"]]
     source, question = found["data"].get("source") or found["data"]["name"], found["question"]
-    views = found["views"] or (question["views"] if question else [])
+    # With new rows ``views`` are those of what is trained; all below tells of those that the search found.
+    of_search = found["evidence"]["views"] if found["new_rows"] else found["views"]
+    views = of_search or (question["views"] if question else [])
     return render(
         "audit.html.j2",
         **_first(found),
