@@ -184,3 +184,20 @@ def test_images_whose_names_are_not_utf8(door: Door, run: Run, here: Path) -> No
 def test_evaluate_reads_attributes_as_train_does(door: Door, run: Run, here: Path) -> None:
     answer = door("evaluate", run("patients-lc"), "--on", here / "later.csv", "--json")
     assert {group["attribute"] for group in json.loads(answer.out)["groups"]} == {"old", "new"}
+
+
+def test_attributes_and_labels_that_are_continuous_are_refused(door: Door) -> None:
+    draw = np.random.default_rng(0)
+    columns = {"a": draw.normal(size=400), "b": draw.normal(size=400).round(4), "y": ["no", "yes"] * 200}
+    pd.DataFrame(columns).to_csv("t.csv", index=False)
+    for method in ("GroupDRO", "LC --method.attributes TrueAttributes"):
+        answer = door(*f"{TRAIN} --data.attribute b --data.features a --method {method}".split())
+        assert answer.status == 2 and "bins" in answer.err and not Path("x").exists()
+    answer = door(*TRAIN.replace("label y", "label b").split())
+    assert answer.status == 2 and "looks continuous" in answer.err and not Path("x").exists()
+
+
+def test_a_last_layer_without_attributes_says_what_to_type(door: Door) -> None:
+    table()
+    answer = door(*f"{TRAIN} --method LastLayer --method.attributes TrueAttributes".split())
+    assert answer.status == 2 and "--data.attribute" in answer.err
