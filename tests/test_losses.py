@@ -149,3 +149,20 @@ def test_priors_with_zeros_give_finite_losses_and_gradients(
     plain = cross_entropy(logits.detach().double(), label)
     slack = 64 * torch.finfo(dtype).eps * max(1.0, scale)
     assert abs(float(loss.detach()) - float(plain)) <= 30 * strength + slack  # the least log prior is -30
+
+
+def test_labels_are_weighed_as_torch_weighs_them() -> None:
+    draw = torch.Generator().manual_seed(0)
+    logits, label = torch.randn(9, 3, generator=draw), torch.tensor([0, 1, 2] * 2 + [-100, 0, 1])
+    attribute, weight = torch.tensor([0, 1, -1] * 3), torch.tensor([1.0, 5.0, 0.5])
+    prior = torch.tensor([[4.0, 1.0], [1.0, 4.0], [2.0, 2.0]])
+    for reduction in ("mean", "sum", "none"):
+        loss = LogitCorrectedLoss(prior, weight=weight, reduction=reduction)
+        expected = cross_entropy(logits + loss.offset(attribute), label, weight, reduction=reduction)
+        torch.testing.assert_close(loss(logits, label, attribute), expected)
+
+
+@pytest.mark.parametrize("label", [torch.tensor([0.0, 1.0]), torch.tensor([[0], [1]]), torch.tensor([[0.0], [1.0]])])
+def test_labels_that_are_no_whole_numbers_of_rows_are_told(label: torch.Tensor) -> None:
+    with pytest.raises(TypeError, match="label must be a tensor of whole numbers"):
+        LogitCorrectedLoss(torch.eye(2) + 1)(torch.zeros(2, 2), label, torch.tensor([0, 1]))

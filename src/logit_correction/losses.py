@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from logit_correction.errors import InputError, check_range
 from logit_correction.functional import logit_corrected_cross_entropy
-from logit_correction.functional.losses import Reduction
+from logit_correction.functional.losses import IGNORED, Reduction
 from logit_correction.prior import GroupPrior
 
 
@@ -24,6 +24,8 @@ class LogitCorrectedLoss(nn.Module):
         strength: Factor of log P; 1 is the paper's.
         label_smoothing: In [0, 1]; spread in proportion to the row's prior, not evenly;
             see ``functional.logit_corrected_cross_entropy``.
+        weight: (L,) of each label, as that of ``torch.nn.CrossEntropyLoss``. To weigh single rows, take
+            ``reduction="none"`` and weigh what it returns.
         reduction: none, mean or sum over the rows.
 
     >>> loss = LogitCorrectedLoss(torch.tensor([[45.0, 5.0], [5.0, 45.0]]))
@@ -38,9 +40,12 @@ class LogitCorrectedLoss(nn.Module):
         strength: float = 1.0,
         *,
         label_smoothing: float = 0.0,
+        weight: Tensor | None = None,
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__()
+        self.weight: Tensor | None
+        self.register_buffer("weight", weight)
         check_range("strength", strength, 0)
         check_range("label_smoothing", label_smoothing, 0, 1)
         if reduction not in get_args(Reduction):
@@ -60,13 +65,26 @@ class LogitCorrectedLoss(nn.Module):
 
         Args:
             logits: (B, L), uncorrected; the ones to predict with.
-            label: (B,) whole numbers, 0..L-1.
+            label: (B,) whole numbers, 0..L-1; or (B, L) shares of each label, without ``weight``.
             attribute: (B,) whole numbers, 0..K-1, or -1 where unknown: such a row is not corrected.
+
+        Raises:
+            TypeError: The labels or the attributes are no such tensor.
         """
-        label = label if label.is_floating_point() else label.long()
-        return logit_corrected_cross_entropy(
-            logits, label, self.offset(attribute), self.reduction, label_smoothing=self.label_smoothing
+        shares = label.is_floating_point() and label.shape == logits.shape and self.weight is None
+        if not shares and (label.is_floating_point() or label.dim() != 1):
+            raise TypeError(
+                "label must be a tensor of whole numbers (B,): give label.long(), or label.squeeze(1).long()"
+            )
+        label, reduction = label if shares else label.long(), self.reduction if self.weight is None else "none"
+        loss = logit_corrected_cross_entropy(
+            logits, label, self.offset(attribute), reduction, label_smoothing=self.label_smoothing
         )
+        if self.weight is None:
+            return loss
+        weight = torch.where(label == IGNORED, 0.0, self.weight[label.clamp_min(0)])
+        loss = loss * weight
+        return loss if self.reduction == "none" else loss.sum() / (weight.sum() if self.reduction == "mean" else 1)
 
     def offset(self, attribute: Tensor) -> Tensor:
         """Return what the loss adds to the logits (B, L) of rows of these attributes (B,), for losses of your own.

@@ -42,16 +42,88 @@ def test_a_number_that_a_network_cannot_hold_is_refused_before_training(door: Do
     assert "column 'b' holds '1e+308', which is more than 3.4e+38" in answer.err and "another unit" in answer.err
 
 
-def test_a_column_of_numbers_with_a_word_is_read_as_names(door: Door) -> None:
-    table(b=["4", "6", "8", "rotary", *["4"] * 76])
+@pytest.mark.parametrize("values", [["4"] * 76, [str(number) for number in range(76)]])
+def test_of_a_column_of_numbers_with_a_word_an_option_decides(values: list[str], door: Door) -> None:
+    table(b=["4", "6", "8", "rotary", *values])
     answer = door(*TRAIN.split())
-    assert answer.status == 0 and "read as names" in answer.err and "'rotary'" in answer.err
+    assert answer.status == 2 and "line 5: column 'b' holds 'rotary'" in answer.err and not Path("x").exists()
+    assert door(*TRAIN.split(), "--data.numbers", "b").status == 0
     columns = json.loads(Path("x/report.json").read_text())["data"]["preparation"]["columns"]
-    assert columns[1]["categories"] == ["4", "6", "8", "rotary"]
+    assert columns[1]["kind"] == "numbers" and columns[1]["gaps"] in (True, False)
+    Path("new.csv").write_text("a,b\n1,4\n1,rotary\n1,>9\n")
+    answer = door("predict", "x", "new.csv")
+    assert answer.status == 0 and len(answer.out.splitlines()) == 4  # of training alone or not, they are missing
+    assert door(*f"{TRAIN} --out z --data.categorical b".split()).status == 0
+
+
+WRITTEN = {
+    "semicolons": ("{:.3f}", ";", ()),
+    "a comma": ("{:.3f}", ",", ("--data.decimal", ",")),
+    "thousands": ("{:,.1f}", ",", ("--data.thousands", ",")),
+    "points in thousands": ("{:,.1f}", ";", ("--data.thousands", ".")),
+}
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_numbers_as_other_countries_write_them_are_read(kind: str, door: Door) -> None:
+    form, separator, options = WRITTEN[kind]
+    frame = table(b=np.random.default_rng(1).normal(5000, 2000, 80).round(1))
+    door(*TRAIN.split())
+    exact = json.loads(Path("x/report.json").read_text())["data"]["preparation"]["columns"]
+
+    def written(number: float) -> str:
+        text = form.format(number)
+        return text if kind == "thousands" else text.translate(str.maketrans(".,", ",."))
+
+    frame.assign(b=frame["b"].map(written), a=frame["a"].round(3)).to_csv("t.csv", index=False, sep=separator)
+    if options:
+        answer = door(*TRAIN.replace("x", "y").split())
+        assert options[0] in answer.err
+    assert door(*f"{TRAIN} --out z".split(), *options).status == 0
+    found = json.loads(Path("z/report.json").read_text())["data"]["preparation"]["columns"]
+    assert [one["kind"] for one in found] == ["numbers"] * 2
+    assert found[1]["mean"] == pytest.approx(exact[1]["mean"], abs=0.1)
+    assert door("predict", "z", "t.csv").status == 0
+
+
+def test_days_before_months_encodings_and_units(door: Door) -> None:
+    days = [f"{1 + row % 28:02}.{1 + row % 12:02}.2021" for row in range(80)]
+    frame = table(b=days, c=[f"{row % 9}.5 kg" for row in range(80)])
+    answer = door(*TRAIN.split())
+    assert "--data.dayfirst" in answer.err and "'0.5 kg' has a unit" in answer.err
+    assert door(*f"{TRAIN} --out z --data.dayfirst true".split()).status == 0
+    found = json.loads(Path("z/report.json").read_text())["data"]["preparation"]["columns"]
+    assert found[1]["kind"] == "dates"
+    frame.drop(columns="b").assign(c=["süd", "nord"] * 40).to_csv("t.csv", index=False, encoding="latin-1")
+    assert "--data.encoding latin-1" in door(*f"{TRAIN} --out u".split()).err
+    assert door(*f"{TRAIN} --out u --data.encoding latin-1".split()).status == 0
+    answer = door("predict", "u", "t.csv")
+    assert answer.status == 0 and "not trained" not in answer.err
+
+
+def test_whole_numbers_that_differ_in_every_row_are_told_as_identifiers(door: Door) -> None:
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": draw.normal(size=200), "id": 7000 + draw.permutation(200), "y": ["no", "yes"] * 100})
+    frame.to_csv("t.csv", index=False)
+    for options, kept in (((), ["a"]), (("--data.numbers", "id"), ["a", "id"])):
+        answer = door(*TRAIN.split(), *(("--out", "z") if options else ()), *options)
+        assert answer.status == 0 and ("identifiers" in answer.err and "'id'" in answer.err) == (not options)
+        report = json.loads(Path("z" if options else "x", "report.json").read_text())
+        assert [one["name"] for one in report["data"]["preparation"]["columns"]] == kept
+
+
+def test_a_missing_file_suggests_a_name_that_is_like_it(door: Door, tmp_path: Path) -> None:
+    table()
+    folder = tmp_path.resolve()
+    for given, near in (("tt.csv", "t.csv"), ("quite-another.csv", None)):
+        for place in (given, str(folder / given)):
+            err = door("train", "--data", place, "--data.label", "y", "--out", "x").err
+            assert ("did you mean" in err) == (near is not None)
+            assert near is None or f"did you mean {place.replace(given, near)}?" in err
 
 
 def test_test_rows_that_copy_training_rows_are_told(door: Door) -> None:
-    table(a=1.0)
+    table(a=np.arange(80) % 2)
     answer = door(*TRAIN.split())
     assert answer.status == 0 and "16 of 16 test rows have the input of a training row: are they copies?" in answer.err
 
@@ -138,3 +210,20 @@ def test_what_cannot_be_read_in_a_folder_leaves_the_rest_its_answers(door: Door)
     assert found.status == 0 and all(f"{name}.png" in found.err for name in ("lost", "queue", "away"))
     answered = [line.split(",") for line in found.out.splitlines()[1:]]
     assert [Path(line[0]).name for line in answered if line[1]] == ["good.png", "other.png"]
+
+
+def test_attributes_and_labels_that_are_continuous_are_refused(door: Door) -> None:
+    draw = np.random.default_rng(0)
+    columns = {"a": draw.normal(size=400), "b": draw.normal(size=400).round(4), "y": ["no", "yes"] * 200}
+    pd.DataFrame(columns).to_csv("t.csv", index=False)
+    for method in ("GroupDRO", "LC --method.attributes TrueAttributes"):
+        answer = door(*f"{TRAIN} --data.attribute b --data.features a --method {method}".split())
+        assert answer.status == 2 and "bins" in answer.err and not Path("x").exists()
+    answer = door(*TRAIN.replace("label y", "label b").split())
+    assert answer.status == 2 and "looks continuous" in answer.err and not Path("x").exists()
+
+
+def test_a_last_layer_without_attributes_says_what_to_type(door: Door) -> None:
+    table()
+    answer = door(*f"{TRAIN} --method LastLayer --method.attributes TrueAttributes".split())
+    assert answer.status == 2 and "--data.attribute" in answer.err

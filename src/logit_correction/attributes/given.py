@@ -153,7 +153,10 @@ class TrueAttributes(AttributeEstimator):
     def setup(self, rows: TrainingRows) -> None:
         super().setup(rows)
         if rows.attribute is None or bool((rows.attribute == UNKNOWN).any()):
-            raise InputError("TrueAttributes needs the attribute of every training row: give TrainingRows.attribute")
+            raise InputError(
+                "TrueAttributes needs the attribute of every row that learns by it, and some have none: name it "
+                "by --data.attribute and fill it in, or take Given, which leaves rows unknown"
+            )
         if self.info.correlation is None:
             sizes = self.info.num_labels, self.info.num_attributes
             self.correlation = Correlation.counted(rows.label, rows.attribute, *sizes)

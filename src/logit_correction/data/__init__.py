@@ -62,8 +62,9 @@ def source_of_place(data: Any) -> Any:
     module, dot, _ = place.partition(".")
     if place.lower() in map(str.lower, SOURCES) or (dot and module.isidentifier() and find_spec(module) is not None):
         return data  # nearly a source's name, or the dotted path of a class
-    there = [str(path.parent / one.name) for one in path.parent.iterdir()] if path.parent.is_dir() else []
+    there = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+    near = did_you_mean(path.name, there, str(path.parent / " ")[:-1]) or did_you_mean(place, SOURCES)
     raise InputError(
-        f"--data {place} is no folder, file or data source{did_you_mean(place, [*there, *SOURCES])}: give a folder of "
+        f"--data {place} is no folder, file or data source{near}: give a folder of "
         "images, a CSV or Parquet file, or a name that `logit-correction list data` shows"
     )

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from logit_correction.data.frames import FEWEST_ROWS, KINDS, NAMES, check_columns, kind_of, read_column
+from logit_correction.data.frames import FEWEST_ROWS, KINDS, NAMES, Written, check_columns, kind_of, read_column
 from logit_correction.data.rows import SHOWN, Learnt, Problems, Reader, Rows
 from logit_correction.data.stores import ArrayStore
 from logit_correction.errors import InputError, InputWarning, format_first
@@ -41,12 +41,21 @@ class Columns(Reader):
         learnt: What the training rows showed of each column.
     """
 
-    def __init__(self, names: Sequence[str] = ("*",), others: Sequence[str] = (), categorical: Sequence[str] = ()):
-        """Choose the columns, and those whose numbers stand for names; * are all but ``others`` and free texts."""
+    def __init__(
+        self,
+        names: Sequence[str] = ("*",),
+        others: Sequence[str] = (),
+        categorical: Sequence[str] = (),
+        numbers: Sequence[str] = (),
+        written: Written = Written(),  # noqa: B008
+    ):
+        """Choose the columns, and those of names or of numbers; * are all but ``others`` and free texts."""
         self.names, self.others, self.categorical = list(names), others, categorical
-        for name in categorical:
-            if name in others or (self.names != ["*"] and name not in names):
-                raise InputError(f"--data.categorical {name} is none of the features: add it to --data.features")
+        self.numbers, self.written = numbers, written
+        for option, chosen in (("categorical", categorical), ("numbers", numbers)):
+            for name in chosen:
+                if name in others or (self.names != ["*"] and name not in names):
+                    raise InputError(f"--data.{option} {name} is none of the features: add it to --data.features")
         self.learnt: list[Column] = []
         self._told: set[str] = set()
 
@@ -57,15 +66,18 @@ class Columns(Reader):
             return self._read(rows, rows.frame), rows.names, []
         every, frame, read = self.names == ["*"], rows.frame, {}
         names = [name for name in frame.columns if name not in self.others] if every else self.names
-        check_columns(frame, rows.place, [*names, *self.categorical])
-        left_out, as_names = [], []
+        check_columns(frame, rows.place, [*names, *self.categorical, *self.numbers])
+        frame = self.written.plain(frame, names)
+        left_out, as_names, numbered = [], [], []
         gaps: list[str] = []  # of numbers and dates
         nameless: list[str] = []
         for name in names:
             kind, why = kind_of(frame, name)
             if name in self.categorical:
                 kind, why = NAMES, ""
-            values = read_column(frame, name, kind, rows.problems)
+            if name in self.numbers:
+                kind, why = "numbers", ""
+            values = read_column(frame, name, kind, rows.problems, foreign=name in self.numbers)
             different = 0 if kind in KINDS else len(set(values.tolist()))
             if different > FEWEST_NAMES and different * FEWEST_ROWS > len(rows):
                 if not every:
@@ -73,6 +85,9 @@ class Columns(Reader):
                     what += why and f" ({why})"
                     raise InputError(f"{what}: leave it out of the features, or give it as --data.text")
                 left_out.append(f"{name!r} ({different:,} different texts, {why or f'such as {values[0][:40]!r}'})")
+                continue
+            if every and kind == "numbers" and name not in self.numbers and _numbers_rows(values):
+                numbered.append(repr(name))
                 continue
             read[name] = kind, values
             if why:
@@ -85,6 +100,8 @@ class Columns(Reader):
             raise InputError(fault + texts if left_out else fault)
         told = {
             "columns left out of the features, since few rows share a text (--data.text reads texts)": left_out,
+            "columns left out of the features, since every row has a whole number of its own, as identifiers do "
+            "(--data.numbers keeps them)": numbered,
             "columns that look like numbers or dates, but are read as names": as_names,
             "columns with missing values, which count as the mean of training": gaps,
             "columns of names with missing values, which count as one more name": nameless,
@@ -120,11 +137,13 @@ class Columns(Reader):
 
     def _read(self, rows: Rows, frame: pd.DataFrame) -> dict[str, tuple[str, NDArray[Any]]]:
         """Return kind and values of each column of training, found by its name."""
-        check_columns(frame, rows.place, [column["name"] for column in self.learnt])
+        names = [column["name"] for column in self.learnt]
+        check_columns(frame, rows.place, names)
+        frame = self.written.plain(frame, names)
         read: dict[str, tuple[str, NDArray[Any]]] = {}
         for column in self.learnt:
             name, kind = column["name"], column["kind"]
-            values = read_column(frame, name, kind, rows.problems, may_miss="gaps" in column)
+            values = read_column(frame, name, kind, rows.problems, "gaps" in column, name in self.numbers)
             read[name] = kind, values
             unknown = [] if kind in KINDS else sorted(set(values.tolist()).difference(column["categories"]))
             if unknown and name not in self._told:
@@ -149,6 +168,11 @@ class Columns(Reader):
         known = {**read, **hours, **read}  # a column that has the name of another's hours keeps it
         seen = {name: values for name, values in known.items() if name not in self.others}
         return ArrayStore(FromColumns(self.learnt)(torch.stack(numbers, 1))), {"columns": seen}
+
+
+def _numbers_rows(values: NDArray[Any]) -> bool:
+    """Return whether each row has a whole number of its own, in more rows than names are categories of."""
+    return len(values) > FEWEST_NAMES and len(np.unique(values)) == len(values) and bool((values % 1 == 0).all())
 
 
 class FromColumns(nn.Module):

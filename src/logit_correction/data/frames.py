@@ -35,7 +35,10 @@ FILE_COLUMNS = ("path", "file", "filename", "file_name", "image", "img_filename"
 FIRST_LINE = 2
 
 #: How to fix a file that cannot be read as a table.
-SAVE_AGAIN = "save it as a CSV in UTF-8, with texts that hold the separator in quotes, or as Parquet"
+SAVE_AGAIN = (
+    "save it as a CSV in UTF-8, with texts that hold the separator in quotes, or as Parquet; one of Excel in another "
+    "encoding is read by --data.encoding latin-1"
+)
 
 #: A column counts as numbers, or as dates, if so large a share of its values are.
 SHARE_OF_NUMBERS = 0.9
@@ -45,8 +48,12 @@ GAPS = ("", "?", "na", "n/a", "nan", "nat", "none", "null")
 
 #: How people write dates and numbers that are read as names, and what to tell of such a column.
 MISREAD = {
-    r"(\d{4}[./]\d\d?[./]\d\d?|\d\d?([./-])\d\d?\2\d{4}|\d\d?/\d\d?/\d\d)(\s|$)": "looks like a date: write 2024-12-31",
-    r"[+-]?\d[\d.,]*,\d+$": "has a comma: write numbers as 3.5",
+    r"\d\d?([./-])\d\d?\1\d{4}(\s|$)": "looks like a date: give --data.dayfirst true, or write 2024-12-31",
+    r"(\d{4}[./]\d\d?[./]\d\d?|\d\d?/\d\d?/\d\d)(\s|$)": "looks like a date: write 2024-12-31",
+    r"[+-]?\d{1,3}(,\d{3})+\.\d*$": "looks like a number: give --data.thousands ,",
+    r"[+-]?\d{1,3}(\.\d{3})+(,\d*)?$": "looks like a number: give --data.decimal , and --data.thousands .",
+    r"[+-]?\d+,\d+$": "looks like a number: give --data.decimal , or --data.thousands ,",
+    r"[+-]?\d[\d.,]*(\s|(?<=[.,]\d))[^\W\d]\S{0,4}$|[+-]?\d[\d.,]*\s?[%°€$£]": "has a unit: write it without",
 }
 
 #: Rows that share a name, in the mean; with fewer, more than ``FEWEST_NAMES`` names are hardly categories.
@@ -96,10 +103,13 @@ def _parquet(file: Path) -> pd.DataFrame:
 def _csv(file: Path, layout: dict[str, Any]) -> pd.DataFrame:
     import pandas as pd
 
-    with (gzip.open if file.suffix.lower() == ".gz" else open)(file, "rt", encoding="utf-8", errors="replace") as lines:
+    with (gzip.open if file.suffix.lower() == ".gz" else open)(
+        file, "rt", encoding=layout.get("encoding", "utf-8"), errors="replace"
+    ) as lines:
         separator = max("\t;,|", key=lines.readline(2**20).count)
-    text: Any = {"dtype": str, "keep_default_na": False, "na_filter": False, "encoding": "utf-8-sig"}
+    text: Any = {"dtype": str, "keep_default_na": False, "na_filter": False}
     usual = {"sep": separator, "index_col": False, "skip_blank_lines": False, "header": None}  # so lines are numbered
+    usual |= {"encoding": "utf-8-sig"}
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # of rows that are too long
         frame = pd.read_csv(file, **usual | layout | text)
@@ -108,6 +118,7 @@ def _csv(file: Path, layout: dict[str, Any]) -> pd.DataFrame:
         names = [name.strip() or f"Unnamed: {place}" for place, name in enumerate(frame.iloc[0])]
         frame = frame[1:].set_axis(names, axis=1)
     frame.index.name = "line"
+    frame.attrs["decimal"] = "," if separator == ";" else "."  # which separates cells where it is not in numbers
     blank = frame[frame.iloc[:, 0].str.strip() == ""]
     if frame.shape[1] == 1 or not len(blank):  # of one column a blank line is a row that is empty
         return frame
@@ -211,6 +222,34 @@ def what_rows_are(numbers: range | pd.Index) -> str:
 # -- what columns hold: kinds that become numbers, and names
 
 
+class Written(NamedTuple):
+    """How numbers and dates are written, as pandas' ``read_csv`` has it; without ``decimal`` as the file tells."""
+
+    decimal: str | None = None
+    thousands: str | None = None
+    dayfirst: bool = False
+
+    def plain(self, frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+        """Return a table in whose columns of texts numbers are written as 1234.5, and dates as 2024-12-31."""
+        decimal = self.decimal or frame.attrs.get("decimal", ".")
+        if (decimal, *self[1:]) == (".", None, False):
+            return frame
+        group = rf"(?:{re.escape(self.thousands)}\d{{3}})*" if self.thousands else ""
+        number = re.compile(rf"[+-]?(?:\d{{1,3}}{group}|\d+)?(?:{re.escape(decimal)}\d*)?(?:[eE][+-]?\d+)?")
+        day = re.compile(r"(\d\d?)([./-])(\d\d?)\2(\d{4})")
+
+        def plain(cell: Any) -> Any:
+            if not isinstance(cell, str):
+                return cell
+            if number.fullmatch(text := cell.strip()):
+                return text.replace(self.thousands or "\0", "").replace(decimal, ".")
+            found = day.match(text) if self.dayfirst else None
+            return f"{found[4]}-{found[3]:0>2}-{found[1]:0>2}{text[found.end() :]}" if found else cell
+
+        columns = {name: frame[name].map(plain) for name in names if frame[name].dtype.kind not in "iufbMm"}
+        return frame.assign(**columns)
+
+
 class Kind(NamedTuple):
     """A kind of column that becomes numbers."""
 
@@ -272,9 +311,7 @@ def kind_of(frame: pd.DataFrame, name: str) -> tuple[str, str]:
             words = [text for text in given if text and text.lower() not in GAPS]
             count = len(held) - none.sum()
             if count >= SHARE_OF_NUMBERS * (count + len(words)):
-                # among few values a word is a category, and so are they
-                few = bool(words) and held.nunique() * FEWEST_ROWS <= len(held)
-                return (NAMES, f"for {words[0]!r}") if few else (kind, "")
+                return kind, ""
     words = [text for text in _texts(held) if text and text.lower() not in GAPS]
     for pattern, why in MISREAD.items():
         if words and sum(re.match(pattern, text) is not None for text in words) >= SHARE_OF_NUMBERS * len(words):
@@ -283,16 +320,23 @@ def kind_of(frame: pd.DataFrame, name: str) -> tuple[str, str]:
 
 
 def read_column(
-    frame: pd.DataFrame, name: str, kind: str, problems: Problems, may_miss: bool = True
+    frame: pd.DataFrame, name: str, kind: str, problems: Problems, may_miss: bool = True, foreign: bool = False
 ) -> NDArray[np.float64] | NDArray[np.object_]:
-    """Return a column as numbers or days, NaN where there is none, or as texts; rows that hold neither are noted."""
+    """Return a column as numbers or days, NaN where there is none, or as texts; rows that hold neither are noted.
+
+    Where ``foreign`` what is no number is a gap.
+    """
     if kind not in KINDS:
         return np.asarray([canonical(text or "", "NFKC").strip() for text in texts_of(frame, name)], dtype=object)
     values = KINDS[kind].read(frame[name])
     bad = np.flatnonzero(~(np.abs(values) <= LARGEST))
     for row, text in zip(bad.tolist(), _texts(frame[name].iloc[bad]) if len(bad) else (), strict=True):
+        if foreign and text and np.isnan(values[row]):
+            continue
         if not may_miss or (text or "").lower() not in GAPS:
             why = KINDS[kind].fault
+            if kind == "numbers" and may_miss:
+                why += f" (missing by --data.numbers {name}, all names by --data.categorical {name})"
             if np.isfinite(values[row]):
                 why = f"is more than {LARGEST:.1e} (give it in another unit, or leave it out of the features)"
             problems.add(row, f"column {name!r} " + (f"holds {text!r}, which {why}" if text else "is empty"))

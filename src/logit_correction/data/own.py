@@ -11,7 +11,7 @@ from logit_correction.config import listed
 from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.cache import is_content
 from logit_correction.data.features import Columns
-from logit_correction.data.frames import check_columns, label_kind, read_frame, texts_of
+from logit_correction.data.frames import Written, check_columns, label_kind, read_frame, texts_of
 from logit_correction.data.images import Images, find_images, label_folders
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Rows, Splitting, build_table
@@ -95,6 +95,7 @@ class Table(DataSource):
         path: str | None = None,
         features: str | list[str] | None = None,
         categorical: str | list[str] | None = None,
+        numbers: str | list[str] | None = None,
         split: str | None = None,
         split_by: str | None = None,
         attribute: str | list[str] | None = None,
@@ -103,6 +104,10 @@ class Table(DataSource):
         root: str | None = None,
         size: int | None = None,
         augment: AugmentationName = "none",
+        decimal: str | None = None,
+        thousands: str | None = None,
+        encoding: str | None = None,
+        dayfirst: bool = False,
         **splitting: Any,
     ) -> None:
         """Name the columns. Of ``text``, ``path`` and ``features`` give one; features are all others if you give none.
@@ -116,6 +121,7 @@ class Table(DataSource):
                 and a column split. Numbers, and dates such as 2024-05-31, are standardised by the training rows; a
                 column of names becomes one number, 0 or 1, for each name. Values may be missing.
             categorical: Those features whose numbers stand for names, such as 3 for the third hospital.
+            numbers: Those features whose other cells, such as >10 or n/k, count as missing.
             split: Column that says train, valid or test; splits that it does not give are drawn, label by label. Rows
                 that it calls new are those that the model will be used on: their labels may be missing.
             split_by: Column such as a patient: rows that share its value are drawn into one split.
@@ -129,14 +135,19 @@ class Table(DataSource):
             size: Height and width of images: the middle is taken and resized. None takes the median of their shorter
                 sides, at most 224.
             augment: Random changes of training images: none, crop-flip (small images), resized-crop-flip.
+            decimal: What numbers have before their fraction; of a CSV separated by semicolons a comma, else a point.
+            thousands: What numbers have between thousands.
+            encoding: Encoding of a CSV, such as latin-1; by default UTF-8.
+            dayfirst: Read 31/12/2024 as a date, the day first.
             **splitting: Those of ``Splitting``.
         """
+        chosen, names, cells = listed(features) or ([] if text or path else ["*"]), listed(categorical), listed(numbers)
         label, text, path, split, split_by = (one and canonical(one) for one in (label, text, path, split, split_by))
         self.file, self.attributes = Path(file).expanduser(), listed(attribute)
         self.split, self.split_by = split, split_by
-        chosen, names = listed(features) or ([] if text or path else ["*"]), listed(categorical)
+        self.layout = {"encoding": encoding} if encoding else {}
         if label is None or sum(map(bool, (text, path, chosen))) != 1:
-            columns = ", ".join(list(read_frame(self.file).columns)[:20])
+            columns = ", ".join(list(read_frame(self.file, **self.layout).columns)[:20])
             raise InputError(
                 "give --data.label and one of --data.text, --data.path (images) and --data.features (numbers, dates "
                 f"and names, or * for all others): {file} has the columns {columns}"
@@ -145,19 +156,23 @@ class Table(DataSource):
             raise InputError(f"the label {label!r} would be its own input: leave it out of the inputs")
         self.label = label
         self.splitting = Splitting(**splitting)
-        self.named = {label, split, split_by, text, path, *self.attributes, *chosen, *names}
+        self.named = {label, split, split_by, text, path, *self.attributes, *chosen, *names, *cells}
         self.augment = named_augmentation(augment) if path else None
         if text:
             self.reader = Texts(text, tokenizer, max_tokens)
         elif path:
             self.reader = Images(size, "crop", column=path, root=Path(root).expanduser() if root else None)
         else:
-            others = [label, *self.attributes, *({split or "", split_by or "", SPLIT} - {*names, *chosen})]
-            self.reader = Columns(chosen, others, names)
+            others = [
+                label,
+                *self.attributes,
+                *({split or "", split_by or "", SPLIT} - {*names, *cells, *chosen}),
+            ]
+            self.reader = Columns(chosen, others, names, cells, Written(decimal, thousands, dayfirst))
 
     def build(self) -> DataTable:
         from_python = is_content(self.file, "call from_table again")
-        frame = read_frame(self.file)
+        frame = read_frame(self.file, **self.layout)
         place = "the table given in Python" if from_python else str(self.file)
         notes = []
         if frame.columns[0] == UNNAMED and UNNAMED not in self.named:

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.data.frames import row_names
+from logit_correction.data.frames import FEWEST_ROWS, row_names
 from logit_correction.data.stores import LARGE, ArrayStore, InputStore
 from logit_correction.data.table import NEW, SPLITS, UNKNOWN, DataTable
 from logit_correction.errors import InputError, check_range, format_first
@@ -34,8 +34,11 @@ SHOWN = 10
 #: What messages call rows that somebody gave in Python, who has no command line.
 OF_PYTHON = ("the arrays", "the table given in Python")
 
-#: Most values of an attribute; a column of more is hardly one.
-MOST_ATTRIBUTES = 1000
+#: So many labels that are numbers, of few rows each, may be what a regression would predict.
+FEW_LABELS = 20
+
+#: Most values of an attribute, and how many it may have though few rows share one; a column of more is hardly one.
+MOST_ATTRIBUTES, FEW_ATTRIBUTES = 1000, 100
 
 #: What people call the splits, and their numbers in published metadata files.
 ALIASES = {"train": "train", "training": "train", "valid": "valid", "validation": "valid", "val": "valid",
@@ -358,6 +361,12 @@ def build_table(
 
     def labels_and_splits() -> tuple[Tensor, list[str], dict[str, Tensor], str]:
         label, names = coded(labels, problems.good & ~is_new)
+        rows = FEWEST_ROWS if any("." in name for name in names) else 2
+        if len(names) > FEW_LABELS and len(names) * rows > len(label) and all(map(_is_number, names)):
+            raise InputError(
+                f"{problems.place}: the label looks continuous, {len(names):,} different numbers in {len(label):,} rows"
+                ": name a column of classes, or write it as bins, such as pandas.qcut(prices, 3) makes"
+            )
         if len(names) < 2:
             raise InputError(f"{problems.place} has {len(names)} label: a classifier needs rows of at least two labels")
         check_unlike(labels, names, problems.place)
@@ -377,9 +386,11 @@ def build_table(
         left_out = problems.raise_if_any(splitting.on_bad_rows)
         label, label_names, split, how = labels_and_splits()
     attribute, attribute_names = coded(combined(attributes or {}, len(label)), problems.good)
-    if len(attribute_names) > MOST_ATTRIBUTES:
+    values = len(attribute_names)
+    if values > MOST_ATTRIBUTES or (values > FEW_ATTRIBUTES and values * FEWEST_ROWS > len(label)):
         raise InputError(
-            f"{problems.place}: the attribute has {len(attribute_names):,} different values: name columns of few values"
+            f"{problems.place}: the attribute has {values:,} different values in {len(label):,} rows: name columns of "
+            "few values, or write numbers as bins, such as pandas.cut(ages, 5) makes"
         )
     unknown = attribute[split["test"]] == UNKNOWN
     told = f"{int(unknown.sum()):,} of {len(unknown):,} test rows have no attribute: they count in no group"
