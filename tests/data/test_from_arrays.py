@@ -83,6 +83,8 @@ def test_columns_of_any_type_are_read_and_new_rows_alike(kind: str, tmp_path: Pa
     frame = pd.DataFrame({"c": ODD[kind](i), "x": i % 7, "y": ["a", "b"] * 30})
     run = train(from_table(frame, label="y", folder=tmp_path), **SHORT)
     assert [one["name"] for one in run.report["data"]["preparation"]["columns"]] == ["c", "x"]
+    if kind in ("dates of Arrow", "months"):
+        assert run.report["data"]["preparation"]["columns"][0]["kind"] == "dates"
     known = Table(str(next(tmp_path.glob("*.parquet"))), label="y").build()
     forms = next(iter(run.source.read(run.source.new_rows(frame), run.info)))[2]
     for column in (known.columns["c"], forms["columns"]["c"]):

@@ -265,3 +265,8 @@ def test_in_the_example_the_worst_group_gains_ten_points(capsys: pytest.CaptureF
     assert "seed 0: shortcut: The column `form_version" in capsys.readouterr().out
     ours = worst.pop("LogitCorrectionClassifier")
     assert len(worst) == 2 and ours > worst.max() + 10
+
+
+def test_labels_that_look_alike_are_refused_as_in_files() -> None:
+    with pytest.raises(InputError, match="write them alike"):
+        LogitCorrectionClassifier(method="ERM", epochs=1).fit(np.eye(6)[:, :2], ["\u00e9", "e\u0301", "a"] * 2)
