@@ -83,7 +83,7 @@ sheet["answer"] = later["verdict"].loc[sheet["row"]].tolist()
 found.answer(sheet)
 
 # %% [markdown]
-# The interval is wide, and the correction costs much on rows like the training data. So ask again. Answers of all rounds count together.
+# The interval is wide, so ask again. Answers of all rounds count together.
 
 # %%
 again = found.ask(40)
@@ -124,7 +124,7 @@ pd.DataFrame({"ERM": by_line(ordinary), "chosen": by_line(fixed)}).round(3)
 # ## What to conclude
 #
 # - ERM follows the closing line. It is right where verdict and line agree, and often wrong where they disagree.
-# - What was chosen is about as good in all four groups. It loses accuracy where verdict and line agree. This is the price.
+# - What was chosen is more even over the four groups. It loses accuracy where verdict and line agree. This is the price.
 #
 # ## What not to conclude
 #

@@ -460,7 +460,7 @@ def candidate_rows(told: Mapping[str, Any]) -> list[dict[str, str]]:
             row |= dict(zip(list(row)[1:3], differs, strict=True))
         if told["answers"]:
             gain, low, high = (f"{100 * one[name]:+.0f}" for name in ("gain", "gain_low", "gain_high"))
-            row["Gain, new points"] = "–" if one is first else f"{gain} ({low} to {high})"
+            row["Gain, points"] = "–" if one is first else f"{gain} ({low} to {high})"
         rows.append(row)
     return rows
 
