@@ -39,8 +39,8 @@ RUNS: dict[str, tuple[str, ...]] = {
     "photos-erm": ("train", *_PHOTOS, "--epochs", "2", "--method", "ERM"),
     "planted-lc": ("train", "--data", "Planted", "--data.set", "signature", "--data.rows", "900", "--threads", "1",
                    "--epochs", "3", "--method", "LC", "--seed", "1"),
-    "audit-patients": ("audit", *_PATIENTS, "--epochs", "6"),
-    "audit-photos": ("audit", *_PHOTOS, "--epochs", "3", "--try-fix", "false", "--label-budget", "20"),
+    "audit-patients": ("audit", *_PATIENTS, "--epochs", "6", "--shortcut", "column:scanner"),
+    "audit-photos": ("audit", *_PHOTOS, "--epochs", "3", "--try-fix", "false"),
 }  # fmt: skip
 
 #: Needs the files of MNIST.

@@ -207,18 +207,21 @@ def test_audit(door: Door, run: Run, here: Path, tmp_path: Path) -> None:
     text = read_page(folder / "report.html")
     assert "shortcut" in text and "scanner" in text
     words = ("audit", *patients(here), "--epochs", "6", "--try-fix", "false", "--fail-on", "shortcut", "--json")
-    answer = door(*words, "--out", tmp_path / "audit")
+    answer = door(*words, "--shortcut", "column:scanner", "--out", tmp_path / "named")
     assert answer.status == 3 and json.loads(answer.out)["verdict"] == "shortcut"
+    answer = door(*words, "--out", tmp_path / "audit")  # whether it is an accident only a person knows
+    found = json.loads(answer.out)
+    assert answer.status == 0 and found["verdict"] == "cannot tell" and found["question"]["views"] == ["column:scanner"]
+    assert found["evidence"]["rows"] < 30 and not (tmp_path / "audit" / "fix.yaml").exists()  # too few to advise by
 
 
 def test_audit_of_reviews(door: Door, here: Path, tmp_path: Path) -> None:
     words = ("--data", here / "reviews.csv", "--data.label", "verdict", "--data.text", "review", "--threads", "1")
-    words = ("audit", *words, "--epochs", "2", "--try-fix", "false", "--label-budget", "20")
+    words = ("audit", *words, "--epochs", "2", "--try-fix", "false")
     assert door(*words, "--out", tmp_path / "audit").status == 0
     found = json.loads((tmp_path / "audit" / "audit.json").read_text())
     assert found["verdict"] in ("shortcut", "none found", "cannot tell")
     assert len(pd.read_csv(tmp_path / "audit" / "rows.csv")) == found["rows"]["train"] == 350
-    assert list(pd.read_csv(tmp_path / "audit" / "sheet.csv")) == ["row", "line", "content", "label", "attribute"]
 
 
 def test_audit_of_the_predictions_of_any_classifier(door: Door, here: Path, tmp_path: Path) -> None:
@@ -232,14 +235,34 @@ def test_audit_of_the_predictions_of_any_classifier(door: Door, here: Path, tmp_
     assert found["examined"] is not None and found["verdict"] in ("shortcut", "cannot tell")
 
 
-def test_audit_takes_a_filled_in_sheet(door: Door, run: Run, tmp_path: Path) -> None:
-    folder = shutil.copytree(run("audit-photos"), tmp_path / "audit")
+def test_new_rows_are_asked_about_and_their_labels_choose(door: Door, here: Path, tmp_path: Path) -> None:
+    truth = pd.read_csv(here / "later.csv")
+    truth.drop(columns="outcome").to_csv(tmp_path / "new.csv", index=False)
+    folder, epochs = tmp_path / "audit", ("--epochs", "4")
+    asked = door("audit", *patients(here), *epochs, "--new-rows", tmp_path / "new.csv", "--ask", "8", "--out", folder)
+    assert asked.status == 0 and "audit --answers" in asked.out
     sheet = pd.read_csv(folder / "sheet.csv")
-    assert len(sheet) == 20
-    sheet["attribute"] = sheet["label"]
+    assert list(sheet) == ["row", "line", "content", "answer"] and len(sheet) == 8 and sheet["answer"].isna().all()
+    sheet["answer"] = truth["outcome"].iloc[sheet["row"]].str.upper().to_numpy()
     sheet.to_csv(tmp_path / "filled.csv", index=False)
-    assert door("audit", "--labels", tmp_path / "filled.csv", "--out", folder).status == 0
-    assert json.loads((folder / "audit.json").read_text())["labelled"] is not None
+    assert door("audit", "--answers", tmp_path / "filled.csv", "--out", folder).status == 0
+    found = json.loads((folder / "audit.json").read_text())["new_rows"]
+    assert found["answers"] == 8 and found["chosen"] in [one["name"] for one in found["candidates"]]
+    assert door("audit", "--ask", "5", "--out", folder).status == 0
+    assert len(pd.read_csv(folder / "sheet.csv")) == 5
+    wrong = sheet.assign(answer="maybe")
+    wrong.to_csv(tmp_path / "wrong.csv", index=False)
+    answer = door("audit", "--answers", tmp_path / "wrong.csv", "--out", folder)
+    assert answer.status == 2 and "'maybe' is no label" in answer.err
+
+
+def test_train_by_labelled_new_rows(door: Door, here: Path, tmp_path: Path) -> None:
+    words = ("train", *patients(here), "--epochs", "4", "--new-rows", here / "later.csv")
+    assert door(*words, "--out", tmp_path / "run").status == 0
+    found = json.loads((tmp_path / "run-audit" / "audit.json").read_text())["new_rows"]
+    assert found["labelled"] == found["answers"] == 120
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["method"] == ("ERM" if found["chosen"].startswith(("ERM", "without")) else "LC")
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ AUDIT_FILES = {"audit.json", "config.yaml", "fix.yaml", "report.html", "rows.csv
 
 EVIDENCE = """
 verdict view views sentence breadth accuracy network_accuracy ratio ratio_low ratio_high rows share follows_view
-follows_label follows_low follows_high information probability expected low high corrects candidates told_apart
+follows_label follows_low follows_high information probability corrects candidates told_apart
 told_apart_low told_apart_high conflicts signs
 """
 TEST = """
@@ -56,7 +56,7 @@ cost.fixed.name cost.fixed.conflicting.accuracy cost.fixed.agreeing.accuracy sho
 shown[].attribute shown[].score shown[].network_label shown[].fixed_label contrasts[].kind contrasts[].view rows.file
 rows.train rows.conflicting rows.label_noise examined classifier data.name data.source data.options data.rows.train
 data.label_names data.warnings network.name training.epochs training.seed labels_read.train labels_read.valid
-labels_read.test labelled environment.version seconds {" ".join(f"evidence.{name}" for name in EVIDENCE.split())}
+labels_read.test new_rows environment.version seconds {" ".join(f"evidence.{name}" for name in EVIDENCE.split())}
 """
 
 
@@ -130,8 +130,6 @@ def test_columns_of_an_audits_rows(run: Run) -> None:
     assert ((rows["label"] != rows["attribute"]) == rows["conflicting"]).all()
     photos = pd.read_csv(run("audit-photos") / "rows.csv")
     assert {"path", "p_five", "p_four", "p_one", "p_three"} <= set(photos)
-    sheet = pd.read_csv(run("audit-photos") / "sheet.csv")
-    assert list(sheet) == ["row", "path", "label", "attribute"]
 
 
 def test_a_run_can_be_moved_and_read_only(door: Callable[..., Any], run: Run, here: Path, tmp_path: Path) -> None:

@@ -106,11 +106,15 @@ def test_a_frame_is_read_as_its_file(run: Run, here: Path) -> None:
 
 def test_audit_and_fix(here: Path, tmp_path: Path) -> None:
     frame = pd.read_csv(here / "patients.csv")
-    found = logit_correction.audit(frame, label="outcome", epochs=6, threads=1, try_fix=False)
+    asked = logit_correction.audit(frame, label="outcome", epochs=6, threads=1, try_fix=False)
+    assert (asked.verdict, asked.views) == ("cannot tell", []) and "may rely on the column `scanner`" in repr(asked)
+    assert asked.fix(tmp_path / "ordinary").report["method"] == "ERM"  # on the evidence of so few rows
+    options = {"epochs": 6, "threads": 1, "try_fix": False, "shortcut": "column:scanner"}
+    found = logit_correction.audit(frame, label="outcome", **options)
     assert (found.verdict, found.views) == ("shortcut", ["column:scanner"])
     assert len(found.rows) == 420 and found.summary["verdict"] == "shortcut"
     shown = found._repr_html_()
-    assert "shortcut is likely" in shown and "<code>scanner</code>" in shown and "shortcut is likely" in repr(found)
+    assert "named a shortcut" in shown and "<code>scanner</code>" in shown and "named a shortcut" in repr(found)
     fixed = found.fix(tmp_path / "fixed")
     assert (
         fixed.report["method"] == "LC" and fixed.report["epochs"] == 6 and set(fixed.predict(frame)) == {"ill", "well"}
@@ -216,8 +220,8 @@ def test_views_in_an_array_and_a_file_alone(here: Path) -> None:
     assert len(found.label) == len(pd.read_csv(here / "patients.csv"))
     with pytest.raises(logit_correction.InputError, match="no test rows"):
         logit_correction.estimate_attributes(pd.DataFrame({"a": range(9)}), [0, 1, 0] * 3, watch=["test"])
-    with pytest.raises(logit_correction.InputError, match="label_budget is 0"):
-        logit_correction.audit("Digits", label_budget=0)
+    with pytest.raises(logit_correction.InputError, match="ask is 0"):
+        logit_correction.audit("Digits", ask=0)
 
 
 def test_a_run_of_augmented_images_can_be_loaded(tmp_path: Path) -> None:

@@ -157,7 +157,10 @@ def test_views_are_named_as_a_reader_types_them() -> None:
     assert "add `--legitimate places:1,1 --legitimate 'column:my scanner'`" in told
     terms = [{"kind": "terms", "view": "opening", "rows": [{"term": "dear", "label": "a"}]}]
     named = {"views": ["opening", "word:free"], "contrasts": terms, "examined": None, "verdict": "shortcut"}
-    assert headline(named | {"sentence": SAID}) == "You named a shortcut: the first words and the word `free`."
+    named |= {"sentence": SAID, "new_rows": None, "question": None}
+    assert headline(named) == "You named a shortcut: the first words and the word `free`."
+    asked = named | {"verdict": "cannot tell", "question": {"views": ["opening"]}}
+    assert headline(asked) == "A network may rely on the first words."
 
 
 # Whatever stands in a run folder
