@@ -133,6 +133,7 @@ class Run(os.PathLike[str]):
         """What the networks were told of the data."""
         data = self.results.data
         names, table = tuple(data.attribute_names), data.correlation
+        reader = self.source.reader  # which refuses a preparation that does not fit
         inputs = inputs_of(data.preparation.get("columns", ()))
         return DataInfo(
             num_labels=len(data.label_names),
@@ -143,7 +144,7 @@ class Run(os.PathLike[str]):
             attribute_names=names,
             correlation=None if table is None else Correlation.from_table(table, len(names) or None),
             tokens=data.tokens,
-            words=isinstance(self.source.reader, Texts) and not data.tokens and self.results.encoder is None,
+            words=isinstance(reader, Texts) and not data.tokens and self.results.encoder is None,
             input_names=inputs if [len(inputs)] == data.input_shape else (),
         )
 
