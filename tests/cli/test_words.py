@@ -62,8 +62,8 @@ def test_the_help_shows_the_options_of_what_is_named(door: Any) -> None:
     short, whole = (door("train", words).out for words in ("--help", "--help-all"))
     assert [one.name for one in fields(TrainingConfig) if f"--{one.name} " not in whole] == []
     shown = re.findall(r"^  --(\S+)", short, flags=re.MULTILINE)
-    assert {"data", "method", "shortcut", "legitimate", "epochs", "seed", "out", "resume"} <= {*shown}
-    assert len(shown) <= 13 and f"{len(re.findall('^  --', whole, flags=re.MULTILINE)) - len(shown)} more" in short
+    assert {"data", "method", "shortcut", "legitimate", "new_rows", "answers", "epochs", "seed", "out", "resume"} <= {*shown}
+    assert len(shown) <= 15 and f"{len(re.findall('^  --', whole, flags=re.MULTILINE)) - len(shown)} more" in short
     assert "type:" not in whole and "default: null" not in whole
     parts = ("--method.attributes", "Clusters", "--method.prior", "Moving", "--method.mixing", "NoMixing")
     shown = door("train", "--method", "LC", *parts, "--help").out

@@ -156,7 +156,7 @@ def test_views_are_named_as_a_reader_types_them() -> None:
     told = advice(evidence("shortcut", ["places:1,1", "column:my scanner"], signs("places:1,1", 1.0)))
     assert "add `--legitimate places:1,1 --legitimate 'column:my scanner'`" in told
     terms = [{"kind": "terms", "view": "opening", "rows": [{"term": "dear", "label": "a"}]}]
-    named = {"views": ["opening", "word:free"], "contrasts": terms, "examined": None, "verdict": "shortcut"}
+    named = {"views": ["opening", "word:free"], "contrasts": terms, "examined": None, "verdict": "shortcut", "new_rows": None}
     assert headline(named | {"sentence": SAID}) == "You named a shortcut: the first words and the word `free`."
 
 
