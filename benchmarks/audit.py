@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from logit_correction.auditing.budget import Population, allocation, drawn, group_accuracies
 
 from logit_correction import audit
-from logit_correction.auditing.budget import Population, allocation, drawn, group_accuracies
 from logit_correction.auditing.cost import cost
 from logit_correction.bench.planted import Planted
 from logit_correction.files import replacing

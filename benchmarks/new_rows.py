@@ -8,8 +8,8 @@
 killed. FOLDER holds ``BAR`` and the packages of ``bench/wild.py``, unpacked; SETS is what ``evidence_sets.py`` wrote.
 
 ``judge`` divides the test rows into halves, draws up to 1,000 new rows of the first, as many of each group (label by
-attribute), and judges what is chosen on the second, groups alike. Answers are the true labels, of which ``--wrong`` says
-how many are wrong; ``--new-rows`` how many rows there are; ``--harder`` takes those of which ERM is least sure.
+attribute), and judges what is chosen on the second, groups alike. Answers are the true labels, of which ``--wrong``
+says how many are wrong; ``--new-rows`` how many rows there are; ``--harder`` takes those of which ERM is least sure.
 """
 
 from __future__ import annotations
@@ -200,9 +200,8 @@ def judge(folder: Path, asked: argparse.Namespace) -> None:
             print(
                 f"elsewhere {np.mean([one for one, _ in lost]):.2f} points, at worst {min(lost)[0]:.2f} ({len(lost)} sets)"
             )
-        print(
-            f"a change is told in {100 * np.mean(changed or [0]):.0f} % where 5 points can be won, else {100 * np.mean(quiet or [0]):.0f} %"
-        )
+        told = f"where 5 points can be won, else {100 * np.mean(quiet or [0]):.0f} %"
+        print(f"a change is told in {100 * np.mean(changed or [0]):.0f} % {told}")
 
 
 def main() -> None:

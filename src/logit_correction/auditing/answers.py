@@ -126,6 +126,16 @@ def answered(table: pd.DataFrame, file: Path | str | pd.DataFrame, label_names: 
     return table
 
 
+def holds_more(table: pd.DataFrame, file: Path) -> bool:
+    """Return whether a person has written answers into a sheet that are not in the table yet."""
+    given = read_cells(read_frame(file))
+    check_columns(given, str(file), ("row", ANSWER))
+    known = set(table["row"][table[LABEL] >= 0].astype(str))
+    return any(
+        row not in known for row, one in zip(texts_of(given, "row"), texts_of(given, ANSWER), strict=True) if one
+    )
+
+
 def _differs(given: pd.DataFrame, at: int, table: pd.DataFrame, number: int, name: str) -> bool:
     return (
         name in given and name in table and str(given[name].iloc[at]).strip() != str(table[name].iloc[number]).strip()

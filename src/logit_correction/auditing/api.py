@@ -111,16 +111,23 @@ class Audit:
         """Every new row: what each candidate says of it, and the answers; ``InputError`` of an audit without any."""
         if not (self.path / NEW_ROWS).is_file():
             raise InputError(f"{self.path} was made without new rows: audit again with --new-rows")
-        check_seal(self.path / NEW_ROWS, AGAIN)
+        for name in (NEW_ROWS, CANDIDATES):
+            check_seal(self.path / name, AGAIN)
         return read_frame(self.path / NEW_ROWS)
 
     def ask(self, count: int = ASK) -> pd.DataFrame:
         """Return new rows whose labels tell most about what to train; fill in their column ``answer``.
 
         The folder keeps them as ``sheet.csv``. Rows of earlier sheets are not asked again.
+
+        Raises:
+            InputError: No row is left to ask about, or the last sheet holds answers that nobody has read.
         """
         check_range("ask", count, 1)
-        table, sheet = answers.ask(self.new_rows, count, self.summary["training"]["seed"])
+        held, file = self.new_rows, self.path / SHEET
+        if file.is_file() and answers.holds_more(held, file):
+            raise InputError(f"{file} is filled in: read it first, by --answers {file}, or delete it")
+        table, sheet = answers.ask(held, count, self.summary["training"]["seed"])
         if sheet.empty:
             raise InputError("All candidates say the same of the new rows that are left: no answer can tell more")
         write_cells(sheet, self.path / SHEET)

@@ -61,20 +61,33 @@ def candidates_of(config: RunConfig, table: DataTable, views: Sequence[Sequence[
 
     found, kept = [of(BASELINE, "ordinary training", {"name": "ERM"})], config.training.leave_out
     for names in views:
-        named = name_views(names)
-        found.append(
-            of(f"LC by {named}", f"corrects by {named}", {"attributes": {"name": "Auto", "shortcut": [*names]}}, names)
-        )
+        named, by = name_views(names), {"attributes": {"name": "Auto", "shortcut": [*names]}}
+        found.append(of(f"LC by {_plain(named)}", f"corrects by {named}", by, names))
         gone = [one for one in names if undo(one, table.info) is not None]
         if gone:
-            named = name_views(gone)
-            found.append(
-                of(f"without {named}", f"ERM that cannot see {named}", {"name": "ERM"}, gone, leave_out=[*kept, *gone])
-            )
+            named, less = name_views(gone), [*kept, *gone]
+            does = f"ERM that cannot see {named}"
+            found.append(of(f"without {_plain(named)}", does, {"name": "ERM"}, gone, leave_out=less))
     if undo("spelling", table.info) is not None:
         does = "ERM to which names that differ in case and blanks are one"
         found.append(of("without spelling", does, {"name": "ERM"}, ["spelling"], leave_out=[*kept, "spelling"]))
     found += [of(f"LC by {one}", f"corrects by {told}", {"attributes": one}) for one, told in ESTIMATORS.items()]
+    return _told_apart(found)
+
+
+def _plain(text: str) -> str:
+    """Return a name that may stand in back quotes itself."""
+    return text.replace("`", "")
+
+
+def _told_apart(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return each training once, under a name of its own: long lists of words may begin alike."""
+    found: list[Candidate] = []
+    for one in candidates:
+        if any(one.config == other.config for other in found):
+            continue
+        alike = sum(one.name == other.name.partition(" (no. ")[0] for other in found)
+        found.append(replace(one, name=f"{one.name} (no. {alike + 1})") if alike else one)
     return found
 
 

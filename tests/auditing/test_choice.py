@@ -1,0 +1,247 @@
+"""What changed, whom to ask and who gains: by closed forms, by brute force, and over many draws."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+
+from logit_correction.auditing import choice
+
+
+def predictions_of(seed: int, rows: int, apart: tuple[float, ...], labels: int = 3) -> np.ndarray:
+    """ERM, and candidates that each say something else in such shares of the rows."""
+    generator = np.random.default_rng(seed)
+    first = generator.integers(labels, size=rows)
+    others = [
+        np.where(generator.random(rows) < share, (first + generator.integers(1, labels, rows)) % labels, first)
+        for share in apart
+    ]
+    return np.stack([first, *others])
+
+
+def shapes() -> st.SearchStrategy[np.ndarray]:
+    """Predictions of some candidates on some rows."""
+    cell = st.integers(0, 2)
+    return st.integers(2, 5).flatmap(
+        lambda candidates: st.integers(1, 25).flatmap(
+            lambda rows: st.lists(
+                st.lists(cell, min_size=rows, max_size=rows), min_size=candidates, max_size=candidates
+            ).map(np.array)
+        )
+    )
+
+
+# -- what changed
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=6))
+def test_intervals_of_shares_are_wilsons(hits: list[int]) -> None:
+    low, high = choice.interval_of_share(np.array(hits) / 40, 40)
+    level = math.erf(choice.DEVIATIONS / math.sqrt(2))
+    wanted = [binomtest(one, 40).proportion_ci(level, "wilson") for one in hits]
+    np.testing.assert_allclose(np.stack([low, high], axis=1), np.array(wanted), atol=1e-9)
+
+
+def test_rows_like_those_of_training_are_called_changed_one_time_in_twenty() -> None:
+    found = [
+        choice.change_of(whole[:, :70], whole[:, 70:], seed).found
+        for seed in range(100)
+        for whole in [predictions_of(seed, 190, (0.05, 0.1, 0.2, 0.4))]
+    ]
+    # A level of 5 % rejects more than 10 times in 100 draws one time in 90, and never with a hundredth of the chance.
+    assert binomtest(sum(found), 100, choice.LEVEL).pvalue > 0.01
+
+
+def test_a_change_is_found_however_few_candidates_see_it_and_names_who_does() -> None:
+    for seed in range(20):
+        usual = predictions_of(seed, 120, (0.05, 0.05, 0.3, 0.0))
+        new = predictions_of(seed + 1000, 80, (0.05, 0.35, 0.3, 0.0))
+        seen = choice.change_of(new, usual, seed)
+        assert seen.found and seen.most == 2
+        np.testing.assert_allclose(seen.new, (new != new[0]).mean(axis=1))
+        np.testing.assert_allclose(seen.usual, (usual != usual[0]).mean(axis=1))
+
+
+def test_less_disagreement_than_usual_and_one_voice_are_no_change() -> None:
+    usual, new = predictions_of(0, 100, (0.4, 0.3)), predictions_of(1, 100, (0.0, 0.0))
+    assert not choice.change_of(new, usual).found
+    assert not choice.change_of(new, predictions_of(2, 100, (0.0, 0.0))).found
+
+
+# -- whom to ask
+
+
+@pytest.mark.parametrize(
+    ("apart", "count", "answered"),
+    [
+        ((0.3, 0.1, 0.05), 8, ()),
+        ((0.3, 0.1, 0.05), 8, tuple(range(0, 60, 3))),
+        ((0.02, 0.9, 0.02), 20, ()),  # a few rows of many contradictions
+        ((0.04, 0.04), 30, ()),  # fewer rows differ than are asked
+    ],
+)
+def test_rows_are_drawn_with_the_chances_that_are_told(
+    apart: tuple[float, ...], count: int, answered: tuple[int, ...]
+) -> None:
+    predictions = predictions_of(3, 60, apart)
+    differ = (predictions != predictions[0]).any(axis=0)
+    differ[list(answered)] = False
+    wanted, drawn, times = min(count, int(differ.sum())), np.zeros(60), 1500
+    for seed in range(times):
+        places, chance = choice.draw(predictions, count, seed, answered)
+        assert len(places) == wanted == len(set(places.tolist()))
+        drawn[places] += 1
+    assert chance.sum() == pytest.approx(wanted) and wanted > 0 and chance.max() <= 1 + 1e-9
+    assert (drawn[~differ] == 0).all() and (chance[~differ] == 0).all() and (chance[differ] > 0).all()
+    error = np.sqrt(chance * (1 - chance) / times)
+    assert (np.abs(drawn / times - chance) <= 4.5 * error + 1e-9).all()
+    # In proportion to the root of how many contradict ERM, but for those that are certain.
+    uncertain = differ & (chance < 1 - 1e-9)
+    parts = chance[uncertain] / np.sqrt((predictions != predictions[0]).mean(axis=0)[uncertain])
+    np.testing.assert_allclose(parts, parts[:1].repeat(len(parts)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(shapes(), st.integers(1, 30), st.integers(0, 9), st.sets(st.integers(0, 24)))
+def test_any_draw_keeps_its_count_and_asks_nobody_twice(
+    predictions: np.ndarray, count: int, seed: int, answered: set[int]
+) -> None:
+    known = [row for row in answered if row < predictions.shape[1]]
+    places, chance = choice.draw(predictions, count, seed, known)
+    differ = set(np.flatnonzero((predictions != predictions[0]).any(axis=0)).tolist()) - set(known)
+    assert len(places) == min(count, len(differ)) and set(places.tolist()) <= differ
+    assert len(set(places.tolist())) == len(places) and chance.sum() == pytest.approx(len(places))
+    # The order of the candidates beside ERM says nothing of a row.
+    turned = np.concatenate([predictions[:1], predictions[:0:-1]])
+    np.testing.assert_allclose(choice.draw(turned, count, seed, known)[1], chance)
+
+
+def test_each_pattern_of_answers_has_its_share_of_the_rows() -> None:
+    predictions = np.array([[0] * 90, [1] * 60 + [0] * 30, [0] * 60 + [1] * 30])  # two patterns of one chance
+    for seed in range(20):
+        places, _ = choice.draw(predictions, 9, seed)
+        assert (places < 60).sum() == 6
+
+
+# -- who gains
+
+
+def pool(seed: int, rows: int = 400, apart: tuple[float, ...] = (0.1, 0.3, 0.02)) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    predictions = predictions_of(seed, rows, apart)
+    label = np.where(generator.random(rows) < 0.6, predictions[0], predictions[1])
+    return predictions, np.where(generator.random(rows) < 0.1, generator.integers(3, size=rows), label)
+
+
+def brute(predictions: np.ndarray, label: np.ndarray) -> np.ndarray:
+    return np.array([np.mean([(a == y) - float(e == y) for a, e, y in zip(one, predictions[0], label, strict=True)])
+                     for one in predictions])  # fmt: skip
+
+
+def test_gains_of_a_fully_labelled_pool_are_the_gains(monkeypatch: pytest.MonkeyPatch) -> None:
+    predictions, label = pool(0)
+    everything = np.arange(predictions.shape[1])
+    wanted = brute(predictions, label)
+    told = choice.gains_of(predictions, everything, label, np.ones(len(label)))
+    assert (told.answers == (predictions != predictions[0]).sum(axis=1)).all()
+    # What is believed before is worth two rows on which they differ.
+    differ = told.answers
+    drawn = (wanted * len(label) - 0.1) / (differ + 2) * differ / len(label)
+    np.testing.assert_allclose(told.gain[1:], drawn[1:])
+    assert told.gain[0] == 0 == told.error[0]
+    monkeypatch.setattr(choice, "PRIOR_ROWS", 1e-9)
+    np.testing.assert_allclose(
+        choice.gains_of(predictions, everything, label, np.ones(len(label))).gain, wanted, atol=1e-8
+    )
+
+
+def test_gains_by_rows_that_were_drawn_are_right_in_the_mean_and_within_their_errors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(choice, "PRIOR_ROWS", 1e-9)
+    predictions, label = pool(1, rows=1500)
+    wanted, found, errors = brute(predictions, label), [], []
+    for seed in range(400):
+        places, chance = choice.draw(predictions, 60, seed)
+        told = choice.gains_of(predictions, places, label[places], 1 / chance[places])
+        found.append(told.gain)
+        errors.append(told.error)
+    bias = np.mean(found, axis=0) - wanted
+    spread = np.std(found, axis=0)
+    assert (np.abs(bias) <= 4 * spread / math.sqrt(400) + 2e-4).all(), (bias, spread)
+    assert (np.mean(errors, axis=0)[1:3] > 0.7 * spread[1:3]).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(shapes(), st.randoms(use_true_random=False), st.floats(0.5, 4))
+def test_the_order_of_candidates_and_answers_and_the_scale_of_the_weights_change_nothing(
+    predictions: np.ndarray, random: object, scale: float
+) -> None:
+    generator = np.random.default_rng(random.randint(0, 10**6))  # type: ignore[attr-defined]
+    rows = predictions.shape[1]
+    places = generator.permutation(rows)[: max(1, rows // 2)]
+    label, weight = generator.integers(3, size=len(places)), generator.uniform(0.5, 3, len(places))
+    plain = choice.gains_of(predictions, places, label, weight)
+    order, turn = generator.permutation(len(places)), 1 + generator.permutation(len(predictions) - 1)
+    mixed = choice.gains_of(predictions[[0, *turn]], places[order], label[order], weight[order] * scale)
+    for name in ("gain", "error", "answers"):
+        np.testing.assert_allclose(getattr(mixed, name), getattr(plain, name)[[0, *turn]], atol=1e-9)
+    where = generator.permutation(rows)  # and neither does the order of the pool
+    elsewhere = choice.gains_of(predictions[:, where], np.argsort(where)[places], label, weight)
+    np.testing.assert_allclose(elsewhere.gain, plain.gain, atol=1e-12)
+    assert (np.abs(plain.gain) <= choice.disagreement(predictions) + 1e-12).all()
+    assert (plain.gain[choice.disagreement(predictions) == 0] == 0).all()
+
+
+def gains(gain: list[float], error: list[float]) -> choice.Gains:
+    return choice.Gains(np.array(gain), np.array(error), np.full(len(gain), 9))
+
+
+def test_erm_is_left_only_for_what_is_clearly_ahead_and_clearer_where_nothing_changed() -> None:
+    told = gains([0, 0.05, -0.2, 0.04], [0, 0.05, 0.01, 0.001])
+    assert choice.chosen_of(told, changed=True) == 1 and choice.chosen_of(told, changed=False) == 0
+    assert choice.chosen_of(gains([0, 0.05], [0, 0.02]), changed=False) == 1
+    assert choice.chosen_of(gains([0, 0.03], [0, 0.05]), changed=True) == 0
+    assert choice.chosen_of(gains([0, -0.1, -0.3], [0, 0.01, 0.01]), changed=True) == 0
+
+
+def test_the_best_of_many_equal_candidates_is_told_to_gain_about_nothing() -> None:
+    """Their labels are drawn anew for each candidate, so that no one is better than ERM, and one always looks so."""
+    told, believed = [], []
+    for seed in range(25):
+        generator = np.random.default_rng(seed)
+        first = np.zeros(300, dtype=np.int64)
+        others = (generator.random((20, 300)) < 0.3).astype(np.int64)
+        predictions = np.stack([first, *others])
+        label = generator.integers(2, size=300)
+        places, chance = choice.draw(predictions, 40, seed)
+        given_ = predictions, places, label[places], 1 / chance[places]
+        chosen = choice.chosen_of(found := choice.gains_of(*given_), changed=True)
+        believed.append(float(found.gain[chosen]))
+        told.append(choice.corrected_gain(*given_, changed=True, seed=seed))
+    assert np.count_nonzero(believed) > 12  # by chance one of them is ahead
+    assert np.mean(believed) > 0.03 and abs(np.mean(told)) < 0.4 * np.mean(believed)
+    assert all(one <= other for one, other in zip(told, believed, strict=True))
+
+
+def test_a_choice_that_chance_did_not_make_keeps_its_gain() -> None:
+    first = np.zeros(400, dtype=np.int64)
+    better = (np.arange(400) < 120).astype(np.int64)
+    predictions, label = np.stack([first, better, 1 - better]), better
+    places, chance = choice.draw(predictions, 60, 0)
+    gain = choice.corrected_gain(predictions, places, label[places], 1 / chance[places], changed=True, seed=0)
+    assert gain == pytest.approx(0.3, abs=0.04)
+
+
+def test_further_answers_are_asked_for_until_the_best_is_told_from_erm() -> None:
+    assert choice.more_answers(gains([0, 0.1], [0, 0.05]), 1, 20) == 0
+    # An error falls with the root of the answers: from 0.1 to 0.1 / 1.645 takes 2.7 times as many.
+    assert choice.more_answers(gains([0, 0.1], [0, 0.1]), 1, 20) == 40
+    assert choice.more_answers(gains([0, 0.1, -0.3], [0, 0.1, 0.1]), 0, 20) == 40  # of ERM, the best of the others
+    assert choice.more_answers(gains([0, -0.1], [0, 0.05]), 0, 20) == 0
+    assert choice.more_answers(gains([0, 0.0], [0, 0.1]), 0, 20) == 200  # so many at the most
