@@ -197,9 +197,8 @@ def judge(folder: Path, asked: argparse.Namespace) -> None:
             share = 100 * sum(one for one, _ in of_truth) / sum(all_ for _, all_ in of_truth)
             print(f"{answers} answers: {share:.1f} % of the true attribute's gain ({len(of_truth)} sets)")
         if lost:
-            print(
-                f"elsewhere {np.mean([one for one, _ in lost]):.2f} points, at worst {min(lost)[0]:.2f} ({len(lost)} sets)"
-            )
+            mean, worst = np.mean([one for one, _ in lost]), min(lost)[0]
+            print(f"elsewhere {mean:.2f} points, at worst {worst:.2f} ({len(lost)} sets)")
         told = f"where 5 points can be won, else {100 * np.mean(quiet or [0]):.0f} %"
         print(f"a change is told in {100 * np.mean(changed or [0]):.0f} % {told}")
 

@@ -61,7 +61,8 @@ def candidates_of(config: RunConfig, table: DataTable, views: Sequence[Sequence[
 
     found, kept = [of(BASELINE, "ordinary training", {"name": "ERM"})], config.training.leave_out
     for names in views:
-        named, by = name_views(names), {"attributes": {"name": "Auto", "shortcut": [*names]}}
+        named = name_views(names)
+        by: dict[str, object] = {"attributes": {"name": "Auto", "shortcut": [*names]}}
         found.append(of(f"LC by {_plain(named)}", f"corrects by {named}", by, names))
         gone = [one for one in names if undo(one, table.info) is not None]
         if gone:
