@@ -18,7 +18,7 @@ from logit_correction.attributes.auto import FOLDS, Auto
 from logit_correction.attributes.folds import held_out
 from logit_correction.auditing import answers, cost
 from logit_correction.auditing.contrast import contrasts, spoken
-from logit_correction.auditing.new_rows import of_source, of_split
+from logit_correction.auditing.new_rows import check, of_source, of_split
 from logit_correction.auditing.rows import CSV, PARQUET, rows_frame, shown_rows, with_fixed, write_rows
 from logit_correction.config import ComponentConfig, RunConfig, listed
 from logit_correction.data.frames import read_frame
@@ -235,6 +235,8 @@ def audit(
         )
     if ask is not None and not decides:
         raise InputError("--ask asks about new rows: give them by --new-rows, a folder or a table")
+    if new_rows is not None:
+        check(new_rows, config, built.table)
     try_fix = try_fix and not decides
     display.whole = 3 if try_fix else 2  # the search, and LC in folds
     estimator = built.algorithm.attributes

@@ -27,13 +27,16 @@ from logit_correction.errors import InputError
 from logit_correction.files import printable
 from logit_correction.pages.compare import shown_path
 from logit_correction.runs.encode import EncodedStore, Encoder, batches_of
-from logit_correction.types import Inputs
+from logit_correction.types import DataInfo, Inputs
 
 #: Columns of a row that a person is shown, who is to name its label.
 SHOWN = 40
 
 #: What is known of some new rows, and their inputs.
 Part: TypeAlias = tuple[pd.DataFrame, Iterator[Inputs]]
+
+#: What is wrong where nothing is there.
+NONE = "There are no new rows: give a folder or a table that holds some by --new-rows"
 
 
 @dataclass(frozen=True)
@@ -74,18 +77,34 @@ def asked(parts: Iterable[Part], models: Sequence[Trained], names: Sequence[str]
                 apart.append(apart_of(logits))
         frames.append(frame)
     if not frames:
-        raise InputError("There are no new rows: give a folder or a table that holds some by --new-rows")
+        raise InputError(NONE)
     whole = pd.concat(frames, ignore_index=True)
-    label = places_of([None if pd.isna(one) else one for one in whole["label"]], names).numpy()
-    unknown = whole[whole["label"].notna() & (label < 0)]
+    whole.insert(0, "row", np.arange(len(whole)))
+    label = _labels_of(whole, names)
+    return NewRows(whole, torch.cat(said, dim=1).numpy(), torch.cat(apart, dim=1).numpy(), label)
+
+
+def check(given: Any, config: RunConfig, table: DataTable) -> None:
+    """Read new rows once: what is wrong with them is told before anything is trained. Arguments as of ``of_source``."""
+    names = list(map(str, table.label_names))
+    told = [_told(rows, config, table, forms) for rows, _, forms in _read(given, config, table)]
+    if not told:
+        raise InputError(NONE)
+    whole = pd.concat(told, ignore_index=True)
+    _labels_of(whole.assign(row=np.arange(len(whole))), names)
+
+
+def _labels_of(frame: pd.DataFrame, names: Sequence[str]) -> NDArray[np.int64]:
+    """Return the numbers of labels (M,), -1 of rows without; ``InputError`` if one is not among the ``names``."""
+    label = places_of([None if pd.isna(one) else one for one in frame["label"]], names).numpy()
+    unknown = frame[frame["label"].notna() & (label < 0)]
     if len(unknown):
-        first = unknown.iloc[0]
+        first, has = unknown.iloc[0], "has a label that is" if len(unknown) == 1 else "have labels that are"
         raise InputError(
-            f"The new rows: {len(unknown):,} have a label that is not in the training data, such as {first['label']!r} "
+            f"The new rows: {len(unknown):,} {has} not in the training data, such as {first['label']!r} "
             f"of {called(first)}: the labels are {', '.join(names)}; leave unknown ones empty"
         )
-    whole.insert(0, "row", np.arange(len(whole)))
-    return NewRows(whole, torch.cat(said, dim=1).numpy(), torch.cat(apart, dim=1).numpy(), label)
+    return np.asarray(label)
 
 
 def apart_of(logits: Tensor) -> Tensor:
@@ -125,19 +144,30 @@ def of_source(given: Any, config: RunConfig, table: DataTable) -> Iterator[Part]
     ``given`` is as ``DataSource.new_rows`` takes it; a folder may hold a folder for each label. ``config`` and
     ``table`` are those of the training. ``InputError`` if a row cannot be read.
     """
+    encoder, device = None, torch.device("cpu")
+    if config.encoder is not None and isinstance(table.inputs, EncodedStore):
+        encoder = Encoder(config.encoder, _info_of(table))
+    for rows, store, forms in _read(given, config, table):
+        encoded: InputStore = store if encoder is None else encoder.of_store(store, device)
+        yield _told(rows, config, table, forms), batches_of(encoded, device)
+
+
+def _read(given: Any, config: RunConfig, table: DataTable) -> Iterator[tuple[Rows, InputStore, dict[str, Any]]]:
+    """Yield rows from elsewhere, some at a time, and their inputs before an encoder."""
     source: DataSource = config.data.make()
     source.reader.prepare(table.preparation)
-    info, encoder, device = table.info, None, torch.device("cpu")
-    if config.encoder is not None and isinstance(table.inputs, EncodedStore):
-        store = table.inputs.original
-        info = replace(info, input_shape=store.input_shape, tokens=store.holds_tokens)
-        encoder = Encoder(config.encoder, info)
     names = {str(name) for name in table.label_names}
     given = Path(given) if isinstance(given, str) else given
     labelled = isinstance(given, Path) and given.is_dir() and any(one.name in names for one in visible_folders(given))
-    for rows, store, forms in source.read(source.new_rows(given, labelled=labelled), info):
-        encoded: InputStore = store if encoder is None else encoder.of_store(store, device)
-        yield _told(rows, config, table, forms), batches_of(encoded, device)
+    yield from source.read(source.new_rows(given, labelled=labelled), _info_of(table))
+
+
+def _info_of(table: DataTable) -> DataInfo:
+    """Return what inputs are before an encoder."""
+    if not isinstance(table.inputs, EncodedStore):
+        return table.info
+    store = table.inputs.original
+    return replace(table.info, input_shape=store.input_shape, tokens=store.holds_tokens)
 
 
 def _told(rows: Rows, config: RunConfig, table: DataTable, forms: dict[str, Any]) -> pd.DataFrame:

@@ -1,0 +1,405 @@
+"""An audit whose new rows decide: what changed there, whom it asks, what answers come to, and what is trained then."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from PIL import Image
+
+from logit_correction import Audit, InputError, RunConfig, audit, from_table, train
+from logit_correction.auditing import candidates, choice
+from logit_correction.auditing.answers import weights_of
+
+SHORT: dict[str, Any] = {"label": "outcome", "epochs": 5, "threads": 1}
+NAMES = ("ill", "well")
+
+
+def drawn(rows: int, seed: int, bias: float) -> pd.DataFrame:
+    """Patients: the blood tells something of the outcome, the scanner what ``bias`` says."""
+    draw = np.random.default_rng(seed)
+    ill = draw.integers(2, size=rows)
+    scanner = np.where(draw.random(rows) < bias, ill, 1 - ill)
+    frame = pd.DataFrame({"age": draw.normal(50, 9, rows).round(2), "blood": draw.normal(2.2 * ill, 1).round(3)})
+    return frame.assign(scanner=np.array(["new", "old"])[scanner], outcome=np.where(ill, "ill", "well"))
+
+
+OLD, CHANGED = drawn(600, 0, 0.94), drawn(300, 1, 0.5)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_estimators() -> Iterator[None]:
+    """Candidates by one estimator: the others only take time here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(candidates, "ESTIMATORS", {"Online": candidates.ESTIMATORS["Online"]})
+        yield
+
+
+@pytest.fixture(scope="module")
+def changed(tmp_path_factory: pytest.TempPathFactory) -> Audit:
+    """An audit whose new rows have no labels, and whose columns have another order."""
+    new = CHANGED.drop(columns="outcome")[["scanner", "blood", "age"]]
+    return audit(OLD, tmp_path_factory.mktemp("changed") / "out", new_rows=new, **SHORT)
+
+
+@pytest.fixture
+def copy(changed: Audit, tmp_path: Path) -> Audit:
+    return Audit(shutil.copytree(changed.path, tmp_path / "copy"))
+
+
+def says(rows: pd.DataFrame) -> np.ndarray:
+    return np.stack([rows[name].to_numpy() for name in rows if name.startswith("says_")])
+
+
+def test_a_change_is_found_asked_about_and_corrected_only_by_a_person(changed: Audit) -> None:
+    new = changed.summary["new_rows"]
+    assert new["changed"] and new["likely"] <= 0.05
+    differs = {one["name"]: (one["differs_usual"], one["differs_new"]) for one in new["candidates"]}
+    assert differs["without the column scanner"][1] > differs["without the column scanner"][0] + 0.05
+    assert (changed.verdict, changed.views, new["chosen"]) == ("cannot tell", [], None)
+    assert changed.advised.method.name == "ERM" and not (changed.path / "fix.yaml").exists()
+    assert (new["rows"], new["labelled"], new["usual_rows"], new["asked"], new["answers"]) == (300, 0, 180, 20, 0)
+    names = [one["name"] for one in new["candidates"]]
+    assert names == ["ERM", "LC by the column scanner", "without the column scanner", "LC by Online"]
+    assert list(yaml.safe_load((changed.path / "candidates.yaml").read_text())) == names
+    sheet = pd.read_csv(changed.path / "sheet.csv")
+    assert list(sheet) == ["row", "content", "answer"] and sheet["answer"].isna().all()  # no estimate sways anybody
+    for row, content in zip(sheet["row"], sheet["content"], strict=True):  # whatever the order of the columns is
+        of = CHANGED.iloc[row]
+        assert f"scanner {of['scanner']}" in content and f"{of['age']}"[:4] in content
+    asked = says(changed.new_rows)[:, sheet["row"]]
+    assert (asked != asked[0]).any(axis=0).all()  # where all agree no answer could tell
+
+
+def test_the_columns_of_new_rows_are_known_by_their_names(changed: Audit) -> None:
+    """ERM, trained again, says of the rows in the old order what it said of those in the new one."""
+    run = changed.fix()
+    assert (run.predict(CHANGED) == np.array(NAMES)[says(changed.new_rows)[0]]).all()
+
+
+class Cells(HTMLParser):
+    """The rows of all tables, and all text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self.inside = False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+            self.inside = True
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside = self.inside and tag not in ("td", "th")
+
+    def handle_data(self, data: str) -> None:
+        if self.inside:
+            self.rows[-1][-1] += data
+
+
+def plain(audit: Audit) -> str:
+    return (audit.path / "report.html").read_text(encoding="utf-8").replace("\u00a0", " ")
+
+
+def test_the_page_tells_the_change_the_candidates_the_rows_to_label_and_what_to_type(changed: Audit) -> None:
+    page, new = plain(changed), changed.summary["new_rows"]
+    headline = re.search(r'<p class="verdict">(.*?)</p>', page)
+    assert headline and headline[1] == "The new rows differ from the training data. Label 20 of them."
+    assert page.index(headline[0]) < page.index("What to do") < page.index("What might be trained")
+    assert "logit-correction audit --answers out/sheet.csv --out out" in page.replace(f"{changed.path.parent}/", "")
+    assert "fix.yaml" not in page and "`" not in re.sub(r"<style.*?</style>", "", page, flags=re.DOTALL)
+    rows = {row[0]: row[1:] for row in Cells(page).rows if row}
+    differs = (says(changed.new_rows) != says(changed.new_rows)[0]).mean(axis=1)
+    for number, one in enumerate(new["candidates"]):
+        told = rows[one["name"]]
+        assert told[0] == ("–" if number == 0 else f"{100 * differs[number]:.0f}")
+        assert one["differs_new"] == pytest.approx(differs[number])
+        assert told[1] == ("–" if number == 0 else f"{100 * one['differs_usual']:.0f}")
+        assert told[2] == f"{100 * one['like_training']:.0f}"
+    sheet = pd.read_csv(changed.path / "sheet.csv")
+    for row, content in zip(sheet["row"], sheet["content"], strict=True):
+        assert rows[f"row {row}"] == [content]
+    most = [one["name"] for one in new["candidates"]].index(new["most"])
+    told = f"ERM and <code>{new['most']}</code> disagree on {100 * differs[most]:.0f} % of the 300 rows that are new"
+    assert told in page
+
+
+def filled(audit: Audit, spelled: Callable[[str], str] = str) -> pd.DataFrame:
+    sheet = pd.read_csv(audit.path / "sheet.csv", dtype={"answer": object})
+    return sheet.assign(answer=[spelled(one) for one in CHANGED["outcome"][sheet["row"]]])
+
+
+def test_answers_choose_by_what_they_say_in_several_rounds_however_they_are_written(
+    copy: Audit, tmp_path: Path
+) -> None:
+    sheet = filled(copy, lambda name: f"  {name.upper()} ")
+    sheet.loc[7:, "answer"] = ""
+    sheet.to_csv(tmp_path / "some.csv", index=False)
+    found = copy.answer(tmp_path / "some.csv").summary["new_rows"]
+    assert (found["answers"], found["sheet_answers"], found["asked"]) == (7, 7, 20)
+    copy.answer(filled(copy).iloc[::-1].reset_index(drop=True))  # as a frame, in another order
+    again = copy.ask(30)
+    assert len(again) == 30 and not set(again["row"]) & set(sheet["row"])
+    again["answer"] = CHANGED["outcome"][again["row"]].to_numpy()
+    copy.answer(again)
+    new, rows = copy.summary["new_rows"], copy.new_rows
+    assert (new["answers"], new["sheet_answers"], new["asked"]) == (50, 50, 50)
+    assert sorted(rows["round"].value_counts().to_dict().items()) == [(-1, 250), (1, 20), (2, 30)]
+    known = rows["label_number"] >= 0
+    assert (np.array(NAMES)[rows["label_number"][known]] == CHANGED["outcome"][known.to_numpy()]).all()
+    # The choice is right: no candidate gains clearly more on all rows, of which only a tester knows the labels.
+    truth = np.array([NAMES.index(one) for one in CHANGED["outcome"]])
+    true = (says(rows) == truth).mean(axis=1) - (says(rows)[0] == truth).mean()
+    chosen = [one["name"] for one in new["candidates"]].index(new["chosen"])
+    assert copy.verdict == "shortcut" and copy.views == ["column:scanner"]
+    assert true[chosen] > 0.05 and true[chosen] > true.max() - 0.05
+    assert new["gain_low"] - 0.03 < true[chosen] < new["gain_high"] + 0.03
+    # Each figure is that of ``choice`` on what the folder holds.
+    places, label, weight = weights_of(rows)
+    gains = choice.gains_of(says(rows), places, label, weight)
+    for number, one in enumerate(new["candidates"]):
+        assert one["gain"] == pytest.approx(gains.gain[number]) and one["told_by"] == gains.answers[number]
+    page = Cells(plain(copy))
+    told = {row[0]: row[1:] for row in page.rows if row and row[0] in {one["name"] for one in new["candidates"]}}
+    assert told[new["chosen"]][3].startswith(f"{100 * gains.gain[chosen]:+.0f} (")
+    points = f"about {100 * new['gain']:+.0f} points on the new rows."
+    assert f"Train <code>{new['chosen']}</code>: {points}" in plain(copy) and new["gain"] <= gains.gain[chosen]
+    assert "fix.yaml" in plain(copy) and "By 50 labelled new rows" in repr(copy)
+    assert Audit(copy.path).summary == copy.summary  # sealed and whole
+
+
+def test_what_is_chosen_is_trained_and_does_not_see_the_column_if_it_is_left_out(copy: Audit, tmp_path: Path) -> None:
+    copy.answer(filled(copy))
+    assert copy.summary["new_rows"]["chosen"] == yaml_name(copy)
+    run = copy.fix(tmp_path / "fixed")
+    other = CHANGED.assign(scanner=np.where(CHANGED["scanner"] == "old", "new", "old"))
+    before, after = run.predict_proba(CHANGED), run.predict_proba(other)
+    assert (run.predict(CHANGED) == CHANGED["outcome"]).mean() > 0.75
+    leaves_out = run.config.training.leave_out
+    assert np.array_equal(before, after) == (leaves_out == ["column:scanner"])
+    plans = yaml.safe_load((copy.path / "candidates.yaml").read_text())
+    blind = train(RunConfig.from_dict(plans["without the column scanner"]), tmp_path / "blind", page=False)
+    assert np.array_equal(blind.predict_proba(CHANGED), blind.predict_proba(other))
+    assert (blind.predict(CHANGED) == np.array(NAMES)[says(copy.new_rows)[2]]).all()  # what the audit asked
+
+
+def yaml_name(found: Audit) -> str:
+    """The candidate that fix.yaml trains."""
+    plans = yaml.safe_load((found.path / "candidates.yaml").read_text())
+    fix = yaml.safe_load((found.path / "fix.yaml").read_text())
+    return next(name for name, one in plans.items() if one == fix)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda sheet: sheet.assign(answer="sick"), r"'sick' is no label.*the labels are ill, well"),
+        (lambda sheet: sheet.assign(answer=""), "has no answer: fill in the column answer"),
+        (lambda sheet: sheet.assign(row=10**6), "row 1000000 was not asked"),
+        (lambda sheet: sheet.assign(row=-1), "row -1 was not asked"),
+        (lambda sheet: pd.concat([sheet, sheet[:1]]), "is there twice"),
+        (lambda sheet: sheet.assign(content=sheet["content"].str.replace("scanner", "Scanner")), "of another audit"),
+        (lambda sheet: sheet.assign(row=sheet["row"].to_numpy()[::-1]), "of another audit"),
+        (lambda sheet: sheet.drop(columns="answer"), "answer"),
+        (lambda sheet: sheet.drop(columns="row"), "row"),
+    ],
+)
+def test_a_sheet_that_does_not_fit_is_refused_and_nothing_changes(
+    change: Callable[[pd.DataFrame], pd.DataFrame], message: str, copy: Audit, tmp_path: Path
+) -> None:
+    change(filled(copy)).to_csv(tmp_path / "wrong.csv", index=False)
+    before = {path.name: path.read_bytes() for path in copy.path.iterdir() if path.is_file()}
+    for given in (tmp_path / "wrong.csv", change(filled(copy))):
+        with pytest.raises(InputError, match=message):
+            copy.answer(given)
+    assert {path.name: path.read_bytes() for path in copy.path.iterdir() if path.is_file()} == before
+
+
+def test_rows_that_were_not_asked_take_no_answer(copy: Audit) -> None:
+    sheet = filled(copy)
+    other = next(row for row in range(300) if row not in set(sheet["row"]))
+    with pytest.raises(InputError, match=f"row {other} was not asked"):
+        copy.answer(pd.DataFrame({"row": [other], "answer": ["ill"]}))
+
+
+def test_a_sheet_that_a_person_has_begun_is_never_written_over(copy: Audit) -> None:
+    assert len(copy.ask(10)) == 10  # nothing is lost of one that is empty
+    sheet = pd.read_csv(copy.path / "sheet.csv", dtype=object)
+    sheet.loc[3, "answer"] = "ill"
+    sheet.to_csv(copy.path / "sheet.csv", index=False)
+    with pytest.raises(InputError, match=r"sheet.csv is filled in: read it first, by --answers"):
+        copy.ask(5)
+    assert pd.read_csv(copy.path / "sheet.csv")["answer"].notna().sum() == 1
+    assert len(copy.answer(copy.path / "sheet.csv").ask(5)) == 5
+
+
+def test_new_rows_like_those_of_training_are_corrected_by_nothing_and_labels_decide_at_once(tmp_path: Path) -> None:
+    like = drawn(300, 2, 0.94)
+    found = audit(OLD, tmp_path / "like", new_rows=like.drop(columns="outcome"), **SHORT)
+    new = found.summary["new_rows"]
+    assert not new["changed"] and new["chosen"] == "ERM" and new["asked"] == 0
+    assert (found.verdict, found.views) == ("none found", []) and not (found.path / "sheet.csv").exists()
+    assert "Train ERM: nothing has changed there." in plain(found) and "--method ERM" in plain(found)
+    assert found.advised.method.name == "ERM"
+
+
+def test_labels_of_new_rows_decide_at_once_all_or_some(tmp_path: Path) -> None:
+    CHANGED.to_csv(tmp_path / "all.csv", index=False)
+    found = audit(OLD, tmp_path / "all", new_rows=tmp_path / "all.csv", **SHORT)
+    new, rows = found.summary["new_rows"], found.new_rows
+    assert new["labelled"] == new["answers"] == 300 and new["asked"] == 0 and not (found.path / "sheet.csv").exists()
+    assert rows["line"].tolist() == list(range(2, 302)) and (rows["round"] == 0).all()
+    truth = np.array([NAMES.index(one) for one in CHANGED["outcome"]])
+    assert (rows["label_number"] == truth).all()
+    true = (says(rows) == truth).mean(axis=1) - (says(rows)[0] == truth).mean()
+    for number, one in enumerate(new["candidates"]):  # all rows tell all, but for a prior of two of them
+        assert one["gain"] == pytest.approx(true[number], abs=0.02)
+        assert one["told_by"] == (says(rows)[number] != says(rows)[0]).sum()
+    assert found.verdict == "shortcut" and found.views == ["column:scanner"]
+    assert (found.path / "fix.yaml").is_file() and new["chosen"] == yaml_name(found)
+    # Of every other row the label is known.
+    some = CHANGED.assign(outcome=CHANGED["outcome"].where(CHANGED.index % 2 == 0))
+    again = audit(OLD, tmp_path / "some", new_rows=some, **SHORT)
+    told = again.summary["new_rows"]
+    assert told["labelled"] == told["answers"] == 150 and told["chosen"] is not None
+    assert (says(again.new_rows) == says(rows)).all()  # whether a label is there changes no candidate
+    assert (again.new_rows["label_number"][::2] == truth[::2]).all() and (
+        again.new_rows["label_number"][1::2] < 0
+    ).all()
+
+
+def test_what_is_wrong_with_new_rows_is_told_before_anything_is_trained_or_written(tmp_path: Path) -> None:
+    sick = CHANGED.assign(outcome=np.where(CHANGED.index == 5, "sick", "ill"))
+    sick.to_csv(tmp_path / "sick.csv", index=False)
+    pd.concat([CHANGED, sick]).drop(columns="age").to_csv(tmp_path / "narrow.csv", index=False)
+    for new, message in (
+        (sick, r"1 has a label that is not .*'sick' of row 5: the labels are ill, well; leave unknown ones empty"),
+        (tmp_path / "sick.csv", r"'sick' of line 7"),
+        (pd.concat([sick] * 3), r"3 have labels that are not .*'sick' of row 5"),
+        (tmp_path / "narrow.csv", "age"),
+        (tmp_path / "none.csv", r"none\.csv"),
+    ):
+        with pytest.raises(InputError, match=message):
+            audit(OLD, tmp_path / "out", new_rows=new, **SHORT)
+        assert not (tmp_path / "out").exists()
+
+
+def test_rows_of_the_split_new_are_new_rows_and_their_labels_are_not_read(tmp_path: Path) -> None:
+    label = pd.Series(CHANGED["outcome"])
+    forms = {
+        "true": label,
+        "shuffled": label.sample(frac=1, random_state=0).to_numpy(),
+        "dropped": np.where(CHANGED.index < 0, label, None),
+    }
+    said, folders = {}, {}
+    for name, given in forms.items():
+        split = ["train", "train", "train", "valid", "test"] * (len(OLD) // 5)
+        whole = pd.concat([OLD.assign(part=split), CHANGED.assign(part="new", outcome=given)], ignore_index=True)
+        data = from_table(whole, label="outcome", split="part", folder=tmp_path / f"of-{name}")
+        found = audit(data, epochs=3, threads=1)
+        said[name], folders[name] = says(found.new_rows), found
+    for name in ("shuffled", "dropped"):
+        assert (said[name] == said["true"]).all()
+        for key in ("evidence", "cost", "labels", "groups", "rows"):
+            assert folders[name].summary[key] == folders["true"].summary[key], key
+    new = {name: one.summary["new_rows"] for name, one in folders.items()}
+    assert new["dropped"]["labelled"] == 0 and new["dropped"]["asked"] == 20
+    assert new["true"]["labelled"] == new["shuffled"]["labelled"] == 300
+    assert new["true"]["changed"] and new["true"]["likely"] == new["dropped"]["likely"]
+    assert folders["true"].summary["data"]["rows"] == {"train": 360, "valid": 120, "test": 120, "new": 300}
+    assert folders["true"].views == ["column:scanner"]
+
+
+# -- images
+
+
+def paint(file: Path, bright: bool, red: bool, draw: np.random.Generator) -> None:
+    pixels = draw.normal(90, 30, (10, 10, 3))
+    pixels[3:7, 3:7] += 60 if bright else 0
+    pixels[..., 0 if red else 2] += 40
+    file.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(file)
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """``old``, coloured by the label; ``new`` with a folder for each label, ``flat`` without, coloured at random."""
+    folder, draw = tmp_path_factory.mktemp("photos"), np.random.default_rng(0)
+    for place, rows, bias in (("old", 240, 0.93), ("new", 80, 0.5)):
+        for number in range(rows):
+            bright = number % 2 == 0
+            file = folder / place / ("bright" if bright else "dark") / f"{number}.png"
+            paint(file, bright, (draw.random() < bias) == bright, draw)
+    for file in (folder / "new").glob("*/*"):
+        (folder / "flat").mkdir(exist_ok=True)
+        (folder / "flat" / file.name).write_bytes(file.read_bytes())
+    return folder
+
+
+def test_a_folder_of_new_images_may_have_a_folder_for_each_label(photos: Path, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"size": 10, "epochs": 2, "threads": 1, "ask": 6}
+    named, flat = (
+        audit(photos / "old", tmp_path / name, new_rows=photos / name, **options) for name in ("new", "flat")
+    )
+    one, other = (
+        rows.assign(name=[Path(path).name for path in rows["path"]]).sort_values("name").reset_index(drop=True)
+        for rows in (named.new_rows, flat.new_rows)
+    )
+    assert len(one) == 80 and (says(one) == says(other)).all()
+    true = [0 if int(name[:-4]) % 2 == 0 else 1 for name in one["name"]]
+    assert one["label_number"].tolist() == true and (other["label_number"] == -1).all()
+    assert named.summary["new_rows"]["labelled"] == 80 and flat.summary["new_rows"]["labelled"] == 0
+    sheet = pd.read_csv(flat.path / "sheet.csv")
+    assert list(sheet) == ["row", "path", "answer"]
+    page = (flat.path / "report.html").read_text()
+    shown = page[page.index("Rows to label") : page.index("Made by logit_correction")]
+    assert shown.count('<img src="data:image/png') >= len(sheet) > 0  # a person answers by the picture
+
+
+def test_a_folder_new_among_the_splits_is_of_new_rows(photos: Path, tmp_path: Path) -> None:
+    for part, numbers in (("train", range(160)), ("valid", range(160, 200)), ("test", range(200, 240))):
+        for number in numbers:
+            name = f"{'dark' if number % 2 else 'bright'}/{number}.png"
+            (tmp_path / "data" / part / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(photos / "old" / name, tmp_path / "data" / part / name)
+    shutil.copytree(photos / "flat", tmp_path / "data" / "new")
+    found = audit(tmp_path / "data", size=10, epochs=2, threads=1)
+    new = found.summary["new_rows"]
+    assert (new["rows"], new["labelled"]) == (80, 0) and found.summary["data"]["label_names"] == ["bright", "dark"]
+    assert {Path(path).parent.name for path in found.new_rows["path"]} == {"new"}
+    assert found.summary["data"]["rows"] == {"train": 160, "valid": 40, "test": 40, "new": 80}
+
+
+def test_what_new_rows_cannot_go_with_is_refused_at_once(tmp_path: Path) -> None:
+    for given, message in (
+        ({"ask": 5}, "give them by --new-rows"),
+        ({"ask": 0, "new_rows": CHANGED}, "ask is 0"),
+    ):
+        with pytest.raises(InputError, match=message):
+            audit(OLD, tmp_path / "out", **given, **SHORT)
+    said = pd.DataFrame({"row": range(600), "probability_ill": 0.6, "probability_well": 0.4})
+    said.to_csv(tmp_path / "said.csv", index=False)
+    with pytest.raises(InputError, match="give one of the two"):
+        audit(OLD, tmp_path / "out", new_rows=CHANGED, predictions=tmp_path / "said.csv", **SHORT)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_audit_without_new_rows_says_how_to_give_some(tmp_path: Path) -> None:
+    found = audit(OLD, tmp_path / "out", try_fix=False, **SHORT | {"epochs": 2})
+    assert json.loads((found.path / "audit.json").read_text())["new_rows"] is None
+    for wanted in (lambda: found.new_rows, found.ask, lambda: found.answer(CHANGED)):
+        with pytest.raises(InputError, match="audit again with --new-rows"):
+            wanted()
