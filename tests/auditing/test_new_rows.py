@@ -236,7 +236,7 @@ def test_rows_that_were_not_asked_take_no_answer(copy: Audit) -> None:
 
 
 def test_a_sheet_that_a_person_has_begun_is_never_written_over(copy: Audit) -> None:
-    assert len(copy.ask(10)) == 10  # nothing is lost of one that is empty
+    assert len(copy.ask(10)) == 30  # the 20 that nobody has answered among them
     sheet = pd.read_csv(copy.path / "sheet.csv", dtype=object)
     sheet.loc[3, "answer"] = "ill"
     sheet.to_csv(copy.path / "sheet.csv", index=False)
