@@ -154,4 +154,4 @@ pd.DataFrame(
 #
 # - The answers do not say why. The chosen candidate is better on next year's images, not on images from anywhere.
 # - A correction that no candidate makes cannot be chosen.
-# - The figures move by some points from seed to seed. [New rows decide](../new-rows.md) has the rest.
+# - This is one seed. [New rows decide](../new-rows.md) has the rest.

@@ -59,7 +59,7 @@ def test_the_oracle_reads_the_attributes_of_the_rows(table) -> None:
     assert estimator.correlation == table.correlation and estimator.diagnose(all_rows(table)) == {}
     attached(TrueAttributes(), replace(table, attribute=table.attribute.clamp_min(0)))
     for attribute in (None, torch.tensor([0, 1, -1])):
-        with pytest.raises(InputError, match=r"TrueAttributes needs the attribute of every training row"):
+        with pytest.raises(InputError, match=r"TrueAttributes needs the attribute of every row"):
             estimator.setup(TrainingRows(torch.tensor([0, 1, 2]), attribute))
 
 

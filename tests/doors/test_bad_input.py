@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -100,7 +102,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "audit option": (f"audit --data Digits {ONE} --fail-on never --out x", "never"),
     "audit over an audit": (f"audit --data Digits {ONE} --out AUDIT", "AUDIT"),
     "audit answers of no file": ("audit --answers no.csv --out AUDIT", "new rows"),
-    "audit asks about no new rows": (f"audit --data Digits {ONE} --ask 5 --out x", "new_rows"),
+    "audit asks about no new rows": (f"audit --data Digits {ONE} --ask 5 --out x", "--new-rows"),
     "benchmark": ("benchmark nope --out x", "nope"),
     "benchmark of no file": ("benchmark nope.yaml --out x", "nope.yaml"),
     "benchmark jobs": ("benchmark smoke --jobs 0 --out x", "jobs"),
@@ -110,8 +112,12 @@ WORDS: dict[str, tuple[str, str]] = {
 
 
 def flipped(content: bytes) -> bytes:
-    """Return the content with one bit in its middle turned."""
+    """Return the content with one bit turned, in the middle of the largest tensor of a checkpoint."""
     middle = len(content) // 2
+    if content[:2] == b"PK":  # between tensors there is padding, in which nothing is told
+        with zipfile.ZipFile(io.BytesIO(content)) as parts:
+            largest = max(parts.infolist(), key=lambda part: part.file_size)
+        middle = content.index(largest.filename.encode()) + len(largest.filename) + largest.file_size
     return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
 
 

@@ -48,7 +48,7 @@ seconds.evaluate {" ".join(f"evidence.{name}" for name in EVIDENCE.split())}
 {" ".join(f"test.{name}" for name in TEST.split())}
 """
 AUDIT = f"""
-verdict views sentence leans would_change question.views question.text labels[].label labels[].rows labels[].verdict
+verdict views sentence leans would_change question labels[].label labels[].rows labels[].verdict
 labels[].sentence groups[].label groups[].attribute groups[].rows groups[].share groups[].share_low groups[].share_high
 groups[].network.accuracy groups[].fixed.accuracy cost.network.name cost.network.conflicting.accuracy
 cost.network.conflicting.low cost.network.conflicting.high cost.network.conflicting.rows cost.network.agreeing.accuracy
@@ -128,6 +128,8 @@ def test_columns_of_an_audits_rows(run: Run) -> None:
     audit = json.loads((run("audit-patients") / "audit.json").read_text())
     assert len(rows) == audit["rows"]["train"] and rows["conflicting"].sum() == audit["rows"]["conflicting"]
     assert ((rows["label"] != rows["attribute"]) == rows["conflicting"]).all()
+    asked = json.loads((run("audit-photos") / "audit.json").read_text())
+    assert asked["verdict"] == "cannot tell" and asked["question"].keys() == {"views", "text"}
     photos = pd.read_csv(run("audit-photos") / "rows.csv")
     assert {"path", "p_five", "p_four", "p_one", "p_three"} <= set(photos)
 

@@ -129,7 +129,7 @@ class Audit:
             raise InputError(f"{file} is filled in: read it first, by --answers {file}, or delete it")
         table, sheet = answers.ask(held, count, self.summary["training"]["seed"])
         if sheet.empty:
-            raise InputError("All candidates say the same of the new rows that are left: no answer can tell more")
+            raise InputError("No answer can tell more: all candidates agree on the rows without a label")
         write_cells(sheet, self.path / SHEET)
         self._conclude(table)
         return sheet

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,8 +25,12 @@ from logit_correction.data.stores import InputStore
 from logit_correction.data.table import NEW, DataTable
 from logit_correction.errors import InputError
 from logit_correction.files import printable
+from logit_correction.pages.compare import shown_path
 from logit_correction.runs.encode import EncodedStore, Encoder, batches_of
 from logit_correction.types import DataInfo, Inputs
+
+#: Columns of a row that a person is shown, who is to name its label.
+SHOWN = 40
 
 #: What is known of some new rows, and their inputs.
 Part: TypeAlias = tuple[pd.DataFrame, Iterator[Inputs]]
@@ -115,7 +120,7 @@ def called(row: pd.Series) -> str:
     """Return what a person calls a row: its file, its line or its number."""
     for name in ("path", "line", "row"):
         if name in row and not pd.isna(row[name]):
-            return str(row[name]) if name == "path" else f"{name} {row[name]}"
+            return shown_path(row[name]) if name == "path" else f"{name} {row[name]}"
     return "a row"
 
 
@@ -125,10 +130,10 @@ def of_split(table: DataTable) -> Iterator[Part]:
     label = [None if number < 0 else str(table.label_names[number]) for number in table.label[rows].tolist()]
     frame = pd.DataFrame({"label": pd.Series(label, dtype=object)})
     if table.files is not None:
-        frame["path"] = [str(table.files[row]) for row in rows.tolist()]
+        frame["path"] = [os.path.abspath(table.files[row]) for row in rows.tolist()]
     elif table.lines is not None:
         frame["line"] = table.lines[rows].numpy()
-    if (held := table.contents(rows)) is not None:
+    if (held := table.contents(rows, most=SHOWN)) is not None:
         frame["content"] = held
     yield frame, (batch.inputs for batch in BatchLoader(table, NEW).epoch())
 
@@ -173,8 +178,10 @@ def _told(rows: Rows, config: RunConfig, table: DataTable, forms: dict[str, Any]
         label = [one or None for one in texts_of(rows.frame, column)]
     frame = pd.DataFrame({"label": pd.Series(list(label), dtype=object)})
     if "files" in forms:
-        frame["path"] = [printable(path) for path in forms["files"]]
+        frame["path"] = [printable(os.path.abspath(path)) for path in forms["files"]]
     elif what_rows_are(rows.numbers) == "line":
         frame["line"] = list(rows.numbers)
-    held = replace(table, texts=forms.get("texts"), columns=forms.get("columns", {})).contents(torch.arange(len(rows)))
+    held = replace(table, texts=forms.get("texts"), columns=forms.get("columns", {})).contents(
+        torch.arange(len(rows)), most=SHOWN
+    )
     return frame if held is None else frame.assign(content=held)

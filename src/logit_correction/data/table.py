@@ -120,11 +120,14 @@ class DataTable:
         cell = (label * shape[1] + attribute)[attribute != UNKNOWN]
         return torch.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
 
-    def contents(self, rows: Tensor, first: Sequence[str] = ()) -> list[str] | None:
-        """Return what rows of texts or of columns hold, for people, these columns first; None of other data."""
+    def contents(self, rows: Tensor, first: Sequence[str] = (), most: int = SHOWN_COLUMNS) -> list[str] | None:
+        """Return what rows of texts, or of at most so many columns, hold, for people; None of other data.
+
+        The ``first`` columns come first.
+        """
         if self.texts is not None:
             return [str(self.texts[row])[:SHOWN_CHARACTERS] for row in rows.tolist()]
-        names = sorted(self.columns, key=lambda name: name not in first)[:SHOWN_COLUMNS]
+        names = sorted(self.columns, key=lambda name: name not in first)[:most]
         more = f" and {len(self.columns) - len(names)} more" if len(names) < len(self.columns) else ""
         told = [[f"{name} {one}" for one in self.spelled(name, self.columns[name][rows.numpy()])] for name in names]
         return [", ".join(row) + more for row in zip(*told, strict=True)] if told else None
