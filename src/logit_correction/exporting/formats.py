@@ -36,6 +36,7 @@ from logit_correction.registry import needed, resolve
 from logit_correction.runs.api import load
 from logit_correction.runs.assemble import network_factory
 from logit_correction.runs.folder import CONFIG, write_json
+from logit_correction.runs.leave_out import without
 from logit_correction.runs.run import ENCODER, HERE, NETWORK, WEIGHTS, Run
 from logit_correction.sentences import answer, describe_selection
 from logit_correction.types import Inputs
@@ -331,7 +332,8 @@ def _portable_config(run: Run) -> dict[str, Any]:
     config = run.config
     with run.names():
         with without_pretrained_weights():
-            plain = network_factory(_origin(config.network), run.info)().state_dict()
+            build = network_factory(_origin(config.network), run.info)
+            plain = without(build, config.training.leave_out, run.info)().state_dict()
         trained = run.algorithm.network.state_dict()
         alone = {name: value.shape for name, value in plain.items()} == {k: v.shape for k, v in trained.items()}
         flat = RunConfig(config.data, ComponentConfig("ERM") if alone else config.method).to_dict()
@@ -347,7 +349,7 @@ def _portable_config(run: Run) -> dict[str, Any]:
     if parts["data"].get("tokenizer"):
         parts["data"]["tokenizer"] = HERE + TOKENIZER
     found: dict[str, Any] = _without_places(parts) | {"precision": config.training.precision}
-    return found
+    return found | ({"leave_out": config.training.leave_out} if config.training.leave_out else {})
 
 
 def _origin(choice: ComponentConfig) -> ComponentConfig:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import adaptive_avg_pool2d, interpolate
+from torch.nn.functional import adaptive_avg_pool1d, adaptive_avg_pool2d, interpolate, normalize
 
 from logit_correction.data.frames import HOUR, MISSING
-from logit_correction.data.texts import hashed_words
+from logit_correction.data.texts import LENGTH, hashed_words
 from logit_correction.errors import InputError
 from logit_correction.networks.base import Network
 from logit_correction.types import DataInfo, NetworkFactory
@@ -66,15 +67,29 @@ class Smooth(nn.Module):
 
 
 class Fine(nn.Module):
-    """Images (B, C, H, W) less what is coarse in them: where they are light and dark, and in which colour."""
+    """Images (B, C, H, W) less what is coarse in them: where they are light and dark, and in which colour.
+
+    A smooth surface through 4 x 4 points is taken off, such that the image averaged to 4 x 4 points is 0.
+    """
+
+    down: Tensor
+    across: Tensor
+
+    def __init__(self, size: Sequence[int]) -> None:
+        """Take height and width."""
+        super().__init__()
+        for name, side in zip(("down", "across"), size, strict=True):
+            points = torch.eye(COARSE, dtype=torch.float64).unsqueeze(1)  # averages of what is drawn through each point
+            averages = adaptive_avg_pool1d(interpolate(points, size=side, mode="linear"), COARSE).squeeze(1)
+            self.register_buffer(name, averages.inverse().float())
 
     def forward(self, images: Tensor) -> Tensor:
-        coarse = interpolate(adaptive_avg_pool2d(images, COARSE), size=images.shape[2:], mode="bilinear")
-        return images - coarse
+        points = self.down.T @ adaptive_avg_pool2d(images, COARSE) @ self.across
+        return images - interpolate(points, size=images.shape[2:], mode="bilinear", align_corners=False)
 
 
 class WithoutCell(nn.Module):
-    """Images (B, C, H, W) of which one cell of a grid of 4 x 4 has the mean of each image."""
+    """Images (B, C, H, W) of which one cell of a grid of 4 x 4 has the mean of the rest."""
 
     def __init__(self, row: int, column: int) -> None:
         """Choose the cell: row 1..4 from the top, column 1..4 from the left."""
@@ -82,9 +97,20 @@ class WithoutCell(nn.Module):
         self.row, self.column = row, column
 
     def forward(self, images: Tensor) -> Tensor:
-        down, across = (torch.arange(side, device=images.device) * 4 // side for side in images.shape[2:])
-        cell = ((down == self.row - 1).unsqueeze(1) & (across == self.column - 1)).to(images.dtype)
-        return images * (1 - cell) + images.mean(dim=(2, 3), keepdim=True) * cell
+        inside = []
+        for place, side in zip((self.row, self.column), images.shape[2:], strict=True):  # as the view divides them
+            pixel = torch.arange(side, device=images.device)
+            inside.append((pixel >= (place - 1) * side // 4) & (pixel < place * side // 4))
+        cell = (inside[0].unsqueeze(1) & inside[1]).to(images.dtype)
+        rest = (images * (1 - cell)).sum(dim=(2, 3), keepdim=True) / (1 - cell).sum()
+        return images * (1 - cell) + rest * cell
+
+
+class Lengthened(nn.Module):
+    """Counted words (B, F) as vectors of the length that all texts have: that would tell that one was taken out."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return LENGTH * normalize(inputs)
 
 
 class Merged(nn.Module):
@@ -128,16 +154,23 @@ def _word(member: str, info: DataInfo) -> nn.Module | None:
     if not info.words or not member:
         return None
     keep = hashed_words([member], num_features=info.input_shape[0]).fetch(torch.tensor([0]))[0] == 0
-    return None if bool(keep.all()) else Masked(keep)
+    return None if bool(keep.all()) else nn.Sequential(Masked(keep), Lengthened())
 
 
-def _of_images(make: Callable[..., nn.Module], *, cell: bool = False) -> Undo:
+def _of_images(make: Callable[[Sequence[int]], nn.Module], least_side: int = 4) -> Undo:
     def undo(member: str, info: DataInfo) -> nn.Module | None:
-        if len(info.input_shape) != 3 or bool(member) != cell:
+        if len(info.input_shape) != 3 or min(info.input_shape[1:]) < least_side or member:
             return None
-        return make(*map(int, member.split(","))) if cell else make()
+        return make(info.input_shape[1:])
 
     return undo
+
+
+def _place(member: str, info: DataInfo) -> nn.Module | None:
+    cell = re.fullmatch(r"([1-4]),([1-4])", member)
+    if cell is None or len(info.input_shape) != 3 or min(info.input_shape[1:]) < 4:
+        return None
+    return WithoutCell(int(cell[1]), int(cell[2]))
 
 
 #: Family of views -> what makes of a member's name and the data's info a module that takes away what the view sees.
@@ -148,14 +181,14 @@ UNDO: dict[str, Undo] = {
     "missing": _masked(lambda member, column, told: told == MISSING),
     "spelling": _merged,
     "word": _word,
-    "colour": _of_images(Grey),
-    "border": _of_images(Centre),
+    "colour": _of_images(lambda size: Grey(), least_side=1),
+    "border": _of_images(lambda size: Centre()),
     "thumbnail": _of_images(Fine),
     "light": _of_images(Fine),
-    "spectrum": _of_images(Smooth),
-    "stripes": _of_images(Smooth),
-    "texture": _of_images(Smooth),
-    "places": _of_images(WithoutCell, cell=True),
+    "spectrum": _of_images(lambda size: Smooth(), least_side=PATCHES + 1),  # of fewer points no patch has two
+    "stripes": _of_images(lambda size: Smooth(), least_side=PATCHES + 1),
+    "texture": _of_images(lambda size: Smooth(), least_side=PATCHES + 1),
+    "places": _place,
 }
 
 
