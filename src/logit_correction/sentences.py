@@ -432,7 +432,8 @@ def of_choice(told: Mapping[str, Any]) -> str:
     changes = f"{name_candidate(entry['name'])} changes accuracy there by {gain} points against {first}"
     better = f"{by}, {changes} (90 % interval {low} to {high})"
     before, after = (format_percent(one["like_training"], unit=" %") for one in (told["candidates"][0], entry))
-    return f"{better}. On rows like the training data accuracy goes from {before} to {after}"
+    stays = f"stays at {after}" if before == after else f"goes from {before} to {after}"
+    return f"{better}. On rows like the training data accuracy {stays}"
 
 
 def of_more(told: Mapping[str, Any]) -> str:
