@@ -137,12 +137,13 @@ def judged(kept: dict[str, Any], answers: int, seed: int, asked: argparse.Namesp
     for one in np.unique(group):
         own = draw.permutation(np.flatnonzero(group == one))
         half[own[: len(own) // 2]] = True
-    other = np.flatnonzero(~half)
-    accuracy = 100 * ((said[:, other] == label[other]) * weight[other]).sum(axis=1) / weight[other].sum()
-    allowed = half
+    hard = np.ones(len(label), dtype=bool)
     if asked.harder:
         sure = logits[0].softmax(dim=1).amax(dim=1).numpy()
-        allowed = half & (sure <= np.quantile(sure[half], 1 / 3))
+        hard = sure <= np.quantile(sure, 1 / 3)
+    other = np.flatnonzero(~half & hard)
+    accuracy = 100 * ((said[:, other] == label[other]) * weight[other]).sum(axis=1) / weight[other].sum()
+    allowed = half & hard
     present = [np.flatnonzero(allowed & (group == one)) for one in np.unique(group)]
     each = max(1, min(asked.new_rows // len(present), *(len(own) for own in present if len(own))))
     pool = np.concatenate([draw.permutation(own)[:each] for own in present])  # no row twice: a copy tells nothing new
