@@ -14,6 +14,7 @@ import torch
 
 from logit_correction import Audit, InputError, audit, train
 from logit_correction.auditing.rows import may_be_mislabelled
+from logit_correction.cli import main
 from logit_correction.files import read_cells, write_cells
 
 SHORT = {"epochs": 3, "threads": 1}
@@ -36,37 +37,67 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Audit:
     return audit(data_of(folder), folder / "out", shortcut=["column:scanner"], **SHORT)  # type: ignore[arg-type]
 
 
+@pytest.fixture(scope="module")
+def asked(found: Audit) -> Audit:
+    """An audit with new rows of such names, in which the scanner tells nothing."""
+    folder, draw = found.path.parent, np.random.default_rng(1)
+    rows = pd.read_csv(folder / "rows.csv")
+    rows["scanner"] = draw.permutation(rows["scanner"])
+    rows.drop(columns="label").to_csv(folder / "new.csv", index=False)
+    named = {"shortcut": ["column:scanner"], "new_rows": folder / "new.csv", "ask": 30}
+    return audit(data_of(folder), folder / "asked", **named, **SHORT)  # type: ignore[arg-type]
+
+
 def cells(file: Path) -> list[str]:
     with file.open(encoding="utf-8", newline="") as opened:
         return [cell for row in csv.reader(opened) for cell in row]
 
 
-def test_a_cell_comes_back_as_it_was_and_is_no_formula(found: Audit, tmp_path: Path) -> None:
+def test_a_cell_comes_back_as_it_was_and_is_no_formula(found: Audit, asked: Audit, tmp_path: Path) -> None:
     texts = ["=1", "'=1", "''-x", "-x", "@", "+1 day", "\t=1", "-", "plain", "'quoted'", "-1.5", "+3"]
     write_cells(pd.DataFrame({"a": texts, "b": -1.5}), tmp_path / "x.csv")
     held = pd.read_csv(tmp_path / "x.csv", dtype=str, keep_default_na=False)
     assert set(held["b"]) == {"-1.5"} and read_cells(held)["a"].tolist() == texts
     assert "'=<b>no</b>" in cells(found.path / "rows.csv")
-    for file in (found.path / "rows.csv", tmp_path / "x.csv"):
+    for file in (found.path / "rows.csv", asked.path / "sheet.csv", tmp_path / "x.csv"):
         formulas = [cell for cell in cells(file) if cell.startswith(("=", "+", "-", "@", "\t"))]
         assert set(formulas) <= {"-1.5", "+3"}  # numbers
 
 
-def test_the_rows_train_with_such_names(found: Audit, tmp_path: Path) -> None:
-    folder = shutil.copytree(found.path, tmp_path / "copy")
-    given = {"name": "LC", "attributes": {"name": "Given", "file": str(folder / "rows.csv")}}
+def test_the_rows_train_and_the_sheet_is_taken_back_with_such_names(found: Audit, asked: Audit, tmp_path: Path) -> None:
+    given = {"name": "LC", "attributes": {"name": "Given", "file": str(found.path / "rows.csv")}}
     run = train(data_of(found.path.parent), tmp_path / "run", method=given, page=False, **SHORT)  # type: ignore[arg-type]
     assert set(run.report["group_prior"]["attribute_names"]) == set(LABELS)
+    folder = Path(shutil.copytree(asked.path, tmp_path / "copy"))
+    sheet, true = pd.read_csv(folder / "sheet.csv"), pd.read_csv(found.path.parent / "rows.csv")["label"]
+    assert len(sheet) == 30
+    assert sheet["content"].str.contains("scanner [+@]", regex=True).all()  # a person sees what the row holds
+    answers = true[sheet["line"] - 2].tolist()
+    write_cells(sheet.assign(answer=answers), folder / "sheet.csv")
+    assert main(["audit", "--answers", str(folder / "sheet.csv"), "--out", str(folder)]) == 0
+    rows = Audit(folder).new_rows
+    assert [LABELS[number] for number in rows["label_number"][sheet["row"]]] == answers
+    assert (rows["label_number"] >= 0).sum() == 30
 
 
-@pytest.mark.parametrize("name", ["rows.parquet", "audit.json"])
-def test_one_changed_bit_is_noticed(name: str, found: Audit, tmp_path: Path) -> None:
-    folder = shutil.copytree(found.path, tmp_path / "copy")
+@pytest.mark.parametrize("name", ["rows.parquet", "audit.json", "new_rows.parquet", "candidates.yaml"])
+def test_one_changed_bit_is_noticed(
+    name: str, asked: Audit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = Path(shutil.copytree(asked.path, tmp_path / "copy"))
     held = bytearray((folder / name).read_bytes())
     for place in (5, len(held) // 2, len(held) - 20):
         (folder / name).write_bytes(held[:place] + bytes([held[place] ^ 4]) + held[place + 1 :])
         with pytest.raises(InputError, match=name):
-            _ = Audit(folder).rows
+            if name == "rows.parquet":
+                _ = Audit(folder).rows
+            Audit(folder).ask(5)
+        if name != "rows.parquet":  # which nobody reads here
+            before = {path.name: path.read_bytes() for path in folder.iterdir()}
+            assert main(["audit", "--ask", "5", "--out", str(folder)]) == 2
+            assert name in capsys.readouterr().err
+            assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    (folder / name).write_bytes(held)
     (folder / ".checksums").unlink()
     with pytest.raises(InputError, match=r"checksums is missing"):
         Audit(folder)

@@ -41,6 +41,7 @@ RUNS: dict[str, tuple[str, ...]] = {
                    "--epochs", "3", "--method", "LC", "--seed", "1"),
     "audit-patients": ("audit", *_PATIENTS, "--epochs", "6", "--shortcut", "column:scanner"),
     "audit-photos": ("audit", *_PHOTOS, "--epochs", "3", "--try-fix", "false"),
+    "audit-asked": ("audit", *_PATIENTS, "--epochs", "4", "--new-rows", "{here}/asked.csv", "--ask", "8"),
 }  # fmt: skip
 
 #: Needs the files of MNIST.
@@ -67,6 +68,8 @@ def make_data(here: Path) -> None:
                 writer.writerow(
                     [f"{draw.normal(50, 9):.2f}", blood, draw.choice(["f", "m"]), scanner, ("well", "ill")[ill]]
                 )
+    lines = (here / "later.csv").read_text().splitlines()
+    (here / "asked.csv").write_text("\n".join(line.rpartition(",")[0] for line in lines) + "\n")  # without labels
     filler = ["the", "order", "number", "and", "date", "are", "below", "please", "tell", "us", "if", "there", "is"]
     filler.append("more")
     with (here / "reviews.csv").open("w", newline="") as opened:
@@ -102,6 +105,10 @@ def figures(folder: Path) -> dict[str, Any]:
     if (folder / "audit.json").is_file():
         audit = json.loads((folder / "audit.json").read_text())
         _flatten({name: audit[name] for name in ("verdict", "evidence", "cost", "rows")}, "", found)
+        new = audit["new_rows"] or {"candidates": []}
+        _flatten(new, "new_rows", found)
+        for one in new["candidates"]:
+            _flatten({name: value for name, value in one.items() if name != "seconds"}, one["name"], found)
         return {name: value for name, value in found.items() if not name.endswith("sentence")}
     report = json.loads((folder / "report.json").read_text())
     test = {name: value for name, value in report["test"].items() if name not in ("groups", "by_attribute")}

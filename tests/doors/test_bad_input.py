@@ -19,9 +19,10 @@ ONE = "--threads 1 --epochs 1"
 DIGITS = f"train --data Digits --method ERM {ONE} --out x"
 LC = f"train --data Digits --method LC {ONE} --out x"
 TABLE = f"train --method ERM {ONE} --data.label y --out x --data"
+PATIENTS = f"{ONE} --data patients.csv --data.label outcome"
 PHOTOS = f"train --method ERM {ONE} --data photos --data.size 8 --out x"
 
-#: Name -> the command, and what its message must name. A word RUN, TABLE_RUN or AUDIT stands for a copy of a folder.
+#: Name -> the command, and what its message must name. RUN, TABLE_RUN, AUDIT and ASKED stand for copies of folders.
 WORDS: dict[str, tuple[str, str]] = {
     "command": ("trian --data Digits", "trian"),
     "nothing to train": ("train --out x", "--data"),
@@ -101,8 +102,21 @@ WORDS: dict[str, tuple[str, str]] = {
     "export into a full folder": ("export RUN --format torch-export --out photos", "photos"),
     "audit option": (f"audit --data Digits {ONE} --fail-on never --out x", "never"),
     "audit over an audit": (f"audit --data Digits {ONE} --out AUDIT", "AUDIT"),
-    "audit answers of no file": ("audit --answers no.csv --out AUDIT", "new rows"),
-    "audit asks about no new rows": (f"audit --data Digits {ONE} --ask 5 --out x", "--new-rows"),
+    "audit answers of no file": ("audit --answers no.csv --out ASKED", "no.csv"),
+    "answers of an audit without new rows": ("audit --answers later.csv --out AUDIT", "audit again with --new-rows"),
+    "answers and data": (f"audit --data Digits {ONE} --answers table.csv --out ASKED", "leave out other options"),
+    "answers about rows of nobody": ("audit --answers strange-sheet.csv --out ASKED", "row 999 was not asked"),
+    "answers without the column": ("audit --answers table.csv --out ASKED", "row"),
+    "ask without new rows": (f"audit --data Digits {ONE} --ask 5 --out x", "give them by --new-rows"),
+    "ask about nothing": (f"audit --data Digits {ONE} --ask 0 --new-rows later.csv --out x", "--ask"),
+    "new rows of no file": (f"audit {PATIENTS} --new-rows no.csv --out x", "no.csv"),
+    "new rows without a column": (f"audit {PATIENTS} --new-rows narrow.csv --out x", "blood"),
+    "new rows of an unknown label": (f"audit {PATIENTS} --new-rows strangers.csv --out x", "'healthy' of line 3"),
+    "new rows and a method": (f"train {PATIENTS} --method ERM --new-rows later.csv --out x", "leave --method out"),
+    "answers before an audit": (f"train {PATIENTS} --answers later.csv --out x", "x-audit holds no finished audit"),
+    "leave out no view": (f"{DIGITS} --leave_out color", "--leave_out color"),
+    "leave out a column of images": (f"{DIGITS} --leave_out column:age", "--leave_out column:age"),
+    "leave out colour of a table": (f"train {PATIENTS} --method ERM --leave_out colour --out x", "--leave_out colour"),
     "benchmark": ("benchmark nope --out x", "nope"),
     "benchmark of no file": ("benchmark nope.yaml --out x", "nope.yaml"),
     "benchmark jobs": ("benchmark smoke --jobs 0 --out x", "jobs"),
@@ -166,6 +180,10 @@ def bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "healthy.csv": ["age,blood,sex,scanner,outcome", *["51,1.1,m,new,healthy"] * 12],
         "narrow.csv": ["age,sex,scanner,outcome", "50,f,old,ill", "51,m,new,well"],
         "later.csv": ["age,blood,sex,scanner,outcome", "50,1.0,f,old,ill", "51,1.1,m,new,well"],
+        "patients.csv": ["age,blood,sex,scanner,outcome",
+                         *[f"{40 + i},{i % 7},f,{('old', 'new')[i // 2 % 2]},{'well' if i % 2 else 'ill'}"
+                           for i in range(40)]],
+        "strange-sheet.csv": ["row,answer", "999,ill"],
         "bad.yaml": ["data: Digits", "method: ERM", "epochz: 3"],
         "broken.yaml": ["data: ["],
     }  # fmt: skip
@@ -200,7 +218,8 @@ def refused(door: Door, words: list[str], named: str, folder: Path) -> None:
 @pytest.mark.parametrize("case", WORDS)
 def test_wrong_words_and_wrong_input(case: str, door: Door, run: Run, bad: Path) -> None:
     words, named = WORDS[case]
-    for place, name in (("TABLE_RUN", "patients-lc"), ("RUN", "photos-erm"), ("AUDIT", "audit-patients")):
+    for place, name in (("TABLE_RUN", "patients-lc"), ("RUN", "photos-erm"), ("AUDIT", "audit-patients"),
+                        ("ASKED", "audit-asked")):  # fmt: skip
         if place in words.split():
             shutil.copytree(run(name), bad / place)
     refused(door, words.split(), named, bad)

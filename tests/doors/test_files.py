@@ -58,6 +58,15 @@ rows.train rows.conflicting rows.label_noise examined classifier data.name data.
 data.label_names data.warnings network.name training.epochs training.seed labels_read.train labels_read.valid
 labels_read.test new_rows environment.version seconds {" ".join(f"evidence.{name}" for name in EVIDENCE.split())}
 """
+NEW_ROWS = """
+question.views question.text new_rows.rows new_rows.labelled new_rows.usual_rows new_rows.changed new_rows.likely
+new_rows.most new_rows.answers new_rows.asked new_rows.sheet_answers new_rows.chosen new_rows.gain new_rows.gain_low
+new_rows.gain_high new_rows.more new_rows.candidates[].name new_rows.candidates[].does new_rows.candidates[].views
+new_rows.candidates[].seconds new_rows.candidates[].like_training new_rows.candidates[].differs_new
+new_rows.candidates[].differs_new_low new_rows.candidates[].differs_new_high new_rows.candidates[].differs_usual
+new_rows.candidates[].differs_usual_low new_rows.candidates[].differs_usual_high new_rows.candidates[].gain
+new_rows.candidates[].gain_low new_rows.candidates[].gain_high new_rows.candidates[].told_by
+"""
 
 
 def keys(value: dict[str, Any], before: str = "") -> Iterator[str]:
@@ -118,7 +127,25 @@ def test_files_and_keys_of_an_audit(run: Run) -> None:
     audit = json.loads((folder / "audit.json").read_text())
     assert set(AUDIT.split()) - set(keys(audit)) == set()
     assert (audit["verdict"], audit["views"]) == ("shortcut", ["column:scanner"])
-    assert audit["labels_read"] == {"train": ["label"], "valid": ["label"], "test": []}
+    assert audit["labels_read"] == {"train": ["label"], "valid": ["label"], "test": []} and audit["new_rows"] is None
+
+
+def test_files_and_keys_of_an_audit_of_new_rows(run: Run) -> None:
+    folder = run("audit-asked")
+    named = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+    assert named == AUDIT_FILES - {"fix.yaml"} | {"sheet.csv", "new_rows.parquet", "candidates.yaml"}
+    audit = json.loads((folder / "audit.json").read_text())
+    of_trial = {one for one in AUDIT.split() if one.startswith("cost.") or "fixed" in one}
+    assert {*AUDIT.split(), *NEW_ROWS.split()} - of_trial - set(keys(audit)) == set()
+    assert audit["new_rows"]["candidates"][0]["name"] == "ERM" and audit["new_rows"]["answers"] == 0
+    rows = pd.read_parquet(folder / "new_rows.parquet")
+    says = [f"says_{number}" for number in range(len(audit["new_rows"]["candidates"]))]
+    apart = [name.replace("says", "apart") for name in says]
+    assert list(rows) == ["row", "line", "content", "label_number", "round", *says, *apart, "chance_1"]
+    assert len(rows) == audit["new_rows"]["rows"] and rows["row"].tolist() == list(range(len(rows)))
+    assert (rows["label_number"] == -1).all() and (rows["round"] == 1).sum() == 8 == audit["new_rows"]["asked"]
+    sheet = pd.read_csv(folder / "sheet.csv")
+    assert list(sheet) == ["row", "line", "content", "answer"] and sheet["answer"].isna().all()  # no estimate shows
 
 
 def test_columns_of_an_audits_rows(run: Run) -> None:
