@@ -407,8 +407,9 @@ def name_candidate(name: str) -> str:
 def of_change(told: Mapping[str, Any]) -> str:
     """Return how the new rows differ from rows like the training data, by ``new_rows`` of ``audit.json``."""
     first = told["candidates"][0]
-    shown = told["most"] if told["chosen"] in (None, first["name"]) else told["chosen"]
-    most = next(one for one in told["candidates"] if one["name"] == shown)
+    most = max(told["candidates"][1:], key=lambda one: one["differs_new"] - one["differs_usual"])
+    if told["chosen"] not in (None, first["name"]):
+        most = next(one for one in told["candidates"] if one["name"] == told["chosen"])
     new, usual = (format_percent(most[f"differs_{name}"], unit=" %") for name in ("new", "usual"))
     pair = f"{first['name']} and {name_candidate(most['name'])}"
     rows = f"{pair} disagree on {new} of the {format_rows(told['rows'])} that are new"

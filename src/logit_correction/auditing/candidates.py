@@ -182,11 +182,13 @@ def train_all(candidates: Sequence[Candidate], table: DataTable, display: Displa
             told(number, partial(trained, candidate, table))
     else:
         _SHARED["now"] = candidates, table
-        with ProcessPoolExecutor(min(cores, total), mp_context=multiprocessing.get_context("fork")) as pool:
-            waiting = {pool.submit(_of_shared, number): number for number in range(total)}
-            for future in as_completed(waiting):
-                told(waiting[future], partial(_result, candidates[waiting[future]], future))
-        del _SHARED["now"]
+        try:
+            with ProcessPoolExecutor(min(cores, total), mp_context=multiprocessing.get_context("fork")) as pool:
+                waiting = {pool.submit(_of_shared, number): number for number in range(total)}
+                for future in as_completed(waiting):
+                    told(waiting[future], partial(_result, candidates[waiting[future]], future))
+        finally:
+            _SHARED.clear()
     if 0 not in found:
         raise InputError("ERM cannot be trained on these rows: run `train --method ERM`, which says why")
     return [found[number] for number in sorted(found)]
