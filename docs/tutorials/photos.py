@@ -53,7 +53,7 @@ for number, (image, digit) in enumerate(zip(digits.images, digits.target, strict
     ink[y : y + 24, x : x + 24] = np.kron(image / 16, np.ones((3, 3)))[..., None]
     sheet = np.array(colours[paper]) * (1 - 0.45 * ink) + random.normal(0, 8, (40, 40, 3))
     file = Path("next-year" if later else f"photos/{names[label]}", f"{number:04}.png")
-    truth |= {str(file): names[label]} if later else {}
+    truth |= {str(file.resolve()): names[label]} if later else {}
     file.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(sheet.clip(0, 255).astype(np.uint8)).save(file)
 
@@ -79,7 +79,7 @@ found
 # ## Label a few new images
 #
 # The audit chose the images that tell most, and wrote them to `sheet.csv`. The page [`audit/report.html`](../gallery/photos-audit.html) shows
-# them. `found.ask(20)` chooses 20 further ones.
+# them. `found.ask(40)` would add 20 further ones.
 
 # %%
 import pandas as pd

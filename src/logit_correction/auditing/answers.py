@@ -79,16 +79,20 @@ def predictions_in(table: pd.DataFrame, what: str = "says_") -> choice.Array:
 
 
 def ask(table: pd.DataFrame, count: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the table with the rows of one more round marked, and the sheet: these rows and those still open."""
-    turn = max(0, int(table[ROUND].max())) + 1
-    answered = np.flatnonzero(table[ROUND] >= 0).tolist()
-    places, chance = choice.draw(predictions_in(table), count, seed + turn, answered)
-    table = table.assign(**{f"chance_{turn}": chance})
-    table.loc[places, ROUND] = turn
+    """Return the table, and a sheet of so many rows: those still open, and as many further ones as are missing.
+
+    The further ones are marked as one more round.
+    """
+    still_open = np.flatnonzero((table[ROUND] >= 1) & (table[LABEL] < 0))
+    places = still_open[:0]
+    if len(still_open) < count:
+        turn = max(0, int(table[ROUND].max())) + 1
+        asked = np.flatnonzero(table[ROUND] >= 0).tolist()
+        places, chance = choice.draw(predictions_in(table), count - len(still_open), seed + turn, asked)
+        table = table.assign(**{f"chance_{turn}": chance})
+        table.loc[places, ROUND] = turn
     columns = ["row", *(name for name in KNOWN_BY if name in table)]
-    still_open = np.flatnonzero((table[ROUND] >= 1) & (table[ROUND] < turn) & (table[LABEL] < 0))
-    shown = np.concatenate([still_open, places]) if len(places) else places
-    return table, table.loc[shown, columns].assign(**{ANSWER: ""})
+    return table, table.loc[np.concatenate([still_open, places]), columns].assign(**{ANSWER: ""})
 
 
 def answered(table: pd.DataFrame, file: Path | str | pd.DataFrame, label_names: Sequence[str]) -> pd.DataFrame:

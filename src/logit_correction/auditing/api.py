@@ -118,7 +118,7 @@ class Audit:
     def ask(self, count: int = ASK) -> pd.DataFrame:
         """Return new rows whose labels tell most about what to train; fill in their column ``answer``.
 
-        The folder keeps them as ``sheet.csv``. Rows of earlier sheets are not asked again.
+        The folder keeps them as ``sheet.csv``. Rows of earlier sheets that are still open count among them.
 
         Raises:
             InputError: No row is left to ask about, or the last sheet holds answers that nobody has read.

@@ -26,7 +26,7 @@ LEVEL, EXCHANGES = 0.05, 400
 PRIOR_ROWS, PRIOR_GAIN = 4.0, -0.05
 
 #: Standard errors by which a candidate must be ahead of ERM: where the new rows changed, and where they did not.
-AHEAD, AHEAD_UNCHANGED = 0.3, 1.5
+AHEAD, AHEAD_UNCHANGED = 0.5, 1.5
 
 #: Times that answers are drawn anew to correct the figure of a choice for the choice.
 DRAWS = 500
