@@ -19,7 +19,7 @@ import pickle
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ import torch
 from logit_correction.auditing import choice
 from logit_correction.auditing.candidates import Candidate, candidates_of, groups_of, trained, usual_splits
 from logit_correction.auditing.new_rows import apart_of
+from logit_correction.bench import stand_ins, wild
 from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.reader import DataSource
@@ -39,9 +40,6 @@ from logit_correction.training.display import Display
 
 #: What a method that reads the true attribute is called; it is no candidate.
 TRUE = "LC by the true attribute"
-
-#: Sets of people in tables, and mails.
-WILD = ("spam", "celeba", "adult", "compas", "german", "law")
 
 
 class InMemory(DataSource):
@@ -60,9 +58,9 @@ def config_of_set(name: str, seed: int, real: Path) -> RunConfig:
     options: dict[str, Any] = {"epochs": 4} if name in ("celeba", "adult") else {}
     if name == "bar":
         data: dict[str, Any] = {"name": "ImageFolder", "root": str(real / "BAR"), "seed": seed}
-    elif name in WILD:
+    elif name in get_args(wild.Set):
         data = {"name": "Wild", "set": name, "root": str(real), "seed": seed}
-    elif name in ("birds-on-scenes", "celeba-subset", "fairface-age-by-gender", "tweets-by-dialect", "wiki-identity"):
+    elif name in stand_ins.SETS:
         data = {"name": "StandIn", "set": name}
     else:
         data = {"name": "Planted", "set": name, "control": bool(control), "seed": seed}
@@ -132,7 +130,8 @@ def judged(kept: dict[str, Any], answers: int, seed: int, asked: argparse.Namesp
     logits = torch.stack([torch.from_numpy(kept["found"][name]["test"]).float() for name in names])
     usual = torch.stack([torch.from_numpy(kept["found"][name]["usual"]).float() for name in names])
     said, label, group = logits.argmax(dim=2).numpy(), kept["label"], groups_of_rows(kept)
-    weight = (1 / np.bincount(np.unique(group, return_inverse=True)[1]))[np.unique(group, return_inverse=True)[1]]
+    _, of_group, rows = np.unique(group, return_inverse=True, return_counts=True)
+    weight = 1 / rows[of_group]
     half = np.zeros(len(label), dtype=bool)
     for one in np.unique(group):
         own = draw.permutation(np.flatnonzero(group == one))

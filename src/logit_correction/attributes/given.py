@@ -110,7 +110,7 @@ class Given(AttributeEstimator):
             raise InputError(
                 f"{file} gives no attribute to the rows that learn by it: fill in its column {column}. Its column "
                 f"{given.key} has values such as {given.names[0]!r}, which must name training rows (for LastLayer "
-                "validation rows, whose sheet `audit --run RUN --label_budget N` writes)"
+                "validation rows, which `audit --run RUN` lists in rows.csv)"
             )
         if column != "label" and "label" in given.frame:
             told, known = texts_of(given.frame, "label"), [str(name) for name in self.info.label_names]

@@ -53,17 +53,14 @@ def decide(
     groups = groups_of(estimator.search, estimator.insisted)
     models = train_all(candidates_of(config, table, groups), table, display)
     display.say("asking all candidates about the new rows")
-    new, usual = (
-        table_of(asked(parts, models, list(map(str, table.label_names)))),
-        torch.stack([one.usual for one in models]),
-    )
+    new = table_of(asked(parts, models, list(map(str, table.label_names))))
+    usual, kept = torch.stack([one.usual for one in models]), [one.candidate for one in models]
     entries = [
         {"name": one.name, "does": one.does, "views": list(one.views), "seconds": round(model.seconds, 1)}
-        for model in models
-        for one in [model.candidate]
+        for model, one in zip(models, kept, strict=True)
     ]
     told = change(new, usual, table.label[table.split["valid"]].numpy(), entries)
-    return new, concluded(new, told, config.training.seed), [one.candidate for one in models]
+    return new, concluded(new, told, config.training.seed), kept
 
 
 def table_of(new: NewRows) -> pd.DataFrame:
@@ -101,11 +98,8 @@ def answered(table: pd.DataFrame, file: Path | str | pd.DataFrame, label_names: 
     Raises:
         InputError: The sheet is not of this audit, names a label that is not there, or a row twice.
     """
-    given, place = (
-        (file, "The answers") if isinstance(file, pd.DataFrame) else (read_cells(read_frame(Path(file))), str(file))
-    )
-    check_columns(given, place, ("row", ANSWER))
-    rows, answers = texts_of(given, "row"), texts_of(given, ANSWER)
+    place = "The answers" if isinstance(file, pd.DataFrame) else str(file)
+    given, rows, answers = _sheet(file, place)
     by_name = {" ".join(name.casefold().split()): number for number, name in enumerate(label_names)}
     faults, found = list[str](), dict[int, int]()
     for at, (row, answer) in enumerate(zip(rows, answers, strict=True)):
@@ -134,12 +128,16 @@ def answered(table: pd.DataFrame, file: Path | str | pd.DataFrame, label_names: 
 
 def holds_more(table: pd.DataFrame, file: Path) -> bool:
     """Return whether a person has written answers into a sheet that are not in the table yet."""
-    given = read_cells(read_frame(file))
-    check_columns(given, str(file), ("row", ANSWER))
+    _, rows, answers = _sheet(file, str(file))
     known = set(table["row"][table[LABEL] >= 0].astype(str))
-    return any(
-        row not in known for row, one in zip(texts_of(given, "row"), texts_of(given, ANSWER), strict=True) if one
-    )
+    return any(row not in known for row, one in zip(rows, answers, strict=True) if one)
+
+
+def _sheet(file: Path | str | pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str | None], list[str | None]]:
+    """Return a sheet, the numbers of its rows and the answers; ``InputError`` if it has no such columns."""
+    given = file if isinstance(file, pd.DataFrame) else read_cells(read_frame(Path(file)))
+    check_columns(given, place, ("row", ANSWER))
+    return given, texts_of(given, "row"), texts_of(given, ANSWER)
 
 
 def _differs(given: pd.DataFrame, at: int, table: pd.DataFrame, number: int, name: str) -> bool:

@@ -301,14 +301,9 @@ def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool
     views, who, verdict = evidence["views"], looked.judged.who, evidence["verdict"]
     if not said and verdict == "shortcut":  # what the model of signs holds for one is an accident only to a person
         verdict = "cannot tell"
-    if (
-        not said
-        and (evidence.get("rows") or 0) < NEEDED_ROWS
-        and estimator.run is None
-        and estimator.predictions is None
-    ):
-        views = []  # on the evidence of so few rows nothing is advised
     examined, names = estimator.run or estimator.predictions, [str(name) for name in table.label_names]
+    if not (said or examined) and (evidence.get("rows") or 0) < NEEDED_ROWS:
+        views = []  # on the evidence of so few rows nothing is advised
     question = None if said else cost.question(evidence)
     doubted = looked.candidates[0] if question and not views else None
     about = shown = views or (doubted.views if doubted else [])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import pickle
+import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -18,6 +18,7 @@ from logit_correction.attributes.search import Search
 from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, TrainingError
+from logit_correction.files import available_cores
 from logit_correction.runs.assemble import build_algorithm, keeping_threads
 from logit_correction.runs.leave_out import undo
 from logit_correction.runs.options import complete_parts
@@ -163,7 +164,8 @@ def train_all(candidates: Sequence[Candidate], table: DataTable, display: Displa
 
     A candidate that cannot be trained on these rows, such as by a label of two rows, is left out, and told.
     """
-    found, cores = dict[int, Trained](), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    found = dict[int, Trained]()
+    cores = available_cores() if sys.platform == "linux" else 1  # elsewhere a fork is not safe
     on_processor = candidates[0].config.training.device == "cpu" or not torch.cuda.is_available()
     started, total = time.monotonic(), len(candidates)
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 import pandas as pd
 import torch
+from filelock import FileLock
 
 from logit_correction.bench.published import Published, codes, rows_of_splits
 from logit_correction.correlation import Correlation
@@ -107,20 +108,18 @@ class StandIn(Published):
 
 
 def unpacked(archives: list[Path]) -> Path:
-    """Return a folder of the cache into which archives were unpacked, once."""
+    """Return a folder of the cache into which archives were unpacked, once, also where several runs ask at once."""
     stamps = [(str(one.resolve()), one.stat().st_size, one.stat().st_mtime_ns) for one in archives]
-
-    def make(folder: Path) -> None:
-        for archive in archives:
-            try:
-                with tarfile.open(archive) as members:
-                    members.extractall(folder, filter="data")  # nothing outside of the folder
-            except (tarfile.TarError, EOFError) as error:
-                raise InputError(f"{archive} cannot be unpacked ({reason_of(error)}): get it again") from error
-
     folder = cache_folder() / "unpacked" / digest(part for stamp in stamps for part in stamp)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    if not folder.is_dir():
+    with FileLock(cache_folder() / "unpacked.lock"):
+        if folder.is_dir():
+            return folder
         with replacing(folder) as temporary:
-            make(temporary)
+            for archive in archives:
+                try:
+                    with tarfile.open(archive) as members:
+                        members.extractall(temporary, filter="data")  # nothing outside of the folder
+                except (tarfile.TarError, EOFError) as error:
+                    raise InputError(f"{archive} cannot be unpacked ({reason_of(error)}): get it again") from error
     return folder

@@ -115,7 +115,7 @@ def _chosen(config: RunConfig, out: Path, new_rows: Path | None, answers: Path |
         found = api.Audit(place).answer(answers)
     else:
         if config.method.name != "LC":
-            raise InputError("--new_rows chooses the method: leave --method out")
+            raise InputError("--new-rows chooses the method: leave --method out")
         found = api.audit(config, place, new_rows=new_rows, progress=True)
     show_audit(found.summary, place / api.PAGE)
     return found.advised

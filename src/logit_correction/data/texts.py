@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from logit_correction.data.cache import digest
@@ -156,6 +156,13 @@ class Texts(Reader):
         return f"tokens of {Path(self.tokenizer).name}, at most {self.max_tokens}"
 
 
+class Lengthened(nn.Module):
+    """Counted words (B, F) as vectors of the length that all texts have, however many words were taken out."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return LENGTH * normalize(inputs)
+
+
 def beginning(text: str, length: int) -> str:
     """Return the beginning of a text in one line, to name its row."""
     line = " ".join(text.split())
@@ -195,7 +202,7 @@ def hashed_words(
     place, weight = np.zeros((len(texts), width), np.int32), np.zeros((len(texts), width), np.float32)
     place[row[kept], rank[kept]] = counts.indices[order][kept]
     weight[row[kept], rank[kept]] = counts.data[order][kept]
-    return WordStore(torch.from_numpy(place), LENGTH * normalize(torch.from_numpy(weight)), num_features)
+    return WordStore(torch.from_numpy(place), Lengthened()(torch.from_numpy(weight)), num_features)
 
 
 def tokenize(texts: Sequence[str], tokenizer: Any, max_tokens: int) -> TokenStore:

@@ -18,14 +18,13 @@ import numpy as np
 import torch
 import yaml
 from torch import Tensor, nn
-from torch.nn.functional import normalize
 
 from logit_correction import __version__
 from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.features import FromColumns
 from logit_correction.data.images import Images
 from logit_correction.data.reader import Numbers
-from logit_correction.data.texts import LENGTH, MOST_WORDS, TOKENS, Texts, load_tokenizer
+from logit_correction.data.texts import MOST_WORDS, TOKENS, Lengthened, Texts, load_tokenizer
 from logit_correction.errors import InputError, format_percent, reason_of
 from logit_correction.evaluation.report import REPORT, Report
 from logit_correction.exporting import FORMATS
@@ -260,13 +259,6 @@ class Scaled(nn.Module):
         return (values.float() - self.mean) * self.factor
 
 
-class Words(nn.Module):
-    """Counted words, brought to the length of training."""
-
-    def forward(self, values: Tensor) -> Tensor:
-        return LENGTH * normalize(values)
-
-
 class Tokens(nn.Module):
     """Numbers of tokens and their mask, by name."""
 
@@ -299,7 +291,7 @@ def _input(run: Run) -> tuple[nn.Module, dict[str, Any]]:
     if isinstance(reader, Texts):
         more = {"class": "sklearn.feature_extraction.FeatureHasher", "n_features": shape[0], "input_type": "pair"}
         more |= {"words": [WORD.pattern, PAIR.pattern], "weights": reader.weights, "most_words": MOST_WORDS}
-        return Words(), described("words", "float32", shape, **more)
+        return Lengthened(), described("words", "float32", shape, **more)
     if isinstance(reader, Numbers) and reader.mean is not None:
         return Scaled(1 / reader.std, reader.mean), described("numbers", "float32", shape)
     return Scaled(reader.scale), described("numbers", "float32", shape)

@@ -53,8 +53,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 #: Sizes and names that networks are built by again.
-_INFO = ("num_labels", "num_rows", "input_shape", "num_attributes", "label_names", "attribute_names")
-_INFO_OF_INPUTS = ("tokens", "words", "input_names")
+_INFO = (
+    "num_labels",
+    "num_rows",
+    "input_shape",
+    "num_attributes",
+    "label_names",
+    "attribute_names",
+    "tokens",
+    "words",
+    "input_names",
+)
 
 
 #: Arguments of ``fit`` that are added to the margins of each row while a booster trains: XGBoost, LightGBM, CatBoost.
@@ -220,7 +229,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         algorithm.eval()
         estimator, prior, weights = algorithm.attributes, algorithm.group_prior, io.BytesIO()
         torch.save(algorithm.state_dict(), weights)
-        info = {name: getattr(algorithm.info, name) for name in (*_INFO, *_INFO_OF_INPUTS)}
+        info = {name: getattr(algorithm.info, name) for name in _INFO}
         self.model_ = {"form": form, "config": config.to_dict(), "info": info, "weights": weights.getvalue()}
         self.config_, self._algorithm = self.model_["config"], algorithm
         corrects = estimator is not None and not estimator.abstained

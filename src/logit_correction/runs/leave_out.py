@@ -1,4 +1,4 @@
-"""``--leave-out VIEW``: a network that cannot see what a view sees, in training, in prediction and in exports alike."""
+"""``--leave_out VIEW``: a network that cannot see what a view sees, in training, in prediction and in exports alike."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import adaptive_avg_pool1d, adaptive_avg_pool2d, interpolate, normalize
+from torch.nn.functional import adaptive_avg_pool1d, adaptive_avg_pool2d, interpolate
 
 from logit_correction.data.frames import HOUR, MISSING
-from logit_correction.data.texts import LENGTH, hashed_words
+from logit_correction.data.texts import Lengthened, hashed_words
 from logit_correction.errors import InputError
 from logit_correction.networks.base import Network
 from logit_correction.types import DataInfo, NetworkFactory
@@ -104,13 +104,6 @@ class WithoutCell(nn.Module):
         cell = (inside[0].unsqueeze(1) & inside[1]).to(images.dtype)
         rest = (images * (1 - cell)).sum(dim=(2, 3), keepdim=True) / (1 - cell).sum()
         return images * (1 - cell) + rest * cell
-
-
-class Lengthened(nn.Module):
-    """Counted words (B, F) as vectors of the length that all texts have: that would tell that one was taken out."""
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        return LENGTH * normalize(inputs)
 
 
 class Merged(nn.Module):
