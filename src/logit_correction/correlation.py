@@ -9,9 +9,6 @@ from torch import Tensor
 
 from logit_correction.errors import InputError
 
-#: Elements from which on what takes less memory is faster, too.
-LARGE = 2**18
-
 
 class Correlation:
     """A spurious correlation as weights (L, K): entry (y, a) is P(a | y) in the majority; rows sum to 1.
@@ -101,7 +98,7 @@ class Correlation:
         if self._identity:
             return class_probs
         weights = self._on(class_probs.device, class_probs.dtype)
-        if len(class_probs) * weights.numel() > LARGE:
+        if len(class_probs) * weights.numel() > 2**18:  # from here on, what takes less memory is faster too
             with torch.autocast(class_probs.device.type, enabled=False):  # it would round a matrix product
                 return class_probs @ weights
         return (class_probs.unsqueeze(2) * weights).sum(dim=1)

@@ -10,9 +10,6 @@ from typing import Any
 #: Keeps a number and its unit on one line.
 NBSP = "\u00a0"
 
-#: Digits that are added at most: what is nearer to 0 or 1 than one in a million counts as that.
-MOST_MORE = 4
-
 
 class InputError(ValueError):
     """Something the user gave is wrong; the message names it and says how to fix it.
@@ -95,7 +92,7 @@ def is_missing(value: Any) -> bool:
 def format_percent(fraction: float | None, digits: int = 0, unit: str = NBSP + "%") -> str:
     """Return a fraction in per cent, a dash where there is none; ``unit`` is written behind the number.
 
-    What is not quite 0 or 1 takes as many more digits as it needs not to be shown as 0 or 100.
+    What is not quite 0 or 1 takes up to four more digits, so that it is not shown as 0 or 100.
 
     >>> format_percent(0.7431, unit=" %"), format_percent(0.7431, 1, ""), format_percent(None)
     ('74 %', '74.3', '–')
@@ -104,7 +101,7 @@ def format_percent(fraction: float | None, digits: int = 0, unit: str = NBSP + "
     """
     if fraction is None or is_missing(fraction):
         return "–"
-    for places in range(digits, digits + MOST_MORE + 1):
+    for places in range(digits, digits + 5):
         text = f"{100 * fraction:.{places}f}"
         if (float(text) in (0, 100)) == (fraction in (0, 1)):
             return text + unit

@@ -26,23 +26,14 @@ from logit_correction.errors import InputError, reason_of
 if TYPE_CHECKING:
     import pandas as pd
 
-#: From so many items on, progress is shown.
-SHOW_FROM = 500
-
-#: Items that wait for a thread at a time.
-CHUNK = 512
-
 #: Most threads where nobody chooses; more hardly read faster.
 MOST_THREADS = 16
 
-#: Characters that nobody sees, as ``str.translate`` takes out: soft hyphen, blanks of no width, marks of direction.
+#: Characters that nobody sees: soft hyphen, blanks of no width, marks of direction; for ``str.translate``.
 INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\ufe0e\ufe0f\ufeff"))
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-#: Characters, and values, that a YAML file may hold.
-MOST_OF_YAML = 2**20
 
 #: Checksums of the files of a folder.
 SEAL = ".checksums"
@@ -266,10 +257,11 @@ def read_yaml(path: Path, content: str = "options such as `method: LC`, one a li
     """Read a YAML file of a mapping; ``content`` says what it must hold, in an ``InputError``."""
     import yaml
 
+    most = 2**20  # characters, and values
     try:
         text = plain(path).read_text(encoding="utf-8")
-        root = yaml.compose(text, yaml.SafeLoader) if len(text) <= MOST_OF_YAML else None
-        if len(text) > MOST_OF_YAML or (root and _size_of_yaml(root, {}) > MOST_OF_YAML):
+        root = yaml.compose(text, yaml.SafeLoader) if len(text) <= most else None
+        if len(text) > most or (root and _size_of_yaml(root, {}) > most):
             raise ValueError("it is too large, or its aliases make it so")
         found = yaml.safe_load(text)
     except FileNotFoundError as error:
@@ -310,13 +302,13 @@ def in_threads(
     from rich.console import Console
     from rich.progress import track
 
-    console, total = Console(stderr=True), len(items) if images is None else images
-    many = bool(title) and total >= SHOW_FROM
+    console, total, chunk = Console(stderr=True), len(items) if images is None else images, 512
+    many = bool(title) and total >= 500
     if many and not console.is_terminal:
         console.print(f"{title}: {total:,}", highlight=False)
     with ThreadPoolExecutor(threads or min(MOST_THREADS, available_cores())) as pool:
-        chunks = (items[start : start + CHUNK] for start in range(0, len(items), CHUNK))
-        results = (result for chunk in chunks for result in pool.map(function, chunk))
+        parts = (items[start : start + chunk] for start in range(0, len(items), chunk))
+        results = (result for part in parts for result in pool.map(function, part))
         yield from track(
             results, title, len(items), console=console, disable=not (many and console.is_terminal), transient=True
         )

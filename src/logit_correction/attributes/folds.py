@@ -20,10 +20,10 @@ from logit_correction.types import Batch, Inputs
 
 #: Called with the rows to learn from (n,) long and the number of the fold that is left out; returns what predicts rows
 #: (m,) long, (m, C).
-Fit: TypeAlias = Callable[[Tensor, int], Callable[[Tensor], Tensor]]
+Learner: TypeAlias = Callable[[Tensor, int], Callable[[Tensor], Tensor]]
 
 
-def held_out(fit: Fit, fold: Tensor, size: int) -> Tensor:
+def held_out(fit: Learner, fold: Tensor, size: int) -> Tensor:
     """Return what is predicted of each row, (N, size), by a fit to the rows of all other folds.
 
     Of ``fold`` (N,) long, -1 is a row that every fit learns from and none predicts; NaN is returned of it.

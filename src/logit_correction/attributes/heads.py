@@ -18,7 +18,7 @@ from threadpoolctl import ThreadpoolController
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear, one_hot
 
-from logit_correction.attributes.folds import Fit, draw_halves, held_out, ramped_q
+from logit_correction.attributes.folds import Learner, draw_halves, held_out, ramped_q
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.functional import generalize
@@ -69,7 +69,7 @@ def logistic(
     num_labels: int,
     choose: Callable[[Tensor], Tensor] | None = None,
     kept: list[Head] | None = None,
-) -> Fit:
+) -> Learner:
     """Return logistic regression for ``held_out``, on columns that ``choose`` takes by rows; ``kept`` takes heads."""
     from sklearn.linear_model import LogisticRegression
 
@@ -140,7 +140,7 @@ def telling_members(members: Sequence[Tensor], label: Tensor, num_labels: int) -
 
 def hidden_layer(
     features: Tensor, target: Tensor, num_labels: int, seed_of: Callable[[int], int], kept: list[Head]
-) -> Fit:
+) -> Learner:
     """Return heads with a hidden layer for ``held_out``, of a seed for each fold; ``kept`` takes the heads.
 
     They are trained by Adam with generalized cross-entropy, over 3 passes and at least 150 steps, q rising from 0 to

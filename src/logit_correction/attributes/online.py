@@ -137,17 +137,13 @@ class Online(AttributeEstimator):
         return loss, log_probability.detach()
 
     def predict(self, inputs: Inputs) -> Tensor:
-        return log_softmax(self._logits(inputs).float(), dim=1)
-
-    def _logits(self, inputs: Inputs) -> Tensor:
         if not self.keeps_features:
-            logits: Tensor = self.network(inputs)
-            return logits
+            return log_softmax(self.network(inputs).float(), dim=1)
         halves = cast(Network, self.network)
         features: Tensor = halves.features(inputs)
         # A copy: where a compiled network replays a CUDA graph, the robust network's pass would overwrite them.
         self.features = features.detach().to(torch.float32, copy=True)
-        return halves.head(features)
+        return log_softmax(halves.head(features).float(), dim=1)
 
     def probability(self, log_probability: Tensor) -> Tensor:
         """Return p(x), (B, L), at the temperature of the estimate."""

@@ -9,9 +9,6 @@ from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[Any]
 
-#: Bins of equal width that the calibration error is taken over, as in Guo et al., 2017.
-BINS = 15
-
 
 def probabilities(logits: Array) -> Array:
     """Return the softmax (N, L) float64 of logits (N, L), NaN in rows that are not finite."""
@@ -50,12 +47,12 @@ def macro_f1(probability: Array, label: Array) -> float:
     return float((2 * hits[present] / (own + given)[present]).mean())
 
 
-def calibration_error(probability: Array, label: Array) -> float:
-    """Return the expected calibration error: sum over bins b of n_b / N |accuracy_b - confidence_b|.
+def calibration_error(probability: Array, label: Array, bins: int = 15) -> float:
+    """Return the expected calibration error (Guo et al., 2017): sum over bins b of n_b / N |accuracy_b - confidence_b|.
 
-    Rows fall into ``BINS`` bins of equal width by their confidence, the greatest probability of a row.
+    Rows fall into ``bins`` of equal width by their confidence, the greatest probability of a row.
     """
     confidence, right = probability.max(axis=1), probability.argmax(axis=1) == label
-    place = np.minimum((confidence * BINS).astype(np.int64), BINS - 1)
+    place = np.minimum((confidence * bins).astype(np.int64), bins - 1)
     gaps = np.abs(np.bincount(place, right - confidence))
     return float(gaps.cumsum()[-1] / len(label))  # bin by bin: ``sum`` adds in another order for each number of bins

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,14 +17,10 @@ from torch import Tensor, nn
 
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
-from logit_correction.evaluation.metrics import probabilities
+from logit_correction.evaluation.metrics import Array, probabilities
 from logit_correction.files import check_seal, plain, replacing
 from logit_correction.functional.metrics import group_membership
 from logit_correction.types import Batch, as_array
-
-Array: TypeAlias = NDArray[Any]
-
-_METADATA_KEY = b"logit_correction"
 
 
 @dataclass(frozen=True)
@@ -77,6 +73,8 @@ class Predictions:
     array([[0.73, 0.27],
            [0.95, 0.05]])
     """
+
+    METADATA: ClassVar[bytes] = b"logit_correction"  # key of the names in a Parquet file
 
     index: Array
     label: Array
@@ -151,7 +149,7 @@ class Predictions:
         if self.estimate is not None:
             columns |= {"estimated_attribute": self.estimate.attribute}
             metadata["estimate"] = {name: getattr(self.estimate, name) for name in ("names", "table", "source")}
-        table = pa.table(columns).replace_schema_metadata({_METADATA_KEY: json.dumps(metadata).encode()})
+        table = pa.table(columns).replace_schema_metadata({self.METADATA: json.dumps(metadata).encode()})
         with replacing(path) as temporary:
             pq.write_table(table, temporary, write_page_checksum=True)
 
@@ -163,7 +161,7 @@ class Predictions:
         check_seal(Path(path), "evaluate the run again")
         try:
             table = pq.read_table(plain(Path(path)), page_checksum_verification=True)
-            metadata = json.loads(table.schema.metadata[_METADATA_KEY])
+            metadata = json.loads(table.schema.metadata[cls.METADATA])
             column = {name: table[name].to_numpy() for name in table.column_names}
             if known := metadata.pop("estimate", None):
                 metadata["estimate"] = EstimatedAttributes(column["estimated_attribute"].astype(np.int64), **known)

@@ -38,7 +38,7 @@ class Figure:
     """All that is told of a figure, wherever it is shown."""
 
     heading: str  # of its column; the console writes it one word a line
-    of: Callable[[Any], Any]  # what computes it from ``Judged`` rows; None or NaN if not defined
+    of: Callable[[Any], Any]  # what computes it from ``JudgedRows`` rows; None or NaN if not defined
     meaning: str = ""  # in a few words
     best: Callable[..., float] = max  # of an error ``min``
     in_tables: bool = False  # of ``GroupReport``: whether all that shows runs shows it, in per cent
@@ -54,12 +54,12 @@ def figures(kind: type) -> dict[str, Figure]:
     return {one.name: one.metadata["figure"] for one in fields(kind) if one.metadata}
 
 
-def _computed(kind: type, rows: Judged) -> dict[str, Any]:
+def _computed(kind: type, rows: JudgedRows) -> dict[str, Any]:
     return {name: to_plain(one.of(rows)) for name, one in figures(kind).items()}
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedRows:
     """N rows, what a model said of them, and the G groups that it is judged on.
 
     Attributes:
@@ -166,7 +166,7 @@ class Judged:
         found = []
         for place, name in enumerate(names):
             own = row[torch.from_numpy(number == place)[group]].unique()
-            rows = Judged(self.logits[own], self.label[own], self.membership, pd.DataFrame({"attribute": [name]}))
+            rows = JudgedRows(self.logits[own], self.label[own], self.membership, pd.DataFrame({"attribute": [name]}))
             found.append(AttributeFigures(**_computed(AttributeFigures, rows)))
         return found
 
@@ -313,7 +313,7 @@ class GroupReport(FiguresByGroup):
                     raise ValueError(f"the correlation has shape {size}, not {(len(labels), len(attributes))}")
                 minority = correlation.minority_groups().flatten()
         frame = pd.DataFrame(list(names), columns=["label", "attribute"], dtype=object)
-        judged = Judged(torch.from_numpy(rows.logits), label, membership, frame, minority, named, counts)
+        judged = JudgedRows(torch.from_numpy(rows.logits), label, membership, frame, minority, named, counts)
         return cls(
             **_computed(cls, judged),
             groups=frame_of(Group, _computed(Group, judged)),
@@ -508,7 +508,7 @@ class Report:
             raise InputError(f"{old}: train it again, `{again}`")
         try:
             report = cast(Report, from_plain(cls, content))
-        except ValueError as error:
+        except (ValueError, TypeError) as error:  # Python names the entries that are missing
             raise InputError(f"{file} cannot be read ({error}): {FIX}") from error
         check_seal(file, FIX)
         return report
@@ -542,33 +542,27 @@ def to_plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def from_plain(kind: Any, value: Any, place: str = "it") -> Any:
+def from_plain(kind: Any, value: Any, place: str = "") -> Any:
     """Return a value of JSON as the dataclass that wrote it; entries that it does not know are left out.
 
-    Raise ``ValueError`` if an entry is missing or of another type; only checksums tell whether it was changed.
+    Raise ``ValueError`` or ``TypeError`` if an entry is missing or of another type; only checksums tell whether it was
+    changed.
     """
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):  # with None
         return None if value is None else from_plain(parts[0], value, place)
     if origin is Annotated:
-        try:
-            return frame_of(parts[1], from_plain(list[dict[str, Any]], value, place))
-        except TypeError as error:
-            raise ValueError(f"{place}: {error}") from error
-    if not is_dataclass(kind):
-        plain = origin or kind
-        if plain is not Any and (not isinstance(value, int | float if plain is float else plain) or value is None):
-            raise ValueError(f"{place} is {repr(value)[:40]}, but must be {getattr(kind, '__name__', kind)}")
-        if origin is list:
-            return [from_plain(parts[0], one, f"{place}[{number}]") for number, one in enumerate(value)]
-        return {name: from_plain(parts[1], one, f"{place}.{name}") for name, one in value.items()} if parts else value
-    given, make = from_plain(dict[str, Any], value, place), cast(Any, kind)
-    known = {name: hint for name, hint in _hints(make).items() if name in given}
-    inside = "" if place == "it" else f"{place}."
-    try:
-        return make(**{name: from_plain(hint, given[name], f"{inside}{name}") for name, hint in known.items()})
-    except TypeError as error:  # Python names the entries that are missing
-        raise ValueError(f"{place}: {error}") from error
+        return frame_of(parts[1], from_plain(list[dict[str, Any]], value, place))
+    plain = dict if is_dataclass(kind) else origin or kind
+    if plain is not Any and not isinstance(value, int | float if plain is float else plain):
+        raise ValueError(f"{place or 'it'} is {repr(value)[:40]}, but must be {plain.__name__}")
+    if is_dataclass(kind):
+        known = {name: hint for name, hint in _hints(cast(Any, kind)).items() if name in value}
+        inside = f"{place}." if place else ""
+        return cast(Any, kind)(**{name: from_plain(one, value[name], inside + name) for name, one in known.items()})
+    if origin is list:
+        return [from_plain(parts[0], one, f"{place}[{number}]") for number, one in enumerate(value)]
+    return {name: from_plain(parts[1], one, f"{place}.{name}") for name, one in value.items()} if parts else value
 
 
 @cache

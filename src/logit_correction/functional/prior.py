@@ -11,18 +11,16 @@ from torch import Tensor
 
 from logit_correction.functional.metrics import check_groups
 
-#: The least log prior relative to a row's greatest one: no infinity may meet a row's own label, or strength 0.
-LEAST_LOG = -30.0
 
+def shifted(log_prior: Tensor, least: float = -30.0) -> Tensor:
+    """Return log priors (B, L) less each row's greatest one, none below ``least``.
 
-def shifted(log_prior: Tensor) -> Tensor:
-    """Return log priors (B, L) less each row's greatest one, none below ``LEAST_LOG``.
-
-    The shift leaves a corrected loss as it is, and makes a uniform prior correct by exactly nothing. What never occurs
-    counts as very improbable, not as impossible. It is finite also where nobody has a row's attribute.
+    The shift does not change a corrected loss, and a uniform prior becomes exactly 0. What never occurs counts as very
+    improbable, not as impossible: an infinity would meet a row's own label, or strength 0. The result is finite also
+    for an attribute value that no row has.
     """
     greatest = log_prior.amax(1, keepdim=True).clamp_min_(torch.finfo(log_prior.dtype).min)
-    return (log_prior - greatest).clamp_min_(LEAST_LOG)
+    return (log_prior - greatest).clamp_min_(least)
 
 
 def cell_sums(

@@ -52,23 +52,6 @@ from logit_correction.types import DataInfo, as_array
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Sizes and names that networks are built by again.
-_INFO = (
-    "num_labels",
-    "num_rows",
-    "input_shape",
-    "num_attributes",
-    "label_names",
-    "attribute_names",
-    "tokens",
-    "words",
-    "input_names",
-)
-
-
-#: Arguments of ``fit`` that are added to the margins of each row while a booster trains: XGBoost, LightGBM, CatBoost.
-OFFSETS = ("base_margin", "init_score", "baseline")
-
 
 class InMemory(DataSource):
     """Rows that are there already."""
@@ -229,7 +212,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         algorithm.eval()
         estimator, prior, weights = algorithm.attributes, algorithm.group_prior, io.BytesIO()
         torch.save(algorithm.state_dict(), weights)
-        info = {name: getattr(algorithm.info, name) for name in _INFO}
+        info = dict(vars(algorithm.info))  # sizes and names that networks are built by again
         self.model_ = {"form": form, "config": config.to_dict(), "info": info, "weights": weights.getvalue()}
         self.config_, self._algorithm = self.model_["config"], algorithm
         corrects = estimator is not None and not estimator.abstained
@@ -543,11 +526,12 @@ def argument_of(estimator: Any) -> str:
         return f"{step}__{argument_of(last)}"
     if hasattr(estimator, "cv") and hasattr(estimator, "estimator"):  # a search passes it on, cut to each fold
         return argument_of(estimator.estimator)
-    for argument in (*OFFSETS, "sample_weight"):
+    offsets = ("base_margin", "init_score", "baseline")  # added to each row's margins: XGBoost, LightGBM, CatBoost
+    for argument in (*offsets, "sample_weight"):
         if has_fit_parameter(estimator, argument):
             return argument
     raise InputError(
-        f"{type(estimator).__name__} takes neither offsets ({', '.join(OFFSETS)}) nor sample_weight in fit, so that it "
+        f"{type(estimator).__name__} takes neither offsets ({', '.join(offsets)}) nor sample_weight in fit, so that it "
         "cannot be corrected: take another estimator"
     )
 

@@ -20,12 +20,6 @@ from logit_correction.networks.base import Network
 from logit_correction.registry import component
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step, TrainingRows
 
-#: Greatest share of the weight that rows have which ERM gets wrong.
-MOST_WRONG = 0.5
-
-#: Weight of the squared distance from ERM's last layer, for there may be few validation rows.
-ANCHOR = 0.01
-
 
 class LastLayer(Algorithm):
     """Trains a network by ERM, then its last layer alone on the validation rows, which ERM has not learned from.
@@ -37,6 +31,9 @@ class LastLayer(Algorithm):
     nothing. The validation rows can then choose no epoch. With ``--network FromRun`` only the last layer of a finished
     run trains.
     """
+
+    MOST_WRONG = 0.5  # greatest share of the weight for rows that ERM gets wrong
+    ANCHOR = 0.01  # weight of the squared distance from ERM's last layer: there may be few validation rows
 
     components = MappingProxyType({"attributes": "attributes"})
     network: Network
@@ -106,7 +103,7 @@ class LastLayer(Algorithm):
             wrong, own = said.argmax(1) != self.label, said.gather(1, self.label[:, None])[:, 0]
             weights = weight * (torch.linspace(0, -self.gamma, 101, device=device)[:, None] * own).exp()
             shares = (weights * wrong).sum(1) / weights.sum(1)  # of rows that are wrong; it rises with gamma
-            weight = weights[int((shares <= MOST_WRONG).sum().clamp_min(1)) - 1]
+            weight = weights[int((shares <= self.MOST_WRONG).sum().clamp_min(1)) - 1]
         self.weight = (weight / weight.sum()).to(kind)
 
     def forward(self, batch: Batch, epoch: float) -> Step:
@@ -119,7 +116,7 @@ class LastLayer(Algorithm):
         loss = cross_entropy(self.network.head(self.features), self.label, reduction="none") @ self.weight
         pairs = zip(self.network.head.parameters(), self.erm_head.parameters(), strict=True)
         distance = torch.stack([(own - erm.detach()).square().sum() for own, erm in pairs]).sum()
-        return Step(loss + ANCHOR * distance, {"loss": loss.detach()})
+        return Step(loss + self.ANCHOR * distance, {"loss": loss.detach()})
 
     def parameter_groups(self) -> list[dict[str, object]]:
         last = self.stage + 1 == self.num_stages

@@ -17,9 +17,6 @@ from logit_correction.networks.base import Network, check_images, weights_follow
 from logit_correction.registry import needed
 from logit_correction.types import DataInfo
 
-#: Mean and standard deviation of the three channels over ImageNet's training images in [0, 1].
-IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-
 #: The networks whose frozen features are taken where nobody chooses: of photos by timm, of texts by Hugging Face.
 PHOTOS, TEXTS = "tf_efficientnet_lite0", "sentence-transformers/all-MiniLM-L6-v2"
 
@@ -58,12 +55,17 @@ def packaged(model: str) -> Path | None:
 
 
 class Standardize(nn.Module):
-    """Subtracts a mean from each channel and divides by a deviation; grey images come out with all channels."""
+    """Subtracts a mean from each channel and divides by a deviation; grey images come out with all channels.
+
+    The defaults are those of ImageNet's training images in [0, 1].
+    """
 
     mean: Tensor
     factor: Tensor
 
-    def __init__(self, mean: Sequence[float] = IMAGENET_MEAN, std: Sequence[float] = IMAGENET_STD) -> None:
+    def __init__(
+        self, mean: Sequence[float] = (0.485, 0.456, 0.406), std: Sequence[float] = (0.229, 0.224, 0.225)
+    ) -> None:
         super().__init__()
         self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1))
         self.register_buffer("factor", 1 / torch.tensor(std).view(-1, 1, 1))

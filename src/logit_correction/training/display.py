@@ -6,12 +6,6 @@ import sys
 import time
 from typing import Any
 
-#: Seconds of warming up, those by which the pace can be told, and those of work whose end people want to know.
-WARM, ENOUGH, WORTH_TELLING = 1.0, 3.0, 20.0
-
-#: Between these factors of the pace's answer lies what work took: stages are skipped, and a loaded machine slows down.
-LEAST, MOST = 0.5, 3.0
-
 
 class Display:
     """Shows nothing; the base of those that do.
@@ -20,6 +14,8 @@ class Display:
         whole: How long all the work is, in stages like the first one; told where it takes more than a moment.
     """
 
+    WARM, ENOUGH, WORTH_TELLING = 1.0, 3.0, 20.0  # seconds: of warming up, until the pace is known, of long work
+    LEAST, MOST = 0.5, 3.0  # times what the pace promises: stages are skipped, and a loaded machine slows down
     whole = 1.0
 
     def __enter__(self) -> Display:
@@ -39,13 +35,13 @@ class Display:
     def update(self, done: int, figures: dict[str, float]) -> None:
         """``done`` steps of the stage are done; ``figures`` are the latest."""
         passed = time.monotonic() - self._started
-        if self._warm is None and passed > WARM:
+        if self._warm is None and passed > self.WARM:
             self._warm = passed, done
-        elif self._warm and self.whole and passed > ENOUGH:
+        elif self._warm and self.whole and passed > self.ENOUGH:
             pace = (passed - self._warm[0]) / max(1, done - self._warm[1])
             seconds = self.whole * pace * (self._total - self._before)
-            if seconds > WORTH_TELLING:
-                least, most = _format_seconds(LEAST * seconds), _format_seconds(MOST * seconds)
+            if seconds > self.WORTH_TELLING:
+                least, most = _format_seconds(self.LEAST * seconds), _format_seconds(self.MOST * seconds)
                 self.say(f"This takes {least} to {most} (minutes:seconds), judging by the first steps")
             self.whole = 0.0  # once
 

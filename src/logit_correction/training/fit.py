@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -42,12 +42,6 @@ from logit_correction.types import Batch, Inputs, ViewInputs
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-#: Progress is shown at least so often.
-SHOW_SECONDS = 2.0
-
-#: Learning rate of pretrained layers, times that of the head, where they are trained too: 1e-4 by default.
-FINETUNE_RATE = 0.05
-
 
 @dataclass
 class Fit:
@@ -56,6 +50,9 @@ class Fit:
     ``checkpoint_path`` is the file to resume from, written while training goes on, at least ``checkpoint_seconds``
     apart; None writes none. Lightning's ``loggers`` take each row of figures with its step.
     """
+
+    SHOW_SECONDS: ClassVar = 2.0  # progress is shown at least so often
+    FINETUNE_RATE: ClassVar = 0.05  # learning rate of pretrained layers, times that of the head; 1e-4 by default
 
     algorithm: Algorithm
     table: DataTable
@@ -145,8 +142,8 @@ class Fit:
         # through every batch and hooks every loss, which costs more than all the rest of the loop.
         module = self.fabric.strategy.setup_module(algorithm)
         pretrained = layers_of(algorithm) if config.finetune else []
-        theirs = {id(one) for layers in pretrained for one in layers}
-        groups = split(algorithm.parameter_groups(), lambda one: id(one) in theirs, learning_rate_scale=FINETUNE_RATE)
+        theirs, rate = {id(one) for layers in pretrained for one in layers}, self.FINETUNE_RATE
+        groups = split(algorithm.parameter_groups(), lambda one: id(one) in theirs, learning_rate_scale=rate)
         optimizer = make_optimizer(groups, config, plan.learning_rate or config.learning_rate)
         if optimizer_state is not None:
             optimizer.load_state_dict(optimizer_state)
@@ -187,7 +184,7 @@ class Fit:
                 self._save_if_due(optimizer)
             elif self._asked and self.fabric.world_size == 1:
                 self._save_if_due(optimizer)
-            elif time.monotonic() - self._shown_at > SHOW_SECONDS:  # of slow steps nobody shall wait for a row
+            elif time.monotonic() - self._shown_at > self.SHOW_SECONDS:  # of slow steps nobody shall wait for a row
                 self._show(progress.epoch * steps + progress.step)
         self._flush((progress.epoch + 1) * steps, optimizer)
 
@@ -203,8 +200,10 @@ class Fit:
 
     def _validate(self) -> None:
         progress, rows, scores = self.progress, None, {}
-        if len(self.table.split["valid"]):
-            rows = self._validation_rows()
+        if len(label := self.table.label[self.table.split["valid"]]):
+            estimate = self.estimate_valid() if any(rule.needs_estimate for rule in self.scored.values()) else None
+            prediction, num_labels = self.predict("valid").argmax(1), self.table.info.num_labels
+            rows = ValidationRows(prediction, label, num_labels, self.valid_groups, estimate)
             if self.fabric.world_size > 1:  # running statistics are each process's own, the epoch to keep is common
                 rows = self.fabric.broadcast(rows)
             scores = {name: rule.score(rows) for name, rule in self.scored.items()}
@@ -215,12 +214,6 @@ class Fit:
         if progress.stage + 1 == self.algorithm.num_stages:
             rules = {name: rule for name, rule in self.scored.items() if name in self.rules}
             update_best(progress.best, rules, scores, rows, progress.epoch, self.algorithm.state_dict())
-
-    def _validation_rows(self) -> ValidationRows:
-        """Return what the rules may look at of the validation rows, as the method stands."""
-        estimate = self.estimate_valid() if any(rule.needs_estimate for rule in self.scored.values()) else None
-        label, num_labels = self.table.label[self.table.split["valid"]], self.table.info.num_labels
-        return ValidationRows(self.predict("valid").argmax(1), label, num_labels, self.valid_groups, estimate)
 
     def estimate_valid(self) -> EstimatedAttributes | None:
         """Return the estimated attributes of the validation rows; settled ones are found once."""
