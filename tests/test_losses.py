@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+from torch.nn.functional import cross_entropy
 
 from logit_correction.losses import LogitCorrectedLoss
 from logit_correction.prior import GroupPrior
@@ -47,20 +47,6 @@ def test_it_is_the_corrected_cross_entropy(form: str, strength: float) -> None:
     assert float(found) == pytest.approx(by_hand(*rows(), COUNTS, strength), rel=1e-5)
 
 
-def test_its_minimum_balances_the_groups() -> None:
-    # Where logits only know the attribute, the corrected minimum says nothing of the label: both are as likely.
-    label = torch.tensor([0] * 9 + [1])
-    attribute = torch.zeros(10, dtype=torch.long)
-    logits = torch.zeros(1, 2, requires_grad=True)
-    loss = LogitCorrectedLoss(torch.tensor([[9.0, 1.0], [1.0, 9.0]]))
-    optimizer = torch.optim.SGD([logits], lr=1.0)
-    for _ in range(400):
-        optimizer.zero_grad()
-        loss(logits.expand(10, 2), label, attribute).backward()
-        optimizer.step()
-    torch.testing.assert_close(logits.detach().softmax(1), torch.tensor([[0.5, 0.5]]), atol=1e-3, rtol=0)
-
-
 def test_a_prior_that_is_updated_is_followed() -> None:
     prior = GroupPrior(2, 3)
     loss = LogitCorrectedLoss(prior)
@@ -93,15 +79,6 @@ def test_labels_are_smoothed_in_proportion_to_the_prior(reduction: Any) -> None:
 def test_options_out_of_range_are_refused(option: Any) -> None:
     with pytest.raises(ValueError, match=next(iter(option))):
         LogitCorrectedLoss(COUNTS, **option)
-
-
-def test_one_logit_takes_the_difference_of_the_offsets() -> None:
-    _, label, attribute = rows()
-    logit = torch.linspace(-2, 2, len(label))
-    loss = LogitCorrectedLoss(COUNTS)
-    offset = loss.offset(attribute)
-    found = binary_cross_entropy_with_logits(logit + offset[:, 1] - offset[:, 0], label.float())
-    torch.testing.assert_close(found, loss(torch.stack([torch.zeros_like(logit), logit], dim=1), label, attribute))
 
 
 @pytest.mark.parametrize("kind", [torch.uint8, torch.int16, torch.int64])

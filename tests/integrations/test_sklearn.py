@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -174,7 +174,8 @@ def test_searches_and_names_behind_a_column_transformer(sites: tuple) -> None:
 
 # -- other people's classifiers
 
-INSIDE: dict[str, Any] = {"shortcut": ["column:site"], "random_state": 0, "training": {"threads": 1}}
+#: Heads on the column estimate the attribute, without a search.
+INSIDE: dict[str, Any] = {"attributes": {"name": "CrossFitted", "view": "column:site"}, **QUICK}
 
 
 def rows(conflict: float, seed: int, n: int = 800) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
@@ -228,12 +229,17 @@ ENCODED = make_column_transformer((OneHotEncoder(), ["site"]), remainder="passth
 def test_the_worst_group_gains(estimator: Any, said: str) -> None:
     X, y, _ = rows(0.05, 0)
     classifier = LogitCorrectionClassifier(estimator=estimator, **INSIDE).fit(X, y)
-    none = {**INSIDE, "shortcut": [], "legitimate": ["column:site"], "epochs": 1}
-    plain = LogitCorrectionClassifier(estimator=estimator, **none).fit(X, y)
-    assert classifier.correction_ == said and plain.correction_.startswith(f"{said}, which change nothing: ")
-    assert worst_group(classifier) > worst_group(plain) + 0.15
+    assert classifier.correction_ == said
+    assert worst_group(classifier) > worst_group(clone(estimator).fit(X, y)) + 0.15
     assert classifier.group_report(X, y)["count"].sum() == 800
     assert hasattr(classifier, "predict_proba") == hasattr(estimator, "predict_proba")
+
+
+def test_where_nothing_is_found_the_estimator_is_fitted_as_it_is() -> None:
+    X, y, _ = rows(0.5, 0, 60)
+    classifier = LogitCorrectionClassifier(estimator=LogisticRegression(), **QUICK).fit(X, y)
+    assert classifier.correction_.startswith("sample weights (sample_weight), which change nothing: ")
+    np.testing.assert_array_equal(classifier.predict(X), LogisticRegression().fit(X, y).predict(X))
 
 
 def test_boosters_take_the_log_odds_of_the_groups_and_add_no_share_of_the_labels() -> None:

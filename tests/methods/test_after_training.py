@@ -57,15 +57,6 @@ def test_every_group_of_the_validation_rows_weighs_the_same(build, make_table) -
     torch.testing.assert_close(torch.zeros(9).index_add_(0, group, method.weight), torch.full((9,), 1 / 9))
 
 
-def test_without_groups_hard_rows_weigh_more(build, make_table) -> None:
-    method = build("LastLayer", make_table(valid=99), stage=1)
-    method.label = method.erm_head(method.features).argmax(1)
-    method.group = torch.zeros_like(method.label)  # as if labels were equally frequent
-    method._look()
-    likely = method.erm_head(method.features).softmax(1).amax(1)
-    assert torch.equal(method.weight.argsort(descending=True), likely.argsort())
-
-
 def test_rows_that_erm_gets_wrong_have_at_most_half_of_the_weight(build, make_table) -> None:
     method = build("LastLayer", make_table(valid=99), stage=1)
     method.erm_head.weight.data *= 1000  # it is sure of all its answers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from logit_correction.errors import InputError
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.small import MLP
 from logit_correction.training import checkpoint
+from logit_correction.training.fit import Fit
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
 
 LC_OPTIONS: list[dict[str, Any]] = [
@@ -76,31 +78,49 @@ class TwoStages(Algorithm):
         return [{"params": list(self.network.parameters()), "name": "network"}]
 
 
+@pytest.fixture
+def resumed(make_table, trainer, assert_ended_alike) -> Callable[..., Iterator[tuple[int, Fit]]]:
+    """Interrupts a training after some steps, or after each one, and yields it as it ended when it was resumed."""
+
+    def run(
+        method: Any, options: dict[str, Any], steps: Sequence[int] = (), **config: Any
+    ) -> Iterator[tuple[int, Fit]]:
+        def fit() -> Fit:
+            return trainer.fit(make_table(), method, options=options, **config)
+
+        whole = fit()
+        whole.run()
+        for step in steps or range(1, whole.progress.total_steps + 1):
+            trainer.run_until(fit(), step)
+            torch.manual_seed(step)
+            again = fit()
+            again.run(resume=True)
+            assert_ended_alike(whole, again)
+            yield step, again
+
+    return run
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("options", LC_OPTIONS, ids=lambda options: str(options) or "default")
-def test_lc_interrupted_at_any_step(options: dict[str, Any], make_table, trainer, assert_ended_alike) -> None:
-    table = make_table()
-    whole = trainer.fit(table, "LC", options=options)
-    whole.run()
-    assert whole.progress.total_steps == 9 + 3 * (whole.algorithm.num_stages - 1)
-    for steps in range(1, whole.progress.total_steps + 1):
-        trainer.run_until(trainer.fit(table, "LC", options=options), steps)
-        torch.manual_seed(steps)
-        resumed = trainer.fit(table, "LC", options=options)
-        resumed.run(resume=True)
-        assert_ended_alike(whole, resumed)
+def test_lc_interrupted_at_any_step(options: dict[str, Any], resumed) -> None:
+    steps = [step for step, _ in resumed("LC", options)]
+    assert len(steps) in (9, 12)  # three more in a head start
 
 
 @pytest.mark.parametrize("config", LOOP_OPTIONS, ids=lambda config: " ".join(map(str, config)) or "default")
-def test_whatever_the_loop_is_asked_to_do(config: dict[str, Any], make_table, trainer, assert_ended_alike) -> None:
-    table = make_table()
-    whole = trainer.fit(table, **{"method": "LC", **config})
-    whole.run()
-    for steps in (2, 5, 9):
-        trainer.run_until(trainer.fit(table, **{"method": "LC", **config}), steps)
-        resumed = trainer.fit(table, **{"method": "LC", **config})
-        resumed.run(resume=True)
-        assert_ended_alike(whole, resumed)
+def test_whatever_the_loop_is_asked_to_do(config: dict[str, Any], resumed) -> None:
+    config = {"method": "LC", **config}
+    assert len(list(resumed(config.pop("method"), {}, (2, 5, 9), **config))) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["integers", "floats"])
+def test_stages_interrupted_at_any_step(kind: str, resumed) -> None:
+    for step, fit in resumed(TwoStages, {"kind": kind}):
+        # A stage that had begun is gone on with, not begun anew.
+        assert [stage for stage, *_ in fit.algorithm.given] == ([1] if step <= 6 else [])
+    assert step == (24 if kind == "integers" else 15)  # two epochs of three steps, and three more
 
 
 def test_a_run_does_not_go_on_with_other_data(make_table, trainer) -> None:
@@ -144,23 +164,6 @@ def test_a_run_that_died_goes_on_from_its_last_checkpoint(calls: int, make_table
     resumed = trainer.fit(table, "LC")
     resumed.run(resume=True)
     assert_ended_alike(whole, resumed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["integers", "floats"])
-def test_stages_interrupted_at_any_step(kind: str, make_table, trainer, assert_ended_alike) -> None:
-    table = make_table()
-    whole = trainer.fit(table, TwoStages, options={"kind": kind})
-    whole.run()
-    total = whole.progress.total_steps
-    assert total == (24 if kind == "integers" else 15)  # two epochs of three steps, and three more
-    for steps in range(1, total + 1):
-        trainer.run_until(trainer.fit(table, TwoStages, options={"kind": kind}), steps)
-        resumed = trainer.fit(table, TwoStages, options={"kind": kind})
-        resumed.run(resume=True)
-        assert_ended_alike(whole, resumed)
-        # A stage that had begun is gone on with, not begun anew.
-        assert [stage for stage, *_ in resumed.algorithm.given] == ([1] if steps <= 6 else [])
 
 
 def noisy(info: DataInfo) -> nn.Module:
