@@ -98,7 +98,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "predict without a column": ("predict TABLE_RUN narrow.csv --out answers.csv", "blood"),
     "predict over the input": ("predict TABLE_RUN later.csv --out later.csv", "later.csv"),
     "report of no run": ("report RUN hollow --out page.html", "hollow"),
-    "export format": ("export RUN --format onyx --out model", "onyx"),
+    "export format": ("export RUN --format hub --out model", "hub"),
     "export into a full folder": ("export RUN --format torch-export --out photos", "photos"),
     "audit option": (f"audit --data Digits {ONE} --fail-on never --out x", "never"),
     "audit over an audit": (f"audit --data Digits {ONE} --out AUDIT", "AUDIT"),

@@ -34,7 +34,7 @@ LISTED = {
     "data": "Digits ColoredMNIST CorruptedCIFAR10 Waterbirds CelebA CivilComments BiasedFFHQ ImageFolder Table Planted",
     "networks": "MLP ConvNet Linear ResNet18 ResNet50 TextClassifier Timm",
     "rules": "last valid_average valid_worst_class valid_worst_group valid_estimated_group_balanced",
-    "formats": "onnx torch-export safetensors hub",
+    "formats": "onnx torch-export",
     "benchmarks": "smoke digits table1-cmnist",
 }
 
@@ -265,18 +265,9 @@ def test_train_by_labelled_new_rows(door: Door, here: Path, tmp_path: Path) -> N
     assert report["method"] == ("ERM" if found["chosen"].startswith(("ERM", "without")) else "LC")
 
 
-@pytest.mark.parametrize(
-    ("kind", "file"), [("torch-export", "model.pt2"), ("safetensors", "model.safetensors"), ("hub", "README.md")]
-)
-def test_export(kind: str, file: str, door: Door, run: Run, here: Path, tmp_path: Path) -> None:
-    pytest.importorskip({"safetensors": "safetensors", "hub": "huggingface_hub"}.get(kind, "torch"))
-    assert door("export", run("patients-lc"), "--format", kind, "--out", tmp_path / "model").status == 0
-    assert (tmp_path / "model" / file).stat().st_size > 1000
-    if kind != "torch-export":  # predicts the same from there
-        answers = [
-            door("predict", folder, here / "later.csv").out for folder in (run("patients-lc"), tmp_path / "model")
-        ]
-        assert answers[0] == answers[1] and "ill" in answers[0]
+def test_export(door: Door, run: Run, tmp_path: Path) -> None:
+    assert door("export", run("patients-lc"), "--format", "torch-export", "--out", tmp_path / "model").status == 0
+    assert (tmp_path / "model" / "model.pt2").stat().st_size > 1000
 
 
 def test_export_to_onnx_gives_the_same_answers(door: Door, run: Run, here: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every format gives the run's own logits, for any number of rows; what cannot be loaded again is named."""
+"""Every format gives the run's own logits, for any number of rows; a network that it cannot hold is named."""
 
 from __future__ import annotations
 
@@ -13,16 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-import yaml
 
-from logit_correction import InputError, export, from_arrays, load, train
-from logit_correction.evaluation.report import Report, from_plain
-from logit_correction.exporting.formats import model_card
-from logit_correction.files import seal
-from logit_correction.pages.page import render_page
+from logit_correction import InputError, export, from_arrays, train
 from logit_correction.runs.run import Run
-
-pytest.importorskip("safetensors")
 
 ROWS = 300
 OPTIONS: dict[str, Any] = {"epochs": 1, "batch_size": 8, "threads": 1, "device": "cpu", "page": False}
@@ -143,105 +136,9 @@ def test_torch_runs_the_program_without_this_package(kind: str, case_of: Any, tm
     assert json.loads(names["label_names.json"]) == case.run.label_names
 
 
-@pytest.mark.parametrize("kind", ["images", "columns", "words", *SLOW[:2]])
-def test_a_folder_is_a_run_without_data(
-    kind: str, case_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    case = case_of(kind)
-    folder = export(case.run, "hub", tmp_path / "out").rename(tmp_path / "moved")
-    monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path / "cache"))
-    loaded, rows = load(folder), case.rows[:20]
-    np.testing.assert_allclose(loaded.predict_proba(rows), case.run.predict_proba(rows), atol=1e-6)
-    answers = [str(case.run.label_names[0])] * 20
-    assert loaded.evaluate(rows, answers) == case.run.evaluate(rows, answers)
-    with pytest.raises(InputError, match="holds no rows of the run's data"):
-        loaded.evaluate("test")
-    written = "".join(path.read_text() for path in folder.glob("*.*") if path.suffix in (".json", ".yaml", ".md"))
-    assert str(case.run.path.parent) not in written and "models" not in written  # no place of this machine
-    assert "<h2>Accuracy</h2>" in render_page([folder])
-    again = export(loaded, "safetensors", tmp_path / "again")
-    assert (again / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
-    modes = {(folder / name).stat().st_mode & 0o777 for name in ("config.yaml", "model.safetensors")}
-    assert len(modes) == 1  # whoever may read the settings may read the weights
-
-
 def test_a_network_that_cannot_be_traced_is_named(tmp_path: Path) -> None:
     data = from_arrays(np.random.default_rng(0).normal(size=(40, 5)), np.arange(40) % 2)
     run = train(data, method="ERM", network="my_parts.Branching", **OPTIONS)
-    with pytest.raises(InputError, match=r"this network cannot be traced .*: take --format safetensors or hub"):
+    with pytest.raises(InputError, match=r"this network cannot be traced .*: use the run itself"):
         export(run, "torch-export", tmp_path / "out")
-    folder = export(run, "safetensors", tmp_path / "out")
-    with pytest.raises(InputError, match=r"names code of its own, my_parts\.Branching"):
-        load(folder)
-    assert load(folder, trust_code=True).predict(np.zeros((3, 5))).tolist() == run.predict(np.zeros((3, 5))).tolist()
-
-
-def test_a_damaged_folder_is_named(case_of: Any, tmp_path: Path) -> None:
-    folder = export(case_of("images").run, "safetensors", tmp_path / "out")
-    config, weights = folder / "config.yaml", (folder / "model.safetensors").read_bytes()
-    settings = yaml.safe_load(config.read_text())
-
-    def refused(message: str) -> None:
-        with pytest.raises(InputError, match=message):
-            load(folder)
-
-    config.write_text(yaml.safe_dump(settings | {"epochs": 2}))
-    refused("config.yaml has been changed since it was written")
-    config.write_text(yaml.safe_dump(settings))
-    seal(folder, ["config.yaml", "model.safetensors"])
-    (folder / "model.safetensors").write_bytes(weights[:-2] + bytes([weights[-2] ^ 0x10]) + weights[-1:])
-    refused("model.safetensors has been changed since it was written")
-    (folder / "model.safetensors").write_bytes(weights[: len(weights) // 2])
-    seal(folder, ["config.yaml"])
-    refused("model.safetensors is damaged")
-    (folder / "model.safetensors").write_bytes(weights)
-    for change, message in (
-        ({"network": {"name": "MLP", "hidden": [3]}}, r"is damaged, or not of .*config\.yaml"),
-        ({"network": {"name": "os.system"}}, r"names code of its own, os\.system"),
-        ({"data": {"name": "Arrays", "file": "./../x"}}, "lies outside of the folder"),
-    ):
-        config.write_text(yaml.safe_dump(settings | change))
-        seal(folder, [])
-        refused(message)
-
-
-NO_INPUTS: dict[str, Any] = {"input_shape": [], "attribute_names": []}
-EVIL = ["<script>alert(1)</script>", "a | b\n# head", "[link](javascript:x)"]
-
-
-@pytest.mark.parametrize("named", [True, False])
-def test_the_card_says_what_is_known_and_escapes_names(named: bool) -> None:
-    def group(label: str, attribute: str, accuracy: float | None, count: int = 50) -> dict[str, Any]:
-        known = {"label": label, "attribute": attribute if named else None, "count": count, "accuracy": accuracy}
-        return known | {"minority": accuracy == 0.3, "correct": int(count * (accuracy or 0)), "low": 0.1, "high": 1.0}
-
-    groups = [group(EVIL[0], EVIL[1], 0.9), group(EVIL[1], EVIL[2], 0.5), group("nothing", "at all", None, count=0)]
-    estimated = {"source": EVIL[2], "groups": [group(EVIL[0], "x", 0.8), group(EVIL[0], "y", 0.3)]}
-    report = {
-        "method": "LC",
-        "data": {"name": "---\nlicense: mit\n---", "rows": {"train": 1200}, "label_names": EVIL, **NO_INPUTS},
-        "environment": {"version": "1.0"},
-        "evidence": {
-            "verdict": "shortcut",
-            "sentence": f"{EVIL[0]} tells `form_version` (90 %) & the label",
-            "views": ["colour"],
-        },
-        "labels_read": {"train": ["label"], "test": ["label", "attribute"]},
-        "selection": {"rule": "last", "epoch": 7},
-        "test": {
-            "groups": groups,
-            "by_attribute": [],
-            "average": 0.7,
-            "estimated": None if named else estimated,
-        },
-    }
-    _, front, body = model_card(from_plain(Report, report), "images").split("---\n", maxsplit=2)
-    facts = yaml.safe_load(front)
-    assert facts["library_name"] == "logit-correction" and "license" not in facts and "# license:" in front
-    assert facts["pipeline_tag"] == "image-classification" and "LC" in facts["tags"]
-    assert body.count("<") == 0 and "[link]" not in body and "\n# head" not in body and "&lt;script>" in body
-    rows = [line for line in body.splitlines() if line.startswith("|") and "| 50 |" in line]
-    assert len(rows) == (2 if named else 4) and rows[0].startswith(r"| a \| b")  # the least accurate first
-    assert "tells `form_version` (90 %) & the label." in body  # as a person reads it
-    assert "| test | label and attribute |" in body
-    assert ("conflicts" in body) is not named
+    assert not (tmp_path / "out").exists()

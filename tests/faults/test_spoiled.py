@@ -24,7 +24,6 @@ from logit_correction import (
     RunConfig,
     TrainingConfig,
     audit,
-    export,
     load,
     train,
 )
@@ -39,7 +38,7 @@ ROWS = pd.DataFrame({"label": ["a", "b"] * 40, "x": np.arange(80) / 7, "y": np.a
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run, an audit, an exported network and a table."""
+    """A run, an audit and a table."""
     folder = tmp_path_factory.mktemp("made")
     ROWS.to_csv(folder / "rows.csv", index=False)
     ROWS.to_parquet(folder / "rows.parquet")
@@ -47,7 +46,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = RunConfig(data, ComponentConfig("ERM"), training=TrainingConfig(epochs=1, threads=1))
     train(config, folder / "run", page=False)
     audit(data, folder / "audit", try_fix=False, epochs=1, threads=1)
-    export(folder / "run", "safetensors", folder / "exported")
     return folder
 
 
@@ -58,8 +56,6 @@ KINDS: dict[str, Callable[[Path], Any]] = {
     "run/metrics.csv": lambda folder: RunFolder.read(folder / "run"),
     "run/predictions.parquet": lambda folder: Predictions.load(folder / "run" / "predictions.parquet"),
     "run/checkpoint.pt": lambda folder: load(folder / "run").predict(ROWS),
-    "exported/config.yaml": lambda folder: load(folder / "exported").predict(ROWS),
-    "exported/model.safetensors": lambda folder: load(folder / "exported").predict(ROWS),
     "audit/audit.json": lambda folder: Audit(folder / "audit").verdict,
     "audit/rows.parquet": lambda folder: Audit(folder / "audit").rows,
     "rows.csv": lambda folder: read_frame(folder / "rows.csv"),
@@ -109,7 +105,6 @@ def contents(ran: Path) -> dict[str, bytes]:
         "huge array": b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head,
         "archive": packed.getvalue(),
         "table": written(pd.DataFrame({"a": [1, 2]}).to_parquet),
-        "long weights": (2**63 - 1).to_bytes(8, "little") + b"{}",
     }
 
 

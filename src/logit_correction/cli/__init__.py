@@ -23,7 +23,7 @@ COMMANDS = {
     "predict": "write labels and probabilities for new files, a folder or a table",
     "report": "write one page that compares runs",
     "preview": "show the rows of a data set before you train",
-    "export": "save the network as ONNX, torch.export, safetensors or for the Hugging Face Hub",
+    "export": "save the network as ONNX or torch.export",
     "tune": "choose options by the validation rows, with Optuna",
     "benchmark": "train a grid of methods, data sets and seeds",
     "list": "list methods, data sets, networks and views",

@@ -259,11 +259,11 @@ def predict_command(run: Path, inputs: list[Path], *, out: Path | None = None, t
 
 
 def export_command(run: Path, *, format: str, out: Path, trust_code: bool = False) -> int:
-    """Save the network of a run for other programs: ONNX, torch.export, safetensors, Hugging Face Hub.
+    """Save the network of a run for other programs: ONNX or torch.export.
 
     Args:
         run: folder that `train` wrote
-        format: one of onnx, torch-export, safetensors and hub (`list formats`), or the dotted path of your own function
+        format: onnx or torch-export, or the dotted path of your own function
         out: folder to write, new or empty
         trust_code: import the custom classes that RUN names; their code has your rights, so only for runs you trust
     """

@@ -445,7 +445,7 @@ class EstimatedMinority:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Content of ``report.json``; an exported folder has less: no network, no training and no machine.
+    """Content of ``report.json``.
 
     ``labels_read`` says which labels training, selection and the test read, split by split; ``watched_labels_read`` and
     ``diagnostics_labels_read`` the same of figures by which nothing was chosen.

@@ -8,9 +8,4 @@ _HERE = "logit_correction.exporting.formats."
 FORMATS: dict[str, tuple[str, str]] = {
     "onnx": (_HERE + "write_onnx", "model.onnx, for ONNX Runtime and whatever else reads ONNX (extra onnx)"),
     "torch-export": (_HERE + "write_program", "model.pt2, for torch.export.load, without this package"),
-    "safetensors": (
-        _HERE + "write_weights",
-        "model.safetensors and what it takes to build the network again (extra hub)",
-    ),
-    "hub": (_HERE + "write_hub", "a folder for the Hugging Face Hub, with a model card (extra hub)"),
 }

@@ -3,59 +3,35 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import shlex
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from io import BytesIO
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-import yaml
 from torch import Tensor, nn
 
 from logit_correction import __version__
-from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.features import FromColumns
 from logit_correction.data.images import Images
 from logit_correction.data.reader import Numbers
 from logit_correction.data.texts import MOST_WORDS, TOKENS, Lengthened, Texts, load_tokenizer
-from logit_correction.errors import InputError, format_percent, reason_of
-from logit_correction.evaluation.report import REPORT, Report
+from logit_correction.errors import InputError, reason_of
 from logit_correction.exporting import FORMATS
-from logit_correction.files import new_folder, seal, write_text
-from logit_correction.networks.base import without_pretrained_weights
-from logit_correction.pages.compare import sides
+from logit_correction.files import new_folder
 from logit_correction.registry import needed, resolve
 from logit_correction.runs.api import load
-from logit_correction.runs.assemble import network_factory
-from logit_correction.runs.folder import CONFIG, write_json
-from logit_correction.runs.leave_out import without
-from logit_correction.runs.run import ENCODER, HERE, NETWORK, WEIGHTS, Run
-from logit_correction.sentences import answer, describe_selection
+from logit_correction.runs.folder import write_json
+from logit_correction.runs.run import Run
 from logit_correction.types import Inputs
 from logit_correction.views.texts import PAIR, WORD
 
-#: Folders beside ``config.json`` that hold what texts are read by, and the sizes of text encoders.
-TOKENIZER, TEXT_MODEL, TEXT_ENCODER = "tokenizer", "text_model", "text_encoder"
-
-#: What goes in and what comes out, for other programs.
-DESCRIPTION = "config.json"
-
-
-#: Kind of input -> task, and what ``load(...).predict`` takes.
-_KINDS = {
-    "images": ("image-classification", "a list of image files, or bytes of shape (n, channels, height, width)"),
-    "columns": ("tabular-classification", "a data frame with the columns of training"),
-    "numbers": ("tabular-classification", "an array of numbers, a row each"),
-    "words": ("text-classification", "a list of texts"),
-    "tokens": ("text-classification", "a list of texts"),
-}
+#: What goes in and what comes out, for other programs; and the folder of what texts are read by.
+DESCRIPTION, TOKENIZER = "config.json", "tokenizer"
 
 
 class Exported(nn.Module):
@@ -120,7 +96,7 @@ def export(
 
     Args:
         run: The run, or its folder.
-        format: ``onnx``, ``torch-export``, ``safetensors``, ``hub``, or the dotted path of a function of your own.
+        format: ``onnx``, ``torch-export``, or the dotted path of a function of your own.
         out: Folder to write; new or empty.
         trust_code: Import classes that the run's config names by a dotted path.
         say: Told where the folder is and what can be done with it, such as ``print``.
@@ -149,7 +125,6 @@ def export(
         if tokenizer:
             load_tokenizer(tokenizer).save_pretrained(temporary / TOKENIZER)
         advice = write(Exported(loaded, prepare, settings), temporary)
-        seal(temporary, [CONFIG, REPORT, WEIGHTS])
     if say is not None:
         say(f"{folder}\n{advice.replace('FOLDER', shlex.quote(str(folder)))}")
     return folder
@@ -191,32 +166,6 @@ def write_program(exported: Exported, folder: Path) -> str:
     return "run it by: torch.export.load('model.pt2').module() in FOLDER"
 
 
-def write_weights(exported: Exported, folder: Path) -> str:
-    """Write a run folder whose checkpoint is ``model.safetensors``, and see that it answers as the run does."""
-    safetensors = needed("safetensors.torch", "--format safetensors", "hub")
-    # Cloned, for tensors that share their memory are refused.
-    weights = exported.state_dict().items()
-    tensors = {name: value.contiguous().clone() for name, value in weights if name.startswith((NETWORK, ENCODER))}
-    write_text(folder / CONFIG, yaml.safe_dump(_portable_config(exported.run), sort_keys=False, allow_unicode=True))
-    write_json(folder / REPORT, _portable_report(exported.run.results).to_dict())
-    (folder / WEIGHTS).write_bytes(safetensors.save(tensors, metadata={"format": "pt"}))
-    for name, features in ((TEXT_MODEL, getattr(exported.network, "features", None)), (TEXT_ENCODER, exported.encoder)):
-        sizes: Any = getattr(getattr(features, "encoder", None), "config", None)
-        if hasattr(sizes, "save_pretrained"):
-            sizes.save_pretrained(folder / name)
-    again = Run(folder, trust_code=exported.run.trust_code)
-    exported.check(Exported(again, exported.prepare, exported.settings), "the network that is built again")
-    return "load it by: logit_correction.load(folder)"
-
-
-def write_hub(exported: Exported, folder: Path) -> str:
-    """Write the weights and ``README.md``, the model card; nothing is uploaded."""
-    write_weights(exported, folder)
-    card = model_card(Run(folder).results, exported.settings["input"]["kind"])
-    (folder / "README.md").write_text(card, encoding="utf-8")
-    return "nothing was uploaded; put a licence into README.md, then: hf upload OWNER/NAME FOLDER"
-
-
 def _traced(exported: Exported) -> torch.export.ExportedProgram:
     """Return the network as a program of torch, for any number of rows and, of texts, of tokens."""
     example = exported.example(rows=3, length=4)  # one row would be taken for a constant
@@ -237,8 +186,8 @@ def _translating(how: str) -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     except Exception as error:
-        told = f"this network cannot be {how} ({reason_of(error)}): take --format safetensors or hub"
-        raise InputError(told) from error
+        told = f"this network cannot be {how} ({reason_of(error)})"
+        raise InputError(f"{told}: use the run itself, by `logit-correction predict` or `load` in Python") from error
 
 
 # -- how inputs are prepared
@@ -295,105 +244,3 @@ def _input(run: Run) -> tuple[nn.Module, dict[str, Any]]:
     if isinstance(reader, Numbers) and reader.mean is not None:
         return Scaled(1 / reader.std, reader.mean), described("numbers", "float32", shape)
     return Scaled(reader.scale), described("numbers", "float32", shape)
-
-
-# -- the run, as others may see it
-
-
-def _portable_report(report: Report) -> Report:
-    """Return figures and sentences of a report, without examples of rows and places on this machine."""
-    evidence = report.evidence and {name: report.evidence.get(name) for name in ("verdict", "sentence", "views")}
-    return Report(
-        method=report.method,
-        data=replace(report.data, options={}, facts={}, counts={}, scoring=None, fingerprint=None),
-        encoder=report.encoder and replace(report.encoder, options={}, facts={}),
-        epochs=report.epochs,
-        labels_read=report.labels_read,
-        evidence=evidence,
-        environment={"version": __version__},
-        selection=report.selection,
-        test=report.test,
-    )
-
-
-def _portable_config(run: Run) -> dict[str, Any]:
-    """Return the parts of a run's config that predicting takes.
-
-    A network that is its method's whole answer is named as that of ``ERM``, so that nothing else has to be built.
-    """
-    config = run.config
-    with run.names():
-        with without_pretrained_weights():
-            build = network_factory(_origin(config.network), run.info)
-            plain = without(build, config.training.leave_out, run.info)().state_dict()
-        trained = run.algorithm.network.state_dict()
-        alone = {name: value.shape for name, value in plain.items()} == {k: v.shape for k, v in trained.items()}
-        flat = RunConfig(config.data, ComponentConfig("ERM") if alone else config.method).to_dict()
-        parts = {"data": flat["data"], "method": flat["method"]}
-        for part, choice, model in (
-            ("network", config.network, TEXT_MODEL),
-            ("encoder", config.encoder, TEXT_ENCODER),
-        ):
-            if choice is not None:
-                origin = _origin(choice)
-                own = {"model": HERE + model} if origin.name == "TextClassifier" else {}
-                parts[part] = {"name": origin.name, **origin.options, **own}
-    if parts["data"].get("tokenizer"):
-        parts["data"]["tokenizer"] = HERE + TOKENIZER
-    found: dict[str, Any] = _without_places(parts) | {"precision": config.training.precision}
-    return found | ({"leave_out": config.training.leave_out} if config.training.leave_out else {})
-
-
-def _origin(choice: ComponentConfig) -> ComponentConfig:
-    """Return the network that a network of a run is, wherever that run took it from."""
-    return Run(Path(choice.options["run"])).config.network if choice.name == "FromRun" else choice
-
-
-def _without_places(value: Any) -> Any:
-    """Return options with paths on this machine cut to the last name."""
-    if isinstance(value, Mapping):
-        return {name: _without_places(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_without_places(part) for part in value]
-    if not isinstance(value, str) or value.startswith(HERE):
-        return value
-    path = PurePath(value)
-    is_place = path.is_absolute() or value.startswith(("~", "..")) or (len(path.parts) > 1 and os.path.exists(value))
-    return path.name if is_place else value
-
-
-# -- the model card
-
-
-def model_card(report: Report, kind: str) -> str:
-    """Return the model card as Markdown, YAML in front; all text of users is escaped.
-
-    Args:
-        report: The run's.
-        kind: What a row is, such as ``images``.
-    """
-    from jinja2 import Environment, FileSystemLoader
-    from markupsafe import Markup
-
-    def written(value: Any) -> Markup:
-        return value if isinstance(value, Markup) else Markup(markdown(value))
-
-    loader = FileSystemLoader(Path(__file__).parent)
-    environment = Environment(loader=loader, autoescape=True, finalize=written, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"percent": format_percent, "count": "{:,}".format, "join": lambda parts, by: by.join(parts)}
-    environment.globals |= {"sides": sides, "answer": answer, "selection": describe_selection}
-    task, rows = _KINDS[kind]
-    template = environment.get_template("card.md.j2")
-    return template.render(report=report, test=report.test, task=task, rows=rows).lstrip() + "\n"
-
-
-def markdown(text: Any) -> str:
-    r"""Return a text so that Markdown shows it as it is, on one line and in a table too; code stays code.
-
-    >>> markdown("a|b <img src=x> [c](d)\n# e"), markdown("<=50K of `form_version` (90 %) & <b>")
-    ('a\\|b &lt;img src=x> \\[c\\](d) \\# e', '<=50K of `form_version` (90 %) & &lt;b>')
-    """
-    code, acting = r"`[^`<&|]+`", r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])|(?<!\S)#|<(?=[a-zA-Z/!?])|&(?=#?\w+;)"
-    marks = {"<": "&lt;", "&": "&amp;"}
-    line = " ".join(str(text).split())
-    return re.sub(f"{code}|{acting}", lambda m: m[0] if m[0][1:] else marks.get(m[0], f"\\{m[0]}"), line)

@@ -93,7 +93,7 @@ def load(run: Run | Path | str, device: str = "cpu", *, trust_code: bool = False
     """Load a finished run, its trained network too.
 
     Args:
-        run: Folder that ``train`` wrote, or ``export`` in the format ``hub`` or ``safetensors``.
+        run: Folder that ``train`` wrote.
         device: Where to predict.
         trust_code: Import classes that its config names by a dotted path. They may do anything that you may: say so
             only of a run whose maker you trust. What ``train`` returned is trusted.

@@ -30,11 +30,11 @@ from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError, InputWarning, reason_of
 from logit_correction.evaluation.predictions import Predictions, collect
 from logit_correction.evaluation.report import REPORT, DataSummary, GroupReport, Report
-from logit_correction.files import as_cell, canonical, check_seal, is_within, printable
+from logit_correction.files import as_cell, canonical, printable
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.pages.console import run_as_html
-from logit_correction.registry import known_names_only, needed
+from logit_correction.registry import known_names_only
 from logit_correction.runs import folder as files
 from logit_correction.runs.assemble import build_algorithm, network_factory, prepare_as
 from logit_correction.runs.encode import Encoder, batches_of, encode_table
@@ -43,14 +43,6 @@ from logit_correction.runs.write import check_same_data, figures_of, predictions
 from logit_correction.training import checkpoint
 from logit_correction.training.fit import estimate_rows, estimate_split
 from logit_correction.types import DataInfo, as_array
-
-#: What an exported folder has in place of a checkpoint, and what names of files in it begin with in its config.
-WEIGHTS, HERE = "model.safetensors", "./"
-
-#: What goes before the names of the encoder's and of the network's tensors.
-ENCODER, NETWORK = "encoder.", "network."
-
-_EXPORT_AGAIN = "export the run again"
 
 #: What a run predicts: names of files, texts, numbers or mappings of columns, a row each; arrays, or a data frame.
 NewInputs: TypeAlias = Tensor | NDArray[Any] | Sequence[Any] | Mapping[str, Any] | pd.DataFrame
@@ -62,8 +54,7 @@ Names: TypeAlias = str | Sequence[Any] | NDArray[Any] | Tensor | pd.Series
 class Run(os.PathLike[str]):
     """A finished run: its figures, and the weights that it selected, ready to predict.
 
-    Functions that take a run's folder take a ``Run`` too. A folder that ``export`` wrote in the format ``hub`` or
-    ``safetensors`` is one as well: it lacks the data and the attribute estimator.
+    Functions that take a run's folder take a ``Run`` too.
 
     Attributes:
         path: Its folder.
@@ -100,15 +91,6 @@ class Run(os.PathLike[str]):
         """One row for each group of the test split; see ``GroupReport.groups``."""
         return self.results.test.groups.copy()
 
-    @property
-    def exported(self) -> bool:
-        """Whether it is a folder that ``export`` wrote."""
-        exported = (self.path / WEIGHTS).is_file()
-        if exported and (self.path / files.CHECKPOINT).exists():
-            twice = f"{files.CHECKPOINT} and {WEIGHTS}"
-            raise InputError(f"{self.path} holds weights twice, {twice}: remove the file that does not belong there")
-        return exported
-
     def names(self) -> AbstractContextManager[None]:
         """Import no code that the folder names, unless it is trusted."""
         return nullcontext() if self.trust_code else known_names_only(self.path / files.CONFIG)
@@ -116,11 +98,8 @@ class Run(os.PathLike[str]):
     @cached_property
     def config(self) -> RunConfig:
         """What was run."""
-        check_seal(self.path / files.CONFIG, _EXPORT_AGAIN)  # that of a run may be changed
         config = RunConfig.read(self.path / files.CONFIG)
         with self.names():
-            if self.exported:
-                config = RunConfig.from_dict(_within(config.to_dict(), self.path))
             return complete_parts(config)
 
     @cached_property
@@ -167,20 +146,17 @@ class Run(os.PathLike[str]):
         with self.names(), without_pretrained_weights():
             self._check_size()
             algorithm = build_algorithm(self.config, self.info)
-        if self.exported:
-            self._fill(algorithm.network, NETWORK)
-        else:
-            place = self.path / files.CHECKPOINT
-            content = checkpoint.read(place)
-            try:
-                load_weights(algorithm, content["algorithm"], algorithm.network)
-            except (RuntimeError, KeyError, AttributeError, TypeError, ValueError) as error:
-                raise InputError(f"{place} does not fit the run's config ({reason_of(error)}): train again") from error
+        place = self.path / files.CHECKPOINT
+        content = checkpoint.read(place)
+        try:
+            load_weights(algorithm, content["algorithm"], algorithm.network)
+        except (RuntimeError, KeyError, AttributeError, TypeError, ValueError) as error:
+            raise InputError(f"{place} does not fit the run's config ({reason_of(error)}): train again") from error
         return algorithm.to(self.device).eval()
 
     def _check_size(self) -> None:
         """Raise ``InputError`` if networks have more weights than the file has bytes: they might fill the memory."""
-        place, count = self.path / (WEIGHTS if self.exported else files.CHECKPOINT), 0
+        place, count = self.path / files.CHECKPOINT, 0
         for choice in (self.config.network, self.config.biased_network):
             if choice is not None and choice.name != "FromRun":
                 build = network_factory(choice, self.info)
@@ -194,25 +170,8 @@ class Run(os.PathLike[str]):
     def encoder(self) -> Encoder:
         """The frozen network whose features take the place of the inputs; only of a run that has one."""
         assert self.config.encoder is not None
-        if not self.exported:
-            with self.names():
-                return Encoder(self.config.encoder, self.inputs_info, self.report["encoder"])
-        with self.names(), without_pretrained_weights():
-            encoder = Encoder(self.config.encoder, self.inputs_info)
-        self._fill(encoder.features, ENCODER)
-        return encoder
-
-    def _fill(self, module: nn.Module, prefix: str) -> None:
-        """Take the weights of a module from an exported folder."""
-        path = self.path / WEIGHTS
-        safetensors = needed("safetensors.torch", str(path))
-        check_seal(path, _EXPORT_AGAIN)
-        try:
-            tensors: dict[str, Tensor] = safetensors.load_file(path)
-            own = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-            load_weights(module, own, module)
-        except Exception as error:  # safetensors raises kinds of its own
-            raise InputError(f"{path} is damaged, or not of {self.path / files.CONFIG}: {_EXPORT_AGAIN}") from error
+        with self.names():
+            return Encoder(self.config.encoder, self.inputs_info, self.report["encoder"])
 
     def predict_proba(self, inputs: NewInputs) -> NDArray[np.float32]:
         """Return the probability of every label.
@@ -269,8 +228,6 @@ class Run(os.PathLike[str]):
         """
         if not isinstance(data, str) or label is not None:
             return self._evaluate_new(data, label, attribute)
-        if self.exported:
-            raise InputError(f"{self.path} holds no rows of the run's data: give new rows with their labels")
         if data not in SPLITS:
             raise InputError(f"{data!r} is no split: give test, valid or train, new rows with their labels, or a Path")
         table = self.source.build().check()
@@ -341,22 +298,6 @@ def from_run(info: DataInfo, run: str) -> nn.Module:
     network = model.algorithm.network.train()
     network.finished = True  # type: ignore[assignment]  # methods that need no training of their own look at it
     return network
-
-
-def _within(value: Any, folder: Path, inside: bool = False) -> Any:
-    """Return options with the names of files in the folder as paths; ``InputError`` if one leaves it.
-
-    A model of texts must lie ``inside``: what others name at a hub or on this machine is left alone.
-    """
-    if isinstance(value, dict):
-        of_texts = ("tokenizer", "model") if value.get("name") == "TextClassifier" else ("tokenizer",)
-        return {name: one and _within(one, folder, name in of_texts) for name, one in value.items()}
-    if not isinstance(value, str) or not (inside or value.startswith(HERE)):
-        return value
-    path = folder / value.removeprefix(HERE)
-    if not value.startswith(HERE) or not is_within(path, os.path.realpath(folder)):
-        raise InputError(f"{folder / files.CONFIG} names {value!r}, which lies outside of the folder: {_EXPORT_AGAIN}")
-    return str(path)
 
 
 # -- New rows: what is known of their labels and attributes, and what a run says of them
