@@ -1,6 +1,6 @@
 """Says how many megabytes the package and each of its extras take once they are installed.
 
-    pip install 'logit-correction[test,docs,texts,photos,tune]'
+    pip install 'logit-correction[test,docs,texts,photos]'
     python benchmarks/installed_sizes.py
 
 Counts the files of all distributions that an extra asks for, directly or not, and that the package alone does not. An

@@ -120,7 +120,6 @@ WORDS: dict[str, tuple[str, str]] = {
     "benchmark": ("benchmark nope --out x", "nope"),
     "benchmark of no file": ("benchmark nope.yaml --out x", "nope.yaml"),
     "benchmark jobs": ("benchmark smoke --jobs 0 --out x", "jobs"),
-    "trials": (f"tune --data Digits --method ERM {ONE} --trials 0 --out x", "trials"),
     "list": ("list nonsense", "nonsense"),
 }
 

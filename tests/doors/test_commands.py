@@ -60,12 +60,12 @@ def python(*words: object, cwd: Path | None = None) -> subprocess.CompletedProce
 def test_the_program_in_a_process_of_its_own(tmp_path: Path) -> None:
     answer = python("-m", "logit_correction", "--help", cwd=tmp_path)
     assert answer.returncode == 0 and answer.stderr == ""
-    commands = "quickstart train evaluate predict report benchmark audit export tune list"
+    commands = "quickstart train evaluate predict report benchmark audit export list"
     assert all(f" {name} " in answer.stdout for name in commands.split())
 
 
 def test_help_and_version(door: Door) -> None:
-    for name in ("train", "evaluate", "predict", "report", "benchmark", "audit", "export", "tune", "list"):
+    for name in ("train", "evaluate", "predict", "report", "benchmark", "audit", "export", "list"):
         answer = door(name, "--help")
         assert answer.status == 0 and "usage" in answer.out.lower() and answer.err == ""
     assert door("--version").out.strip() == __version__
@@ -279,15 +279,6 @@ def test_export_to_onnx_gives_the_same_answers(door: Door, run: Run, here: Path,
     (logits,) = session.run(["logits"], {"images": images.transpose(0, 3, 1, 2)})
     answers = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     assert np.abs(answers - load(run("photos-erm")).predict_proba(images)).max() < 1e-4
-
-
-def test_tune(door: Door, tmp_path: Path) -> None:
-    pytest.importorskip("optuna")
-    words = ("tune", *TINY, "--method", "ERM", "--out", tmp_path / "tuned")
-    assert door(*words, "--trials", "1").status == 0
-    assert {path.name for path in (tmp_path / "tuned").iterdir()} >= {"trials.csv", "best.yaml", "reference"}
-    assert len(list((tmp_path / "tuned").glob("trial-*/report.json"))) == 1
-    assert yaml.safe_load((tmp_path / "tuned" / "best.yaml").read_text())["data"]["name"] == "Digits"
 
 
 def test_preview(door: Door) -> None:

@@ -24,7 +24,6 @@ COMMANDS = {
     "report": "write one page that compares runs",
     "preview": "show the rows of a data set before you train",
     "export": "save the network as ONNX or torch.export",
-    "tune": "choose options by the validation rows, with Optuna",
     "benchmark": "train a grid of methods, data sets and seeds",
     "list": "list methods, data sets, networks and views",
 }
@@ -100,7 +99,7 @@ def _report(error: BaseException, words: list[str]) -> int:
     resume = ["--resume"] if words[0] == "train" and "--resume" not in words else []
     again = shlex.join(["logit-correction", *words, *resume])
     if isinstance(error, KeyboardInterrupt | Interrupted):
-        resumable = isinstance(error, Interrupted) or words[0] in ("quickstart", "tune", "benchmark")
+        resumable = isinstance(error, Interrupted) or words[0] in ("quickstart", "benchmark")
         print(f"stopped; continue with: {again}" if resumable else "interrupted", file=sys.stderr)
         return 130
     if isinstance(error, BrokenPipeError):

@@ -289,27 +289,6 @@ def report_command(runs: list[Path], *, out: Path | None = None) -> int:
     return 0
 
 
-def tune_command(config: RunConfig, *, out: Path, trials: PositiveInt, objective: str | None = None) -> int:
-    """Choose options of a run by its validation rows, with Optuna.
-
-    Tries learning rate, weight decay and the method's own options, and writes trials.csv, best.yaml and a run folder
-    for each trial. The same command continues where it stopped; a larger --trials adds trials.
-
-    Args:
-        config: what to tune
-        out: folder to write
-        trials: number of trials, besides the run with the options as given
-        objective: selection rule that judges a run by its validation rows (`list rules`); by default
-            valid_estimated_group_balanced, of methods without estimates valid_worst_class: neither reads an attribute
-    """
-    from logit_correction.tuning import BEST, TABLE, tune
-
-    told = {"say": lambda text: print(text, file=sys.stderr, flush=True)}
-    best = tune(config, out, trials, objective=objective, **told)
-    print(f"best: {best}\noptions: {out / BEST}\ntrials: {out / TABLE}")
-    return 0
-
-
 def benchmark_command(
     name: str,
     *,
