@@ -10,16 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from logit_correction.errors import NBSP, format_first, format_list, format_percent, is_missing
+from logit_correction.finding import BASELINE, BIASED, FEWEST, Beside, Choice, Finding, Look, ViewName, Weighed
 
 #: Pairs of labels, and labels of which nothing can be told, that are listed.
 _MOST_PAIRS, _MOST_NAMES = 5, 10
 
 #: Members of a family of views that are named one by one; of more of them the first.
 _MOST_MEMBERS = 6
-
-#: The method that everything is measured against, and what a biased network learns first, where a view is named.
-BASELINE, BIASED = "ERM", "biased"
-
 
 # Numbers and names
 
@@ -58,7 +55,7 @@ def name_views(views: Sequence[str], terms: Sequence[str] = ()) -> str:
     'the words `a`, `b`, `c`, `d`, `e`, `f` and 2 more'
     """
     members: dict[str, list[str]] = {}
-    for family, _, member in (str(view).partition(":") for view in views):
+    for family, member in map(ViewName.of, views):
         members.setdefault(family, []).extend([member] if member else [])
     if "word" in views:
         members["word"] = list(dict.fromkeys([*members["word"], *terms]))
@@ -133,118 +130,124 @@ def of_one_label(name: str, corrects: bool) -> str:
     return f"{told}: {by if corrects else 'train longer, or lower --learning_rate'}"
 
 
-# Is there a shortcut? From the ``evidence`` of ``report.json`` and ``audit.json``
+# Is there a shortcut?
 
 
-#: The verdict on a view that was given by ``--shortcut``.
-SAID = "You named this shortcut"
+def of_finding(finding: Finding) -> str:
+    """Return the verdict in a sentence or two, with its figures."""
+    word = "You named this shortcut"
+    if not finding.judged and finding.named:
+        return word
+    if finding.leak:
+        return of_leak(finding.look_of(finding.leak), finding.who)
+    if (weighed := finding.candidate) is None:
+        if finding.judged < FEWEST:
+            return f"{finding.judged} rows are too few to tell a shortcut by"
+        if not finding.signs:
+            return "There is no view of these inputs to look through"
+        none = "Beside what you call legitimate no" if finding.legitimate else "No"
+        return f"{none} view and no biased network says of any row that it looks like another label"
+    told = [word] if finding.named else []
+    told += [_of_candidate(weighed, finding.look, finding.who)]
+    return ". ".join(told + ([of_beside(weighed.beside, weighed.views)] if weighed.beside else []))
 
 
-def of_evidence(sign: Mapping[str, Any], figures: Mapping[str, Any], who: str) -> str:
-    """Return what the likeliest candidate tells, in a sentence or two, with its figures.
-
-    ``sign`` is what its views tell, ``figures`` the signs of the candidate, ``who`` what the classifier is called.
-    """
-    views, rows = views_in(sign["view"]), int(sign.get("rows") or 0)
-    view, several = name_views(views), is_plural(views)
+def _of_candidate(weighed: Weighed, look: Look | None, who: str) -> str:
+    """Return what a candidate tells, and who follows it."""
+    assert look is not None
+    view, several = name_views(look.views), is_plural(look.views)
     predict, point = ("predict", "point") if several else ("predicts", "points")
-    right, network = (format_percent(sign[name], unit=" %") for name in ("accuracy", "network_accuracy"))
+    right, network = (format_percent(share, unit=" %") for share in (look.accuracy, look.network_accuracy))
     told = f"{capitalize(view)} alone {predict} {right} of the held-out labels, the whole network {network}"
-    with_view, with_label = (round(rows * (sign[name] or 0)) for name in ("follows_view", "follows_label"))
-    where = f"On the {format_rows(rows)} where {view} clearly {point} to another label"
+    with_view, with_label = (round(look.rows * (share or 0)) for share in (look.follows_view, look.follows_label))
+    where = f"On the {format_rows(look.rows)} where {view} clearly {point} to another label"
     follows = f"{where}, {who} follows {'them' if several else 'it'} in {with_view:,} and the label in {with_label:,}"
-    if views == [BIASED] and "signs" in figures:  # the rows that the probability rests on
-        signs = figures["signs"]
-        follows = f"On the {format_rows(int(signs['flagged']))} that they take for another label, {who} follows them"
-        follows += f" in {signs['followed']:,.0f}"
-    told += f". {follows if rows else f'{capitalize(view)} never clearly {point} to another label'}"
-    if along := figures.get("along"):
-        told += f". They coincide with {name_views([name for one in along for name in views_in(one['view'])])}"
-    if figures.get("may_be_wrong_labels"):
+    if look.views == (BIASED,):  # the rows that the probability rests on
+        follows = f"On the {format_rows(weighed.signs.flagged)} that they take for another label, {who} follows them"
+        follows += f" in {weighed.signs.followed:,}"
+    told += f". {follows if look.rows else f'{capitalize(view)} never clearly {point} to another label'}"
+    if weighed.along:
+        told += f". They coincide with {name_views([name for one in weighed.along for name in one.views])}"
+    if weighed.may_be_wrong_labels:
         told += f". {capitalize(who)} is as sure of these rows as where the label is right"
         told += ". Wrong labels would look the same"
     return told
 
 
-def of_beside(beside: Sequence[Mapping[str, Any]], views: Sequence[str]) -> str:
+def of_beside(beside: Sequence[Beside], views: Sequence[str]) -> str:
     """Return which other views tell of the label where one finds a shortcut by ``views``: one may be a second.
 
-    >>> of_beside([{"view": "column:site", "accuracy": 0.95}], ["column:date"]).partition(". ")[0]
+    >>> of_beside([Beside(("column:site",), 0.95)], ["column:date"]).partition(". ")[0]
     'Another view predicts the label too: the column `site` (95 %)'
     """
-    named = [f"{name_views(views_in(one['view']))} ({format_percent(one['accuracy'], unit=' %')})" for one in beside]
+    named = [f"{name_views(one.views)} ({format_percent(one.accuracy, unit=' %')})" for one in beside]
     other, are = ("Other views predict", "one of them is") if len(beside) > 1 else ("Another view predicts", "it is")
-    both = options("shortcut", [*views, *views_in(beside[0]["view"])])
+    both = options("shortcut", [*views, *beside[0].views])
     told = f"{other} the label too: {format_list(named)}. Corrected by {name_views(views)} alone, LC may rely on that"
     return f"{told}, and balanced accuracy does not show it. Name both, as in `{both}`, if {are} an accident as well"
 
 
-def of_leak(sign: Mapping[str, Any], who: str) -> str:
-    """Return what a view tells that agrees with the label in all rows, or in all but a few.
-
-    >>> of_leak({"view": "column:site", "accuracy": 1.0}, "ERM").partition(". ")[2]
-    'Too few rows contradict that to tell whether ERM relies on it. Leave out what will not be known in use'
-    """
-    views = views_in(sign["view"])
-    right, predict = format_percent(sign["accuracy"], unit=" %"), "predict" if is_plural(views) else "predicts"
-    told = f"{capitalize(name_views(views))} alone {predict} {right} of the held-out labels"
+def of_leak(look: Look | None, who: str) -> str:
+    """Return what a view tells that agrees with the label in all rows, or in all but a few."""
+    assert look is not None
+    right, predict = format_percent(look.accuracy, unit=" %"), "predict" if is_plural(look.views) else "predicts"
+    told = f"{capitalize(name_views(look.views))} alone {predict} {right} of the held-out labels"
     relies = f"Too few rows contradict that to tell whether {who} relies on it"
     return f"{told}. {relies}. Leave out what will not be known in use"
 
 
-def views_in(name: str) -> list[str]:
-    """Return the names of the views that the name of a sign joins by " + "."""
-    return name.split(" + ")
+def plain(finding: Finding) -> dict[str, Any]:
+    """Return what ``report.json`` and ``audit.json`` hold of a finding: its values, and the sentence that says them."""
+    return finding.to_dict() | {"sentence": of_finding(finding)}
 
 
-def answer(evidence: Mapping[str, Any]) -> str:
+def answer(finding: Finding) -> str:
     """Return the verdict with the views of a shortcut: ``shortcut: colour``, ``shortcut: none found``."""
-    return f"shortcut: {name_views(evidence.get('views') or []) or evidence.get('verdict')}"
+    return f"shortcut: {name_views(finding.views) or finding.verdict}"
 
 
-def advice(evidence: Mapping[str, Any], asked: Sequence[str] | None = None) -> str:
+def advice(finding: Finding, asked: Sequence[str] | None = None) -> str:
     """Return what to say against a verdict; empty where a person said what the shortcut is.
 
     ``asked`` are the views that an audit asks about, by default those of the shortcut.
     """
-    views = (evidence.get("views") or []) if asked is None else asked
+    views = finding.views if asked is None else asked
     if not views:
-        likely: Mapping[str, Any] = next(iter(evidence.get("candidates") or []), {})
-        named = [view for one in likely.get("along") or [] for view in views_in(one["view"])] or likely.get("views")
-        if not named or named == [BIASED] or evidence["verdict"] == "none found":  # that would be a hint
-            named = []
-        such = f", such as `{options('shortcut', named[:1])}`" if named else ""
+        named: Sequence[str] = ()
+        if finding.candidates and finding.verdict != "none found":  # else that would be a hint
+            likely = finding.candidates[0]
+            named = [view for one in likely.along for view in one.views] or likely.views
+        such = f", such as `{options('shortcut', named[:1])}`" if named and tuple(named) != (BIASED,) else ""
         add = f"add `--shortcut VIEW`{such}. `logit-correction list views` shows the names"
         return f"If you know a shortcut, name it: {add}"
-    if evidence["verdict"] != "shortcut":
+    if finding.verdict != "shortcut":
         return f"Only you can tell: add `{options('shortcut', views)}` or `{options('legitimate', views)}`"
     cause = "are legitimate causes" if is_plural(views) else "is a legitimate cause"
     told = f"If {name_views(views)} {cause} of the label, add `{options('legitimate', views)}`"
-    return told if evidence.get("signs") else ""
+    return told if finding.signs else ""
 
 
 def options(name: str, views: Sequence[str]) -> str:
     """Return ``--shortcut`` or ``--legitimate`` for each view, as a command line takes them; many are a family."""
-    families = [view.partition(":")[0] for view in views]
+    families = [ViewName.of(view).family for view in views]
     named = [view if families.count(of) <= _MOST_MEMBERS else of for of, view in zip(families, views, strict=True)]
     return " ".join(f"--{name} {shlex.quote(view)}" for view in dict.fromkeys(named))
 
 
-def describe_conflicts(conflicts: Sequence[Mapping[str, Any]]) -> str:
+def describe_conflicts(finding: Finding) -> str:
     """Return which labels look like which, the commonest pairs first; empty where nothing was counted."""
-    pairs = [f"{one['label']} looks like {one['looks_like']} in {format_rows(one['rows'])}" for one in conflicts]
+    pairs = [f"{one.label} looks like {one.looks_like} in {format_rows(one.rows)}" for one in finding.conflicts]
     return format_first(pairs, _MOST_PAIRS)
 
 
-def describe_noise(evidence: Mapping[str, Any]) -> str:
+def describe_noise(finding: Finding) -> str:
     """Return whether label errors explain the rows that conflict; empty where nobody looked, and of no rows."""
-    value, low, high = (evidence.get(name) for name in ("told_apart", "told_apart_low", "told_apart_high"))
-    if value is None or low is None or high is None or not evidence.get("rows"):
+    apart, look, weighed = finding.apart, finding.look, finding.candidate
+    if apart is None or look is None or weighed is None or not look.rows:
         return ""
-    do = "do not explain" if low > 0.5 and not evidence.get("may_be_wrong_labels") else "may explain"
-    return (
-        f"Label errors {do} them (AUC {value:.2f}, 90 % interval {low:.2f} to {high:.2f}; label errors would give 0.5)"
-    )
+    do = "do not explain" if apart.told_apart_low > 0.5 and not weighed.may_be_wrong_labels else "may explain"
+    ends = f"90 % interval {apart.told_apart_low:.2f} to {apart.told_apart_high:.2f}"
+    return f"Label errors {do} them (AUC {apart.told_apart:.2f}, {ends}; label errors would give 0.5)"
 
 
 # An audit
@@ -259,11 +262,13 @@ def next_commands(found: Mapping[str, Any], place: str) -> dict[str, str]:
     """Return what to do after an audit in the folder ``place`` -> by which command, the first thing first."""
     asked, verdict, examined = found["question"], found["verdict"], found["examined"]
     if found["new_rows"]:
-        return _commands_for_new_rows(found["new_rows"], place)
+        return _commands_for_new_rows(Choice.from_dict(found["new_rows"]), place)
+    finding = Finding.from_dict(found["evidence"])
     again = f"logit-correction audit --config {place}/config.yaml {{}} --out {{}}"
     commands = {}
     if asked and verdict == "cannot tell" and not found["views"]:
-        right = "the labels are right and " if found["evidence"].get("may_be_wrong_labels") else ""
+        doubtful = finding.candidate is not None and finding.candidate.may_be_wrong_labels
+        right = "the labels are right and " if doubtful else ""
         commands[f"If {right}it is an accident:"] = again.format(options("shortcut", asked["views"]), "another-audit")
     if examined and found["views"] and not found["leans"]:
         if not str(examined).endswith((".csv", ".parquet")):  # a run, not somebody's predictions
@@ -274,9 +279,10 @@ def next_commands(found: Mapping[str, Any], place: str) -> dict[str, str]:
         if of_trial(found):
             accident = "If you are sure that it is an accident all the same, train"
         fix = f"logit-correction train --config {place}/fix.yaml --out fixed"
-        leave = ", or leave it out of the data" if all(view.startswith("column:") for view in found["views"]) else ""
+        columns = {ViewName.of(view).family for view in found["views"]} == {"column"}
+        leave = ", or leave it out of the data" if columns else ""
         commands[f"{accident} a classifier that does not rely on it{leave}:"] = fix
-        rows = round((found["evidence"].get("share") or 0) * found["data"]["rows"]["valid"])
+        rows = round((finding.look.share if finding.look else 0) * found["data"]["rows"]["valid"])
         if found["views"] == [BIASED] or rows < NEEDED_ROWS:  # the first is no view to examine a classifier by
             few = f"; an audit of it needs {NEEDED_ROWS} conflicting validation rows, and you have about {rows}"
             test = f"Then test it on labelled rows from elsewhere{'' if found['views'] == [BIASED] else few}:"
@@ -292,15 +298,15 @@ def next_commands(found: Mapping[str, Any], place: str) -> dict[str, str]:
 
 def headline(found: Mapping[str, Any]) -> str:
     """Return the answer of ``audit.json``: what to train, what a network relies on, or whether a given one does."""
-    views, new = name_views(found["views"], telling_terms(found["contrasts"])), found["new_rows"]
-    if new:
-        first = new["candidates"][0]["name"]
-        if new["chosen"] is None:
-            asked = f"Label {new['asked']:,} of them" if new["asked"] else "Label some of them"
+    views = name_views(found["views"], telling_terms(found["contrasts"]))
+    if found["new_rows"]:
+        new = Choice.from_dict(found["new_rows"])
+        if new.chosen is None:
+            asked = f"Label {new.asked:,} of them" if new.asked else "Label some of them"
             return f"The new rows differ from the training data. {asked}."
-        if new["chosen"] == first:
-            return f"Train {first}: {'no correction is better' if new['answers'] else 'nothing has changed'} there."
-        return f"Train {name_candidate(new['chosen'])}: about {100 * new['gain']:+.0f} points on the new rows."
+        if not new.corrects:
+            return f"Train {new.chosen}: {'no correction is better' if new.answers else 'nothing has changed'} there."
+        return f"Train {name_candidate(new.chosen)}: about {_points(new.gain)} points on the new rows."
     if found["examined"] and views:
         if found["leans"] is None:
             return f"It cannot be told whether this classifier relies on {views}."
@@ -404,88 +410,85 @@ def name_candidate(name: str) -> str:
     return name if "`" in name else f"`{name}`"
 
 
-def of_change(told: Mapping[str, Any]) -> str:
-    """Return how the new rows differ from rows like the training data, by ``new_rows`` of ``audit.json``."""
-    first = told["candidates"][0]
-    most = max(told["candidates"][1:], key=lambda one: one["differs_new"] - one["differs_usual"])
-    if told["chosen"] not in (None, first["name"]):
-        most = next(one for one in told["candidates"] if one["name"] == told["chosen"])
-    new, usual = (format_percent(most[f"differs_{name}"], unit=" %") for name in ("new", "usual"))
-    pair = f"{first['name']} and {name_candidate(most['name'])}"
-    rows = f"{pair} disagree on {new} of the {format_rows(told['rows'])} that are new"
-    if told["changed"]:
+def _points(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:+.0f}"
+
+
+def of_change(new: Choice) -> str:
+    """Return how the new rows differ from rows like the training data."""
+    most = max(new.candidates[1:], key=lambda one: one.differs_new - one.differs_usual)
+    if new.corrects and new.trained is not None:
+        most = new.trained
+    share, usual = (format_percent(one, unit=" %") for one in (most.differs_new, most.differs_usual))
+    pair = f"{new.baseline.name} and {name_candidate(most.name)}"
+    rows = f"{pair} disagree on {share} of the {format_rows(new.rows)} that are new"
+    if new.changed:
         return f"{rows}, and on {usual} of rows like the training data: something that held there does not hold here"
     return f"{rows}, and on {usual} of rows like the training data, which is no more than chance"
 
 
-def of_choice(told: Mapping[str, Any]) -> str:
+def of_choice(new: Choice) -> str:
     """Return what the answers say; without any, what to do."""
-    first, chosen = told["candidates"][0]["name"], told["chosen"]
-    entry = next((one for one in told["candidates"] if one["name"] == chosen), None)
-    if not told["answers"]:
-        if chosen == first:
+    first = new.baseline.name
+    if not new.answers:
+        if new.chosen == first:
             return f"So nothing is corrected for these rows: train {first}"
         return "A change is a reason to ask, not to correct: rows that are harder look the same. Your answers decide"
-    by = f"By {told['answers']:,} labelled new rows"
-    if entry is None or chosen == first:
+    by = f"By {new.answers:,} labelled new rows"
+    if not new.corrects or new.trained is None:
         return f"{by}, no correction is clearly better than {first}: train {first}"
-    gain, low, high = (f"{100 * told[name]:+.0f}" for name in ("gain", "gain_low", "gain_high"))
-    changes = f"{name_candidate(entry['name'])} changes accuracy there by {gain} points against {first}"
+    gain, low, high = map(_points, (new.gain, new.gain_low, new.gain_high))
+    changes = f"{name_candidate(new.trained.name)} changes accuracy there by {gain} points against {first}"
     better = f"{by}, {changes} (90 % interval {low} to {high})"
-    before, after = (format_percent(one["like_training"], unit=" %") for one in (told["candidates"][0], entry))
+    before, after = (format_percent(one.like_training, unit=" %") for one in (new.baseline, new.trained))
     stays = f"stays at {after}" if before == after else f"goes from {before} to {after}"
     return f"{better}. On rows like the training data accuracy {stays}"
 
 
-def of_more(told: Mapping[str, Any]) -> str:
-    """Return how many further answers would tell the best correction from ERM; empty where that is told."""
-    if not told["answers"] or not told["more"]:
-        return ""
-    return f"This is not sure yet: it takes about {told['more']:,} further answers"
-
-
-def of_new_rows(told: Mapping[str, Any]) -> list[str]:
+def of_new_rows(new: Choice) -> list[str]:
     """Return what the new rows say: the change, the choice, and how sure it is."""
-    return [text for text in (of_change(told), of_choice(told), of_more(told)) if text]
+    more = f"This is not sure yet: it takes about {new.more:,} further answers" if new.answers and new.more else ""
+    return [text for text in (of_change(new), of_choice(new), more) if text]
 
 
-def candidate_rows(told: Mapping[str, Any]) -> list[dict[str, str]]:
+def candidate_rows(new: Choice) -> list[dict[str, str]]:
     """Return a line of a table for each candidate, ERM first, then by what they gain or by what they say otherwise."""
-    first, *others = told["candidates"]
-    others.sort(key=lambda one: -one["differs_new"] if one["gain"] is None else -one["gain"])
+    first, *others = new.candidates
+    others.sort(key=lambda one: -one.differs_new if one.gain is None else -one.gain)
     rows = []
     for one in (first, *others):
-        differs = [format_percent(one[f"differs_{name}"], unit="") for name in ("new", "usual")]
-        row = {"Candidate": one["name"], "Differs on new rows, %": "–", "Differs on usual rows, %": "–"}
-        row |= {"Accuracy on usual rows, %": format_percent(one["like_training"], unit="")}
-        if one is not first:
-            row |= dict(zip(list(row)[1:3], differs, strict=True))
-        if told["answers"]:
-            gain, low, high = (f"{100 * one[name]:+.0f}" for name in ("gain", "gain_low", "gain_high"))
+        differs = [
+            "–" if one is first else format_percent(share, unit="") for share in (one.differs_new, one.differs_usual)
+        ]
+        row = {"Candidate": one.name, "Differs on new rows, %": differs[0], "Differs on usual rows, %": differs[1]}
+        row["Accuracy on usual rows, %"] = format_percent(one.like_training, unit="")
+        if new.answers:
+            gain, low, high = map(_points, (one.gain, one.gain_low, one.gain_high))
             row["Gain, points"] = "–" if one is first else f"{gain} ({low} to {high})"
         rows.append(row)
     return rows
 
 
-def _commands_for_new_rows(told: Mapping[str, Any], place: str) -> dict[str, str]:
-    first, chosen, more = told["candidates"][0]["name"], told["chosen"], told["more"]
+def _commands_for_new_rows(new: Choice, place: str) -> dict[str, str]:
+    first = new.baseline.name
     answer = f"logit-correction audit --answers {place}/sheet.csv --out {place}"
-    asking = f"logit-correction audit --ask {more or 20} --out {place}"
-    left = format_rows(told["asked"] - told["sheet_answers"])
+    asking = f"logit-correction audit --ask {new.more or 20} --out {place}"
+    left = format_rows(new.asked - new.sheet_answers)
     fill_in = f"Write the labels of {left} into the column `answer` of `sheet.csv`"
-    if told["answers"] == 0 and told["asked"]:
+    if new.answers == 0 and new.asked:
         return {f"{fill_in}, as many as you like, then:": answer}
-    ordinary = f"logit-correction train --config {place}/config.yaml --method {first} --out ordinary"
-    if chosen is None:
+    if new.chosen is None:
         return {"Choose rows to label:": asking}
-    if chosen == first:
-        commands = {f"Train {first}:": ordinary}
-        commands |= {} if told["answers"] else {"To be sure, label some rows all the same:": asking}
+    if new.corrects:
+        fix = f"logit-correction train --config {place}/fix.yaml --out fixed"
+        commands = {f"Train {name_candidate(new.chosen)}:": fix}
     else:
-        commands = {f"Train {name_candidate(chosen)}:": f"logit-correction train --config {place}/fix.yaml --out fixed"}
-    if told["asked"] > told["sheet_answers"]:
+        ordinary = f"logit-correction train --config {place}/config.yaml --method {first} --out ordinary"
+        commands = {f"Train {first}:": ordinary}
+        commands |= {} if new.answers else {"To be sure, label some rows all the same:": asking}
+    if new.asked > new.sheet_answers:
         return commands | {"To be surer, fill in more of `sheet.csv`, then:": answer}
-    return commands | ({"To be surer, label more rows:": asking} if told["answers"] and more else {})
+    return commands | ({"To be surer, label more rows:": asking} if new.answers and new.more else {})
 
 
 # A comparison of runs

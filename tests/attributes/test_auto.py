@@ -18,7 +18,7 @@ from logit_correction.bench.planted import Planted
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import Report
-from logit_correction.types import TrainingRows, ViewInputs
+from logit_correction.types import DataInfo, TrainingRows, ViewInputs
 from logit_correction.views.images import Places
 
 from ..conftest import differing, trained_tensors
@@ -102,7 +102,7 @@ def test_in_doubt_a_person_chooses_whether_to_correct(monkeypatch: pytest.Monkey
     table = Planted(set="column", rows=600).build()
     for when_unsure, corrects in (("correct", True), ("leave", False)):
         estimator = prepared(Auto(legitimate=["biased"], when_unsure=when_unsure), table, epochs=10)
-        assert estimator.evidence["verdict"] == "cannot tell" and estimator.evidence["corrects"] is corrects
+        assert estimator.finding.verdict == "cannot tell" and estimator.finding.corrects is corrects
         assert estimator.abstained is not corrects and bool((estimator.row_attribute >= 0).any()) is corrects
 
 
@@ -144,11 +144,12 @@ def test_many_places_together_are_no_narrow_look(num_labels: int, breadth: int) 
     network, rows = torch.eye(num_labels)[label], torch.arange(len(label))
     judged = Judged("train", rows, network, draw_folds(len(label), 3, generator))
     correlation = Correlation.one_to_one(num_labels)
-    search = Search(TrainingRows(label, view_inputs=inputs), rows, judged, correlation, seed=0, words=False)
+    info = DataInfo(num_labels, len(label), (1, 32, 32))
+    search = Search(TrainingRows(label, view_inputs=inputs), rows, judged, correlation, seed=0, info=info)
     search.look(Places.views_of(inputs))
-    (found,), seen = search.signs, search.seen[search.signs[0]["view"]]
-    assert len(found["view"].split(" + ")) == num_labels and found["accuracy"] > 0.95 and seen.shape == network.shape
-    assert found["breadth"] == breadth
+    (found,) = search.looks
+    assert len(found.views) == num_labels and found.accuracy > 0.95
+    assert search.seen[found.views].shape == network.shape and found.breadth == breadth
 
 
 def test_a_column_that_no_row_contradicts_is_no_good_news() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -12,13 +14,14 @@ from scipy.stats import entropy, mannwhitneyu
 from logit_correction.attributes.evidence import (
     Model,
     conflicts_of,
-    figures_of,
     independence,
     information,
+    look_of,
     ratio_interval,
     signs_of,
     told_apart,
 )
+from logit_correction.finding import Signs
 
 
 def one_hot(says: list[int], num_labels: int = 2, sure: float = 0.9) -> torch.Tensor:
@@ -31,15 +34,16 @@ def test_figures_count_rows_where_the_sure_view_and_the_label_disagree() -> None
     label = torch.tensor([0, 0, 0, 0, 1, 1])
     seen = one_hot([0, 1, 1, 1, 1, 1])
     seen[3] = torch.tensor([0.4, 0.6])  # not sure: it does not count
-    found = figures_of("colour", "the colours", 1, seen, one_hot([0, 1, 0, 0, 1, 0]), label)
-    assert (found["rows"], found["follows_view"], found["follows_label"]) == (2, 0.5, 0.5)
-    assert found["accuracy"] == pytest.approx(3 / 6) and found["network_accuracy"] == pytest.approx(4 / 6)
-    assert found["ratio"] == pytest.approx(0.75) and found["ratio_low"] < 0.75 < found["ratio_high"]
-    assert found["follows_low"] < 0.5 < found["follows_high"]
-    none = figures_of("colour", "the colours", 1, one_hot([0, 1]), one_hot([0, 1]), torch.tensor([0, 1]))
-    assert none["rows"] == 0 and none["follows_view"] is None
+    found = look_of(["colour"], "the colours", 1, seen, one_hot([0, 1, 0, 0, 1, 0]), label)
+    assert (found.rows, found.follows_view, found.follows_label) == (2, 0.5, 0.5)
+    assert found.accuracy == pytest.approx(3 / 6) and found.network_accuracy == pytest.approx(4 / 6)
+    assert found.ratio == pytest.approx(0.75) and found.ratio_low < 0.75 < found.ratio_high
+    assert found.follows_low < 0.5 < found.follows_high
+    none = look_of(["colour"], "the colours", 1, one_hot([0, 1]), one_hot([0, 1]), torch.tensor([0, 1]))
+    assert none.rows == 0 and none.follows_view is None
     label = torch.tensor([0, 0, 0, 1, 2, 2])
-    assert conflicts_of(one_hot([1, 1, 2, 1, 0, 2], 3), label) == [(0, 1, 2), (0, 2, 1), (2, 0, 1)]
+    counted = conflicts_of(one_hot([1, 1, 2, 1, 0, 2], 3), label, "abc")
+    assert [(one.label, one.looks_like, one.rows) for one in counted] == [("a", "b", 2), ("a", "c", 1), ("c", "a", 1)]
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=40))
@@ -67,9 +71,9 @@ def test_information_and_rows_told_apart_are_as_scipy_counts_them() -> None:
         wins += mannwhitneyu(fits, other).statistic
         pairs += len(fits) * len(other)
     found = told_apart(seen, network, label)
-    assert found["told_apart"] == pytest.approx(wins / pairs)
-    assert found["told_apart_low"] < found["told_apart"] < found["told_apart_high"]
-    assert told_apart(one_hot([0, 1]), one_hot([0, 1]), torch.tensor([0, 1])) == {}
+    assert found.told_apart == pytest.approx(wins / pairs)
+    assert found.told_apart_low < found.told_apart < found.told_apart_high
+    assert told_apart(one_hot([0, 1]), one_hot([0, 1]), torch.tensor([0, 1])) is None
 
 
 def test_label_noise_is_told_from_a_minority_that_the_network_partly_knows() -> None:
@@ -80,13 +84,13 @@ def test_label_noise_is_told_from_a_minority_that_the_network_partly_knows() -> 
     other = (content + torch.randint(1, 4, (4_000,), generator=generator)) % 4
     # Labels drawn wrongly: the view and the network see the true content, and it is not the label.
     noise = told_apart(one_hot(content.tolist(), 4), network, torch.where(changed, other, content))
-    assert noise["told_apart_low"] < 0.5 < noise["told_apart_high"]
+    assert noise.told_apart_low < 0.5 < noise.told_apart_high
     # A minority: the view sees something else, the network the content, which is the label.
     minority = told_apart(one_hot(torch.where(changed, other, content).tolist(), 4), network, content)
-    assert minority["told_apart"] > 0.9 and minority["told_apart_low"] > 0.5
+    assert minority.told_apart > 0.9 and minority.told_apart_low > 0.5
 
 
-def drawn(mark: bool, followed: float, rows: int = 4000) -> dict[str, float]:
+def drawn(mark: bool, followed: float, rows: int = 4000) -> Signs:
     """Signs of an attribute of which one row in twenty conflicts: a mark laid on at random, or part of the object.
 
     The network says what the attribute says in the share ``followed`` of these rows, and else the label.
@@ -112,9 +116,9 @@ def drawn(mark: bool, followed: float, rows: int = 4000) -> dict[str, float]:
 def test_a_mark_that_is_followed_helps_and_neither_an_honest_feature_nor_one_that_is_not_followed_does() -> None:
     model = Model.shipped()
     mark, honest, unused = drawn(True, 0.7), drawn(False, 0.7), drawn(True, 0.0)
-    assert mark["rest"] == pytest.approx(0.5, abs=0.05) and honest["rest"] > 0.8
-    assert abs(mark["linked"]) < 0.1 and honest["linked"] > 0.9
-    assert mark["excess"] == pytest.approx(0.7, abs=0.08) and unused["excess"] == pytest.approx(0, abs=0.02)
+    assert mark.rest == pytest.approx(0.5, abs=0.05) and honest.rest > 0.8
+    assert abs(mark.linked) < 0.1 and honest.linked > 0.9
+    assert mark.excess == pytest.approx(0.7, abs=0.08) and unused.excess == pytest.approx(0, abs=0.02)
     probability = {name: model.judge(one, "images") for name, one in
                    (("mark", mark), ("honest", honest), ("unused", unused))}  # fmt: skip
     assert model.verdict_of(probability["mark"]) == "shortcut"
@@ -129,9 +133,9 @@ def test_labels_of_which_the_network_is_as_sure_as_of_others_may_be_wrong_so_a_p
     sure = draw.uniform(0.8, 1, 2000)
     network = np.where(np.eye(2)[attribute] > 0, sure[:, None], 1 - sure[:, None])
     signs = signs_of(label, network, attribute, np.eye(2)[attribute] * 0.9 + 0.05)
-    assert signs["doubtful"] == pytest.approx(0.5, abs=0.05)
+    assert signs.doubtful == pytest.approx(0.5, abs=0.05)
     model = Model.shipped()
-    found, likely = (model.judge({**signs, "doubtful": one}, "tables", clear=True) for one in (signs["doubtful"], 0.9))
+    found, likely = (model.judge(replace(signs, doubtful=one), "tables", clear=True) for one in (signs.doubtful, 0.9))
     assert model.may_be_wrong_labels(signs) and model.verdict_of(found) == "cannot tell"
     assert model.verdict_of(likely) == "shortcut"  # but for the doubt
 
@@ -140,7 +144,7 @@ def test_every_sign_pushes_in_its_direction_alone() -> None:
     model, usual = Model.shipped(), drawn(True, 0.5)
     for name, one in model.signs.items():
         for part, weight in one["weight"].items():
-            values = [model.judge({**usual, name: value}, part) for value in np.linspace(-2, 2, 9)]
+            values = [model.judge(replace(usual, **{name: value}), part) for value in np.linspace(-2, 2, 9)]
             rising = np.diff(values) * one["direction"]
             assert (rising >= 0).all() and (rising.max() > 0) == (weight > 0 or name in model.guards), name
 

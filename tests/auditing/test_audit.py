@@ -16,6 +16,7 @@ from logit_correction import Audit, InputError, audit, from_table, load, train
 from logit_correction.attributes.evidence import Model
 from logit_correction.auditing.cost import balanced, question
 from logit_correction.bench.planted import Planted
+from logit_correction.finding import Finding
 from logit_correction.pages.console import show_audit
 from logit_correction.pages.page import render_audit
 from logit_correction.sentences import next_commands
@@ -174,9 +175,12 @@ def test_in_doubt_the_page_shows_the_rows_that_it_asks_about(tmp_path: Path, mon
     assert found.summary["contrasts"][0]["view"] == "column:form_version" and found.summary["shown"]
     assert "network" in found.summary["cost"] and "fixed" not in found.summary["cost"]
     # A guard that holds the probability down is told, with what to look at.
-    guarded = found.summary["evidence"] | {"may_be_wrong_labels": True}
-    assert "labels right" in question(guarded)["text"] and "labels right" not in found.summary["question"]["text"]
-    assert "labels are right" in next(iter(next_commands(found.summary | {"evidence": guarded}, "here")))
+    finding = Finding.from_dict(found.summary["evidence"])
+    in_doubt = [replace(one, may_be_wrong_labels=True) for one in finding.candidates]
+    guarded = replace(finding, candidates=tuple(in_doubt))
+    told = question(guarded)
+    assert told and "labels right" in told["text"] and "labels right" not in found.summary["question"]["text"]
+    assert "labels are right" in next(iter(next_commands(found.summary | {"evidence": guarded.to_dict()}, "here")))
 
 
 def test_the_easiest_features_may_be_named_though_a_view_is_a_clear_shortcut(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import AttributeFigures, Group, GroupReport, Predictions, Report, figures
+from logit_correction.finding import Finding
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def content() -> dict[str, Any]:
         },
         "seed": 0,
         "test": GroupReport.from_predictions(rows).to_dict(),
-        "evidence": {"verdict": "shortcut", "views": ["colour"], "signs": [{"view": "colour", "rows": 3}], "new": 1},
+        "evidence": Finding("shortcut", ("colour",), named=True).to_dict() | {"new": 1},
         "group_prior": {"estimated": [[0.5, 0.5], [0, 0]], "label_names": ["a", "b"], "attribute_names": ["c", "d"]},
         "warnings": ["look"],
     }  # fmt: skip

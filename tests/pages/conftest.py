@@ -16,6 +16,7 @@ import torch
 from logit_correction.correlation import Correlation
 from logit_correction.evaluation import GroupReport, Predictions
 from logit_correction.evaluation.predictions import EstimatedAttributes
+from logit_correction.finding import Finding, Look, Signs, Verdict, Weighed
 from logit_correction.pages.plots import png_uris
 
 DIGITS = [str(i) for i in range(10)]
@@ -127,3 +128,20 @@ def colored() -> Callable[..., Path]:
 @pytest.fixture
 def birds() -> Callable[..., Path]:
     return birds_run
+
+
+def look(view: str, ratio: float | None = 0.9, breadth: int = 0, rows: int = 76) -> Look:
+    """What a view might tell."""
+    return Look(
+        (view,), f"what {view} looks at", breadth, 0.93, 0.94, ratio, ratio, ratio, rows, 0.1,
+        0.74 if rows else None, 0.2 if rows else None, 0.6, 0.8, 0.71,
+    )  # fmt: skip
+
+
+def found(verdict: Verdict, views: Sequence[str], *looks: Look, corrects: bool = True, **more: Any) -> Finding:
+    """A verdict on views, and what others tell."""
+    signs = Signs(12, 0.1, 9, 0.7, 0.6, 2.0, 0.5, 0.5, 0.9, 0.5, 0.1, 0.9)
+    weighed = [Weighed(tuple(views), 0.8, True, False, signs)] if looks and views else []
+    about = tuple(views) if weighed else ()
+    given = {"named": not weighed, "judged": 100 if looks else 0, "signs": looks, "candidates": tuple(weighed)} | more
+    return Finding(verdict, tuple(views) if corrects else (), about=about, **given)

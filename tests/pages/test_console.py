@@ -14,6 +14,9 @@ from rich.console import Console
 
 from logit_correction.evaluation.report import DataSummary, GroupReport, Report, Selection
 from logit_correction.pages.console import comparison_table, reports_of, show_runs, to_console
+from logit_correction.sentences import of_finding, plain
+
+from .conftest import found, look
 
 Make = Callable[..., Path]
 
@@ -67,19 +70,21 @@ def test_the_console_bolds_nobody_where_attributes_are_estimated(birds: Make, tm
     assert "so none is bold" in text and "Estimated" in text
 
 
-SENTENCE = "Colour [red]alone is right in 93%, the whole network in 93%"
-
-
 def test_what_was_found_is_printed_with_what_to_say(
     birds: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = {"verdict": "shortcut", "views": ["colour"], "signs": [{"view": "colour"}], "sentence": SENTENCE}
-    show_runs([birds(tmp_path / "run", "LC", evidence=found)], Path("here"))
+    finding = found("shortcut", ["colour"], look("colour"))
+    show_runs([birds(tmp_path / "run", "LC", evidence=plain(finding))], Path("here"))
     told, what, page = capsys.readouterr().out.splitlines()[-3:]
-    assert (told, page) == (f"shortcut: colour. {SENTENCE}.", "page: here") and "`--legitimate colour`" in what
-    said = found | {"views": ["column:site"], "signs": []}  # a person named it: nothing to say
-    show_runs([birds(tmp_path / "said", "LC", evidence=said)], Path("here"))
-    assert capsys.readouterr().out.splitlines()[-2:] == [f"shortcut: the column `site`. {SENTENCE}.", "page: here"]
+    assert (told, page) == (
+        f"shortcut: colour. {of_finding(finding)}.",
+        "page: here",
+    ) and "`--legitimate colour`" in what
+    assert "93" in told and "76 rows" in told
+    named = plain(found("shortcut", ["column:[red]site"]))  # a person named it: nothing to say
+    show_runs([birds(tmp_path / "said", "LC", evidence=named)], Path("here"))
+    said = "shortcut: the column `[red]site`. You named this shortcut."
+    assert capsys.readouterr().out.splitlines()[-2:] == [said, "page: here"]
 
 
 def test_of_several_seeds_the_mean_and_the_spread_are_printed(

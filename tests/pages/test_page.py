@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,11 @@ from typing import Any
 import pytest
 
 from logit_correction.errors import NBSP, InputError
+from logit_correction.finding import Conflict, ToldApart
 from logit_correction.pages.page import render_page, write_page
-from logit_correction.sentences import SAID, advice, headline
+from logit_correction.sentences import advice, headline, plain
+
+from .conftest import found, look
 
 Make = Callable[..., Path]
 
@@ -115,34 +119,18 @@ def test_the_best_is_marked_where_there_is_one_and_attributes_are_named(birds: M
 # Is there a shortcut?
 
 
-def signs(view: str, ratio: float | None, breadth: int = 0, rows: int = 76) -> dict[str, Any]:
-    return {
-        "view": view, "sentence": f"what {view} looks at", "breadth": breadth, "accuracy": 0.93,
-        "network_accuracy": 0.94, "ratio": ratio, "ratio_low": ratio, "ratio_high": ratio, "rows": rows,
-        "follows_view": 0.74 if rows else None, "follows_label": 0.2 if rows else None,
-        "follows_low": 0.6, "follows_high": 0.8, "share": 0.1, "confidence": 0.9, "information": 0.71,
-    }  # fmt: skip
-
-
-def evidence(
-    verdict: str, views: list[str], *more: dict[str, Any], sentence: str = "Colour is right"
-) -> dict[str, Any]:
-    return {"verdict": verdict, "view": None, "views": views, "sentence": sentence, "signs": list(more)}
-
-
-SHORTCUT = evidence("shortcut", ["colour"], signs("border", 0.5), signs("inputs", 1.0, 3), signs("colour", 0.99))
-NONE = evidence("none found", [], signs("colour", 0.7), sentence="No narrow view predicts the label")
+SHORTCUT = found("shortcut", ["colour"], look("border", 0.5), look("inputs", 1.0, 3), look("colour", 0.99))
+NONE = found("none found", [], look("colour", 0.7), named=False)
 NOBODY = {"count": 0, "recall": None, "precision": None, "examples": []}
 
 
 def test_a_shortcut_is_named_with_its_figures_and_what_to_say_against_it(birds: Make, tmp_path: Path) -> None:
-    pairs = [{"label": f"digit {i}", "looks_like": NASTY, "rows": 9 - i} for i in range(7)]
-    apart = {"told_apart": 0.86, "told_apart_low": 0.8, "told_apart_high": 0.92, "rows": 42}
-    found = SHORTCUT | {"conflicts": pairs} | apart
-    runs = [birds(tmp_path / "LC0", "LC", evidence=found, attributes="heads on colour", estimated_minority=NOBODY)]
-    runs += [birds(tmp_path / "ERM", "ERM"), birds(tmp_path / "LC1", "LC", seed=1, evidence=NONE)]
+    pairs = tuple(Conflict(f"digit {i}", NASTY, 9 - i) for i in range(7))
+    told = plain(replace(SHORTCUT, conflicts=pairs, apart=ToldApart(0.86, 0.8, 0.92)))
+    runs = [birds(tmp_path / "LC0", "LC", evidence=told, attributes="heads on colour", estimated_minority=NOBODY)]
+    runs += [birds(tmp_path / "ERM", "ERM"), birds(tmp_path / "LC1", "LC", seed=1, evidence=plain(NONE))]
     page = render_page(runs).replace(NBSP, " ")
-    assert "Shortcut (LC, seed 1): none found." in page and "Shortcut (LC, seed 0): colour." in page
+    assert "Shortcut (LC (not corrected)): none found." in page and "Shortcut (LC): colour." in page
     assert "<code>--legitimate colour</code>" in page and "heads on colour" in page
     order = [page.index(f"what {view} looks at") for view in ("colour", "border", "inputs")]
     assert order == sorted(order)  # by their ratio, what sees everything last
@@ -152,12 +140,12 @@ def test_a_shortcut_is_named_with_its_figures_and_what_to_say_against_it(birds: 
 
 
 def test_views_are_named_as_a_reader_types_them() -> None:
-    assert advice(evidence("shortcut", ["colour"])) == ""  # the shortcut that a person named needs none
-    told = advice(evidence("shortcut", ["places:1,1", "column:my scanner"], signs("places:1,1", 1.0)))
+    assert advice(found("shortcut", ["colour"])) == ""  # the shortcut that a person named needs none
+    told = advice(found("shortcut", ["places:1,1", "column:my scanner"], look("places:1,1", 1.0)))
     assert "add `--legitimate places:1,1 --legitimate 'column:my scanner'`" in told
     terms = [{"kind": "terms", "view": "opening", "rows": [{"term": "dear", "label": "a"}]}]
     named = {"views": ["opening", "word:free"], "contrasts": terms, "examined": None, "verdict": "shortcut"}
-    named |= {"sentence": SAID, "new_rows": None, "question": None}
+    named |= {"new_rows": None, "question": None}
     assert headline(named) == "You named a shortcut: the first words and the word `free`."
     asked = named | {"verdict": "cannot tell", "question": {"views": ["opening"]}}
     assert headline(asked) == "A network may rely on the first words."
@@ -182,7 +170,7 @@ def test_user_text_is_shown_and_never_run(birds: Make, tmp_path: Path) -> None:
         estimated_minority={"count": 2, "recall": None, "precision": None, "examples": examples},
         selection={"rule": NASTY, "split": "valid", "labels_read": [NASTY]},
         labels_read={"train": [NASTY], NASTY: ["label"]},
-        evidence=evidence("shortcut", [NASTY], signs(NASTY, 0.9), sentence=NASTY),
+        evidence=plain(found("shortcut", [NASTY], look(NASTY, 0.9))),
         attributes=NASTY,
         diagnostics_labels_read={NASTY: ["attribute"]},
     )  # fmt: skip
@@ -196,7 +184,7 @@ def test_user_text_is_shown_and_never_run(birds: Make, tmp_path: Path) -> None:
 def test_a_page_is_read_by_keyboard_and_by_ear_and_is_small(colored: Make, birds: Make, tmp_path: Path) -> None:
     """What a program can see of WCAG without a browser; ``benchmarks/pages_accessibility.py`` has one look at more."""
     folders = [colored(tmp_path / name, name) for name in ("ERM", "LC")] + [
-        birds(tmp_path / "b", "LC", evidence=SHORTCUT)
+        birds(tmp_path / "b", "LC", evidence=plain(SHORTCUT))
     ]
     text = render_page(folders)
     page = Page(text)

@@ -43,7 +43,7 @@ def test_a_second_shortcut_is_named_beside_the_one_that_is_corrected_by() -> Non
     found = both.evidence
     assert found is not None and both.verdict == "shortcut"
     (other,) = found["beside"]
-    assert {other["view"], *found["views"]} == {"column:site", "column:form"} and other["accuracy"] > 0.9
+    assert {*other["views"], *found["views"]} == {"column:site", "column:form"} and other["accuracy"] > 0.9
     assert "--shortcut column:site" in both.sentence and "--shortcut column:form" in both.sentence
 
 

@@ -15,14 +15,14 @@ from logit_correction.attributes.base import UNKNOWN, AttributeEstimator, Builde
 from logit_correction.attributes.cross_fitted import CrossFitted
 from logit_correction.attributes.folds import FoldNetworks, draw_folds
 from logit_correction.attributes.heads import estimate_by_heads, joined, joined_posterior
-from logit_correction.attributes.search import Candidate, Evidence, Judged, Search, judged_by_file, judged_by_run
+from logit_correction.attributes.search import Judged, Search, judged_by_file, judged_by_run
 from logit_correction.correlation import Correlation
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import InputError
+from logit_correction.finding import BIASED, EVERYTHING, Finding, ViewName
 from logit_correction.seeds import StepRandomness, derive_seed, make_generator
-from logit_correction.sentences import BIASED, SAID
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
-from logit_correction.views.base import EVERYTHING, View, ViewInputs, available_views, find_views
+from logit_correction.views.base import View, ViewInputs, available_views, find_views
 from logit_correction.views.tables import Pairs, columns_of
 
 #: Parts that the rows are divided into; each is predicted by a network that was trained on the others.
@@ -54,8 +54,8 @@ class Auto(AttributeEstimator):
     4. The likeliest is corrected by if its probability is high enough. Otherwise nothing is corrected, and the method
        trains as ERM does.
 
-    A person who knows says so: with ``shortcut`` nothing is looked for, these views are corrected by; by those under
-    ``legitimate`` never. ``biased`` stands for what the biased networks learn first.
+    A person who knows says so: the views under ``shortcut`` are corrected by, those under ``legitimate`` never.
+    Nothing is looked for then, unless ``search`` says so. ``biased`` is what the biased networks learn first.
     """
 
     networks: FoldNetworks  # the ordinary ones; none where nothing is left for them to do
@@ -70,6 +70,7 @@ class Auto(AttributeEstimator):
         views: list[str] | None = None,
         run: str | None = None,
         predictions: str | None = None,
+        search: bool | None = None,
     ) -> None:
         """Choose what to look at.
 
@@ -86,36 +87,36 @@ class Auto(AttributeEstimator):
                 replace networks trained in folds.
             predictions: CSV or Parquet file of a classifier's out-of-fold predictions on training rows, or of its
                 predictions on validation rows, with columns ``row``, ``line`` or ``path``, and ``probability_LABEL``.
+            search: Whether to look for a shortcut, as an audit does whatever a person says; None where nobody has said
+                what it is.
         """
         super().__init__()
         self.shortcut, self.legitimate = list(shortcut or []), list(legitimate or [])
-        self._check_said(self.shortcut)
-        search = {"views": views, "run": run, "predictions": predictions}
-        asked = [name for name, option in search.items() if option is not None]
-        if self.shortcut and asked:
-            raise InputError(f"with shortcut nothing is looked for: leave {asked[0]} out")
-        if run is not None and predictions is not None:
-            raise InputError("run and predictions each say who answers as an ordinary classifier: give one")
-        self.family_names, self.run, self.predictions, self.when_unsure = views, run, predictions, when_unsure
-        searches = not self.shortcut and run is None and predictions is None
-        self._stages = ["ordinary"] if searches else []
-        if (searches and BIASED not in self.legitimate) or self.shortcut == [BIASED]:
-            self._stages.append(BIASED)
-        self.num_stages = len(self._stages)
-        self.insisted: list[str] = []  # views that a person calls a shortcut, while the search looks at all
-        self.biased = None
-        self._ordinary: Tensor | None = None
-        self.search: Search | None = None  # what it saw, row by row, for those who ask
-
-    def _check_said(self, shortcut: Sequence[str]) -> None:
-        """Raise ``InputError`` if what a person calls a shortcut contradicts itself or what is legitimate."""
-        both = set(shortcut) & set(self.legitimate)
+        self._searches = not self.shortcut if search is None else search
+        both = {*self.shortcut} & {*self.legitimate}
         if both:
             raise InputError(f"view {sorted(both)[0]} is given both as shortcut and as legitimate: leave one out")
         if words := [name for name in self.legitimate if name.startswith("word:")]:
             raise InputError(f"--legitimate {words[0]}: texts are looked at by all words together: give word")
-        if BIASED in shortcut and len(shortcut) > 1:
+        if BIASED in self.shortcut and len(self.shortcut) > 1:
             raise InputError(f"{BIASED} is what a network sees of the whole input: give no other shortcut with it")
+        given = {"views": views, "run": run, "predictions": predictions}
+        asked = [name for name, option in given.items() if option is not None]
+        if asked and not self._searches:
+            raise InputError(f"with shortcut nothing is looked for: leave {asked[0]} out")
+        if run is not None and predictions is not None:
+            raise InputError("run and predictions each say who answers as an ordinary classifier: give one")
+        if BIASED in self.shortcut and (run is not None or predictions is not None):
+            raise InputError(f"a given classifier is not examined by {BIASED}, which nobody trains then: name a view")
+        self.family_names, self.run, self.predictions, self.when_unsure = views, run, predictions, when_unsure
+        trains = self._searches and run is None and predictions is None
+        self._stages = ["ordinary"] if trains else []
+        if (trains and BIASED not in self.legitimate) or self.shortcut == [BIASED]:
+            self._stages.append(BIASED)
+        self.num_stages = len(self._stages)
+        self.biased = None
+        self._ordinary: Tensor | None = None
+        self.search: Search | None = None  # what it saw, row by row, for those who ask
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
@@ -137,8 +138,8 @@ class Auto(AttributeEstimator):
         if self.biased is not None:
             self.biased.setup(rows)
         self._never = {view.name for view in self._named(self.legitimate)}
-        if self.shortcut:
-            self._corrected_by(self.shortcut)  # what does not apply is told
+        self._corrected_by(self.shortcut)  # what does not apply is told
+        if not self._searches:
             return
         # What sees everything would be no evidence.
         usable = [view for view in available_views(rows.view_inputs, self.family_names) if view.breadth < EVERYTHING]
@@ -171,7 +172,7 @@ class Auto(AttributeEstimator):
         if (biased := self._biased_alone) is not None:
             self._ordinary = outputs
             # Nothing is asked of biased networks where a shortcut is clear, unless a person asks.
-            if outputs is not None and self._looked(outputs).clear and self.insisted != [BIASED]:
+            if outputs is not None and self._looked(outputs).clear and self.shortcut != [BIASED]:
                 return Stage(epochs=0)
             return replace(biased.begin_stage(0, None), sample_weight=seen, step_rows=ROWS_OF_A_BIASED_STEP)
         epochs, size = self.length()
@@ -212,18 +213,16 @@ class Auto(AttributeEstimator):
         """Look for a shortcut, then estimate the attributes, or abstain."""
         self.stage = self.num_stages
         biased = outputs if BIASED in self._stages else None
-        if self.shortcut:
-            said = Candidate(list(self.shortcut), self.rows.label, torch.zeros(0), {})
-            evidence = Evidence("shortcut", said, True, SAID)
-        else:
+        if self._searches:
             search = self.search or self._looked(outputs if biased is None else self._ordinary)
-            if search.clear and self.insisted != [BIASED]:
+            if search.clear and self.shortcut != [BIASED]:
                 biased = None
             search.weigh(None if biased is None else biased[self.fold >= 0])
-            views = self._corrected_by(self.insisted)
-            evidence = search.insist(views) if self.insisted else search.conclude(self.when_unsure)
-        self.evidence = evidence.to_dict(self.search, self.info.label_names)
-        self.abstained, self._candidate = not evidence.corrects, evidence.candidate
+            views = self._corrected_by(self.shortcut)
+            self.finding = search.take_word(views) if self.shortcut else search.conclude(self.when_unsure)
+        else:
+            self.finding = Finding("shortcut", tuple(self.shortcut), named=True)
+        self.abstained = not self.finding.corrects
         self._ordinary, self._answers = None, biased
         super().finish(None)
         self._drop_networks()
@@ -238,42 +237,34 @@ class Auto(AttributeEstimator):
         broadcast_from_first(judged.network)
         seed = derive_seed(self.seed, "estimate")
         legitimate = self._named(self.legitimate)
-        self.search = Search(self.rows, seen, judged, self.correlation, seed, self.info.words, legitimate)
+        self.search = Search(self.rows, seen, judged, self.correlation, seed, self.info, legitimate)
         self.search.look(self.views)
         return self.search
-
-    def insist(self, views: Sequence[str]) -> None:
-        """Correct by views that a person calls a shortcut, whatever the search concludes; before it begins."""
-        self._check_said(views)
-        self._corrected_by(views)  # what does not apply is told at once
-        if BIASED in views and BIASED not in self._stages:
-            raise InputError(f"a given classifier is not examined by {BIASED}, which nobody trains then: name a view")
-        self.insisted = list(views)
 
     def _drop_networks(self) -> None:
         """Forget networks whose work is done: a checkpoint need not hold them."""
         self.networks = FoldNetworks([], self.fold.unsqueeze(0))
-        if self.abstained or self.evidence is None or self.evidence["views"] != [BIASED]:
+        if self.finding is None or self.finding.views != (BIASED,):
             self.biased = None
 
     def estimate_rows(self, outputs: Tensor | None) -> Tensor:
         if self.abstained:
             return torch.full_like(self.rows.label, UNKNOWN)
-        assert self.rows.view_inputs is not None and self.evidence is not None
-        names = self.evidence["views"]
-        if names == [BIASED]:
+        assert self.rows.view_inputs is not None and self.finding is not None
+        names = self.finding.views
+        if names == (BIASED,):
             assert self.biased is not None and self._answers is not None
             attribute, self.row_posterior = self.biased.estimate_rows(self._answers), self._answers
             return attribute
         views, seed = self._corrected_by(names), derive_seed(self.seed, "estimate")
-        said, rows = bool(self.shortcut or self.insisted), len(self.rows.label)
+        said, rows = self.finding.named, len(self.rows.label)
         # One estimate for several shortcuts would be that of the surest, row by row.
         parts = _apart(views) if said else [views]
         if rows < ROWS_OF_A_CELL * self.info.num_labels ** (len(parts) + 1):
             parts = [views]
-        weighed = None if self._candidate is None else self._candidate.estimate
-        if weighed is not None and len(weighed[0]) == rows and len(parts) == 1 and not (said and _are_columns(views)):
-            found = [weighed]
+        looked = None if self.search is None else self.search.estimate_of(names)
+        if looked is not None and len(looked[0]) == rows and len(parts) == 1 and not (said and _are_columns(views)):
+            found = [looked]
         else:
             found = [
                 estimate_by_heads(part, self.rows, self.correlation, seed, exact=said and _are_columns(part))
@@ -305,33 +296,33 @@ class Auto(AttributeEstimator):
         self._ordinary = state["ordinary"]
         if len(self.kept) > 1:
             self._combine()
-        if self.evidence is not None:
+        if self.finding is not None:
             self._drop_networks()
 
     def describe(self) -> str:
-        if self.evidence is None:
+        if self.finding is None:
             return "a search for a shortcut"
         if self.abstained:
             return "nowhere, for no shortcut was found"
-        if self.evidence["views"] == [BIASED]:
+        if self.finding.views == (BIASED,):
             return "biased networks on the whole input, cross-fitted"
-        return f"heads on {', '.join(self.evidence['views'])}, cross-fitted"
+        return f"heads on {', '.join(self.finding.views)}, cross-fitted"
 
 
 def _are_columns(views: Sequence[View]) -> bool:
-    return all(view.name.startswith("column:") for view in views)
+    return all(ViewName.of(view.name).family == "column" for view in views)
 
 
 def _apart(views: Sequence[View]) -> list[list[View]]:
     """Return the views of each shortcut: a column, members of a family that sees one thing, and all broader views."""
     parts: dict[str, list[View]] = {}
     for view in views:
-        family = view.name.partition(":")[0]
+        family = ViewName.of(view.name).family
         parts.setdefault("" if view.breadth else view.name if family == "column" else family, []).append(view)
     return list(parts.values())
 
 
 def _called(views: Sequence[View]) -> str:
     """Return what to call the shortcut that some views show."""
-    parts = [view.name.partition(":") for view in views]
-    return " and ".join(dict.fromkeys(member if family == "column" else family for family, _, member in parts))
+    parts = [ViewName.of(view.name) for view in views]
+    return " and ".join(dict.fromkeys(member if family == "column" else family for family, member in parts))

@@ -15,6 +15,7 @@ from logit_correction.correlation import Correlation
 from logit_correction.data.table import UNKNOWN
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import InputError
+from logit_correction.finding import Finding
 from logit_correction.functional import cell_sums
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
@@ -64,7 +65,7 @@ class AttributeEstimator(nn.Module, ABC):
         correlation: Which attribute values are a label's majority; by default label j has value j.
         attribute_names: K names; None where value j is only known as that of label j.
         row_attribute: (N,) long, a_x of every training row, -1 where unknown; of settled estimates.
-        evidence: What was found of a shortcut, for ``report.json``; None where nobody looked.
+        finding: What was found of a shortcut; None where nobody looked.
         abstained: Whether nothing is to be corrected, so that a method trains as ERM does.
         row_posterior: P(a | x) of every training row (N, K), by what did not see the row; None where there is none.
         kept: Heads on views that tell of other rows than those of training; of several, each tells one shortcut.
@@ -81,7 +82,7 @@ class AttributeEstimator(nn.Module, ABC):
 
     def __init__(self) -> None:
         super().__init__()
-        self.evidence: dict[str, Any] | None = None
+        self.finding: Finding | None = None
         self.abstained = False
         self.stage = 0
         self.row_posterior: Tensor | None = None
@@ -186,11 +187,13 @@ class AttributeEstimator(nn.Module, ABC):
         """Return what lies in no buffer, for the state dict."""
         kept = [heads.state() for heads in self.kept]
         kept = [] if None in kept else kept
-        return {"evidence": self.evidence, "abstained": self.abstained, "stage": self.stage, "kept": kept}
+        found = None if self.finding is None else self.finding.to_dict()
+        return {"finding": found, "abstained": self.abstained, "stage": self.stage, "kept": kept}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Take over what ``get_extra_state`` returned."""
-        self.evidence, self.abstained, self.stage = state["evidence"], state["abstained"], state["stage"]
+        self.finding = None if state["finding"] is None else Finding.from_dict(state["finding"])
+        self.abstained, self.stage = state["abstained"], state["stage"]
         self.kept = [KeptHeads.from_state(one) for one in state["kept"] or ()]
 
     @abstractmethod

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -19,14 +19,10 @@ import yaml
 from numpy.typing import NDArray
 from torch import Tensor
 
+from logit_correction.finding import RICH, Conflict, Look, Signs, ToldApart, Verdict
 from logit_correction.functional import wilson_interval
-from logit_correction.views.base import RICH
 
 Array: TypeAlias = NDArray[Any]
-Verdict: TypeAlias = Literal["shortcut", "none found", "cannot tell"]
-
-#: Who is asked, in sentences: a network that was trained for it, or a classifier that was given.
-ORDINARY, EXAMINED = "ERM", "the examined classifier"
 
 #: Of every interval, and standard deviations to either side of one.
 CONFIDENCE, DEVIATIONS = 0.9, 1.645
@@ -54,37 +50,49 @@ def conflict_of(seen: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
     return says, (says != label) & (confidence > SURE)
 
 
-def figures_of(view: str, sentence: str, breadth: int, seen: Tensor, network: Tensor, label: Tensor) -> dict[str, Any]:
-    """Return what one view tells of a shortcut of its kind; intervals are of 90 %.
+def look_of(views: Sequence[str], sentence: str, breadth: int, seen: Tensor, network: Tensor, label: Tensor) -> Look:
+    """Return what views tell of a shortcut of their kind.
 
-    ``seen`` is what a head on the view says, ``network`` what the whole network says of the same rows. Counted are rows
-    where the view is sure of another label, and whether the network then says what the view says, or the label.
+    ``seen`` is what a head on them says, ``network`` what the whole network says of the same rows. Counted are rows
+    where the views are sure of another label, and whether the network then says what they say, or the label.
     """
     says, conflict = conflict_of(seen, label)
     answer = network.argmax(dim=1)
     right, network_right = (says == label).double(), (answer == label).double()
-    ratio, ratio_low, ratio_high = ratio_interval(right, network_right)
     rows = int(conflict.sum())
     with_view, with_label = (int((answer == other)[conflict].sum()) for other in (says, label))
-    low, high = wilson_interval(with_view, with_view + with_label, CONFIDENCE)
-    found = {"view": view, "sentence": sentence, "breadth": breadth}
-    found |= {"accuracy": float(right.mean()), "network_accuracy": float(network_right.mean())}
-    found |= {"ratio": ratio, "ratio_low": ratio_low, "ratio_high": ratio_high, "rows": rows}
-    found |= {"share": rows / max(1, len(label)), "follows_view": with_view / rows if rows else None}
-    found |= {"follows_label": with_label / rows if rows else None}
-    found |= {"follows_low": float(low), "follows_high": float(high)}
-    found["information"] = information(seen.numpy(), label.numpy())
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in found.items()
-    }
+    ratio, ratio_low, ratio_high = map(_finite, ratio_interval(right, network_right))
+    low, high = map(_finite, map(float, wilson_interval(with_view, with_view + with_label, CONFIDENCE)))
+    return Look(
+        views=tuple(views),
+        sentence=sentence,
+        breadth=breadth,
+        accuracy=float(right.mean()),
+        network_accuracy=float(network_right.mean()),
+        ratio=ratio,
+        ratio_low=ratio_low,
+        ratio_high=ratio_high,
+        rows=rows,
+        share=rows / max(1, len(label)),
+        follows_view=with_view / rows if rows else None,
+        follows_label=with_label / rows if rows else None,
+        follows_low=low,
+        follows_high=high,
+        information=information(seen.numpy(), label.numpy()),
+    )
 
 
-def conflicts_of(seen: Tensor, label: Tensor) -> list[tuple[int, int, int]]:
-    """Return label, what a view is sure of, and in how many rows, of the commonest pairs that differ."""
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def conflicts_of(seen: Tensor, label: Tensor, names: Sequence[str]) -> tuple[Conflict, ...]:
+    """Return of which labels a view is sure, of rows of which other label, the commonest pairs first."""
     says, conflict = conflict_of(seen, label)
     pairs, count = torch.stack([label[conflict], says[conflict]], dim=1).unique(dim=0, return_counts=True)
     order = count.argsort(descending=True, stable=True)[:MOST_PAIRS]
-    return [(y, a, n) for (y, a), n in zip(pairs[order].tolist(), count[order].tolist(), strict=True)]
+    found = zip(pairs[order].tolist(), count[order].tolist(), strict=True)
+    return tuple(Conflict(str(names[y]), str(names[a]), rows) for (y, a), rows in found)
 
 
 def ratio_interval(one: Tensor, other: Tensor) -> tuple[float, float, float]:
@@ -101,14 +109,14 @@ def ratio_interval(one: Tensor, other: Tensor) -> tuple[float, float, float]:
     return a / b, a / b * math.exp(-half), a / b * math.exp(half)
 
 
-def told_apart(seen: Tensor, network: Tensor, label: Tensor) -> dict[str, float]:
+def told_apart(seen: Tensor, network: Tensor, label: Tensor) -> ToldApart | None:
     """Return how well a network tells rows that contradict a view from rows that it fits, with an interval of 90 %.
 
     Label noise is the rival explanation of rows where a view is sure of another label: if their labels are wrong, they
     are like the rows of the label that the view names, and the network's probability of that label cannot tell which
     is which. The area under the curve is 0.5 then. In a shortcut's minority the network sees something of the label
     itself. Areas are taken within rows of one view's answer and joined by their numbers of pairs (van Elteren's test
-    with weights of its own; the variance is the one under label noise). Empty where no row contradicts.
+    with weights of its own; the variance is the one under label noise). None where no row contradicts.
     """
     confidence, says = seen.max(dim=1)
     certain = confidence > SURE
@@ -124,10 +132,9 @@ def told_apart(seen: Tensor, network: Tensor, label: Tensor) -> dict[str, float]
         pairs += many * few
         variance += many * few * (many + few + 1) / 12
     if not pairs:
-        return {}
+        return None
     half = DEVIATIONS * math.sqrt(variance) / pairs
-    low, high = max(0.0, wins / pairs - half), min(1.0, wins / pairs + half)
-    return {"told_apart": wins / pairs, "told_apart_low": low, "told_apart_high": high}
+    return ToldApart(wins / pairs, max(0.0, wins / pairs - half), min(1.0, wins / pairs + half))
 
 
 # -- the signs of a candidate
@@ -238,7 +245,7 @@ def signs_of(
     alone: Array,
     others: Sequence[Array] = (),
     rest: Sequence[Array] = (),
-) -> dict[str, float]:
+) -> Signs:
     """Return the signs of a candidate; the model reads some of them.
 
     Args:
@@ -256,20 +263,20 @@ def signs_of(
     follows = float(((says == attribute)[flagged].sum() + DRAWN * error) / (few + DRAWN))
     # The same as odds: where a network hardly errs, to follow a few of the rows is much.
     usual = max(error, 2 / rows) / (1 - min(error, 0.99))
-    return {
-        "flagged": few,
-        "error": error,
-        "followed": int(((says == attribute) & flagged).sum()),
-        "follows": follows,
-        "excess": follows - error,
-        "lift": math.log(max(LEAST, follows) / max(LEAST, 1 - follows)) - math.log(usual),
-        "plain information": information(alone, label),
-        "explains": float(((says == attribute) & flagged & wrong).sum() / (wrong.sum() + 5)),
-        "accuracy": float(1 - wrong.mean()),
-        "rest": independence(label, flagged, others, rest),
-        "linked": linked(alone, label, ~flagged, others, rest),
-        "doubtful": doubtful(network, label, attribute),
-    }
+    return Signs(
+        flagged=few,
+        error=error,
+        followed=int(((says == attribute) & flagged).sum()),
+        follows=follows,
+        excess=follows - error,
+        lift=math.log(max(LEAST, follows) / max(LEAST, 1 - follows)) - math.log(usual),
+        plain_information=information(alone, label),
+        explains=float(((says == attribute) & flagged & wrong).sum() / (wrong.sum() + 5)),
+        accuracy=float(1 - wrong.mean()),
+        rest=independence(label, flagged, others, rest),
+        linked=linked(alone, label, ~flagged, others, rest),
+        doubtful=doubtful(network, label, attribute),
+    )
 
 
 # -- the model
@@ -307,41 +314,42 @@ class Model:
         """Return the model that the package ships."""
         return cls(**yaml.safe_load(Path(__file__).with_name("evidence.yaml").read_text(encoding="utf-8")))
 
-    def is_clear(self, figures: Mapping[str, Any], apart: Mapping[str, float], excess: float, num_labels: int) -> bool:
-        """Return whether one view is a clear shortcut by its figures, and by those of ``told_apart``.
+    def is_clear(self, look: Look, apart: ToldApart | None, excess: float, num_labels: int) -> bool:
+        """Return whether one view is a clear shortcut by what it tells, and by ``told_apart``.
 
         Rich statistics must tell more, and of more labels, since they know something of the label's own shape.
         """
-        rich, least = figures["breadth"] >= RICH, self.clear
+        rich, least = look.breadth >= RICH, self.clear
         return (
-            (figures["ratio"] or 0) >= least["rich ratio" if rich else "ratio"]
-            and figures["information"] >= least["information"]
-            and figures["rows"] >= least["rows"]
-            and figures["follows_low"] >= least["follows"]
-            and apart.get("told_apart_low", 0) > 0.5
+            (look.ratio or 0) >= least["rich ratio" if rich else "ratio"]
+            and look.information >= least["information"]
+            and look.rows >= least["rows"]
+            and (look.follows_low or 0) >= least["follows"]
+            and apart is not None
+            and apart.told_apart_low > 0.5
             and excess > least["excess"]
             and (not rich or num_labels >= least["rich labels"])
         )
 
-    def judge(self, signs: Mapping[str, float], part: str, clear: bool = False) -> float:
+    def judge(self, signs: Signs, part: str, clear: bool = False) -> float:
         """Return the probability that correcting by a candidate helps, by its signs.
 
         ``part`` is the kind of the data (images, texts or tables), or biased.
         """
         score = self.intercept[part]
         for name, one in self.signs.items():
-            share = min(1.0, max(0.0, (signs[name] - one["from"]) / (one["to"] - one["from"])))
+            share = min(1.0, max(0.0, (getattr(signs, name) - one["from"]) / (one["to"] - one["from"])))
             score += one["weight"][part] * (share if one["direction"] > 0 else 1 - share)
         probability = 1 / (1 + math.exp(-self.chance[0] - self.chance[1] * score))
         probability = max(probability, self.clear["probability"]) if clear else probability
         for name, guard in self.guards.items():
-            if signs[name] < guard["least"]:
+            if getattr(signs, name) < guard["least"]:
                 probability = min(probability, guard["most"])
         return round(probability, 4)
 
-    def may_be_wrong_labels(self, signs: Mapping[str, float]) -> bool:
+    def may_be_wrong_labels(self, signs: Signs) -> bool:
         """Return whether the rows that a candidate flags look as rows would whose labels are wrong."""
-        return signs["doubtful"] < self.guards["doubtful"]["least"]
+        return signs.doubtful < self.guards["doubtful"]["least"]
 
     def verdict_of(self, probability: float) -> Verdict:
         """Return the verdict on the candidate of the greatest P(helps)."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -15,15 +15,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from logit_correction.attributes.evidence import (
-    EXAMINED,
     LEAST_ROWS,
-    ORDINARY,
     Model,
-    Verdict,
     conflict_of,
     conflicts_of,
-    figures_of,
     information,
+    look_of,
     signs_of,
     told_apart,
 )
@@ -42,12 +39,26 @@ from logit_correction.attributes.heads import (
 from logit_correction.correlation import Correlation
 from logit_correction.data.frames import check_names
 from logit_correction.errors import InputError
+from logit_correction.finding import (
+    BIASED,
+    EVERYTHING,
+    EXAMINED,
+    FEWEST,
+    ORDINARY,
+    RICH,
+    Along,
+    Beside,
+    Finding,
+    Look,
+    Verdict,
+    ViewName,
+    Weighed,
+)
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve
 from logit_correction.seeds import make_generator
-from logit_correction.sentences import BIASED, SAID, of_beside, of_evidence, of_leak, views_in
 from logit_correction.types import DataInfo, TrainingRows
-from logit_correction.views.base import EVERYTHING, RICH, View, features_of
+from logit_correction.views.base import View, features_of
 from logit_correction.views.tables import (
     MISSING,
     PARTS,
@@ -65,8 +76,8 @@ from logit_correction.views.texts import OUTERMOST, WORD, TermView, Words
 #: A view is a candidate if it takes away more than this share of the label's entropy, or where none does.
 USEFUL = 0.03
 
-#: Parts that the words of texts are divided into at random, each looked at by itself; fewest rows that are judged.
-BLOCKS, FEWEST = 6, 20
+#: Parts that the words of texts are divided into at random, each looked at by itself.
+BLOCKS = 6
 
 #: Words of each label that are left out where a view of words is promising.
 WORDS = 5
@@ -106,23 +117,30 @@ class Judged:
     who: str = ORDINARY  # what the classifier is called
 
 
+#: Names of views that are looked at together.
+Views: TypeAlias = tuple[str, ...]
+
+
 @dataclass(frozen=True)
-class Candidate:
+class Correction:
     """What might be corrected by: views, or what a biased network learns first.
 
     Attributes:
-        views: Their names.
+        weighed: What speaks for it.
         attribute: (m,) long, its estimate of the judged rows.
         seen: (m, L) class probabilities of the judged rows.
-        figures: P(helps), expected gain and signs, as plain values.
         estimate: Attribute and class probabilities of the rows that heads learned from, and the heads, if there are.
     """
 
-    views: list[str]
+    weighed: Weighed
     attribute: Tensor
     seen: Tensor
-    figures: dict[str, Any]
     estimate: tuple[Tensor, Tensor, KeptHeads] | None = None
+
+    @property
+    def views(self) -> Views:
+        """Their names."""
+        return self.weighed.views
 
 
 class Search:
@@ -131,10 +149,10 @@ class Search:
     Attributes:
         judged: The rows.
         label: (m,) their labels.
-        seen: View -> (m, L) class probabilities of a head on it that was not trained on the row.
-        signs: What each view tells.
-        candidates: What might be corrected by, the likeliest to help first.
-        clear: The views of a shortcut that needs no weighing, if there is one.
+        seen: Views -> (m, L) class probabilities of a head on them that was not trained on the row.
+        looks: What they tell.
+        corrections: What might be corrected by, the likeliest to help first.
+        clear: The views of a shortcut that needs no weighing; empty without one.
         legitimate: What a person calls a legitimate cause: biased networks that see nothing else are not weighed.
     """
 
@@ -145,20 +163,17 @@ class Search:
         judged: Judged,
         correlation: Correlation,
         seed: int,
-        words: bool,
+        info: DataInfo,
         legitimate: Sequence[View] = (),
     ) -> None:
-        """Put the rows together; where validation rows are judged, heads learn from the training rows ``learned``.
-
-        ``words`` says whether the inputs are texts as vectors of counted words.
-        """
+        """Put the rows together; where validation rows are judged, heads learn from the training rows ``learned``."""
         assert rows.view_inputs is not None
         self.judged, self.num_labels, self.report = judged, correlation.num_labels, rows.report
-        self.correlation, self.seed, self._words = correlation, seed, words
-        self.seen: dict[str, Tensor] = {}
-        self.signs: list[dict[str, Any]] = []
-        self.candidates: list[Candidate] = []
-        self.clear: list[list[str]] = []
+        self.correlation, self.seed, self._info = correlation, seed, info
+        self.seen: dict[Views, Tensor] = {}
+        self.looks: list[Look] = []
+        self.corrections: list[Correction] = []
+        self.clear: Views = ()
         self.legitimate = legitimate
         self._views: dict[str, tuple[View, list[Tensor]]] = {}
         self._rest: list[Tensor] = []  # what parts of the texts say
@@ -180,7 +195,7 @@ class Search:
 
         Of pairs of columns it is the one that tells most beyond its columns, if any does.
         """
-        for family, group in groupby(views, key=lambda view: view.name.partition(":")[0]):
+        for family, group in groupby(views, key=lambda view: ViewName.of(view.name).family):
             self.report(f"looking at {family}")
             members = list(group)
             if family == "pair":
@@ -188,11 +203,10 @@ class Search:
             if members:
                 self._look(members, choose_members=True)
         clear = self._clear_views()
-        rich = any(one["breadth"] >= RICH for one in self.signs if [views_in(one["view"])] == clear)
         # Rich statistics know something of the label itself: the model must not speak against them.
         least = Model.shipped().clear["rich probability"]
-        against = rich and self._weigh(clear[0]).figures["probability"] < least
-        self.clear = [] if against else clear
+        rich = any(one.breadth >= RICH and one.views == clear for one in self.looks)
+        self.clear = () if rich and self._weigh(clear).weighed.probability < least else clear
 
     def _related(self, pairs: Sequence[Pairs]) -> list[View]:
         """Return the pair of columns that tells most of the label beyond what either tells alone, if one does."""
@@ -236,7 +250,7 @@ class Search:
         of_views = [torch.cat(parts) for parts in zip(*self._features(views), strict=True)]
         return [scaled(features, *torch.std_mean(features, dim=0)) for features in of_views]
 
-    def _look(self, views: Sequence[View], choose_members: bool) -> dict[str, Any]:
+    def _look(self, views: Sequence[View], choose_members: bool) -> Look:
         """Return what views tell by a head on all their features, or on those of the members that tell each label."""
         label, size = self._label, self.num_labels
         of_views = self._scaled(views)
@@ -248,7 +262,7 @@ class Search:
         if any(view.together is not None and len(views) > view.together for view in views):
             breadth = max(breadth, RICH)
         sentence = " and ".join(view.sentence for view in views)
-        return self._told([view.name for view in views], sentence, breadth, seen)
+        return self._told(tuple(view.name for view in views), sentence, breadth, seen)
 
     def _by_heads(self, views: Sequence[View], features: Tensor) -> Tensor:
         """Return what heads on the features (n, F) of views say of the judged rows, (m, L)."""
@@ -269,34 +283,34 @@ class Search:
                 return True
         return False
 
-    def _told(self, views: Sequence[str], sentence: str, breadth: int, seen: Tensor) -> dict[str, Any]:
-        name = " + ".join(views)
-        self.seen[name] = seen
-        self.signs = [one for one in self.signs if one["view"] != name]
-        self.signs.append(figures_of(name, sentence, breadth, seen, self.judged.network, self.label))
-        return self.signs[-1]
+    def _told(self, views: Views, sentence: str, breadth: int, seen: Tensor) -> Look:
+        self.seen[views] = seen
+        self.looks = [one for one in self.looks if one.views != views]
+        self.looks.append(look_of(views, sentence, breadth, seen, self.judged.network, self.label))
+        return self.looks[-1]
 
     # -- candidates
 
     def weigh(self, biased: Tensor | None = None) -> None:
         """Weigh the most promising views, and what biased networks (m, L) say of the judged rows."""
-        for names in self.clear or self.promising():  # a clear shortcut is named whatever else there is
-            self._weigh(names)
+        for views in [self.clear] if self.clear else self.promising():  # a clear shortcut is named whatever else is
+            self._weigh(views)
         if biased is not None:
             attribute = likely_attribute(self.correlation.posterior(biased), self.label, self.correlation)
             if not self._is_legitimate(attribute):
-                self._judge([BIASED], attribute, biased, None)
-        best = max((one.figures["probability"] for one in self.candidates), default=0.0) - TIE
+                self._judge((BIASED,), attribute, biased, None)
+        best = max((one.weighed.probability for one in self.corrections), default=0.0) - TIE
 
-        def rank(one: Candidate) -> tuple[bool, bool, int, float]:
-            families = len({name.partition(":")[0] for name in one.views}) if one.figures["probability"] >= best else 99
-            few = one.figures["signs"]["flagged"] < LEAST_ROWS  # of which nothing can be concluded
-            return few, not one.figures["clear"], families, -one.figures["probability"]
+        def rank(one: Correction) -> tuple[bool, bool, int, float]:
+            told = one.weighed
+            families = len({ViewName.of(name).family for name in one.views}) if told.probability >= best else 99
+            few = told.signs.flagged < LEAST_ROWS  # of which nothing can be concluded
+            return few, not told.clear, families, -told.probability
 
-        self.candidates.sort(key=rank)
+        self.corrections.sort(key=rank)
 
-    def promising(self) -> list[list[str]]:
-        """Return the views to weigh, each a list of names: those that say most of the label and explain most mistakes.
+    def promising(self) -> list[Views]:
+        """Return the views to weigh: those that say most of the label and explain most mistakes.
 
         They are a clear shortcut, the view that leaves least of the label open, the one whose answer the network gives
         oftenest where both are wrong about the label, both together, the second that leaves least open, and what was
@@ -304,24 +318,24 @@ class Search:
         """
         network, label = self.judged.network.argmax(dim=1), self.label
 
-        def explains(sign: dict[str, Any]) -> float:
-            says = self.seen[sign["view"]].argmax(dim=1)
+        def explains(look: Look) -> float:
+            says = self.seen[look.views].argmax(dim=1)
             mistakes = int(((says == network) & (network != label)).sum())
             return mistakes / max(1, int((says != label).sum()))
 
-        made = [one for one in self.signs if one["view"].partition(":")[0] in MADE]
-        narrow = [one for one in self.signs if one["breadth"] < EVERYTHING and one not in made]
-        useful = [one for one in narrow if one["information"] > USEFUL] or narrow
+        made = [one for one in self.looks if is_made(one)]
+        narrow = [one for one in self.looks if one.breadth < EVERYTHING and one not in made]
+        useful = [one for one in narrow if one.information > USEFUL] or narrow
         if not useful or len(label) < FEWEST:
             return []
-        telling = [views_in(one["view"]) for one in sorted(useful, key=lambda one: -one["information"])]
-        followed = views_in(max(useful, key=explains)["view"])
-        picks = [*self.clear, telling[0], followed]
+        telling = [one.views for one in sorted(useful, key=lambda one: -one.information)]
+        picks = [self.clear] if self.clear else []
+        picks += [telling[0], max(useful, key=explains).views]
         picks += [telling[0] + telling[1], telling[1]] if len(telling) > 1 else []
-        picks += [[one["view"]] for one in made]
-        return list({tuple(sorted(set(names))): sorted(set(names)) for names in picks}.values())
+        picks += [one.views for one in made]
+        return list(dict.fromkeys(tuple(sorted({*views})) for views in picks))
 
-    def _clear_views(self) -> list[list[str]]:
+    def _clear_views(self) -> Views:
         """Return the views of a shortcut without more ado, if there is one: of several a simple one if possible.
 
         Where another simple view often says the same of the rows in conflict and is right more often, it looks at the
@@ -329,30 +343,29 @@ class Search:
         """
         model, network, label = Model.shipped(), self.judged.network, self.label
 
-        def is_clear(sign: dict[str, Any]) -> bool:
-            seen = self.seen[sign["view"]]
+        def is_clear(look: Look) -> bool:
+            seen = self.seen[look.views]
             errs = float((network.argmax(dim=1) != label)[seen.argmax(dim=1) == label].float().mean())
-            excess = (sign["follows_view"] or 0.0) - errs
-            return model.is_clear(sign, told_apart(seen, network, label), excess, self.num_labels)
+            excess = (look.follows_view or 0.0) - errs
+            return model.is_clear(look, told_apart(seen, network, label), excess, self.num_labels)
 
-        single = [one for one in self.signs if one["breadth"] < EVERYTHING and not one["view"].startswith("pair:")]
+        single = [one for one in self.looks if one.breadth < EVERYTHING and not is_made(one)]
         found = [one for one in single if is_clear(one)] if len(label) >= FEWEST else []
-        found.sort(key=lambda one: (one["breadth"] < RICH, " + " not in one["view"], one["accuracy"]))
+        found.sort(key=lambda one: (one.breadth < RICH, len(one.views) == 1, one.accuracy))
         if not found:
-            return []
-        says, conflict = conflict_of(self.seen[found[-1]["view"]], label)
+            return ()
+        says, conflict = conflict_of(self.seen[found[-1].views], label)
 
-        def looks_at_it(sign: dict[str, Any]) -> bool:
-            same = self.seen[sign["view"]].argmax(dim=1) == says
-            simple = sign["breadth"] <= max(found[-1]["breadth"], RICH - 1) and " + " not in sign["view"]
+        def looks_at_it(look: Look) -> bool:
+            same = self.seen[look.views].argmax(dim=1) == says
+            simple = look.breadth <= max(found[-1].breadth, RICH - 1) and len(look.views) == 1
             return simple and float(same[conflict].float().mean()) >= SAME
 
-        best = max([found[-1], *filter(looks_at_it, single)], key=lambda one: one["accuracy"])
-        return [views_in(best["view"])]
+        return max([found[-1], *filter(looks_at_it, single)], key=lambda one: one.accuracy).views
 
-    def _weigh(self, names: Sequence[str]) -> Candidate:
+    def _weigh(self, names: Views) -> Correction:
         """Estimate the attribute by views that were looked at, and weigh its signs."""
-        known = next((one for one in self.candidates if one.views == names), None)
+        known = next((one for one in self.corrections if one.views == names), None)
         if known is not None:  # what else was looked at since then may speak against it
             return self._judge(names, known.attribute, known.seen, known.estimate)
         self.report(f"weighing {', '.join(names)}")
@@ -368,32 +381,35 @@ class Search:
         return self._judge(names, attribute, seen, estimate)
 
     def _judge(
-        self, views: Sequence[str], attribute: Tensor, seen: Tensor, estimate: tuple[Tensor, Tensor, KeptHeads] | None
-    ) -> Candidate:
-        alone = next((one for key, one in self.seen.items() if {*views_in(key)} == {*views}), seen)
-        others = {key: one for key, one in self.seen.items() if not {*views_in(key)} & {*views}}
+        self, views: Views, attribute: Tensor, seen: Tensor, estimate: tuple[Tensor, Tensor, KeptHeads] | None
+    ) -> Correction:
+        alone = next((one for key, one in self.seen.items() if {*key} == {*views}), seen)
+        others = {key: one for key, one in self.seen.items() if not {*key} & {*views}}
         looks = [one.numpy() for one in others.values()], [one.numpy() for one in self._rest_of(views, attribute)]
         network = self.judged.network.numpy()
         signs = signs_of(self.label.numpy(), network, attribute.numpy(), alone.numpy(), *looks)
-        flagged = attribute != self.label
-        clear = any({*one} == {*views} for one in self.clear)
-        probability = Model.shipped().judge(signs, self._part_of(views), clear)
-        figures: dict[str, Any] = {"views": list(views), "probability": probability, "clear": clear}
-        figures["may_be_wrong_labels"] = Model.shipped().may_be_wrong_labels(signs)
-        figures["signs"] = {name: round(float(value), 4) for name, value in signs.items()}
-        if views == [BIASED]:
-            says = {key: one.argmax(dim=1) == attribute for key, one in others.items()}
-            along = {key: float(same[flagged].float().mean()) for key, same in says.items()}
-            named = sorted((key for key in along if along[key] >= ALONG), key=lambda key: -along[key])[:3]
-            figures["along"] = [{"view": key, "share": round(along[key], 4)} for key in named]
-        found = Candidate(list(views), attribute, seen, figures, estimate)
-        self.candidates = [one for one in self.candidates if one.views != found.views] + [found]
+        clear, model = {*self.clear} == {*views}, Model.shipped()
+        weighed = Weighed(
+            views=views,
+            probability=model.judge(signs, self._part_of(views), clear),
+            clear=clear,
+            may_be_wrong_labels=model.may_be_wrong_labels(signs),
+            signs=signs,
+        )
+        if views == (BIASED,):
+            flagged = attribute != self.label
+            same = {key: (one.argmax(dim=1) == attribute)[flagged] for key, one in others.items()}
+            along = [Along(key, float(rows.float().mean())) for key, rows in same.items()]
+            along = sorted((one for one in along if one.share >= ALONG), key=lambda one: -one.share)[:3]
+            weighed = replace(weighed, along=tuple(along))
+        found = Correction(weighed, attribute, seen, estimate)
+        self.corrections = [one for one in self.corrections if one.views != views] + [found]
         return found
 
-    def _part_of(self, views: Sequence[str]) -> str:
+    def _part_of(self, views: Views) -> str:
         """Return by which weights of the model a candidate is judged."""
         looked = self._inputs[-1]
-        return BIASED if views == [BIASED] else "texts" if looked.texts else "tables" if looked.columns else "images"
+        return BIASED if views == (BIASED,) else "texts" if looked.texts else "tables" if looked.columns else "images"
 
     def _rest_of(self, views: Sequence[str], attribute: Tensor) -> list[Tensor]:
         """Return what the rest of a table beside the candidate's columns says (m, L), or parts of the texts."""
@@ -410,7 +426,7 @@ class Search:
             return [told(torch.cat(rest, dim=1))] if rest else []
         if texts is not None and not self._rest:
             self.report("looking at parts of the texts")
-            words = Inputs() if self._words else Words()
+            words = Inputs() if self._info.words else Words()
             words.fit(self._inputs[-1])
             features = words.features(self._inputs[-1])
             order = torch.randperm(features.shape[1], generator=make_generator(self.seed, "words"))
@@ -419,76 +435,89 @@ class Search:
 
     # -- the verdict
 
-    def conclude(self, when_unsure: Literal["correct", "leave"] | None = None) -> Evidence:
+    def conclude(self, when_unsure: Literal["correct", "leave"] | None = None) -> Finding:
         """Draw the verdict from what was weighed."""
-        model, enough, who = Model.shipped(), len(self.label) >= FEWEST, self.judged.who
-        best = next((one for one in self.candidates if one.figures["signs"]["flagged"] >= LEAST_ROWS), None)
-        verdict = model.verdict_of(best.figures["probability"]) if best is not None else "none found"
+        model, enough = Model.shipped(), len(self.label) >= FEWEST
+        best = next((one for one in self.corrections if one.weighed.signs.flagged >= LEAST_ROWS), None)
+        verdict = model.verdict_of(best.weighed.probability) if best is not None else "none found"
         if verdict == "none found" and enough:
-            leak = [one for one in self.signs if one["breadth"] < RICH and one["accuracy"] >= LEAK]
-            leak = [one for one in leak if one["rows"] < LEAST_ROWS]
+            leak = [one for one in self.looks if one.breadth < RICH and one.accuracy >= LEAK and one.rows < LEAST_ROWS]
             if leak:  # nothing was found since no row can show it, which must not read as if all were well
-                best_leak = max(leak, key=lambda one: (one["accuracy"], -one["breadth"]))
-                return Evidence("cannot tell", None, False, of_leak(best_leak, who))
+                return self._found("cannot tell", leak=max(leak, key=lambda one: (one.accuracy, -one.breadth)).views)
         if best is None:
-            none = "Beside what you call legitimate no" if self.legitimate else "No"
-            reason = f"{none} view and no biased network says of any row that it looks like another label"
-            if not enough:
-                reason = f"{len(self.label)} rows are too few to tell a shortcut by"
-            elif not self.signs:
-                reason = "There is no view of these inputs to look through"
-            return Evidence(verdict if self.signs and enough else "cannot tell", None, False, reason)
+            return self._found(verdict if self.looks and enough else "cannot tell")
         in_doubt = verdict == "cannot tell" and (when_unsure or model.when_unsure) == "correct"
-        corrects = verdict == "shortcut" or in_doubt
-        told = of_evidence(self.sign_of(best), best.figures, who) if verdict == "none found" else self._tell(best)
-        return Evidence(verdict, best, corrects, told)
+        if verdict != "none found":
+            best = self._with_beside(best)
+        return self._about(best, verdict, corrects=verdict == "shortcut" or in_doubt)
 
-    def _tell(self, candidate: Candidate) -> str:
-        """Return what a candidate tells, and what else tells of the label."""
-        # Of an image most views see something of the label, whether or not there is a second shortcut.
-        silent = candidate.views == [BIASED] or self._inputs[-1].image_shape is not None
-        candidate.figures["beside"] = beside = [] if silent else self.beside(candidate)
-        told = [of_evidence(self.sign_of(candidate), candidate.figures, self.judged.who)]
-        return ". ".join([*told, *([of_beside(beside, candidate.views)] if beside else [])])
-
-    def insist(self, views: Sequence[View]) -> Evidence:
+    def take_word(self, views: Sequence[View]) -> Finding:
         """Take a person's word that these views, or none for the biased network's, are a shortcut."""
         few = views[0].few if views and all(view.few is not None for view in views) else None
         if few is not None and len(views) > few * self.num_labels:  # a whole family of words
             features = torch.cat(self._features(views)[0], dim=1)
             telling = telling_features(features, self._label[: len(features)], self.num_labels, few)
             views = [views[number] for number in telling.tolist()]
-        names = [view.name for view in views] or [BIASED]
-        best = next((one for one in self.candidates if sorted(one.views) == sorted(names)), None)
+        names = tuple(view.name for view in views) or (BIASED,)
+        best = next((one for one in self.corrections if sorted(one.views) == sorted(names)), None)
         if best is None:
             self._look(views, choose_members=False)
             self.clear = self._clear_views()
             best = self._weigh(names)
-        return Evidence("shortcut", best, True, f"{SAID}. {self._tell(best)}")
+        return self._about(self._with_beside(best), "shortcut", corrects=True, named=True)
 
-    def beside(self, candidate: Candidate) -> list[dict[str, Any]]:
-        """Return other views that tell much of the label, and not the same as the candidate's where these conflict.
+    def _about(self, best: Correction, verdict: Verdict, corrects: bool, named: bool = False) -> Finding:
+        """Return a verdict on a candidate."""
+        seen, network = self.seen[self.look_of(best).views], self.judged.network
+        found = self._found(verdict, about=best.views, named=named)
+        if not corrects:
+            return found
+        conflicts = conflicts_of(seen, self.label, self._info.label_names)
+        return replace(found, views=best.views, apart=told_apart(seen, network, self.label), conflicts=conflicts)
 
-        They may be honest, or a second shortcut: only a person knows.
+    def _found(self, verdict: Verdict, about: Views = (), leak: Views = (), named: bool = False) -> Finding:
+        return Finding(
+            verdict,
+            named=named,
+            legitimate=tuple(view.name for view in self.legitimate),
+            who=self.judged.who,
+            judged=len(self.label),
+            about=about,
+            leak=leak,
+            signs=tuple(self.looks),
+            candidates=tuple(one.weighed for one in self.corrections),
+        )
+
+    def _with_beside(self, best: Correction) -> Correction:
+        """Return a candidate with other views that tell much of the label.
+
+        These say something else than it does where it conflicts: they may be honest, or a second shortcut; only a
+        person knows.
         """
-        seen, label = self.seen_by(candidate.views), self.label.numpy()
+        # Of an image most views see something of the label, whether or not there is a second shortcut.
+        if best.views == (BIASED,) or self._inputs[-1].image_shape is not None:
+            return best
+        seen, label = self.seen[self.look_of(best).views], self.label.numpy()
         says, conflict = (one.numpy() for one in conflict_of(seen, self.label))
-        own = {*candidate.views}
+        own = {*best.views}
         looks = {
-            one["view"]: self.seen[one["view"]].numpy()
-            for one in self.signs
-            if one["breadth"] < RICH
-            and not own & {*views_in(one["view"])}
-            and not one["view"].startswith(("column:", "pair:"))
+            one.views: self.seen[one.views].numpy()
+            for one in self.looks
+            if one.breadth < RICH
+            and not own & {*one.views}
+            and not (ViewName.of(one.views[0]).family == "column" or is_made(one))
         }
-        looks |= {f"column:{name}": self._of_cells(cell) for name, cell in self._part.items()}
+        looks |= {(f"column:{name}",): self._of_cells(cell) for name, cell in self._part.items()}
         found, least = [], MUCH * information(seen.numpy(), label)
-        for view, told in looks.items():
+        for views, told in looks.items():
             answer = told.argmax(axis=1)
             same = (answer == says)[conflict].mean() if conflict.any() else 0.0
-            if view not in own and information(told, label) >= least and same <= ELSE:
-                found.append({"view": view, "accuracy": float((answer == label).mean())})
-        return sorted(found, key=lambda one: -one["accuracy"])[:MOST_BESIDE]
+            if not own & {*views} and information(told, label) >= least and same <= ELSE:
+                found.append(Beside(views, float((answer == label).mean())))
+        found = sorted(found, key=lambda one: -one.accuracy)[:MOST_BESIDE]
+        best = replace(best, weighed=replace(best.weighed, beside=tuple(found)))
+        self.corrections = [best if one.views == best.views else one for one in self.corrections]
+        return best
 
     def telling_words(self, name: str) -> list[str]:
         """Return the words among the terms of a view that tell most of each label; none of a view of anything else."""
@@ -499,49 +528,29 @@ class Search:
         terms = [word for column in columns.tolist() for word in view.terms[column].removeprefix(OUTERMOST).split()]
         return [word for word in dict.fromkeys(terms) if re.fullmatch(WORD, word)]
 
-    def seen_by(self, views: Sequence[str]) -> Tensor:
+    def seen_by(self, views: Views) -> Tensor:
         """Return what the views of a candidate say of the judged rows, (m, L)."""
-        return self.seen[self.sign_of(next(one for one in self.candidates if one.views == list(views)))["view"]]
+        return self.seen[self.look_of(next(one for one in self.corrections if one.views == views)).views]
 
-    def sign_of(self, candidate: Candidate) -> dict[str, Any]:
+    def estimate_of(self, views: Views) -> tuple[Tensor, Tensor, KeptHeads] | None:
+        """Return what heads on the views of a candidate estimate of the rows that they learned from."""
+        return next((one.estimate for one in self.corrections if one.views == views), None)
+
+    def look_of(self, correction: Correction) -> Look:
         """Return what the views of a candidate tell together."""
-        names = {*candidate.views}
-        known = next((one for one in self.signs if {*views_in(one["view"])} == names), None)
+        names = {*correction.views}
+        known = next((one for one in self.looks if {*one.views} == names), None)
         if known is not None:
             return known
-        parts = [one for one in self.signs if {*views_in(one["view"])} & names]
-        sentence = " and ".join(one["sentence"] for one in parts) or "what a network learns first of the whole input"
-        breadth = max([one["breadth"] for one in parts], default=RICH)
-        return self._told(candidate.views, sentence, breadth, candidate.seen)
+        parts = [one for one in self.looks if {*one.views} & names]
+        sentence = " and ".join(one.sentence for one in parts) or "what a network learns first of the whole input"
+        breadth = max([one.breadth for one in parts], default=RICH)
+        return self._told(correction.views, sentence, breadth, correction.seen)
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """What was found of a shortcut: the verdict, and the candidate that it is about, if there is any."""
-
-    verdict: Verdict
-    candidate: Candidate | None
-    corrects: bool  # whether it is corrected by the candidate
-    sentence: str  # the verdict in plain sentences, with its figures
-
-    def to_dict(self, search: Search | None, label_names: Sequence[str]) -> dict[str, Any]:
-        """Return plain values, the figures of the view that the verdict is about on top."""
-        views = self.candidate.views if self.candidate is not None and self.corrects else []
-        found: dict[str, Any] = {"verdict": self.verdict, "view": ", ".join(views) or None, "views": views}
-        found |= {"corrects": self.corrects, "sentence": self.sentence}
-        if search is None:
-            return found | {"signs": []}
-        if self.candidate is not None:
-            seen = search.seen_by(self.candidate.views)
-            found |= {name: value for name, value in self.candidate.figures.items() if name not in ("views", "signs")}
-            if self.corrects:
-                found |= {name: value for name, value in search.sign_of(self.candidate).items() if name not in found}
-                found |= told_apart(seen, search.judged.network, search.label)
-                found["conflicts"] = [
-                    {"label": label_names[label], "looks_like": label_names[says], "rows": rows}
-                    for label, says, rows in conflicts_of(seen, search.label)
-                ]
-        return found | {"signs": search.signs, "candidates": [one.figures for one in search.candidates]}
+def is_made(look: Look) -> bool:
+    """Return whether a look is on what was made of several columns."""
+    return ViewName.of(look.views[0]).family in MADE
 
 
 def of_cells(cell: NDArray[Any], label: NDArray[Any], half: NDArray[Any], num_labels: int) -> NDArray[Any]:

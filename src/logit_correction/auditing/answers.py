@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor
 
 from logit_correction.attributes.auto import Auto
 from logit_correction.auditing import choice
-from logit_correction.auditing.candidates import Candidate, candidates_of, groups_of, train_all
+from logit_correction.auditing.candidates import Candidate, Trained, candidates_of, groups_of, train_all
 from logit_correction.auditing.new_rows import NewRows, Part, apart_of, asked, called
 from logit_correction.config import RunConfig
 from logit_correction.data.frames import check_columns, read_frame, texts_of
@@ -21,6 +21,7 @@ from logit_correction.data.images import read_image
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, format_first
 from logit_correction.files import read_cells
+from logit_correction.finding import Choice, Tried
 from logit_correction.pages.plots import png_uris
 from logit_correction.training.display import Display
 
@@ -36,7 +37,7 @@ LABEL, ROUND = "label_number", "round"
 
 def decide(
     table: DataTable, config: RunConfig, estimator: Auto, parts: Iterable[Part], display: Display
-) -> tuple[pd.DataFrame, dict[str, Any], list[Candidate]]:
+) -> tuple[pd.DataFrame, Choice, list[Candidate]]:
     """Train all candidates, and ask them about the new rows.
 
     Args:
@@ -47,19 +48,15 @@ def decide(
         display: Told how far it is.
 
     Returns:
-        The table of new rows, what ``audit.json`` holds of them, and the candidates.
+        The table of new rows, what they choose, and the candidates.
     """
     assert estimator.search is not None
-    groups = groups_of(estimator.search, estimator.insisted)
+    groups = groups_of(estimator.search, estimator.shortcut)
     models = train_all(candidates_of(config, table, groups), table, display)
     display.say("asking all candidates about the new rows")
     new = table_of(asked(parts, models, list(map(str, table.label_names))))
-    usual, kept = torch.stack([one.usual for one in models]), [one.candidate for one in models]
-    entries = [
-        {"name": one.name, "does": one.does, "views": list(one.views), "seconds": round(model.seconds, 1)}
-        for model, one in zip(models, kept, strict=True)
-    ]
-    told = change(new, usual, table.label[table.split["valid"]].numpy(), entries)
+    kept = [one.candidate for one in models]
+    told = change(new, models, table.label[table.split["valid"]].numpy())
     return new, concluded(new, told, config.training.seed), kept
 
 
@@ -182,65 +179,65 @@ def weights_of(table: pd.DataFrame) -> tuple[choice.Array, choice.Array, choice.
     return places, table[LABEL].to_numpy(dtype=np.int64)[places], 1 / chance[places].clip(1e-9)
 
 
-def concluded(table: pd.DataFrame, found: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Return what the answers say of each candidate, and which one to train: what ``audit.json`` holds of new rows.
-
-    ``found`` is that without answers, as ``change`` returns it.
-    """
+def concluded(table: pd.DataFrame, found: Choice, seed: int) -> Choice:
+    """Return what the answers say of each candidate, and which one to train, by what ``found`` says without answers."""
     predictions, (places, label, weight) = predictions_in(table), weights_of(table)
-    entries = [dict(one) for one in found["candidates"]]
-    asked = (table[ROUND] >= 1) & (table[LABEL] >= 0)
-    told = {**found, "candidates": entries, "answers": len(places), "asked": int((table[ROUND] >= 1).sum())}
-    told |= {"sheet_answers": int(asked.sum())}
-    told |= {"chosen": None, "gain": None, "gain_low": None, "gain_high": None, "more": None}
+    asked = (table[ROUND] >= 1).to_numpy()
+    found = replace(
+        found,
+        answers=len(places),
+        asked=int(asked.sum()),
+        sheet_answers=int((asked & (table[LABEL] >= 0).to_numpy()).sum()),
+        chosen=None if found.changed else found.baseline.name,
+    )
     if not len(places):
-        return told | {"chosen": None if found["changed"] else entries[0]["name"]}
+        return found
     gains = choice.gains_of(predictions, places, label, weight)
-    for number, entry in enumerate(entries):
-        half = choice.DEVIATIONS * gains.error[number]
-        gain = float(gains.gain[number])
-        entry |= {
-            "gain": gain,
-            "gain_low": gain - half,
-            "gain_high": gain + half,
-            "told_by": int(gains.answers[number]),
-        }
-    chosen = choice.chosen_of(gains, found["changed"])
-    gain = choice.corrected_gain(predictions, places, label, weight, found["changed"], seed)
-    half = choice.DEVIATIONS * float(gains.error[chosen])
-    more = choice.more_answers(gains, chosen, len(places))
-    return told | {
-        "chosen": entries[chosen]["name"],
-        **({"gain": gain, "gain_low": gain - half, "gain_high": gain + half} if chosen else {}),
-        "more": more,
-    }
+    half = choice.DEVIATIONS * gains.error
+    tried = [
+        replace(one, gain=float(gain), gain_low=float(gain - ends), gain_high=float(gain + ends), told_by=int(rows))
+        for one, gain, ends, rows in zip(found.candidates, gains.gain, half, gains.answers, strict=True)
+    ]
+    chosen = choice.chosen_of(gains, found.changed)
+    found = replace(
+        found,
+        candidates=tuple(tried),
+        chosen=tried[chosen].name,
+        more=choice.more_answers(gains, chosen, len(places)),
+    )
+    if not chosen:
+        return found
+    gain = choice.corrected_gain(predictions, places, label, weight, found.changed, seed)
+    return replace(found, gain=gain, gain_low=gain - float(half[chosen]), gain_high=gain + float(half[chosen]))
 
 
-def change(
-    table: pd.DataFrame, usual: Tensor, label: choice.Array, entries: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """Return how far new rows differ from usual ones, by what candidates say of these: logits (C, U, L).
-
-    ``entries`` name and describe the candidates; ``label`` (V,) is that of the first usual rows, those of validation.
-    """
+def change(table: pd.DataFrame, models: Sequence[Trained], label: choice.Array) -> Choice:
+    """Return how far new rows differ from usual ones; ``label`` (V,) is that of the validation rows."""
+    usual = torch.stack([one.usual for one in models])
     predictions, said = predictions_in(table), usual.argmax(dim=2).numpy()
     seen = choice.change_of(predictions_in(table, "apart_"), apart_of(usual).numpy())
-    ends = {"new": (predictions, predictions.shape[1]), "usual": (said, said.shape[1])}
     right = (said[:, : len(label)] == label).mean(axis=1)
-    told = []
-    for number, entry in enumerate(entries):
-        one: dict[str, Any] = {**entry, "like_training": float(right[number])}
-        for name, (says, rows) in ends.items():
-            share = choice.disagreement(says)
-            low, high = choice.interval_of_share(share, rows)
-            one |= {f"differs_{name}": float(share[number])}
-            one |= {f"differs_{name}_low": float(low[number]), f"differs_{name}_high": float(high[number])}
-        told.append(one | {"gain": None, "gain_low": None, "gain_high": None, "told_by": 0})
-    rows = {"rows": predictions.shape[1], "labelled": int((table[ROUND] == 0).sum()), "usual_rows": said.shape[1]}
-    return {
-        **rows,
-        "changed": seen.found,
-        "likely": seen.likely,
-        "most": entries[seen.most]["name"],
-        "candidates": told,
-    }
+    differs = {"new": (predictions, predictions.shape[1]), "usual": (said, said.shape[1])}
+    figures: dict[str, choice.Array] = {"like_training": right}
+    for name, (says, rows) in differs.items():
+        figures[f"differs_{name}"] = share = choice.disagreement(says)
+        figures[f"differs_{name}_low"], figures[f"differs_{name}_high"] = choice.interval_of_share(share, rows)
+    tried = [
+        Tried(
+            name=model.candidate.name,
+            does=model.candidate.does,
+            views=model.candidate.views,
+            seconds=round(model.seconds, 1),
+            **{name: float(values[number]) for name, values in figures.items()},  # type: ignore[arg-type]
+        )
+        for number, model in enumerate(models)
+    ]
+    return Choice(
+        rows=predictions.shape[1],
+        labelled=int((table[ROUND] == 0).sum()),
+        usual_rows=said.shape[1],
+        changed=seen.found,
+        likely=seen.likely,
+        most=tried[seen.most].name,
+        candidates=tuple(tried),
+    )

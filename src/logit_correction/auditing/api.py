@@ -25,6 +25,7 @@ from logit_correction.data.frames import read_frame
 from logit_correction.data.table import NEW, DataTable
 from logit_correction.errors import NBSP, InputError, check_range
 from logit_correction.files import SEAL, check_new, check_seal, read_json, read_yaml, seal, write_cells
+from logit_correction.finding import BIASED, Choice
 from logit_correction.pages.page import audit_as_html, render_audit, save_page
 from logit_correction.runs import folder as files
 from logit_correction.runs.api import config_of, train
@@ -33,16 +34,7 @@ from logit_correction.runs.options import complete
 from logit_correction.runs.run import Run
 from logit_correction.runs.train import Built, prepare, training_rows
 from logit_correction.runs.write import environment
-from logit_correction.sentences import (
-    BIASED,
-    NEEDED_ROWS,
-    advice,
-    headline,
-    of_new_rows,
-    of_price,
-    of_trial,
-    views_in,
-)
+from logit_correction.sentences import NEEDED_ROWS, advice, headline, of_new_rows, of_price, of_trial, plain
 from logit_correction.training.display import Display, choose_display
 
 #: The files of an audit beside its rows.
@@ -147,8 +139,9 @@ class Audit:
     def _conclude(self, table: pd.DataFrame) -> None:
         """Write what all answers come to."""
         table.to_parquet(self.path / NEW_ROWS, index=False)
-        told = answers.concluded(table, self.summary["new_rows"], self.summary["training"]["seed"])
-        self.summary |= {"new_rows": told, **_verdict_of(told)}
+        told = Choice.from_dict(self.summary["new_rows"])
+        told = answers.concluded(table, told, self.summary["training"]["seed"])
+        self.summary |= {"new_rows": told.to_dict(), **_verdict_of(told)}
         _write_fix(self.path, told)
         _write_audit(self.path, self.summary)
 
@@ -169,7 +162,8 @@ class Audit:
 
     def __repr__(self) -> str:
         new, tried = self.summary["new_rows"], of_trial(self.summary) or of_price(self.summary["cost"])
-        told = filter(None, [headline(self.summary), *(of_new_rows(new) if new else [self.summary["sentence"], tried])])
+        told = of_new_rows(Choice.from_dict(new)) if new else [self.summary["sentence"], tried]
+        told = [one for one in (headline(self.summary), *told) if one]
         return "\n".join([*told, f"Audit({str(self.path)!r})"]).replace(NBSP, " ")
 
     def _repr_html_(self) -> str:
@@ -219,8 +213,8 @@ def audit(
     """
     check_range("ask", 1 if ask is None else ask, 1)
     config = config_of(data, **options)
-    auto: dict[str, Any] = {"name": "Auto", "run": run, "predictions": predictions}
-    auto |= {"legitimate": listed(legitimate) or None, "when_unsure": when_unsure}
+    auto: dict[str, Any] = {"name": "Auto", "run": run, "predictions": predictions, "when_unsure": when_unsure}
+    auto |= {"shortcut": listed(shortcut) or None, "legitimate": listed(legitimate) or None, "search": True}
     config = complete(replace(config, method=ComponentConfig("LC", {"attributes": auto})))
     folder, tie = files.given_or_temporary(out, "audit")
     # What an audit that was killed has left may be written over.
@@ -241,14 +235,12 @@ def audit(
     display.whole = 3 if try_fix else 2  # the search, and LC in folds
     estimator = built.algorithm.attributes
     assert isinstance(estimator, Auto)
-    named = listed(shortcut)
-    estimator.insist(named)
     files.make(folder)
     with files.acquire(folder), keeping_threads():
         started = time.monotonic()
         with display:
             built.fit(display).run(estimator_only=True)
-        found = _written(folder, built, estimator, bool(named), try_fix, quiet=not progress)
+        found = _written(folder, built, estimator, try_fix, quiet=not progress)
         if decides:
             found |= {"cost": {}, **_decided(folder, built, estimator, new_rows, ask, display)}
         _write_audit(folder, found | {"seconds": time.monotonic() - started})
@@ -264,51 +256,46 @@ def _decided(
     new, told, candidates = answers.decide(table, config, estimator, parts, display)
     plain = {one.name: one.config.to_dict() for one in candidates}
     files.write_text(out / CANDIDATES, yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
-    if count is not None or (told["changed"] and not told["labelled"]):
+    if count is not None or (told.changed and not told.labelled):
         new, sheet = answers.ask(new, count or ASK, config.training.seed)
         if len(sheet):
             write_cells(sheet, out / SHEET)
         told = answers.concluded(new, told, config.training.seed)
     new.to_parquet(out / NEW_ROWS, index=False)
     _write_fix(out, told)
-    return {"new_rows": told, **_verdict_of(told)}
+    return {"new_rows": told.to_dict(), **_verdict_of(told)}
 
 
-def _verdict_of(told: Mapping[str, Any]) -> dict[str, Any]:
+def _verdict_of(told: Choice) -> dict[str, Any]:
     """Return the verdict by new rows: answers or labels speak for a correction, nothing changed, or nobody has said."""
-    first, chosen = told["candidates"][0]["name"], told["chosen"]
-    views: list[str] = next((one["views"] for one in told["candidates"] if one["name"] == chosen), [])
-    verdict = "cannot tell" if chosen is None else "none found" if chosen == first else "shortcut"
-    return {"verdict": verdict, "views": views}
+    verdict = "cannot tell" if told.chosen is None else "shortcut" if told.corrects else "none found"
+    return {"verdict": verdict, "views": [*told.trained.views] if told.trained else []}
 
 
-def _write_fix(out: Path, told: Mapping[str, Any]) -> None:
+def _write_fix(out: Path, told: Choice) -> None:
     """Write how the chosen candidate is trained; without one, or of ERM, there is nothing to fix."""
-    chosen = told["chosen"]
     (out / FIX).unlink(missing_ok=True)
-    if chosen is not None and chosen != told["candidates"][0]["name"]:
-        config = RunConfig.from_dict(read_yaml(out / CANDIDATES)[chosen])
+    if told.chosen is not None and told.corrects:
+        config = RunConfig.from_dict(read_yaml(out / CANDIDATES)[told.chosen])
         files.write_text(out / FIX, config.to_yaml())
 
 
-def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool, quiet: bool) -> dict[str, Any]:
-    """Write every row and the fix, try the fix, and return the content of ``audit.json``.
-
-    ``said`` is whether a person said what the shortcut is: nobody is asked again.
-    """
-    config, table, evidence, looked = built.config, built.table, estimator.evidence, estimator.search
-    assert evidence is not None and looked is not None
-    views, who, verdict = evidence["views"], looked.judged.who, evidence["verdict"]
+def _written(out: Path, built: Built, estimator: Auto, try_fix: bool, quiet: bool) -> dict[str, Any]:
+    """Write every row and the fix, try the fix, and return the content of ``audit.json``."""
+    config, table, finding, looked = built.config, built.table, estimator.finding, estimator.search
+    assert finding is not None and looked is not None
+    views, who, said = [*finding.views], finding.who, finding.named  # nobody is asked again who has said so
+    verdict: str = finding.verdict
     if not said and verdict == "shortcut":  # what the model of signs holds for one is an accident only to a person
         verdict = "cannot tell"
     examined, names = estimator.run or estimator.predictions, [str(name) for name in table.label_names]
-    if not (said or examined) and (evidence.get("rows") or 0) < NEEDED_ROWS:
+    if not (said or examined) and (finding.look is None or finding.look.rows < NEEDED_ROWS):
         views = []  # on the evidence of so few rows nothing is advised
-    question = None if said else cost.question(evidence)
-    doubted = looked.candidates[0] if question and not views else None
-    about = shown = views or (doubted.views if doubted else [])
+    question = None if said else cost.question(finding)
+    doubted = looked.corrections[0] if question and not views else None
+    about = shown = views or ([*doubted.views] if doubted else [])
     if about == [BIASED]:  # which shows nothing: what it goes along with does
-        shown = [name for one in evidence.get("along") or [] for name in views_in(one["view"])]
+        shown = [name for one in (finding.candidate.along if finding.candidate else ()) for name in one.views]
     frame = rows_frame(table, estimator, views, doubted)
     write_rows(frame, out)
     files.write_text(out / files.CONFIG, replace(config, method=ComponentConfig("LC")).to_yaml())
@@ -323,13 +310,14 @@ def _written(out: Path, built: Built, estimator: Auto, said: bool, try_fix: bool
             frame = with_fixed(frame, table, answers_of_lc(fix, table, estimator, quiet))
             write_rows(frame, out)
     train = frame[frame["split"] == "train"]
-    few = cost.too_few(evidence) if examined else ""  # then no figure is told
-    would_change = "" if said or examined else f"{advice(evidence, question['views'] if question else [])}."
+    few = cost.too_few(finding) if examined else ""  # then no figure is told
+    would_change = "" if said or examined else f"{advice(finding, question['views'] if question else [])}."
+    evidence = plain(finding)
     return {
         "verdict": verdict,
         "views": views,
         "sentence": few or evidence["sentence"],
-        "leans": cost.leans(evidence),
+        "leans": cost.leans(finding),
         "would_change": would_change,
         "question": question,
         "labels": cost.by_label(frame, about, names, who, verdict) if about and not few else [],

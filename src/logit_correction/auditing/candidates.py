@@ -19,11 +19,12 @@ from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, TrainingError
 from logit_correction.files import available_cores
+from logit_correction.finding import BASELINE, BIASED
 from logit_correction.runs.assemble import build_algorithm, keeping_threads
 from logit_correction.runs.leave_out import undo
 from logit_correction.runs.options import complete_parts
 from logit_correction.runs.train import Built, training_rows
-from logit_correction.sentences import BASELINE, BIASED, name_views
+from logit_correction.sentences import name_views
 from logit_correction.training.display import Display
 
 #: Ways to estimate the attribute that are tried whatever the views show -> what they take for it.
@@ -99,7 +100,7 @@ def groups_of(search: Search, named: Sequence[str] = ()) -> list[list[str]]:
     Of texts, the words that tell most are one more group for each view of words.
     """
     groups = [list(named)] if named and BIASED not in named else []
-    groups += [names for names in search.promising() if BIASED not in names]
+    groups += [[*names] for names in search.promising() if BIASED not in names]
     for names in list(groups):
         words = [f"word:{word}" for name in names for word in search.telling_words(name)]
         groups += [list(dict.fromkeys(words))] if words else []

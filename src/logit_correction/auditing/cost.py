@@ -10,7 +10,8 @@ import pandas as pd
 import torch
 
 from logit_correction import sentences
-from logit_correction.attributes.evidence import CONFIDENCE, FEW_ROWS, ORDINARY
+from logit_correction.attributes.evidence import CONFIDENCE, FEW_ROWS
+from logit_correction.finding import ORDINARY, Finding
 from logit_correction.functional import wilson_interval
 
 #: Who is judged, as the columns of the rows begin: the classifier, and LC.
@@ -128,12 +129,12 @@ def balanced(conflicting: Mapping[str, Any], agreeing: Mapping[str, Any], num_la
     return {"accuracy": value, "low": max(0.0, value - low), "high": min(1.0, value + high)}
 
 
-def leans(evidence: Mapping[str, Any]) -> bool | None:
+def leans(finding: Finding) -> bool | None:
     """Return whether the classifier relies on the views of a shortcut; None where that cannot be told."""
-    if not evidence["views"] or evidence.get("rows", 0) < sentences.NEEDED_ROWS:
+    look, weighed = finding.look, finding.candidate
+    if not finding.views or look is None or weighed is None or look.rows < sentences.NEEDED_ROWS:
         return None
-    weighed = next(one for one in evidence["candidates"] if one["views"] == evidence["views"])
-    return _follows(evidence["follows_low"], evidence["follows_high"], weighed["signs"]["error"])
+    return _follows(look.follows_low or 0.0, look.follows_high or 0.0, weighed.signs.error)
 
 
 def _follows(low: float, high: float, error: float) -> bool | None:
@@ -142,18 +143,18 @@ def _follows(low: float, high: float, error: float) -> bool | None:
     return True if low >= threshold else False if high < threshold else None
 
 
-def too_few(evidence: Mapping[str, Any]) -> str:
+def too_few(finding: Finding) -> str:
     """Return why a check of a given classifier tells nothing; empty where it has the rows that it needs."""
-    rows = int(evidence.get("rows") or 0)
+    rows = finding.look.rows if finding.look else 0
     there = f"there {'is' if rows == 1 else 'are'} {rows}. Take more validation rows, or test on rows from elsewhere"
     needs = f"A check needs {sentences.NEEDED_ROWS} held-out rows where the view clearly points to another label"
-    return f"{needs}; {there}" if evidence["views"] and rows < sentences.NEEDED_ROWS else ""
+    return f"{needs}; {there}" if finding.views and rows < sentences.NEEDED_ROWS else ""
 
 
-def question(evidence: Mapping[str, Any]) -> dict[str, Any] | None:
+def question(finding: Finding) -> dict[str, Any] | None:
     """Return the one question that only a person can answer, and the views it is about; None where nothing is asked."""
     # Of a leak nothing is asked: it is no candidate.
-    in_doubt = evidence["verdict"] == "cannot tell" and evidence.get("probability") is not None
-    views = evidence["candidates"][0]["views"] if in_doubt else evidence["views"]
-    doubtful = in_doubt and bool(evidence.get("may_be_wrong_labels"))
-    return {"views": views, "text": sentences.question(views, doubtful)} if views else None
+    weighed = finding.candidate if finding.verdict == "cannot tell" else None
+    views = finding.candidates[0].views if weighed else finding.views
+    doubtful = weighed is not None and weighed.may_be_wrong_labels
+    return {"views": [*views], "text": sentences.question(views, doubtful)} if views else None

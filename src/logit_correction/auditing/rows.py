@@ -14,7 +14,7 @@ from torch import Tensor
 from logit_correction.attributes.auto import Auto
 from logit_correction.attributes.evidence import conflict_of
 from logit_correction.attributes.heads import joined_posterior, of_one
-from logit_correction.attributes.search import Candidate
+from logit_correction.attributes.search import Correction
 from logit_correction.data.table import DataTable
 from logit_correction.files import replacing, write_cells
 from logit_correction.views.tables import columns_of
@@ -29,7 +29,7 @@ SHOWN = 60
 
 
 def rows_frame(
-    table: DataTable, estimator: Auto, views: Sequence[str], doubted: Candidate | None = None
+    table: DataTable, estimator: Auto, views: Sequence[str], doubted: Correction | None = None
 ) -> pd.DataFrame:
     """Return one row for each training row, and for each validation row that was judged; ``docs/audit.md`` has columns.
 
@@ -74,7 +74,7 @@ def rows_frame(
         frame.loc[places, "attribute"] = names[attribute.numpy()]
         frame.loc[places, "conflicting"] = (attribute != label[estimated]).numpy()
         frame.loc[places, "score"] = score.numpy().round(4)
-        seen, places = search.seen_by(views), asked.numpy()
+        seen, places = search.seen_by(tuple(views)), asked.numpy()
         says, conflict = conflict_of(seen, label[asked])
         frame.loc[places, "view_label"] = names[says.numpy()]
         frame.loc[places, "view_p"] = conflict_probability(seen, label[asked]).numpy().round(4)

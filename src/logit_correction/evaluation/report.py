@@ -26,6 +26,7 @@ from logit_correction.errors import InputError
 from logit_correction.evaluation import metrics
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.files import check_seal, read_json
+from logit_correction.finding import Finding
 from logit_correction.functional import metrics as by_group
 from logit_correction.functional.losses import margin
 
@@ -475,10 +476,15 @@ class Report:
     warnings: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 
+    @cached_property
+    def finding(self) -> Finding | None:
+        """What was found of a shortcut; None where nobody looked."""
+        return None if self.evidence is None else Finding.from_dict(self.evidence)
+
     @property
     def corrected(self) -> bool:
         """Whether the method did what it is for: a search that finds nothing to correct trains as ERM does."""
-        return self.evidence is None or bool(self.evidence.get("corrects", True))
+        return self.finding is None or self.finding.corrects
 
     @property
     def called(self) -> str:
@@ -508,6 +514,7 @@ class Report:
             raise InputError(f"{old}: train it again, `{again}`")
         try:
             report = cast(Report, from_plain(cls, content))
+            _ = report.finding  # so that one of another version is told here
         except (ValueError, TypeError) as error:  # Python names the entries that are missing
             raise InputError(f"{file} cannot be read ({error}): {FIX}") from error
         check_seal(file, FIX)

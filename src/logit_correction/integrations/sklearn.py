@@ -36,6 +36,7 @@ from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError, InputWarning, Interrupted
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import GroupReport
+from logit_correction.finding import ViewName
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.runs.api import Part, config_of
@@ -44,7 +45,7 @@ from logit_correction.runs.encode import batches_of
 from logit_correction.runs.estimate import AttributeEstimates, estimates_of
 from logit_correction.runs.run import names_of
 from logit_correction.runs.train import prepare
-from logit_correction.sentences import name_views
+from logit_correction.sentences import name_views, plain
 from logit_correction.training.display import choose_display
 from logit_correction.training.fit import attribute_names_of, estimate_rows
 from logit_correction.types import DataInfo, as_array
@@ -217,9 +218,10 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         self.config_, self._algorithm = self.model_["config"], algorithm
         corrects = estimator is not None and not estimator.abstained
         posterior = estimator.row_posterior if estimator is not None and corrects else None
-        self.evidence_ = None if estimator is None else estimator.evidence
-        views = (self.evidence_ or {}).get("views") or []
-        if not form["names"] and any(view.startswith("column:") for view in views):
+        finding = None if estimator is None else estimator.finding
+        self.evidence_ = None if finding is None else plain(finding)
+        views = () if finding is None else finding.views
+        if not form["names"] and any(ViewName.of(view).family == "column" for view in views):
             told = (
                 "The shortcut's columns are called by their numbers, since X has no names: give a data frame, or call"
             )
@@ -263,8 +265,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         parts = [(pd.DataFrame({"label": label}), batches_of(store, torch.device("cpu")))]
         assert isinstance(built.algorithm.attributes, Auto)
         _, told, candidates = answers.decide(built.table, built.config, built.algorithm.attributes, parts, display)
-        self.new_rows_ = told
-        best = next((one for one in candidates if one.name == told["chosen"]), candidates[0])
+        self.new_rows_ = told.to_dict()
+        best = next((one for one in candidates if one.name == told.chosen), candidates[0])
         chosen = best.config.method
         return {"name": chosen.name, **chosen.options}, best.config.training.leave_out
 
@@ -309,7 +311,9 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         if estimator is None:
             return algorithm, built.config, np.full(len(table.label), UNKNOWN)
         if estimator.abstained:
-            self.correction_ = f"none: {(estimator.evidence or {}).get('verdict', 'nothing was found')}"
+            self.correction_ = (
+                f"none: {'nothing was found' if estimator.finding is None else estimator.finding.verdict}"
+            )
         if estimator.settled:
             return algorithm, built.config, estimator.row_attribute.cpu().numpy()
         return algorithm, built.config, fit.collect("train", algorithm.diagnose)["estimated_attribute"].numpy()

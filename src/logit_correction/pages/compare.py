@@ -27,10 +27,11 @@ from logit_correction.evaluation.report import (
     figures,
 )
 from logit_correction.files import check_seal, plain
+from logit_correction.finding import BASELINE
 from logit_correction.functional.metrics import wilson_interval
 from logit_correction.pages.plots import series_colors
 from logit_correction.registry import resolve
-from logit_correction.sentences import BASELINE, format_name, format_value
+from logit_correction.sentences import format_name, format_value
 
 #: Training options that change where and how fast a run goes, not what comes out of it.
 _NOT_THE_METHOD = {

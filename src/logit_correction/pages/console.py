@@ -13,6 +13,7 @@ import pandas as pd
 from logit_correction import sentences
 from logit_correction.errors import format_first, format_percent
 from logit_correction.evaluation.report import AttributeFigures, Group, Report, figures
+from logit_correction.finding import Choice
 from logit_correction.pages.compare import FIGURES, RunFolder, best_of, shown_figures, sides, with_estimates
 from logit_correction.sentences import describe_selection, format_name, format_value
 
@@ -53,9 +54,13 @@ def run_as_html(report: Report) -> str:
     """Return the figures of one run and what it found as HTML, all text escaped; ``Run.groups`` has its groups."""
     shown = comparison_table([report]).dropna(axis="columns", how="all").rename(columns=format_name)
     table = shown.to_html(index=False, border=0, float_format=lambda value: format_percent(value, 1))
-    evidence = report.evidence
-    found = f"{sentences.answer(evidence)}. {evidence.get('sentence') or ''}" if evidence else ""
+    found = _found(report)
     return f"{table}\n<p>{escape(found)}</p>"
+
+
+def _found(report: Report) -> str:
+    finding = report.finding
+    return f"{sentences.answer(finding)}. {sentences.of_finding(finding)}" if finding else ""
 
 
 # The console
@@ -154,10 +159,10 @@ def show_runs(folders: Sequence[Path], page: Path, told: Sequence[str] = ()) -> 
     console.print(to_console(table, any(report.test.named for report in reports)))
     if len({report.method for report in reports}) == 1:
         for report in reports:
-            if evidence := report.evidence:
+            if report.finding:
                 seed = f"seed {report.seed}: " if len(reports) > 1 else ""
-                say(console, f"{seed}{sentences.answer(evidence)}. {evidence.get('sentence') or ''}.")
-                if advice := sentences.advice(evidence):
+                say(console, f"{seed}{_found(report)}.")
+                if advice := sentences.advice(report.finding):
                     say(console, advice)
         for name in FIGURES:
             if len(table) > 1 and name in table and bool(table[name].notna().all()):
@@ -208,7 +213,7 @@ def _with_interval(figure: Mapping[str, Any]) -> str:
 
 def show_audit(found: Mapping[str, Any], page: Path) -> None:
     """Print what ``audit.json`` found, what to do, and the page."""
-    console, new = console_of(), found["new_rows"]
+    console, new = console_of(), Choice.from_dict(found["new_rows"]) if found["new_rows"] else None
     say(console, sentences.headline(found), "bold")
     for text in sentences.of_new_rows(new) if new else (found["sentence"], sentences.of_trial(found)):
         if text:

@@ -16,6 +16,7 @@ import yaml
 from logit_correction import sentences
 from logit_correction.errors import NBSP, InputError, format_list, format_percent, is_missing
 from logit_correction.files import NoRoom, write_text
+from logit_correction.finding import BASELINE, EVERYTHING, Choice, Finding
 from logit_correction.pages import plots
 from logit_correction.pages.compare import (
     RunFolder,
@@ -28,7 +29,7 @@ from logit_correction.pages.compare import (
     without_places,
 )
 from logit_correction.pages.plots import is_picture
-from logit_correction.sentences import BASELINE, name_views
+from logit_correction.sentences import name_views
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -138,10 +139,10 @@ def _part(title: str | None, series: Sequence[Series]) -> dict[str, Any]:
         # The best is marked where attributes are named: plain accuracy favours models that rely on the shortcut.
         "best": {key: best_of(key, [one.figure(key) for one in series]) if named else None for key in columns},
         "found": [
-            {"name": one.name, "seed": run.report.seed, **evidence_block(evidence)}
+            {"name": one.name, "seed": run.report.seed, **evidence_block(finding)}
             for one in series
             for run in one.runs
-            if (evidence := run.report.evidence)
+            if (finding := run.report.finding)
         ],
         # Where nobody named groups, the estimated ones come first.
         "groupings": [_groups(series, by) for by in ([source] if source else []) + [None]],
@@ -178,29 +179,32 @@ def _groups(series: Sequence[Series], estimated: str | None) -> dict[str, Any]:
     }
 
 
-def evidence_block(evidence: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a page shows of the ``evidence`` of a report."""
-    signs = []
-    for sign in evidence.get("signs") or []:  # an exported folder keeps none
-        names = sentences.views_in(sign["view"])
-        own = {"name": sentences.name_views(names), "chosen": set(names) == set(evidence["views"])}
-        own |= {"everything": sign["breadth"] == 3, "sentence": plots.shorten(sign["sentence"], 150)}
-        signs.append(sign | own)
-    signs.sort(key=lambda one: (one["everything"], -float(one["ratio"] or 0)))  # what sees everything is no evidence
+def evidence_block(finding: Finding) -> dict[str, Any]:
+    """Return what a page shows of what was found."""
+    looks = sorted(finding.signs, key=lambda one: (one.breadth == EVERYTHING, -(one.ratio or 0)))  # that is no evidence
     return {
-        "answer": sentences.answer(evidence).removeprefix("shortcut: "),
-        "sentence": evidence["sentence"],
-        "advice": sentences.advice(evidence),
-        "rows": signs[:_MOST_VIEWS],
-        "pairs": sentences.describe_conflicts(evidence.get("conflicts", [])),
-        "noise": sentences.describe_noise(evidence),
+        "answer": sentences.answer(finding).removeprefix("shortcut: "),
+        "sentence": sentences.of_finding(finding),
+        "advice": sentences.advice(finding),
+        "rows": [
+            {
+                **vars(one),
+                "name": sentences.name_views(one.views),
+                "chosen": {*one.views} == {*finding.views},
+                "everything": one.breadth == EVERYTHING,
+                "sentence": plots.shorten(one.sentence, 150),
+            }
+            for one in looks[:_MOST_VIEWS]
+        ],
+        "pairs": sentences.describe_conflicts(finding),
+        "noise": sentences.describe_noise(finding),
     }
 
 
 def _conflicting(series: Series) -> dict[str, Any] | None:
     """The rows that a run takes for bias-conflicting; None where nobody looked."""
     report = series.runs[0].report
-    found, evidence, data = report.estimated_minority, report.evidence, report.data
+    found, data = report.estimated_minority, report.data
     if not found:
         return None
     examples = found.examples[:_MOST_EXAMPLES]
@@ -211,7 +215,7 @@ def _conflicting(series: Series) -> dict[str, Any] | None:
         "small": len(data.input_shape) == 3 and max(data.input_shape) < 100,  # enlarged pixel by pixel
         "total": data.rows["train"],
         "named": {one.estimated_attribute for one in examples} <= set(data.attribute_names),
-        "abstained": bool(evidence and evidence["verdict"] != "shortcut"),
+        "abstained": report.finding is not None and report.finding.verdict != "shortcut",
         "source": report.attributes,
         "texts": any(one.name and not one.picture for one in examples),
     }
@@ -239,7 +243,8 @@ def render_audit(found: Mapping[str, Any], folder: Path, asked: Sequence[Mapping
     conflicting = [one for one in found["groups"] if one["rows"] and one["label"] != one["attribute"]]
     source, question = found["data"].get("source") or found["data"]["name"], found["question"]
     # With new rows ``views`` are those of what is trained; all below tells of those that the search found.
-    of_search = found["evidence"]["views"] if found["new_rows"] else found["views"]
+    finding = Finding.from_dict(found["evidence"])
+    of_search = [*finding.views] if found["new_rows"] else found["views"]
     views = of_search or (question["views"] if question else [])
     return render(
         "audit.html.j2",
@@ -248,7 +253,7 @@ def render_audit(found: Mapping[str, Any], folder: Path, asked: Sequence[Mapping
         asked=asked,
         views=name_views(views),
         several=sentences.is_plural(views),
-        evidence=evidence_block(found["evidence"]),
+        evidence=evidence_block(finding),
         colours={"network": plots.METHOD_COLORS[BASELINE], "fixed": plots.METHOD_COLORS["LC"]},
         contrasts=[
             {
@@ -276,7 +281,8 @@ def audit_as_html(found: Mapping[str, Any]) -> str:
 def _first(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a person sees first: the verdict, whether a trial confirms it, what correcting brings and costs."""
     told: dict[str, Any] = {"headline": sentences.headline(found), "trial": sentences.of_trial(found), "found": found}
-    if new := found["new_rows"]:
+    if found["new_rows"]:
+        new = Choice.from_dict(found["new_rows"])
         told |= {"new": sentences.of_new_rows(new), "candidates": sentences.candidate_rows(new)}
     return {
         "new": [],

@@ -26,6 +26,7 @@ from logit_correction.runs.api import Part, config_of, source_of
 from logit_correction.runs.assemble import keeping_threads
 from logit_correction.runs.run import Names, NewInputs, labels_of
 from logit_correction.runs.train import prepare
+from logit_correction.sentences import plain
 from logit_correction.training.display import Display, choose_display
 from logit_correction.training.fit import attribute_names_of, estimate_rows
 from logit_correction.types import DataInfo
@@ -217,7 +218,7 @@ def estimates_of(config: RunConfig, display: Display) -> tuple[AttributeEstimate
         attribute_names=tuple(attribute_names_of(algorithm)),
         posterior=None if posterior is None else posterior.float().cpu().numpy(),
         rows=rows.numpy(),
-        evidence=attributes.evidence,
+        evidence=None if attributes.finding is None else plain(attributes.finding),
         _built=(algorithm, source, table.info),
     )
     return found, algorithm, config

@@ -36,7 +36,7 @@ from logit_correction.files import seal
 from logit_correction.methods.base import Algorithm
 from logit_correction.pages.plots import png_uris
 from logit_correction.runs import folder as files
-from logit_correction.sentences import of_minority, of_one_label
+from logit_correction.sentences import of_minority, of_one_label, plain
 from logit_correction.training import checkpoint
 from logit_correction.training.fit import Fit, attribute_names_of, estimate_split
 from logit_correction.training.rules import clone_state, labels_watched, reads_attributes, rule_of
@@ -107,7 +107,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
         watched_labels_read=labels_watched(training.watch, table),
         diagnostics_labels_read={"train": both if table.has_attributes("train") else both[:1]},
         attributes=source,
-        evidence=None if estimator is None else estimator.evidence,
+        evidence=None if estimator is None or estimator.finding is None else plain(estimator.finding),
         environment=environment(fit.fabric.device),
         selection=selected,
         test=test,

@@ -10,12 +10,10 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from logit_correction.errors import InputError, did_you_mean, format_first
+from logit_correction.finding import ViewName
 from logit_correction.registry import resolve
 from logit_correction.types import ViewInputs
 from logit_correction.views import VIEWS
-
-#: Breadth of views of rich statistics, and of one that sees everything.
-RICH, EVERYTHING = 2, 3
 
 
 class View(ABC):
@@ -123,14 +121,14 @@ def find_views(names: Sequence[str], inputs: ViewInputs) -> list[View]:
     """
     found: dict[str, View] = {}
     for name in names:
-        family, _, member = name.partition(":")
+        family, member = ViewName.of(name)
         if family not in VIEWS and "." not in family and family in inputs.columns:
             raise InputError(f"view {family!r} is unknown: of a column give column:{family}")
         cls = resolve("view", family, VIEWS, View)
         views = cls.views_of(inputs)
         if not views:
             raise InputError(f"view {family!r} does not apply to these inputs: it needs {cls.needs}")
-        chosen = [view for view in views if not member or view.name.partition(":")[2] == member]
+        chosen = [view for view in views if not member or ViewName.of(view.name).member == member]
         if not chosen and (one := cls.named(member, inputs)) is not None:
             chosen = [one]
         if not chosen:
@@ -144,7 +142,7 @@ def find_views(names: Sequence[str], inputs: ViewInputs) -> list[View]:
 
 def state_of(view: View) -> dict[str, Any] | None:
     """Return what a fitted view is and has learnt; None of a class of a user's own, which no checkpoint may name."""
-    family = view.name.partition(":")[0]
+    family = ViewName.of(view.name).family
     own = VIEWS.get(family, ("",))[0] != f"{type(view).__module__}.{type(view).__qualname__}"
     return None if own else {"family": family, "values": dict(vars(view))}
 

@@ -1,0 +1,354 @@
+"""What is found of a shortcut, as values: the looks, the candidates, and the verdict on them.
+
+The fields are the keys of ``evidence`` in ``report.json`` and ``audit.json``. ``sentences`` says them in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+Verdict: TypeAlias = Literal["shortcut", "none found", "cannot tell"]
+
+#: The method that everything is measured against, and what a biased network learns first, where a view is named.
+BASELINE, BIASED = "ERM", "biased"
+
+#: Who is asked: a network that was trained for it, or a classifier that was given.
+ORDINARY, EXAMINED = BASELINE, "the examined classifier"
+
+#: Fewest judged rows by which anything is told.
+FEWEST = 20
+
+#: Breadth of views of rich statistics, and of one that sees everything.
+RICH, EVERYTHING = 2, 3
+
+
+class ViewName(NamedTuple):
+    """The name of a view in its parts: a family, such as ``colour``, and of most families a member of it.
+
+    >>> ViewName.of("column:scanner"), str(ViewName("places", "1,1"))
+    (ViewName(family='column', member='scanner'), 'places:1,1')
+    """
+
+    family: str
+    member: str = ""
+
+    @classmethod
+    def of(cls, name: str) -> ViewName:
+        """Return the parts of a name."""
+        family, _, member = name.partition(":")
+        return cls(family, member)
+
+    def __str__(self) -> str:
+        return f"{self.family}:{self.member}" if self.member else self.family
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one view, or several of a family, tell of a shortcut of their kind; intervals are of 90 %.
+
+    Attributes:
+        views: Their names.
+        sentence: What they look at, for a person.
+        breadth: How much they can see; see ``View``.
+        accuracy: How often a head on them is right about rows that it did not learn from; ``network_accuracy`` of the
+            whole network.
+        ratio: The first over the second.
+        rows: Judged rows where they are sure of another label than the row's, and their ``share``.
+        follows_view: In which share of these the network says what they say, ``follows_label`` or the label;
+            ``follows_low`` and ``follows_high`` of the rows where it says one of the two.
+        information: Share of the label's entropy that they take away.
+    """
+
+    views: tuple[str, ...]
+    sentence: str
+    breadth: int
+    accuracy: float
+    network_accuracy: float
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+    rows: int
+    share: float
+    follows_view: float | None
+    follows_label: float | None
+    follows_low: float | None
+    follows_high: float | None
+    information: float
+
+
+@dataclass(frozen=True)
+class Signs:
+    """The signs of a candidate, some of which the model reads; see ``evidence.signs_of``.
+
+    Attributes:
+        flagged: Judged rows that the candidate takes for bias-conflicting; ``followed``: how many the network follows.
+        error: Share of the other rows that the network gets wrong.
+        follows: Share of the flagged rows that the network follows, drawn to ``error`` where they are few.
+        excess: The first less the second; ``lift``: the same as odds.
+        plain_information: Share of the label's entropy that plain heads take away.
+        explains: Share of the network's mistakes that the flagged rows explain.
+        accuracy: Of the network.
+        rest: How typical flagged rows are of their label to what else is known; see ``evidence.independence``.
+        linked: How the candidate and other looks rise together on rows that do not conflict.
+        doubtful: Whether the network is less sure of flagged rows; where it is as sure, labels may be wrong.
+    """
+
+    flagged: int
+    error: float
+    followed: int
+    follows: float
+    excess: float
+    lift: float
+    plain_information: float
+    explains: float
+    accuracy: float
+    rest: float
+    linked: float
+    doubtful: float
+
+
+@dataclass(frozen=True)
+class Along:
+    """A look that says what a biased network says in a share of its conflicting rows."""
+
+    views: tuple[str, ...]
+    share: float
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A look that tells much of the label, and something else than the candidate where this conflicts."""
+
+    views: tuple[str, ...]
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """A candidate to correct by, and what speaks for it.
+
+    Attributes:
+        views: The names of its views; ``biased`` for what biased networks learn first.
+        probability: That correcting by it helps, by the model of signs.
+        clear: Whether it is a shortcut without more ado.
+        may_be_wrong_labels: Whether the rows that it flags look as rows would whose labels are wrong.
+        signs: What the model reads.
+        along: Of a biased network: the looks that say the same.
+        beside: What else tells of the label, and may be a second shortcut.
+    """
+
+    views: tuple[str, ...]
+    probability: float
+    clear: bool
+    may_be_wrong_labels: bool
+    signs: Signs
+    along: tuple[Along, ...] = ()
+    beside: tuple[Beside, ...] = ()
+
+
+@dataclass(frozen=True)
+class ToldApart:
+    """The area under the curve by which a network tells conflicting rows from others; see ``evidence.told_apart``."""
+
+    told_apart: float
+    told_apart_low: float
+    told_apart_high: float
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """In how many judged rows of a label the view is sure of another one."""
+
+    label: str
+    looks_like: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The verdict, what it is about, and all that was looked at.
+
+    Attributes:
+        verdict: Whether there is a shortcut.
+        views: What is corrected by; empty where nothing is.
+        named: Whether a person named the shortcut.
+        legitimate: What a person calls a legitimate cause.
+        who: What the classifier is called that was asked.
+        judged: Rows that it was asked about; 0 where nobody looked.
+        about: The views of the candidate that the verdict is about; empty where there is none.
+        leak: The views of a look that agrees with the label in all rows or all but a few, so that no row can show
+            whether it is a shortcut.
+        apart: Whether wrong labels may explain the conflicting rows of what is corrected by.
+        conflicts: Between which labels these are, the commonest first.
+        signs: All looks.
+        candidates: All candidates, the likeliest to help first.
+    """
+
+    verdict: Verdict
+    views: tuple[str, ...] = ()
+    named: bool = False
+    legitimate: tuple[str, ...] = ()
+    who: str = ORDINARY
+    judged: int = 0
+    about: tuple[str, ...] = ()
+    leak: tuple[str, ...] = ()
+    apart: ToldApart | None = None
+    conflicts: tuple[Conflict, ...] = ()
+    signs: tuple[Look, ...] = ()
+    candidates: tuple[Weighed, ...] = ()
+
+    @property
+    def corrects(self) -> bool:
+        """Whether anything is corrected."""
+        return bool(self.views)
+
+    @property
+    def candidate(self) -> Weighed | None:
+        """The candidate that the verdict is about; None where there is none, and where nobody looked."""
+        return next((one for one in self.candidates if one.views == self.about), None)
+
+    @property
+    def look(self) -> Look | None:
+        """What its views tell."""
+        return self.look_of(self.about)
+
+    def look_of(self, views: tuple[str, ...]) -> Look | None:
+        """Return what some views tell together; None where they were not looked at."""
+        return next((one for one in self.signs if {*one.views} == {*views}), None) if views else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values; for programs that read them, the figures of what is corrected by stand on top."""
+        found = {"view": ", ".join(self.views) or None, "corrects": self.corrects, **_plain(self)}
+        tops = [self.candidate, self.apart, self.look if self.corrects else None]
+        return found | {k: v for top in tops if top for k, v in _plain(top).items() if k not in (*found, "sentence")}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Finding:
+        """Return the finding that ``to_dict`` gave; ``ValueError`` if something is missing or of another version."""
+        try:
+            candidates = [
+                _read(Weighed, one)
+                | {"signs": Signs(**one["signs"])}
+                | {"along": tuple(Along(**_read(Along, own)) for own in one["along"])}
+                | {"beside": tuple(Beside(**_read(Beside, own)) for own in one["beside"])}
+                for one in plain["candidates"]
+            ]
+            parts: dict[str, Any] = {
+                "apart": ToldApart(**_read(ToldApart, plain)) if "told_apart" in plain else None,
+                "conflicts": tuple(Conflict(**one) for one in plain["conflicts"]),
+                "signs": tuple(Look(**_read(Look, one)) for one in plain["signs"]),
+                "candidates": tuple(Weighed(**one) for one in candidates),
+            }
+            return cls(**(_read(cls, plain) | parts))
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"the finding of a shortcut is damaged, or of another version: {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value) if one.name != "apart"}
+    return [_plain(one) for one in value] if isinstance(value, tuple) else value
+
+
+def _read(kind: Any, plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a dataclass's fields."""
+    known = {one.name: plain[one.name] for one in fields(kind) if one.name in plain}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in known.items()}
+
+
+# -- what new rows say
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What one candidate says of the new rows, and what it gains there; intervals are of 90 %.
+
+    Attributes:
+        name: What tables call it.
+        does: What it does, for a person.
+        views: The views that it corrects by, or leaves out.
+        seconds: That its training took.
+        like_training: Its accuracy on validation rows.
+        differs_new: Share of the new rows of which it says something else than ERM; ``differs_usual`` of rows like
+            those of training.
+        gain: Accuracy that it gains over ERM on the new rows; None without answers.
+        told_by: Answered rows on which it and ERM differ.
+    """
+
+    name: str
+    does: str
+    views: tuple[str, ...]
+    seconds: float
+    like_training: float
+    differs_new: float
+    differs_new_low: float
+    differs_new_high: float
+    differs_usual: float
+    differs_usual_low: float
+    differs_usual_high: float
+    gain: float | None = None
+    gain_low: float | None = None
+    gain_high: float | None = None
+    told_by: int = 0
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the new rows say, and which candidate they choose.
+
+    Attributes:
+        rows: How many new rows there are; ``labelled`` came with their label.
+        usual_rows: Rows like those of training, beside which they were put.
+        changed: Whether something that held in training does not hold in them.
+        likely: How often rows that are exchanged at random differ as much.
+        most: The candidate whose distance from ERM rose most.
+        candidates: All that were trained, ERM first.
+        answers: New rows whose label is known; ``sheet_answers`` of the ``asked`` ones.
+        chosen: The name of the candidate to train; None where answers are missing that would tell.
+        gain: Accuracy that it gains over ERM, corrected for having been chosen; None of ERM and without answers.
+        more: Further answers that would tell whether the best candidate is ahead of ERM; None without answers.
+    """
+
+    rows: int
+    labelled: int
+    usual_rows: int
+    changed: bool
+    likely: float
+    most: str
+    candidates: tuple[Tried, ...]
+    answers: int = 0
+    asked: int = 0
+    sheet_answers: int = 0
+    chosen: str | None = None
+    gain: float | None = None
+    gain_low: float | None = None
+    gain_high: float | None = None
+    more: int | None = None
+
+    @property
+    def baseline(self) -> Tried:
+        """ERM."""
+        return self.candidates[0]
+
+    @property
+    def trained(self) -> Tried | None:
+        """The chosen candidate; None where nothing was chosen."""
+        return next((one for one in self.candidates if one.name == self.chosen), None)
+
+    @property
+    def corrects(self) -> bool:
+        """Whether something else than ERM was chosen."""
+        return self.chosen is not None and self.chosen != self.baseline.name
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        plain: dict[str, Any] = _plain(self)
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Choice:
+        """Return the choice that ``to_dict`` gave."""
+        tried = tuple(Tried(**_read(Tried, one)) for one in plain["candidates"])
+        return cls(**{**_read(cls, plain), "candidates": tried})
