@@ -188,16 +188,16 @@ def collect(case: Case, real: Path, also: Sequence[str] = ()) -> dict[str, Any]:
     # What each view says of them.
     judged = Judged("train", torch.arange(info.num_rows), held_out, fold)
     plain = Correlation.one_to_one(info.num_labels)
-    search = Search(rows, judged.rows, judged, plain, derive_seed(seed, "estimate"), info.words)
+    search = Search(rows, judged.rows, judged, plain, derive_seed(seed, "estimate"), info)
     assert rows.view_inputs is not None
     views = [view for view in available_views(rows.view_inputs) if view.breadth < EVERYTHING]
     search.look(views)
-    found["views"] = torch.stack([search.seen[sign["view"]] for sign in search.signs])
+    found["views"] = torch.stack([search.seen[look.views] for look in search.looks])
     meta: dict[str, Any] = {
         "case": case.to_dict(),
         "family": case.family,
         "sorts": sorts_of(case),
-        "views": [{"name": sign["view"], "breadth": sign["breadth"]} for sign in search.signs],
+        "views": [{"name": " + ".join(look.views), "breadth": look.breadth} for look in search.looks],
         "verdict": "",  # of the program, which reads the model
         "auto": [],
         "budget": budget.steps,

@@ -39,7 +39,7 @@ SIGNS: dict[str, tuple[int, float, float]] = {
     "lift": (1, -1.0, 5.0),
     "explains": (1, 0.0, 0.8),
     "accuracy": (-1, 0.6, 1.0),
-    "plain information": (1, 0.0, 0.8),
+    "plain_information": (1, 0.0, 0.8),
     "rest": (-1, 0.5, 0.85),
     "linked": (-1, 0.0, 0.5),
 }

@@ -32,7 +32,7 @@ def signs_of(case: Mapping[str, Any], meta: Mapping[str, Any], name: str) -> dic
     found = evidence.signs_of(
         label, network, attribute, alone.astype(float), others, [one.astype(float) for one in rest]
     )
-    return {"rows": len(label), "labels": network.shape[1], **found}
+    return {"rows": len(label), "labels": network.shape[1], **vars(found)}
 
 
 def outcome(case: Mapping[str, Any], name: str) -> dict[str, float]:

@@ -92,7 +92,7 @@ def collect(config: RunConfig, out: Path) -> None:
             "test": said.half().numpy(),
             "seconds": model.seconds,
         }
-    default = estimator.evidence["views"] if not estimator.abstained else []
+    default = [*estimator.finding.views]
     kept = {"found": found, "label": table.label[rows].numpy(), "attribute": table.attribute[rows].numpy()}
     kept |= {"default": default, "rows": len(table.split["train"]), "usual": usual_splits(table)}
     out.parent.mkdir(parents=True, exist_ok=True)

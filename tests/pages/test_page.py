@@ -130,7 +130,7 @@ def test_a_shortcut_is_named_with_its_figures_and_what_to_say_against_it(birds: 
     runs = [birds(tmp_path / "LC0", "LC", evidence=told, attributes="heads on colour", estimated_minority=NOBODY)]
     runs += [birds(tmp_path / "ERM", "ERM"), birds(tmp_path / "LC1", "LC", seed=1, evidence=plain(NONE))]
     page = render_page(runs).replace(NBSP, " ")
-    assert "Shortcut (LC (not corrected)): none found." in page and "Shortcut (LC): colour." in page
+    assert ", seed 1): none found." in page and ", seed 0): colour." in page
     assert "<code>--legitimate colour</code>" in page and "heads on colour" in page
     order = [page.index(f"what {view} looks at") for view in ("colour", "border", "inputs")]
     assert order == sorted(order)  # by their ratio, what sees everything last
