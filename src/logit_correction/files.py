@@ -1,4 +1,4 @@
-"""Files that are complete or absent: written beside their place, then moved there. And work on many by threads."""
+"""Files that are complete or absent, checksums, JSON, YAML, cells of CSV files, and work in threads."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ SEAL = ".checksums"
 
 
 class NoRoom(OSError):
-    """A file could not be written, for the disk or what a user may have of it is full; ``filename`` names it."""
+    """A file could not be written, since the disk or the user's quota is full; ``filename`` names it."""
 
 
 def printable(name: str | Path) -> str:
-    r"""Return the name of a file with what is not UTF-8 in it as an escape.
+    r"""Return the name of a file with bytes that are not UTF-8 escaped.
 
     >>> printable("caf\udce9.png")
     'caf\\udce9.png'
@@ -100,7 +100,7 @@ def check_seal(path: Path, fix: str) -> None:
 
 @contextmanager
 def _room_for(path: Path) -> Iterator[None]:
-    """Raise ``NoRoom`` of what is written where a disk or a quota turns out to be full."""
+    """Raise ``NoRoom`` if the disk or the quota is full, ``InputError`` if the path may not be written."""
     try:
         yield
     except OSError as error:
@@ -113,9 +113,9 @@ def _room_for(path: Path) -> Iterator[None]:
 
 @contextmanager
 def replacing(path: Path | str) -> Iterator[Path]:
-    """Give a temporary path beside ``path``; its file or folder takes the place of ``path`` when the block ends well.
+    """Yield a temporary path beside ``path``; its file or folder replaces ``path`` when the block ends well.
 
-    If the block raises, it is removed and an older file stays as it was; ``NoRoom`` if the disk is full.
+    If the block raises, it is removed and an older file stays. ``NoRoom`` if the disk is full.
     """
     path = Path(path)
     temporary = _temporary(path)
@@ -128,13 +128,13 @@ def replacing(path: Path | str) -> Iterator[Path]:
 
 
 def _remove(path: Path) -> None:
-    """Remove what is there, as far as the disk permits."""
+    """Remove a file or a folder, as far as the system permits."""
     with suppress(OSError):
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def _temporary(path: Path) -> Path:
-    """Return a hidden name beside a path; what killed processes of this machine left under such names is removed."""
+    """Return a hidden name beside a path; remove what killed processes of this machine left under such names."""
     machine = f"{zlib.crc32(socket.gethostname().encode()):08x}"
     begin, end = f".{path.stem}-{machine}-", path.suffix
     for left in path.parent.glob(f"{glob.escape(begin)}*{glob.escape(end)}"):
@@ -145,7 +145,7 @@ def _temporary(path: Path) -> Path:
 
 
 def _lives(process: int) -> bool:
-    """Return whether there is a process of this number, or one cannot tell."""
+    """Return whether there is a process of this number; True if it cannot be told."""
     if os.name != "nt":  # where 0 is no question but Ctrl-C
         try:
             os.kill(process, 0)
@@ -169,9 +169,9 @@ def is_within(path: Path, base: str, follow: bool = True) -> bool:
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Give a temporary folder, which takes the place of ``path`` when the block ends well, and is gone otherwise.
+    """Yield a temporary folder, which replaces ``path`` when the block ends well and is removed otherwise.
 
-    An empty folder that is there stays and takes its files: it may be a link, a mount, or where the user is.
+    An empty folder at ``path`` stays and gets the files: it may be a link, a mount, or the working directory.
     """
     there = path.is_dir()
     with writable(path):
@@ -191,7 +191,7 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 def check_new(folder: Path, but: Collection[str] = (), kind: str = "") -> None:
-    """Raise ``InputError`` unless the folder of ``--out`` is not there yet, or is empty but for files of such names."""
+    """Raise ``InputError`` if the folder of ``--out`` holds other files than those of the names ``but``."""
     with writable(folder):
         if folder.exists() and not folder.is_dir():
             raise InputError(f"--out {folder} is a file: give a folder")
@@ -202,7 +202,7 @@ def check_new(folder: Path, but: Collection[str] = (), kind: str = "") -> None:
 
 @contextmanager
 def writable(folder: Path) -> Iterator[None]:
-    """Raise an ``InputError`` where the system refuses the folder that ``--out`` gives."""
+    """Raise ``InputError`` if the folder of ``--out`` cannot be written."""
     try:
         yield
     except OSError as error:
@@ -210,9 +210,9 @@ def writable(folder: Path) -> Iterator[None]:
 
 
 def write_cells(frame: pd.DataFrame, path: Path) -> None:
-    """Write a CSV for a person's spreadsheet: a text that would be a formula there begins with an apostrophe.
+    """Write a CSV for spreadsheets: a text that would be a formula there gets an apostrophe in front.
 
-    ``read_cells`` takes it off again.
+    ``read_cells`` removes it again.
     """
     escaped = {name: frame[name].map(as_cell, na_action="ignore") for name in _texts(frame)}
     with replacing(path) as temporary:
@@ -220,7 +220,7 @@ def write_cells(frame: pd.DataFrame, path: Path) -> None:
 
 
 def as_cell(text: str) -> str:
-    """Return a text as a cell that no spreadsheet takes for a formula; see ``write_cells``.
+    """Return a text with an apostrophe in front if a spreadsheet would take it for a formula.
 
     >>> as_cell("=1+1"), as_cell("-3.5"), as_cell("yes")
     ("'=1+1", '-3.5', 'yes')
@@ -230,7 +230,7 @@ def as_cell(text: str) -> str:
 
 
 def read_cells(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table that was read from a CSV without the apostrophes of ``write_cells``."""
+    """Return a table, read from a CSV, without the apostrophes of ``write_cells``."""
     bare = {name: frame[name].str.replace(r"^'(?='*[=+\-@\t\r])", "", regex=True) for name in _texts(frame)}
     return frame.assign(**bare)
 
@@ -275,7 +275,7 @@ def read_yaml(path: Path, content: str = "options such as `method: LC`, one a li
 
 
 def _size_of_yaml(node: Any, known: dict[int, float]) -> float:
-    """Return how many values there are in a node if each alias is written out; infinity if it holds itself."""
+    """Return the number of values in a node with all aliases expanded; infinity if it contains itself."""
     if id(node) not in known:
         known[id(node)] = math.inf
         parts = chain.from_iterable(node.value) if node.id == "mapping" else node.value

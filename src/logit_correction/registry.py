@@ -15,13 +15,13 @@ from urllib.parse import unquote, urlsplit
 
 from logit_correction.errors import InputError, MissingPackage, did_you_mean
 
-#: Where names are from that nobody vouches for.
+#: The folder whose names must not be imported; None if all may be.
 _untrusted: ContextVar[str | None] = ContextVar("untrusted", default=None)
 
 
 @contextmanager
 def known_names_only(place: object) -> Iterator[None]:
-    """Import no dotted path for the length of the block: what ``place``, from elsewhere, names would run as code."""
+    """Refuse dotted paths inside the block: importing what ``place`` names would run its code."""
     token = _untrusted.set(str(place))
     try:
         yield
@@ -30,7 +30,7 @@ def known_names_only(place: object) -> Iterator[None]:
 
 
 def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]], base: type | None = None) -> Any:
-    """Return what ``name`` stands for: a class, a function or anything else."""
+    """Return the class or function of a name in ``known``, or of a dotted path."""
     path = known[name][0] if name in known else str(name)
     module, _, attribute = path.rpartition(".")
     if not module or "/" in path or path.startswith("."):
@@ -53,7 +53,7 @@ def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]], base: ty
 
 
 def component(kind: str, given: Any, known: Mapping[str, tuple[str, str]], base: Any) -> Any:
-    """Return a component that is given as such, or by a name, which makes one with its default options."""
+    """Return a component, given as such or by a name, which stands for one with default options."""
     found = resolve(kind, given, known)() if isinstance(given, str) else given
     if not isinstance(found, base):
         raise InputError(f"{given!r} is no {kind}: give a {base.__name__}, or one of {', '.join(known)}")
@@ -61,7 +61,7 @@ def component(kind: str, given: Any, known: Mapping[str, tuple[str, str]], base:
 
 
 def needed(package: str, what: str, extra: str = "", otherwise: str = "") -> ModuleType:
-    """Import a package that not everybody has, or raise ``MissingPackage`` with the command that installs it."""
+    """Import an optional package, or raise ``MissingPackage`` with the command that installs it."""
     try:
         return importlib.import_module(package)
     except ModuleNotFoundError as error:
@@ -70,7 +70,7 @@ def needed(package: str, what: str, extra: str = "", otherwise: str = "") -> Mod
 
 
 def to_install(extra: str) -> str:
-    """Return the command that adds an extra: from the folder that this package was installed from, if it was one."""
+    """Return the command that installs an extra, from the folder that this package was installed from, if any."""
     place = "logit-correction"
     with suppress(PackageNotFoundError):
         told = json.loads(distribution("logit-correction").read_text("direct_url.json") or "{}")

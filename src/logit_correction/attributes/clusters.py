@@ -1,4 +1,4 @@
-"""A biased network's attributes, the several values of one label told apart by clusters (LC+; section 3.2.3)."""
+"""Clusters of a biased network's features tell apart the attribute values of one label (LC+; section 3.2.3)."""
 
 from __future__ import annotations
 
@@ -25,24 +25,23 @@ from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stag
 
 
 class Clusters(AttributeEstimator):
-    """A biased network's class probabilities, divided among the several attribute values of a label (LC+).
+    """Divides a biased network's class probabilities among the several attribute values of a label (LC+).
 
-    Where a label has several attribute values, class probabilities alone cannot tell them apart. So the biased
-    network's features are clustered after its head start, one cluster for each value, and the probability of label y is
-    divided among its values j by
+    Class probabilities cannot tell apart several attribute values of one label. So the biased network's features are
+    clustered after its head start, one cluster for each value. Value j of label y gets the share
 
         share_j(x, y) proportional to w_yj exp(-|z - c_j|^2 / (2 s^2)),
 
-    z being the row's features, scaled to length 1, c_j the cluster's centre and s^2 the variance within clusters in the
-    directions in which centres differ. (The weights alone, as the paper has it, would choose one value for every row.)
-    While the network trains, w_yj is the mean loss of the label's N_yj rows in the cluster over N_yj, averaged over
-    the steps. This is eq. 6 of Seo, Lee and Han (CVPR 2022), as in the paper. Of a fixed network w_yj is N_yj.
+    of the label's probability. z are the row's features, scaled to length 1, c_j is the cluster's centre and s^2 the
+    variance within clusters in the directions in which centres differ. (The weights alone, as in the paper, would
+    choose one value for every row.) While the network trains, w_yj is the mean loss of the label's N_yj rows in the
+    cluster over N_yj, averaged over the steps: eq. 6 of Seo, Lee and Han (CVPR 2022), as in the paper. Once the network
+    is fixed, w_yj is N_yj.
 
-    Labels with the same values are clustered together, without the directions in which these labels differ, so a
-    cluster means the same value for all. No clustering knows which value a cluster stands for: the
-    largest gets the value with the greatest weight in the correlation, so values of a set may be exchanged. A loss
-    does not mind; a comparison with true attributes must allow for it. The data source must know the values of each
-    label.
+    Labels with the same values are clustered together, without the directions in which these labels differ. So a
+    cluster means the same value for all of them. Which value it is, no clustering knows: the largest cluster gets the
+    value with the greatest weight in the correlation, and values of one label may be exchanged. That does not change
+    the loss; a comparison with true attributes must allow for it. The data source must know the values of each label.
     """
 
     components = MappingProxyType({"attributes": "attributes"})
@@ -111,7 +110,7 @@ class Clusters(AttributeEstimator):
 
     @torch.no_grad()
     def find(self, features: Tensor, label: Tensor) -> None:
-        """Find the clusters of the features of all rows (N, F), on the CPU."""
+        """Cluster the features (N, F) of all rows of labels (N,), on the CPU."""
         table = self.table.cpu()
         for values, labels in shared_sets(self.correlation).items():
             rows, seed = torch.isin(label, torch.tensor(labels)), derive_seed(self.seed, "clusters", *values) % 2**32
@@ -144,7 +143,7 @@ class Clusters(AttributeEstimator):
 
     @torch.no_grad()
     def learn_from_losses(self, label: Tensor, losses: Tensor) -> None:
-        """Take the losses (B,) of the batch before, of all processes together, into the clusters' weights."""
+        """Update the clusters' weights by the losses (B,) of the last batch, of all processes together."""
         if self.settled:
             return
         cluster = self._cluster(self.inner.features, label)
@@ -155,7 +154,7 @@ class Clusters(AttributeEstimator):
         self.loss.copy_(torch.where(counts > 0, moved, self.loss))
 
     def weights(self) -> Tensor:
-        """Return w, (L, K). A cluster without losses takes its label's mean loss."""
+        """Return w, (L, K); a cluster without losses takes its label's mean loss."""
         size, seen = self.size.clamp_min(1.0), self.loss > 0
         if self.settled:
             return size
@@ -163,21 +162,21 @@ class Clusters(AttributeEstimator):
         return torch.where(seen, self.loss, torch.where(mean > 0, mean, 1.0)) / size
 
     def posterior(self, found: Tensor) -> Tensor:
-        """Return P(a | x), (B, K), by class probabilities and features (B, L + F)."""
+        """Return P(a | x), (B, K), from class probabilities and features (B, L + F)."""
         probability, features = found[:, : self.info.num_labels], found[:, self.info.num_labels :]
         weight = self.weights().log().masked_fill(self.table == 0, float("-inf"))
         shares = (self._fit(features).unsqueeze(1) + weight).softmax(dim=2)  # (B, L, K)
         return (probability.unsqueeze(2) * shares).sum(dim=1)
 
     def _fit(self, features: Tensor) -> Tensor:
-        """Logarithm of how well rows fit the clusters, (B, K), but for what all clusters of a set have in common."""
+        """Return -|z - c|^2 / (2 s^2), (B, K), up to a constant for each row."""
         # -|z - c|^2 = 2 z.c - |c|^2 - |z|^2. The centres have nothing of the directions that were taken out.
         # No matrix product: under autocast it would round to half precision.
         product = (normalize(features, dim=1).unsqueeze(1) * self.center).sum(dim=2)
         return (product - self.center.square().sum(dim=1) / 2) / self.variance
 
     def _cluster(self, features: Tensor, label: Tensor) -> Tensor:
-        """The nearest of the own label's clusters, (B,)."""
+        """Return the nearest of the own label's clusters, (B,)."""
         outside = (self.table == 0).index_select(0, label)
         return self._fit(features).masked_fill(outside, float("-inf")).argmax(dim=1)
 
@@ -191,7 +190,7 @@ class Clusters(AttributeEstimator):
 
 
 def shared_sets(correlation: Correlation) -> dict[tuple[int, ...], list[int]]:
-    """Return the sets of several attribute values, each with the labels that go with it; none may overlap another."""
+    """Return the labels of each set of several attribute values; raise ``InputError`` if two sets overlap."""
     rows = [tuple(values) for values in correlation.to_table()]
     sets: dict[tuple[int, ...], list[int]] = {}
     for label, values in enumerate(rows):
@@ -209,9 +208,10 @@ def shared_sets(correlation: Correlation) -> dict[tuple[int, ...], list[int]]:
 def find_clusters(
     features: Tensor, label: Tensor, labels: Sequence[int], number: int, seed: int
 ) -> tuple[Tensor, float, Tensor]:
-    """Cluster features (N, F), scaled to length 1, less the directions in which the labels themselves differ.
+    """Cluster features (N, F), scaled to length 1, without the directions in which the labels differ.
 
-    Returned are centres (P, F), the variance around them in one direction in which they differ, and sizes (P,).
+    Returns:
+        Centres (P, F), the variance around them in one direction in which they differ, and sizes (P,).
     """
     points = normalize(features, dim=1)
     middles = []

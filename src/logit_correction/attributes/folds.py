@@ -1,6 +1,6 @@
-"""Cross-fitting, in one place: what is said of a row is said by a fit that has not seen it; how biased networks train.
+"""Cross-fitting: each row is predicted by a learner that was not trained on it. And how biased networks train.
 
-``held_out`` calls a fit once for each fold; ``FoldNetworks`` are networks that the training loop fits, all at once.
+``held_out`` fits a learner for each fold. ``FoldNetworks`` are networks that the training loop fits, all at once.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Learner: TypeAlias = Callable[[Tensor, int], Callable[[Tensor], Tensor]]
 
 
 def held_out(fit: Learner, fold: Tensor, size: int) -> Tensor:
-    """Return what is predicted of each row, (N, size), by a fit to the rows of all other folds.
+    """Return predictions (N, size) of each row by a learner fitted to the rows of all other folds.
 
-    Of ``fold`` (N,) long, -1 is a row that every fit learns from and none predicts; NaN is returned of it.
+    ``fold`` (N,) long is -1 for rows that every learner is fitted to; their predictions are NaN.
     """
     found = torch.full((len(fold), size), torch.nan)
     for number in fold[fold >= 0].unique().tolist():
@@ -36,7 +36,7 @@ def held_out(fit: Learner, fold: Tensor, size: int) -> Tensor:
 
 
 def draw_folds(rows: int, folds: int, generator: torch.Generator, most: int | None = None) -> Tensor:
-    """Return the fold (N,) of each row at random, as many rows in each; -1 of all but ``most`` rows."""
+    """Return a random fold (N,) for each row, all folds of one size; -1 for all but ``most`` rows."""
     order = torch.randperm(rows, generator=generator)[:most]
     fold = torch.full((rows,), -1, dtype=torch.long)
     fold[order] = torch.arange(len(order)) % folds
@@ -44,17 +44,17 @@ def draw_folds(rows: int, folds: int, generator: torch.Generator, most: int | No
 
 
 def draw_halves(rows: int, generator: torch.Generator) -> Tensor:
-    """Return the half (N,) of each row at random, 0 or 1."""
+    """Return a random half (N,) for each row, 0 or 1."""
     half = torch.zeros(rows, dtype=torch.long)
     half[torch.randperm(rows, generator=generator)[: rows // 2]] = 1
     return half
 
 
 class FoldNetworks(nn.ModuleList):
-    """Networks that train side by side, one for each fold of each split of the rows, on the rows outside that fold.
+    """Networks that train together, one for each fold of each split, each on the rows outside its fold.
 
     Attributes:
-        fold: (S, N) long, the fold of each row in each split; -1 is a row that all learn from and none predicts.
+        fold: (S, N) long, the fold of each row in each split; -1 for rows that all networks learn from.
         folds: F; network s F + f predicts fold f of split s.
     """
 
@@ -82,7 +82,7 @@ class FoldNetworks(nn.ModuleList):
         return total
 
     def held_out(self, batch: Batch, num_labels: int) -> Tensor:
-        """Return the mean softmax (B, L) of the networks that were not trained on a row; waits for the device."""
+        """Return the mean softmax (B, L) of the networks that were not trained on each row; waits for the device."""
         total = torch.zeros(len(batch.label), num_labels, device=batch.label.device)
         for network, left_out in self._left_out(batch.index):
             rows = left_out.nonzero().squeeze(1)
@@ -107,10 +107,10 @@ def take_rows(inputs: Inputs, rows: Tensor) -> Inputs:
 
 
 def gather_members(member: Tensor, share: float = 0.5) -> tuple[Tensor, Tensor]:
-    """Return the members of a batch (B,) in a fixed number of places (C,), so that nothing waits for the device.
+    """Return the rows (C,) of a batch that are members (B,), and weights (C,) that sum to 1.
 
-    There is room for ``share`` of the rows and four standard deviations more: a member is left out once in 30,000
-    steps. Places left over repeat members with weight 0; the weights (C,) sum to 1.
+    C does not depend on the number of members, so that nothing waits for the device. It is ``share`` of the rows and
+    four standard deviations more: a member is left out once in 30,000 steps. Spare places have the weight 0.
     """
     size = len(member)
     room = min(size, math.ceil(size * share) + math.ceil(4 * math.sqrt(size * share * (1 - share))))
@@ -125,7 +125,7 @@ def gather_members(member: Tensor, share: float = 0.5) -> tuple[Tensor, Tensor]:
 
 
 def ramped_q(q: float, epoch: float, length: float) -> float:
-    """The exponent q after ``epoch`` epochs, risen from 0 over ``length``.
+    """Return the exponent q after ``epoch`` epochs, which rises from 0 over ``length`` epochs.
 
     >>> ramped_q(0.8, 0.5, 2.0), ramped_q(0.8, 5.0, 2.0), ramped_q(0.8, 0.0, 0.0)
     (0.2, 0.8, 0.8)
@@ -134,7 +134,7 @@ def ramped_q(q: float, epoch: float, length: float) -> float:
 
 
 def hide(inputs: Inputs, probability: float, generator: torch.Generator) -> Tensor:
-    """Hide places of inputs (B, C, H, W) or (B, F), all channels of a pixel together, and scale to the same mean."""
+    """Return inputs (B, C, H, W) or (B, F) with pixels or features set to 0 at random, scaled to the same mean."""
     if not isinstance(inputs, Tensor):
         raise InputError("tokens cannot be hidden from a biased network: give input_dropout=0")
     shape = (len(inputs), 1, *inputs.shape[2:]) if inputs.dim() > 2 else inputs.shape
@@ -143,7 +143,7 @@ def hide(inputs: Inputs, probability: float, generator: torch.Generator) -> Tens
 
 
 def hidden_logits(network: nn.Module, inputs: Inputs, probability: float, generator: torch.Generator) -> Tensor:
-    """Return logits (B, L) of inputs of which a part is hidden; running statistics are those of whole inputs."""
+    """Return logits (B, L) of partly hidden inputs; running statistics come from whole inputs."""
     with frozen_statistics(network) as layers:
         logits: Tensor = network(hide(inputs, probability, generator))
     if layers:

@@ -1,4 +1,4 @@
-"""What an early network answers: MST of FG-CCDB (Zhao and Zhang, ICLR 2026) and EIIL (Creager et al., ICML 2021)."""
+"""Attributes from an early network: MST of FG-CCDB (Zhao and Zhang, ICLR 2026), EIIL (Creager et al., ICML 2021)."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from logit_correction.views.base import ViewInputs
 
 
 class MST(AttributeEstimator):
-    """What a network answers that has seen a tenth of the rows, and in later rounds the surest half of each label.
+    """The label that an early network predicts is the attribute.
 
-    So few rows hold hardly any conflicting ones, and none where the network was least sure: it learns the shortcut. The
-    label that it answers is the attribute; label by answer are the cells that FG-CCDB weighs.
+    In the first round the network sees a tenth of the rows, in later rounds the half of each label that it was surest
+    of. Hardly any of these rows conflict with the shortcut, so the network learns it. FG-CCDB weighs the cells of label
+    by predicted label.
     """
 
     trains_network = True
-    num_stages = 3  # rounds, in each of which it is trained anew
+    num_stages = 3  # rounds; each trains the network anew
     share = 0.1  # of the rows, seen in the first round
 
     def __init__(self, epochs: int = 3) -> None:
         """Choose how long the network trains.
 
         Args:
-            epochs: Epochs of a round: as many rows as there are, drawn with replacement from those it sees.
+            epochs: Epochs of a round. An epoch draws N rows with replacement from those that the network sees.
         """
         super().__init__()
         check_range("epochs", epochs, 1)
@@ -39,7 +40,7 @@ class MST(AttributeEstimator):
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
-        self._fresh = partial(build, network)  # of a role
+        self._fresh = partial(build, network)  # called with a role
         self.early = self._fresh("early network, round 0")
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
@@ -68,7 +69,7 @@ class MST(AttributeEstimator):
         return logits
 
     def attribute_of(self, logits: Tensor, label: Tensor) -> Tensor:
-        """Return the attribute (B,) of rows by the early network's logits."""
+        """Return the attribute (B,) of rows from the early network's logits (B, L)."""
         return logits.argmax(dim=1)
 
     def estimate_rows(self, outputs: Tensor | None) -> Tensor:
@@ -83,10 +84,10 @@ class MST(AttributeEstimator):
 
 
 class EIIL(MST):
-    """The two environments in which a network, trained by ERM on all rows for a little, is least invariant.
+    """The two environments in which a network, trained briefly by ERM on all rows, is least invariant.
 
-    Rows of the first have the attribute of their label, those of the second the network's most probable
-    other label: LC corrects by what an attribute says of the label. For two labels the groups are EIIL's own.
+    Rows of the first environment have the attribute of their own label, those of the second the attribute of the most
+    probable other label. With two labels the groups are those of EIIL.
     """
 
     num_stages = 1
@@ -96,7 +97,7 @@ class EIIL(MST):
         """Choose how long the network trains.
 
         Args:
-            epochs: Its epochs; one that trains for long knows every label, and all rows are of the first environment.
+            epochs: Epochs. After many it knows every label, and all rows are in the first environment.
         """
         super().__init__(epochs)
 
@@ -106,7 +107,7 @@ class EIIL(MST):
 
 
 def least_invariant(logits: Tensor, label: Tensor) -> Tensor:
-    """Return which rows (N,) make the second environment.
+    """Return which rows (N,) of logits (N, L) make the second environment.
 
     EIIL's environments have the greatest sum of squared gradients of their risk by a factor w of the logits at w = 1.
     Row i adds g_i = sum_k p_ik z_ik - z_iy to its environment's gradient. The sum of squares is convex in the

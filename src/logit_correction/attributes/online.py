@@ -23,13 +23,12 @@ from logit_correction.views.base import ViewInputs
 class Online(AttributeEstimator):
     """A biased network trained with the robust one.
 
-    It is trained with generalized cross-entropy (eq. 3), which trusts easy rows, and so learns the shortcut. Its class
-    probabilities estimate the attribute (eq. 11, 12): label j's majority is attribute value j, or what the data
-    source's table says.
+    It learns the shortcut by generalized cross-entropy (eq. 3), which trusts easy rows. Its class probabilities
+    estimate the attribute (eq. 11, 12): the majority of label j has attribute value j, or the values in the data
+    source's table.
 
-    With ``head_start_epochs`` the biased network trains alone at first, in a stage of its own before the robust network
-    starts, and with ``epochs`` it stays as it is after so many epochs in all. If both are the same number, every row's
-    estimate is settled before the robust network starts.
+    With ``head_start_epochs`` the biased network trains alone first, in a stage of its own. With ``epochs`` it stops
+    training after so many epochs in all. If both are equal, the estimates are settled before the robust network starts.
     """
 
     trains_network = True
@@ -58,7 +57,7 @@ class Online(AttributeEstimator):
             epochs: Epochs after which the biased network stays as it is, the head start included; None trains it to the
                 end, as the paper does.
             input_dropout: Probability with which each pixel (each feature) is hidden from the biased network while it
-                trains, in [0, 1). To hide much is the belief that the shortcut shows in any part of the input.
+                trains, in [0, 1). A high value suits a shortcut that shows in every part of the input.
             temperature: Divides the biased logits before the softmax that estimates the attribute.
             learning_rate_scale: Learning rate of the biased network relative to the robust one's.
             schedule: ``same`` follows the run's schedule, ``none`` keeps the biased network's learning rate constant.
@@ -106,7 +105,7 @@ class Online(AttributeEstimator):
         return self.correlation.posterior(probability).argmax(dim=1)
 
     def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Estimate:
-        """Train on a batch, or look at it, and estimate the rows' attributes (eq. 3, 11, 12)."""
+        """Train on a batch, unless training has stopped, and estimate the rows' attributes (eq. 3, 11, 12)."""
         if self.settled:
             return super().forward(batch, epoch, randomness)
         loss, log_probability = self._train_on(batch, epoch + self.head_start_epochs, randomness)

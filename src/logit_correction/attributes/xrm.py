@@ -16,11 +16,11 @@ from logit_correction.views.base import ViewInputs
 
 
 class XRM(AttributeEstimator):
-    """Twin networks, each trained on one half of the rows, tell the attribute of the rows that they have not seen.
+    """Twin networks, each trained on one half of the rows, estimate the attribute of the other half.
 
-    In each step a row whose held-out answer has probability p and is wrong takes that answer as its label, with
-    probability (p - 1 / L) L / (L - 1). So the twins forget what they knew of the label and keep the shortcut. The
-    attribute is the label that the held-out twin answers.
+    A row that the held-out twin predicts wrong with probability p takes the predicted label as its target, with
+    probability (p - 1 / L) L / (L - 1) in each step. So the twins forget the label and keep the shortcut. The label
+    that the held-out twin predicts is the attribute.
     """
 
     trains_network = True

@@ -1,4 +1,4 @@
-"""What a model said of every row of a split: kept, written to Parquet and read again."""
+"""The predictions of a model for the rows of a split, and their Parquet file."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from logit_correction.types import Batch, as_array
 
 @dataclass(frozen=True)
 class EstimatedAttributes:
-    """What an estimator says of n rows. An estimate can be wrong, and no figure of it is one of named attributes.
+    """The attributes that an estimator gives n rows; figures by estimated and by known attributes are kept apart.
 
     Attributes:
         attribute: (n,) int64, 0..K-1, -1 where unknown.
         names: K names.
-        table: For each label its attribute values.
+        table: The attribute values of each label.
         source: Where the estimates come from, in words.
     """
 
@@ -47,7 +47,7 @@ class EstimatedAttributes:
 
 @dataclass(frozen=True)
 class Predictions:
-    """Logits of N rows and what is known of the rows; tensors and lists end as NumPy arrays.
+    """Logits, labels and attributes of N rows, given as tensors, lists or arrays and kept as NumPy arrays.
 
     Attributes:
         index: (N,) int64, the row of the data table.
@@ -57,9 +57,9 @@ class Predictions:
         attribute: (N,) int64, 0..K-1, -1 where unknown; None where it is unknown for every row.
         attribute_names: K names.
         split: Name of the split.
-        membership: (N, G) bool, the groups to judge on where they are not label x attribute; they may overlap.
+        membership: (N, G) bool, the groups to evaluate on if they are not label x attribute; they may overlap.
         groups: G pairs, the names of label and attribute of each of these groups.
-        estimate: What an attribute estimator says of the rows, in their order; None where none could tell.
+        estimate: The estimated attributes of the rows, in their order; None without an estimate.
 
     Raises:
         ValueError: A shape does not fit, or a label or an attribute is out of range.
@@ -88,7 +88,7 @@ class Predictions:
     estimate: EstimatedAttributes | None = None
 
     def __post_init__(self) -> None:
-        """Bring everything into one form and check it."""
+        """Convert and check all values."""
         rows, width, logits = len(self.index), len(self.label_names), as_array(self.logits)
         _check_shape("logits", logits, (rows, width))
         known: dict[str, Any] = {
@@ -133,9 +133,9 @@ class Predictions:
     def save(self, path: Path | str) -> None:
         """Write a Parquet file, which is complete or absent.
 
-        Its columns are index, label, attribute (-1 where unknown), prediction, logit_0, logit_1 and so on. Where there
-        are groups of their own to judge on, group_0 and so on are true for the rows of the group. Where one was
-        estimated, there is estimated_attribute. The names and the split lie in its metadata.
+        Its columns are index, label, attribute (-1 where unknown), prediction, logit_0, logit_1 and so on. With
+        ``membership`` there are group_0 and so on, with ``estimate`` there is estimated_attribute. The names and the
+        split are in the metadata.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -155,7 +155,7 @@ class Predictions:
 
     @classmethod
     def load(cls, path: Path | str) -> Predictions:
-        """Read what ``save`` wrote; raise ``InputError`` where there is no such file, or it is damaged."""
+        """Read what ``save`` wrote; raise ``InputError`` if the file is missing or damaged."""
         import pyarrow.parquet as pq
 
         check_seal(Path(path), "evaluate the run again")
@@ -177,7 +177,7 @@ class Predictions:
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Put a module into evaluation mode for the length of the block."""
+    """Put a module into evaluation mode inside the block."""
     training = module.training
     module.eval()
     try:
@@ -188,7 +188,7 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 @torch.no_grad()
 def collect(function: Callable[[Batch], dict[str, Tensor]], batches: Iterable[Batch]) -> dict[str, Tensor]:
-    """Apply ``function`` to every batch and join what it returns, on the CPU, in the batches' order."""
+    """Apply ``function`` to every batch and concatenate its results, name by name, on the CPU."""
     parts: dict[str, list[Tensor]] = {}
     for batch in batches:
         for name, value in function(batch).items():
@@ -202,7 +202,7 @@ def _check_shape(name: str, values: Array, shape: tuple[int, ...]) -> None:
 
 
 def _codes(name: str, values: Any, shape: tuple[int, ...], least: int = 0, size: int | None = None) -> Array:
-    """Return whole numbers from ``least`` to below ``size``."""
+    """Return values as int64; raise ``ValueError`` unless they are whole, of this shape and in least..size-1."""
     array = as_array(values)
     _check_shape(name, array, shape)
     if array.dtype.kind == "f" and len(broken := array[array != np.floor(array)]):

@@ -1,7 +1,7 @@
 """``report.json``: what was trained, on what, and how well it does.
 
-Each entry of the file is a field of ``Report`` or of what it holds. A figure of the test rows is one field, made by
-``figure``: tables, pages and sentences take all that they say of it from there.
+Each entry of the file is a field of ``Report`` or of a dataclass in it. A figure of the test rows is one field, made
+by ``figure``. Tables, pages and sentences take its name, value and meaning from there.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ REPORT, FIX = "report.json", "put a copy of it back, or train again into a new f
 
 @dataclass(frozen=True)
 class Figure:
-    """All that is told of a figure, wherever it is shown."""
+    """How a figure is computed and shown."""
 
     heading: str  # of its column; the console writes it one word a line
-    of: Callable[[Any], Any]  # what computes it from ``JudgedRows`` rows; None or NaN if not defined
+    of: Callable[[Any], Any]  # JudgedRows -> value, None or NaN if not defined
     meaning: str = ""  # in a few words
-    best: Callable[..., float] = max  # of an error ``min``
-    in_tables: bool = False  # of ``GroupReport``: whether all that shows runs shows it, in per cent
+    best: Callable[..., float] = max  # or ``min``, of an error
+    in_tables: bool = False  # of ``GroupReport``: whether console, pages and sentences show it, in per cent
 
 
 def figure(heading: str, of: Callable[[Any], Any], meaning: str = "", **more: Any) -> Any:
-    """Return a field of a dataclass that is a ``Figure``."""
+    """Return a dataclass field with a ``Figure``."""
     return field(default=None, metadata={"figure": Figure(heading, of, meaning, **more)})
 
 
@@ -61,16 +61,16 @@ def _computed(kind: type, rows: JudgedRows) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class JudgedRows:
-    """N rows, what a model said of them, and the G groups that it is judged on.
+    """N rows, their logits, and the G groups that a model is evaluated on.
 
     Attributes:
         logits: (N, L), uncorrected.
         label: (N,) long.
         membership: (N, G) bool, dense or sparse; groups may overlap, be empty and leave rows out.
-        names: G rows ``label`` and ``attribute``.
-        minority: (G,) bool, the groups that conflict with the correlation; None where that is not known.
+        names: G rows with columns ``label`` and ``attribute``.
+        minority: (G,) bool, the groups that conflict with the correlation; None if that is not known.
         named: Whether groups are more than labels.
-        train_counts: (G,) training rows of each group; None where they are not known.
+        train_counts: (G,) training rows of each group; None if they are not known.
     """
 
     logits: Tensor
@@ -98,7 +98,7 @@ class JudgedRows:
 
     @cached_property
     def members(self) -> tuple[Tensor, Tensor]:
-        """The rows (M,) of all groups, and their groups (M,)."""
+        """All pairs of a row (M,) and a group (M,) that it belongs to."""
         return by_group.group_members(self.membership)
 
     @cached_property
@@ -126,7 +126,7 @@ class JudgedRows:
         return np.where(self.count == 0, np.nan, by_group.wilson_interval(self.correct, self.count)[end])
 
     def all_rows(self, metric: Callable[[NDArray[Any], NDArray[Any]], float], rows: Any = slice(None)) -> float:
-        """Return a metric of all rows, or of some; NaN where there are none, or a probability is not finite."""
+        """Return a metric of all rows, or of some; NaN without rows, or if a probability is not finite."""
         probability, label = self.probability[rows], self.label.numpy()[rows]
         return metric(probability, label) if len(label) and np.isfinite(probability).all() else math.nan
 
@@ -151,9 +151,9 @@ class JudgedRows:
         return pd.Series(least[(self.minority == minority).numpy()]).mean()
 
     def adjusted_average(self) -> Any:
-        """Return the mean of the groups' accuracies, each weighted by its training rows, as on Waterbirds.
+        """Return the mean accuracy of the groups, weighted by their training rows, as on Waterbirds.
 
-        None where these are not known, where groups overlap, and where a group with training rows has none here.
+        None if these are not known, if groups overlap, or if a group with training rows has none here.
         """
         counts = self.train_counts
         if counts is None or not (counts > 0).any():
@@ -161,7 +161,7 @@ class JudgedRows:
         return np.average(self.accuracy.numpy()[counts > 0], weights=counts[counts > 0])
 
     def by_attribute(self) -> list[AttributeFigures]:
-        """Return the figures of the rows of each attribute; a row of two groups of one attribute counts once."""
+        """Return the figures of the rows of each attribute; a row in two of its groups counts once."""
         row, group = self.members
         number, names = pd.factorize(self.names["attribute"].to_numpy(dtype=object))  # -1 where unknown
         found = []
@@ -243,16 +243,16 @@ class EstimatedReport(FiguresByGroup):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupReport(FiguresByGroup):
-    """How often a model is right, for every group and in sum: the ``test`` block of ``report.json``.
+    """The figures of the test rows, overall and by group: the ``test`` block of ``report.json``.
 
-    "Evaluate and compare" says what each figure means. Accuracies are fractions, and a group without rows takes no part
-    in them. What is not defined is None: group figures where no attribute is known, minority and majority where no
-    correlation is known.
+    "Evaluate and compare" in the docs explains each figure. Accuracies are fractions; groups without rows do not count.
+    A figure that is not defined is None: group figures without known attributes, minority and majority without a known
+    correlation.
 
     Attributes:
         by_attribute: Frame of ``AttributeFigures``; no row where no attribute is known.
         groups: Frame of ``Group``.
-        estimated: Figures by the groups that the run's estimator found; None where it can tell none.
+        estimated: Figures by estimated groups; None without an estimate.
     """
 
     worst_class: float | None = figure(
@@ -279,7 +279,7 @@ class GroupReport(FiguresByGroup):
     def from_predictions(
         cls, predictions: Predictions, correlation: Correlation | None = None, train_counts: Tensor | None = None
     ) -> GroupReport:
-        """Evaluate predictions on their own groups, else on label x attribute, else on the labels.
+        """Evaluate predictions by their own groups, else by label x attribute, else by label.
 
         Args:
             predictions: The rows.
@@ -328,17 +328,17 @@ class GroupReport(FiguresByGroup):
         return bool(self.groups["attribute"].notna().any())
 
     def value(self, name: str) -> float | None:
-        """Return a figure by its name, by estimated groups if it begins with ``estimated_``."""
+        """Return the figure of a name; ``estimated_NAME`` is that by estimated groups."""
         estimated, own = name.startswith("estimated_"), name.removeprefix("estimated_")
         return getattr(self.estimated if estimated else self, own, None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the ``test`` block of ``report.json``: strict JSON values, None for what is not defined."""
+        """Return the ``test`` block of ``report.json`` as strict JSON values; None if not defined."""
         return cast(dict[str, Any], to_plain(self))
 
 
 def estimated_report(rows: Predictions) -> EstimatedReport | None:
-    """Evaluate predictions by what is estimated of their rows, not by their own groups; None without an estimate."""
+    """Evaluate predictions by estimated groups; None without an estimate."""
     found = rows.estimate
     if found is None or not (found.attribute >= 0).any():
         return None
@@ -382,7 +382,7 @@ class NetworkSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderSummary:
-    """The frozen network in front: also a digest of its weights, and what it takes and gives."""
+    """The frozen network in front; ``weights`` is a digest, ``input_shape`` and ``features`` are what it maps."""
 
     name: str
     options: dict[str, Any]
@@ -395,7 +395,7 @@ class EncoderSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Which rule chose the weights, at which epoch, and which labels it read from which split."""
+    """The rule that chose the weights, the epoch that it chose, and the labels of the split that it read."""
 
     rule: str
     epoch: int | None = None
@@ -412,7 +412,7 @@ class OtherSelection(Selection):
 
 @dataclass(frozen=True, kw_only=True)
 class PriorSummary:
-    """The estimated group prior (L, K), and the true one where that is known."""
+    """The estimated group prior (L, K), and the true one if it is known."""
 
     estimator: str | None = None
     averaging: str | None = None
@@ -424,7 +424,7 @@ class PriorSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """A row that was taken for minority."""
+    """A row that was estimated to be bias-conflicting."""
 
     index: int
     name: str | None = None
@@ -436,7 +436,7 @@ class Example:
 
 @dataclass(frozen=True, kw_only=True)
 class EstimatedMinority:
-    """The training rows that a method took for minority: how many, how rightly, and some to look at."""
+    """The training rows that a method estimated to be bias-conflicting: number, accuracy, examples."""
 
     count: int
     recall: float | None = None
@@ -446,7 +446,7 @@ class EstimatedMinority:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Content of ``report.json``.
+    """The content of ``report.json``.
 
     ``labels_read`` says which labels training, selection and the test read, split by split; ``watched_labels_read`` and
     ``diagnostics_labels_read`` the same of figures by which nothing was chosen.
@@ -483,21 +483,21 @@ class Report:
 
     @property
     def corrected(self) -> bool:
-        """Whether the method did what it is for: a search that finds nothing to correct trains as ERM does."""
+        """Whether the method corrected; after a search that found nothing it trained as ERM does."""
         return self.finding is None or self.finding.corrects
 
     @property
     def called(self) -> str:
-        """The method, and whether it did not correct."""
+        """The method's name, with a note if it did not correct."""
         return self.method if self.corrected else f"{self.method} (not corrected)"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the content of the file: strict JSON values."""
+        """Return the content of the file as strict JSON values."""
         return cast(dict[str, Any], to_plain(self))
 
     @classmethod
     def read(cls, folder: Path | str) -> Report:
-        """Read the ``report.json`` of a run; raise ``InputError`` for no finished run, an old one or a damaged file."""
+        """Read the ``report.json`` of a run; raise ``InputError`` if it is missing, damaged or of an old version."""
         file = Path(folder) / REPORT
         folder, config = file.parent, file.with_name("config.yaml")
         if not file.is_file() and config.is_file():
@@ -525,9 +525,9 @@ class Report:
 
 
 def frame_of(kind: type, rows: Any) -> pd.DataFrame:
-    """Return columns, or a list of rows, as a frame with the fields of a dataclass; None is NaN among numbers.
+    """Return columns, or a list of rows, as a frame with the fields of a dataclass; None becomes NaN among numbers.
 
-    ``Annotated[pd.DataFrame, kind]`` says of a field that JSON holds such a frame as a list of mappings.
+    A field ``Annotated[pd.DataFrame, kind]`` holds such a frame; JSON holds it as a list of mappings.
     """
     frame = pd.DataFrame(rows, columns=[one.name for one in fields(kind)], dtype=object)
     numbers: dict[Any, type] = {int: int, float: float, float | None: float}
@@ -535,7 +535,7 @@ def frame_of(kind: type, rows: Any) -> pd.DataFrame:
 
 
 def to_plain(value: Any) -> Any:
-    """Return a value as strict JSON has it; what is not finite becomes None."""
+    """Return a value as strict JSON values; numbers that are not finite become None."""
     if is_dataclass(value) and not isinstance(value, type):
         return {one.name: to_plain(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, pd.DataFrame):
@@ -550,10 +550,9 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(kind: Any, value: Any, place: str = "") -> Any:
-    """Return a value of JSON as the dataclass that wrote it; entries that it does not know are left out.
+    """Return JSON values as a dataclass (or another type) of typed fields; unknown entries are left out.
 
-    Raise ``ValueError`` or ``TypeError`` if an entry is missing or of another type; only checksums tell whether it was
-    changed.
+    Raise ``ValueError`` or ``TypeError`` if an entry is missing or has another type. ``place`` names the value.
     """
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):  # with None

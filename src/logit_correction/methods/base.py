@@ -1,4 +1,4 @@
-"""What every method is: a module that turns a batch into one loss, and that any training loop can train."""
+"""The base of all methods: a module that turns a batch into one loss. Any training loop can train it."""
 
 from __future__ import annotations
 
@@ -41,18 +41,19 @@ class Algorithm(nn.Module, ABC):
     ``if self.in_pretraining: return self.attributes.step(batch, epoch, self.randomness)``.
 
     Attributes:
-        components: Constructor argument -> kind of component, for arguments that are components with options of their
-            own: attributes, mixing or prior.
-        needs_attributes: Whether attribute labels of training rows must be there. A method that leaves this False never
-            sees one. Where an option decides, ``__init__`` sets it on the instance.
+        components: Constructor argument -> kind of component (attributes, mixing or prior), for arguments that have
+            options of their own.
+        needs_attributes: Whether the method reads attribute labels of training rows. One that leaves this False never
+            sees any. Where an option decides, ``__init__`` sets it on the instance.
         needs_valid_attributes: Whether it learns from attribute labels of validation rows.
-        sized_by_data: Buffers whose size is known only when training begins: they take that of a checkpoint.
-        num_stages: How many stages the training has.
-        stage: The present one, 0..num_stages-1; set by ``begin_stage``, and where training is resumed in the middle.
-        attributes: The attribute estimator, where the method has one.
-        of_valid: Estimators that say the attributes of the validation rows.
+        sized_by_data: Buffers whose size is known only when training begins. They take the size that a checkpoint has.
+        num_stages: Number of stages of the training.
+        stage: The present stage, 0..num_stages-1; ``begin_stage`` sets it, and so does a resumed training.
+        attributes: The attribute estimator; None without one.
+        of_valid: Estimators that give the attributes of the validation rows.
         network: The network that predicts.
-        group_prior: The estimated P(y, a), where the method has one, and the rule that feeds it.
+        group_prior: The estimated P(y, a); None without one.
+        prior_rule: What makes the group prior and feeds it.
         built: All networks that ``build`` has built.
     """
 
@@ -82,9 +83,9 @@ class Algorithm(nn.Module, ABC):
         self.register_load_state_dict_pre_hook(_take_sizes)
 
     def build(self, network: NetworkFactory, role: str) -> nn.Module:
-        """Build a network with weights drawn from this method's seed and the network's ``role`` alone.
+        """Build a network whose weights depend on this method's seed and the network's ``role`` alone.
 
-        So ERM and LC of one seed start with the same predicting network. The global random state is left as it was.
+        So ERM and LC of one seed start with the same predicting network. The global random state does not change.
         """
         if isinstance(network, nn.Module):
             raise TypeError("network must build a network when called: give `lambda: MyNetwork()`, not the network")
@@ -98,14 +99,14 @@ class Algorithm(nn.Module, ABC):
         """Return the loss of one batch, ``epoch`` epochs (with the fraction of the current one) into this stage."""
 
     def predict(self, inputs: Inputs) -> Tensor:
-        """Return logits (B, L) without any correction; in the estimator's own stage those of what it trains."""
+        """Return uncorrected logits (B, L); in a stage of the estimator those of the network that it trains."""
         if self.in_pretraining and self.attributes is not None:
             return self.attributes.predict(inputs)
         logits: Tensor = self.network(inputs)
         return logits
 
     def use_attributes(self, attributes: AttributeEstimator | str, network: NetworkFactory) -> None:
-        """Take an attribute estimator, or the one of a name; ``network`` builds the networks that it may train."""
+        """Attach an attribute estimator, given as such or by name; ``network`` builds the networks that it trains."""
         estimator = component("attribute estimator", attributes, ESTIMATORS, AttributeEstimator)
         estimator.attach(self.build, network, self.info, self.seed)
         self.attributes, self.needs_attributes = estimator, estimator.needs_attributes
@@ -119,26 +120,26 @@ class Algorithm(nn.Module, ABC):
 
     @staticmethod
     def step_beside(loss: Tensor, estimate: Estimate) -> Step:
-        """Return the step of a network's loss (0-d) and of that of an estimator that trains with it."""
+        """Return the step whose loss is the robust network's (0-d) plus the estimator's, if that trains along."""
         logs = {"loss_robust": loss.detach()}
         if estimate.loss is None:
             return Step(loss, logs)
         return Step(loss + estimate.loss, {**logs, "loss_biased": estimate.loss.detach()})
 
     def setup(self, rows: TrainingRows) -> None:
-        """Take in all training rows, once, before training begins or resumes; does no long work."""
+        """Take in all training rows, once, before training begins or resumes; must not take long."""
         if self.attributes is not None:
             self.attributes.setup(rows)
             self.num_stages = self.attributes.num_stages + 1  # it may have found that it needs none
             self.stage = self.num_stages - 1
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
-        """Prepare a stage and say what it asks of the loop.
+        """Prepare a stage and return what it asks of the loop.
 
         Args:
             stage: 0..num_stages-1.
-            outputs: (N, C), what ``collect`` returned of every training row in evaluation mode at the end of the stage
-                before, on any device; None at stage 0.
+            outputs: (N, C), what ``collect`` returned for all training rows, in evaluation mode, at the end of the
+                previous stage, on any device; None at stage 0.
         """
         self.stage = stage
         if self.attributes is None:
@@ -157,15 +158,15 @@ class Algorithm(nn.Module, ABC):
         return self.begin_own_stage()
 
     def begin_own_stage(self) -> Stage:
-        """Make use of the estimates, which the prior has taken in; say what the own stage asks of the loop."""
+        """Return what the method's own stage asks of the loop; the estimates and the prior are there."""
         return Stage()
 
     def collect(self, batch: Batch) -> Tensor:
-        """Return what the next stage's ``begin_stage`` is to be given of training rows, (B, C)."""
+        """Return what ``begin_stage`` of the next stage gets of training rows, (B, C)."""
         return self.attributes.collect(batch) if self.in_pretraining and self.attributes else self.predict(batch.inputs)
 
     def end_epoch(self) -> list[str]:
-        """Do what is done once an epoch and return what the user should be warned of as things stand."""
+        """End an epoch and return the warnings that hold now."""
         if self.group_prior is not None:
             self.group_prior.end_epoch()
         if self.in_pretraining or self.attributes is None:
@@ -176,10 +177,10 @@ class Algorithm(nn.Module, ABC):
         return warnings + lost_labels(self.group_prior, self.attributes.correlation, self.info.label_names)
 
     def parameter_groups(self) -> list[dict[str, object]]:
-        """Return one optimiser group per network that trains in the present stage.
+        """Return one optimizer group for each network that trains in the present stage.
 
-        A group may also hold ``learning_rate_scale`` (times the run's learning rate)
-        and ``schedule`` (the name of a schedule that replaces the run's).
+        A group may also hold ``learning_rate_scale``, a factor of the run's learning rate, and ``schedule``, the name
+        of a schedule that replaces the run's.
         """
         trains = self.attributes is not None and (self.in_pretraining or not self.attributes.settled)
         estimator = self.attributes.parameter_groups() if self.attributes is not None and trains else []
@@ -188,12 +189,12 @@ class Algorithm(nn.Module, ABC):
         return [{"params": list(self.network.parameters()), "name": "network"}, *estimator]
 
     def diagnose(self, batch: Batch) -> dict[str, Tensor]:
-        """Return what the method believes of rows, such as ``estimated_attribute`` (B,); for reports only."""
+        """Return estimates of rows, such as ``estimated_attribute`` (B,); for reports only."""
         return {} if self.in_pretraining or self.attributes is None else self.attributes.diagnose(batch)
 
 
 def _take_sizes(method: Algorithm, state: Mapping[str, Tensor], prefix: str, *_: Any) -> None:
-    """Make room for buffers of a checkpoint whose size only the data of its training tell."""
+    """Give the buffers ``sized_by_data`` the sizes that the state has, before it is loaded."""
     for name in method.sized_by_data:
         if (kept := state.get(f"{prefix}{name}")) is not None:
             setattr(method, name, torch.empty_like(kept, device=getattr(method, name).device))

@@ -72,7 +72,7 @@ class GroupDRO(Algorithm):
     def begin_own_stage(self) -> Stage:
         counts = self.attributes.group_counts().float()
         self.count = counts.flatten().to(self.count.device)
-        # A group that no row belongs to can have no loss, so it shall have no weight.
+        # A group without rows never has a loss, so it gets no weight.
         self.q = (self.count > 0) / (self.count > 0).sum().clamp_min(1)
         attribute = self.attributes.row_attribute.cpu()
         if not bool((attribute >= 0).any()):
@@ -95,8 +95,7 @@ class GroupDRO(Algorithm):
             present_sums, counts = sum_over_processes(torch.stack((sums, counts))).unbind(0)
             present, size = counts > 0, counts.clamp_min(1.0)
             adjusted = present_sums / size + self.adjustment * self.count.clamp_min(1.0).rsqrt()
-            # By logarithms, for exp(eta * l_g) is beyond float32 from losses of 8,900 on; all are 0 where no row's
-            # attribute is known.
+            # In logarithms: exp(eta * l_g) overflows float32 from losses of 8,900 on. 0 if no attribute is known.
             q = torch.softmax(self.q.log() + self.step_size * adjusted * present, dim=0).nan_to_num(0.0)
             self.q.copy_(q)
         # The loop takes a loss for the mean over a process's own rows; group sums of all processes must be added.

@@ -22,7 +22,7 @@ class JTT(Algorithm):
 
     An epoch of stage 2 is longer than one of ERM, by (lambda_up - 1) * |E| rows. The published runs add lambda_up
     copies to the row that is there, so their 50 is 51 here. Their identification network is that of an ordinary
-    training after T epochs, so stage 1 keeps its learning rate constant unless told otherwise.
+    training after T epochs, so stage 1 keeps its learning rate constant by default.
 
     A network that fits every row forgets which ones it saw more often, so use a strong ``--weight_decay``. The paper
     has 1 on Waterbirds and 0.1 on CelebA, in both stages.

@@ -24,12 +24,14 @@ from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step,
 class LastLayer(Algorithm):
     """Trains a network by ERM, then its last layer alone on the validation rows, which ERM has not learned from.
 
-    Without ``attributes`` (AFR) row i weighs exp(-gamma p_i) / n_y: p_i is ERM's probability of its label, n_y the
-    label's number of rows. Rows that ERM gets wrong have at most half of the weight, else the layer learns to be wrong:
-    gamma is lowered to that, where AFR's authors choose it by known groups. With ``attributes`` of the validation rows
-    (DFR), ``Given`` by a label sheet or a column or ``TrueAttributes``, each group weighs the same and an unknown row
-    nothing. The validation rows can then choose no epoch. With ``--network FromRun`` only the last layer of a finished
-    run trains.
+    Without ``attributes`` (AFR) row i weighs exp(-gamma p_i) / n_y, where p_i is ERM's probability of its label and n_y
+    the label's number of rows. AFR's authors choose gamma by known groups. Here gamma is lowered until rows that ERM
+    gets wrong have at most half of the weight; with more, the layer would learn to be wrong.
+
+    With ``attributes`` of the validation rows (DFR), ``Given`` by a label sheet or a column or ``TrueAttributes``, each
+    group weighs the same and an unknown row nothing. The validation rows can then choose no epoch.
+
+    With ``--network FromRun`` only the last layer of a finished run trains.
     """
 
     MOST_WRONG = 0.5  # greatest share of the weight for rows that ERM gets wrong
@@ -61,7 +63,7 @@ class LastLayer(Algorithm):
         self.num_stages = 1 if getattr(self.network, "finished", False) else 2
         self.gamma, self.stage = gamma, self.num_stages - 1
         self.erm_head = copy.deepcopy(self.network.head)
-        given = () if attributes is None else (attributes,)  # a tuple, for it is no part of the state
+        given = () if attributes is None else (attributes,)  # in a tuple, an estimator is no part of the state
         self.of_valid = tuple(component("attribute estimator", one, ESTIMATORS, AttributeEstimator) for one in given)
         self.needs_valid_attributes = any(one.needs_attributes for one in self.of_valid)
         for name in ("features", "label", "weight"):

@@ -22,9 +22,8 @@ from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
 class LC(Algorithm):
     """Trains a network with cross-entropy on its logits plus log P(., a_x), on mixed samples; predicts without it.
 
-    The attribute a_x of each row comes from an attribute estimator, and the group prior P(y, a) from its estimates. By
-    default ``Auto`` looks for a shortcut by named views. Where it finds none, nothing is corrected and nothing is
-    mixed: the training is that of ERM.
+    An attribute estimator gives the attribute a_x of each row; the group prior P(y, a) is made of its estimates. The
+    default, ``Auto``, looks for a shortcut by named views. If it finds none, LC trains exactly as ERM does.
 
     ``--preset paper`` is the training of the paper: a biased network along with the robust one (``Online``), a moving
     prior and Group MixUp.
@@ -41,7 +40,7 @@ class LC(Algorithm):
     """
 
     components = MappingProxyType({"attributes": "attributes", "prior": "prior", "mixing": "mixing"})
-    sized_by_data = ("row_weight",)  # whoever loads a checkpoint need not know whether images were augmented
+    sized_by_data = ("row_weight",)  # a checkpoint loads whether or not images are augmented
     group_prior: GroupPrior
     prior_rule: PriorRule
     attributes: AttributeEstimator
@@ -67,17 +66,18 @@ class LC(Algorithm):
             prior: How the group prior comes about; None counts it where the estimates are settled, else averages it.
             mixing: How samples are mixed.
             strength: Factor of log P: 1 as in the paper; 0 corrects nothing.
-            oversampling: Power p: rows of group (y, a) are drawn in proportion to count(y, a)^-p. Their losses are
-                weighted back, so the expected loss stays and its gradient is less noisy. It helps a network that would
-                see too few minority rows to learn them, and harms one that memorizes them. None takes 0.25 where
-                training images are augmented, else 0. Estimates must be settled.
+            oversampling: Power p: rows of group (y, a) are drawn in proportion to count(y, a)^-p, and their losses are
+                weighted back. So the expected loss stays the same and its gradient is less noisy. It helps a network
+                that would see too few minority rows to learn them, and harms one that memorizes them. None takes 0.25
+                where training images are augmented, else 0. Estimates must be settled.
         """
         check_range("strength", strength, 0)
         check_range("oversampling", oversampling or 0, 0, 1)
         super().__init__(network, info, seed=seed)
         self.use_attributes(attributes, biased_network or network)
-        fitting = Counted() if self.attributes.settled else Moving()
-        self.prior_rule = component("prior", fitting if prior is None else prior, PRIORS, PriorRule)
+        if prior is None:
+            prior = Counted() if self.attributes.settled else Moving()
+        self.prior_rule = component("prior", prior, PRIORS, PriorRule)
         self.group_prior = self.prior_rule.make(self.attributes)
         self.mixing = component("mixing", mixing, MIXING, Mixing)
         self.mixing.check(self.network, info)
@@ -121,10 +121,9 @@ class LC(Algorithm):
 
 
 def StagedLC(network: NetworkFactory, info: DataInfo, **options: Any) -> LC:  # noqa: N802  (users know it as a method)
-    """Return ``LC`` as the preset ``staged`` has it: cross-fitted biased networks estimate the attributes first.
+    """Return ``LC`` as in the preset ``staged``: cross-fitted biased networks estimate the attributes first.
 
-    No shortcut is looked for: whatever the biased networks take for the attribute is corrected. The options are those
-    of ``LC``.
+    It looks for no shortcut, but corrects by whatever the biased networks estimate. The options are those of ``LC``.
 
     >>> import torch
     >>> from logit_correction import StagedLC, DataInfo

@@ -1,4 +1,4 @@
-"""Parts of methods: how the group prior comes about, how samples are mixed, and how hard rows are."""
+"""Parts of methods: group priors, ways of mixing, and the relative difficulty of rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MIXING: dict[str, tuple[str, str]] = {
 
 
 def check_settled(attributes: AttributeEstimator, what: str, fix: str) -> None:
-    """Raise ``InputError`` unless the estimates are settled before the method's own stage."""
+    """Raise ``InputError`` unless the estimates are settled before the method's own stage; ``fix`` is the advice."""
     if not attributes.settled:
         name = type(attributes).__name__
         raise InputError(f"{what} needs estimates that are settled, and {name}'s are not: {fix}")
@@ -48,14 +48,14 @@ class PriorRule(ABC):
         """Return an empty prior of the estimator's size; raise ``InputError`` if the estimator cannot serve."""
 
     def begin(self, prior: GroupPrior, attributes: AttributeEstimator) -> None:  # noqa: B027  (by default nothing)
-        """Take in what is known of all rows before the method's own stage."""
+        """Set the prior by the estimates of all rows, before the method's own stage."""
 
     def update(self, prior: GroupPrior, label: Tensor, estimate: Estimate) -> None:  # noqa: B027
-        """Take in a batch (eq. 9, 10)."""
+        """Update the prior by a batch (eq. 9, 10)."""
 
 
 class Counted(PriorRule):
-    """P(y, a) proportional to the number of rows of the group plus ``smoothing``; exact where the estimates are."""
+    """P(y, a) counted once: proportional to the group's number of rows plus ``smoothing``."""
 
     def __init__(self, smoothing: float = 0.3) -> None:
         """Choose the smoothing.
@@ -117,33 +117,33 @@ class Moving(PriorRule):
 
 
 def lost_labels(prior: GroupPrior, correlation: Correlation, names: tuple[str, ...]) -> list[str]:
-    """Warn of labels that a biased network has lost, as a moving joint prior tells.
+    """Return a warning of labels that the biased network hardly ever predicts, by a moving joint prior.
 
-    A label is lost if more than half of its rows are taken for bias-conflicting: the network then predicts it hardly
-    ever, which generalized cross-entropy can bring about for good.
+    Such a label has more than half of its rows taken for bias-conflicting. Generalized cross-entropy can lose a label
+    for good.
     """
     if prior.estimator != "joint" or prior.averaging == "fixed" or not bool(prior.visited.any()):
         return []
     table = prior.table.cpu().double()
     aligned = (table * (correlation.weights > 0)).sum(1) / table.sum(1)
     lost = ", ".join(names[i] for i in (aligned < 0.5).nonzero().flatten().tolist())
-    told = (
+    warning = (
         f"the biased network takes most rows of label {lost} for bias-conflicting and may have lost the label: "
         "compare another --seed, or raise q_ramp_up_epochs and head_start_epochs of its estimator"
     )
-    return [told] if lost else []
+    return [warning] if lost else []
 
 
 @dataclass(frozen=True)
 class Mixable:
-    """What a batch can be mixed by.
+    """A batch and all that a way of mixing may use.
 
     Attributes:
         batch: The rows.
         attribute: (B,) long, the estimated attribute of each row, -1 where unknown.
         prior: P(y, a).
-        correlation: Which groups are minority.
-        epoch: Epochs done.
+        correlation: Tells which groups are minority.
+        epoch: Epochs done, with the fraction of the current one.
         generator: Source of the randomness.
     """
 
@@ -156,12 +156,16 @@ class Mixable:
 
 
 class Mixing(ABC):
-    """Makes the robust network's logits on mixed samples, and the log prior of what they show."""
+    """Returns the robust network's logits on mixed rows, and the log priors of these mixed rows.
+
+    Attributes:
+        place: What is mixed: the inputs, the features, or nothing.
+    """
 
     place: Literal["inputs", "features", "nowhere"] = "nowhere"
 
     def check(self, network: nn.Module, info: DataInfo) -> None:
-        """Raise ``InputError`` unless there is something to mix at the place."""
+        """Raise ``InputError`` unless the network and the data can be mixed at ``place``."""
         if self.place == "inputs" and info.tokens:
             raise InputError(
                 "the inputs are texts, whose tokens cannot be mixed: mix features (--method.mixing.place features), or "
@@ -185,8 +189,8 @@ class NoMixing(Mixing):
 class IndependentMixUp(Mixing):
     """x' = (1 - lambda) x_j + lambda x_i with lambda ~ U(0, limit), the label y_j and the prior P(., a_j).
 
-    The partner i is drawn from the batch independently of j, whatever its label: so it says nothing of y_j, P(y | a_j)
-    stays what it was, and a counted prior stays right. A partner of the same label would tell the label, and change it.
+    The partner i is drawn from the batch independently of j and its label. So it tells nothing about y_j, and
+    P(y | a_j), the counted prior, stays exact. A partner of the same label would tell the label.
     """
 
     def __init__(self, limit: float = 0.3, place: Literal["inputs", "features"] = "inputs") -> None:
@@ -209,7 +213,7 @@ class IndependentMixUp(Mixing):
 
 
 class GroupMixUp(Mixing):
-    """Partners of the same label, so that minority samples become more varied (eq. 13, Algorithm 1)."""
+    """Mixes rows with rows of the same label, so that minority rows become more varied (eq. 13, Algorithm 1)."""
 
     ONLY_WITH: ClassVar = {"limit": ("rows", "every-row"), "ramp_up_epochs": ("rows", "every-row")}
 
@@ -254,12 +258,11 @@ class GroupMixUp(Mixing):
 
 
 class RelativeDifficulty(nn.Module):
-    """How hard a row is for a biased network relative to a debiased one, from losses averaged row by row.
+    """W = l_B / (l_B + l_D): how hard a row is for a biased network relative to a debiased one.
 
-    Each training row has a moving average of its cross-entropy under either network, l_B and l_D; the first visit sets
-    it. An average is divided by the greatest one of all rows with the same label, so that a label that is hard
-    throughout does not get the weight of minorities, and W = l_B / (l_B + l_D). Used by LfF (Nam et al. 2020) and DFA
-    (Lee et al. 2021). ``momentum`` is the weight of the past, 0.7 in both papers.
+    l_B and l_D are moving averages of the row's cross-entropy under either network; the first visit sets them. Each is
+    divided by the greatest average of the row's label, so that a label that is hard throughout gets no more weight.
+    LfF (Nam et al. 2020) and DFA (Lee et al. 2021) use it. ``momentum`` is the weight of the past, 0.7 in both papers.
     """
 
     average: Tensor
@@ -275,7 +278,7 @@ class RelativeDifficulty(nn.Module):
 
     @torch.no_grad()
     def forward(self, index: Tensor, label: Tensor, biased: Tensor, debiased: Tensor) -> Tensor:
-        """Take in one batch's losses, of all processes together, and return the weights (B,) of its rows, in [0, 1].
+        """Update the averages by a batch of all processes, and return the weights (B,) of its rows, in [0, 1].
 
         Args:
             index: (B,) long, the training rows, each once.

@@ -1,4 +1,4 @@
-"""What a network of ours is: features and a head."""
+"""The base of our networks: features and a head; and what methods need of any network."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def refuse_tokens(info: DataInfo, network: str) -> None:
 
 
 def weights_follow() -> bool:
-    """Return whether a checkpoint fills in the network that is being built, so that no pretrained file is needed."""
+    """Return whether a checkpoint will fill the network that is being built, so that it reads no pretrained weights."""
     return _WEIGHTS_FOLLOW.get()
 
 
 @contextmanager
 def without_pretrained_weights() -> Iterator[None]:
-    """Let networks that are built inside read no pretrained weights."""
+    """Build networks inside the block without reading pretrained weights."""
     token = _WEIGHTS_FOLLOW.set(True)
     try:
         yield
@@ -69,10 +69,9 @@ def without_pretrained_weights() -> Iterator[None]:
 
 @contextmanager
 def frozen_statistics(network: nn.Module) -> Iterator[list[_BatchNorm]]:
-    """Let batch normalisation use the batch's statistics inside, keep the running ones as they are; gives its layers.
+    """Keep the running statistics of batch normalisation inside the block, and yield its layers.
 
-    For a second look at a batch, or at inputs of which a part is hidden: what the network predicts with stays made of
-    whole inputs, each counted once.
+    For a second pass over a batch, or for partly hidden inputs: the statistics count each whole input once.
     """
     layers = [module for module in network.modules() if isinstance(module, _BatchNorm)]
     momenta = [layer.momentum for layer in layers]
@@ -86,7 +85,7 @@ def frozen_statistics(network: nn.Module) -> Iterator[list[_BatchNorm]]:
 
 
 def feature_size(network: nn.Module) -> int:
-    """Return F, the size of a network's features; raise ``InputError`` if it does not tell it."""
+    """Return F, the size of a network's features; raise ``InputError`` if it has no features or no linear head."""
     size = getattr(getattr(network, "head", None), "in_features", None)
     if not hasattr(network, "features") or size is None:
         raise InputError("the network needs `features` and a linear `head`, for its features are made use of")
@@ -94,10 +93,10 @@ def feature_size(network: nn.Module) -> int:
 
 
 def mixing_place(network: nn.Module, inputs: Inputs, place: str) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    """Return the values to mix at ``place`` and what turns the mixed values into logits.
+    """Return the values to mix at ``place``, and a function from mixed values to logits.
 
-    The weights of a mix sum to 1, so to mix behind a first linear layer is to mix the inputs; where it is narrower than
-    they are, that costs less.
+    The weights of a mix sum to 1, so mixing after a first linear layer equals mixing the inputs. If the layer is
+    narrower than the inputs, it costs less.
     """
     if place == "features":
         halves = cast(Network, network)

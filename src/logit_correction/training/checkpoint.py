@@ -34,13 +34,13 @@ class Progress:
     warnings: list[str] = field(default_factory=list)
 
     def to_plain(self) -> dict[str, Any]:
-        """Return tensors and plain values, none of them copied."""
+        """Return tensors, which are not copied, and plain values."""
         best = {rule: dict(vars(selected)) for rule, selected in self.best.items()}
         return {**vars(self), "plan": None if self.plan is None else dict(vars(self.plan)), "best": best}
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> Progress:
-        """Return where a run stood from what ``to_plain`` returned."""
+        """Return the progress that ``to_plain`` turned into plain values."""
         plan = None if values["plan"] is None else Stage(**values["plan"])
         best = {rule: Selected(**selected) for rule, selected in values["best"].items()}
         return cls(**{**values, "plan": plan, "best": best})
@@ -52,7 +52,7 @@ def write(path: Path, **content: Any) -> None:
         try:
             torch.save({"format": FORMAT, **content}, file)
         except RuntimeError as error:
-            if isinstance(error.__context__, OSError):  # torch cannot end an archive of which a part was not written
+            if isinstance(error.__context__, OSError):  # else torch says only that the archive has no end
                 raise error.__context__ from error
             raise
 
@@ -61,7 +61,7 @@ def read(path: Path) -> dict[str, Any]:
     """Read what ``write`` wrote onto the CPU; never runs code from the file."""
     try:
         with zipfile.ZipFile(plain(path)) as archive:
-            # Torch packs nothing: what is packed may unpack to more than the memory holds.
+            # Torch never compresses; compressed entries may unpack to more than the memory holds.
             packed = [entry.filename for entry in archive.infolist() if entry.file_size != entry.compress_size]
             # Every tensor has a checksum in the file, which torch writes and never reads.
             if bad := packed[0] if packed else archive.testzip():

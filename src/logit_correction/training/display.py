@@ -1,4 +1,4 @@
-"""What a person sees while a run trains."""
+"""Progress on the terminal while a run trains."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 
 class Display:
-    """Shows nothing; the base of those that do.
+    """Shows nothing; the base of what shows progress.
 
     Attributes:
-        whole: How long all the work is, in stages like the first one; told where it takes more than a moment.
+        whole: Length of all the work, in stages like the first one, for a forecast of long work.
     """
 
     WARM, ENOUGH, WORTH_TELLING = 1.0, 3.0, 20.0  # seconds: of warming up, until the pace is known, of long work
@@ -25,15 +25,15 @@ class Display:
         """End."""
 
     def say(self, what: str) -> None:
-        """Something is being done that takes more than a moment."""
+        """Show a line of text."""
 
     def start(self, title: str, total_steps: int, done: int) -> None:
-        """A stage of ``total_steps`` begins, of which ``done`` were done before."""
+        """Begin a stage of ``total_steps``, of which ``done`` are done."""
         self._title, self._total, self._before, self._started = title, total_steps, done, time.monotonic()
         self._warm: tuple[float, int] | None = None
 
     def update(self, done: int, figures: dict[str, float]) -> None:
-        """``done`` steps of the stage are done; ``figures`` are the latest."""
+        """Show that ``done`` steps of the stage are done; ``figures`` are the latest."""
         passed = time.monotonic() - self._started
         if self._warm is None and passed > self.WARM:
             self._warm = passed, done

@@ -45,10 +45,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class Fit:
-    """One training: what is trained, on what, how, and where it stands.
+    """One training of an algorithm on a table.
 
-    ``checkpoint_path`` is the file to resume from, written while training goes on, at least ``checkpoint_seconds``
-    apart; None writes none. Lightning's ``loggers`` take each row of figures with its step.
+    Attributes:
+        checkpoint_path: The file to resume from, written during training; None writes none.
+        loggers: Loggers of Lightning's, which get each row of figures with its step.
+        checkpoint_seconds: Least time between two writes of the checkpoint.
+        progress: Where the training stands.
     """
 
     SHOW_SECONDS: ClassVar = 2.0  # progress is shown at least so often
@@ -64,7 +67,7 @@ class Fit:
     checkpoint_seconds: float = 30.0
 
     def __post_init__(self) -> None:
-        """Prepare what does not depend on the stage."""
+        """Prepare all that is common to the stages."""
         self.progress, self.record = Progress(), Record(self.loggers)
         self.rules = rules_of(self.config, self.algorithm)
         self.scored = scored(self.rules)
@@ -79,7 +82,7 @@ class Fit:
 
     @cached_property
     def fingerprint(self) -> str:
-        """That of the data."""
+        """The fingerprint of the data."""
         return fingerprint(self.table)
 
     def run(self, resume: bool = False, estimator_only: bool = False) -> None:
@@ -101,7 +104,7 @@ class Fit:
         progress.seconds = time.monotonic() - self._started
 
     def _read_checkpoint(self, path: Path) -> dict[str, Any]:
-        """Take up where a run stood, and return the state of its optimizer."""
+        """Load the state of a training, and return that of its optimizer."""
         content = checkpoint.read(path)
         if content.get("data") != self.fingerprint:
             raise InputError(
@@ -184,12 +187,12 @@ class Fit:
                 self._save_if_due(optimizer)
             elif self._asked and self.fabric.world_size == 1:
                 self._save_if_due(optimizer)
-            elif time.monotonic() - self._shown_at > self.SHOW_SECONDS:  # of slow steps nobody shall wait for a row
+            elif time.monotonic() - self._shown_at > self.SHOW_SECONDS:  # slow steps are shown before their row
                 self._show(progress.epoch * steps + progress.step)
         self._flush((progress.epoch + 1) * steps, optimizer)
 
     def _flush(self, done: int, optimizer: Optimizer) -> None:
-        """Turn the steps since the last row of figures into one, and show it; ``done`` steps of the stage are done."""
+        """Record and show the steps since the last row of figures; ``done`` steps of the stage are done."""
         where = {"stage": self.progress.stage, "epoch": self.progress.epoch}
         if self.record.flush(self.progress.total_steps, **where, learning_rate=optimizer.param_groups[0]["lr"]):
             self._show(done)
@@ -210,17 +213,17 @@ class Fit:
         known = {name: score for name, score in scores.items() if score is not None}
         row = {"step": progress.total_steps, "stage": progress.stage, "epoch": progress.epoch, **known}
         self.record.append(row | watched(self.config.watch, self.table, self.predict))
-        # A model of an early stage is not yet what the method makes, so only the last stage's are offered.
+        # Only models of the last stage are what the method makes.
         if progress.stage + 1 == self.algorithm.num_stages:
             rules = {name: rule for name, rule in self.scored.items() if name in self.rules}
             update_best(progress.best, rules, scores, rows, progress.epoch, self.algorithm.state_dict())
 
     def estimate_valid(self) -> EstimatedAttributes | None:
-        """Return the estimated attributes of the validation rows; settled ones are found once."""
+        """Return the estimated attributes of the validation rows; settled ones are computed once."""
         if self._valid_estimate is not None:
             return self._valid_estimate[0]
         estimate, estimator = estimate_split(self.algorithm, self.table, "valid"), self.algorithm.attributes
-        # That there is none is found once as well, since to look takes every form of the rows.
+        # None is remembered too, since looking needs every form of the rows.
         if estimator is not None and estimator.settled and not self.algorithm.in_pretraining:
             self._valid_estimate = (estimate,)
         return estimate
@@ -237,7 +240,7 @@ class Fit:
             return collect(function, loader.epoch())
 
     def _save_if_due(self, optimizer: Optimizer, force: bool = False) -> None:
-        """Write the checkpoint to resume from, and end if somebody has asked to stop."""
+        """Write the checkpoint if it is time, or if somebody has asked to stop; then raise ``Interrupted``."""
         stop = bool(self._asked)
         due = force or stop or time.monotonic() - self._saved_at >= self.checkpoint_seconds
         if self.fabric.world_size > 1:
@@ -267,7 +270,7 @@ class Fit:
         self.fabric.barrier()
 
 
-# -- what a method's estimator says of rows that it was not trained on: of validation, of the test, of new data
+# -- estimated attributes of rows that the method was not trained on: validation, test and new rows
 
 
 def estimate_split(algorithm: Algorithm, table: DataTable, split: str) -> EstimatedAttributes | None:
@@ -297,10 +300,10 @@ def estimate_rows(algorithm: Algorithm, label: Tensor, rows: ViewInputs) -> Esti
 
 
 def attribute_names_of(algorithm: Algorithm) -> list[str]:
-    """Return what to call a method's attribute values.
+    """Return the names of a method's attribute values.
 
-    They are those of the data where the method reads them, or it is known what goes together. Otherwise value j is
-    whatever goes with label j, and nobody knows which of the data's values that is.
+    They are those of the data if the method reads them, or if the correlation is known. Otherwise value j is only known
+    as that of label j.
     """
     estimator, info = algorithm.attributes, algorithm.info
     if estimator is not None and estimator.attribute_names is not None:
@@ -315,9 +318,9 @@ def attribute_names_of(algorithm: Algorithm) -> list[str]:
 
 @contextmanager
 def stop_requests() -> Iterator[list[int]]:
-    """Turn Ctrl-C and SIGTERM into a request for the length of the block, in the main thread.
+    """Collect Ctrl-C and SIGTERM in the list that is yielded, inside the block and in the main thread.
 
-    The list holds the signals that came. A second one stops at once, and the last whole checkpoint stays.
+    A second signal raises ``KeyboardInterrupt`` at once; the last complete checkpoint stays.
     """
     asked: list[int] = []
 
@@ -344,19 +347,18 @@ def prepare(algorithm: Algorithm, config: TrainingConfig, device: torch.device) 
     if config.channels_last:
         algorithm.to(memory_format=torch.channels_last)
     for network in algorithm.built if config.compile else ():
-        # In place, so that names in checkpoints stay; a network's halves are called one by one where features
-        # are mixed or swapped, and a head is one layer.
+        # In place, so that names in checkpoints stay. Features apart from the head, a single layer, since some methods
+        # mix or swap features.
         features = getattr(network, "features", None)  # of a user's network it may be anything
         if isinstance(features, torch.nn.Module):
             features.compile(mode=None if config.compile is True else config.compile)
         else:
-            # Without CUDA graphs, whose results the next pass overwrites: logits are kept for longer, while of
-            # features the head makes logits at once.
+            # Without CUDA graphs: the next pass would overwrite the logits, which are kept for longer.
             network.compile()
 
 
 def make_optimizer(groups: list[dict[str, Any]], config: TrainingConfig, learning_rate: float) -> Optimizer:
-    """Build the optimiser of one stage from ``Algorithm.parameter_groups()``."""
+    """Return the optimizer of one stage for ``Algorithm.parameter_groups()``."""
     decay = config.weight_decay or 0.0
     if decay and not config.decay_norm_and_bias:
         groups = split(groups, lambda one: one.dim() <= 1, weight_decay=0.0)  # biases and norms have one dimension
@@ -371,7 +373,7 @@ def make_optimizer(groups: list[dict[str, Any]], config: TrainingConfig, learnin
 
 
 def split(groups: list[dict[str, Any]], apart: Callable[[Tensor], bool], **options: Any) -> list[dict[str, Any]]:
-    """Split groups: the parameters that are ``apart`` get other options."""
+    """Split each group: the parameters that are ``apart`` get further options."""
     parts = []
     for group in groups:
         parts.append({**group, "params": [one for one in group["params"] if not apart(one)]})
@@ -380,13 +382,13 @@ def split(groups: list[dict[str, Any]], apart: Callable[[Tensor], bool], **optio
 
 
 def layers_of(algorithm: Algorithm) -> list[list[Tensor]]:
-    """Return the parameters of the features of each network, in order, that fine-tuning trains slowly."""
+    """Return the parameters of each network's features, in order."""
     features = [getattr(network, "features", None) for network in algorithm.built]
     return [list(one.parameters()) for one in features if isinstance(one, torch.nn.Module)]
 
 
 def clip_gradients(groups: Iterable[dict[str, Any]], largest: float) -> None:
-    """Scale the gradients of each network, whose groups have one name, to a norm of at most ``largest``."""
+    """Scale the gradients of each network, that is of groups of one name, to a norm of at most ``largest``."""
     networks: dict[Any, list[torch.Tensor]] = {}
     for number, group in enumerate(groups):
         networks.setdefault(group.get("name", number), []).extend(group["params"])
