@@ -1,10 +1,8 @@
-"""Figures of a training in TensorBoard, Weights & Biases, MLflow, or a logger of your own.
+"""Figures of a training in TensorBoard, and in a logger of your own.
 
-    python examples/tracking.py --logger tensorboard csv
-    WANDB_MODE=offline python examples/tracking.py --logger wandb
-    MLFLOW_TRACKING_URI=sqlite:///mlflow.db python examples/tracking.py --logger mlflow
-    python examples/tracking.py --logger tracking.JsonLines
+    python examples/tracking.py
 
+Lightning's loggers are handed over in the same way: ``WandbLogger(project=...)``, ``MLFlowLogger(tracking_uri=...)``.
 On the command line: ``logit-correction train --logger tensorboard --logger csv ...``.
 """
 
@@ -12,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +24,7 @@ class JsonLines(Logger):
     name, version = "lines", 0
 
     def __init__(self, root_dir: Path) -> None:
-        self.path = Path(root_dir) / "lines.jsonl"
+        self.path = root_dir / "lines.jsonl"
 
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
         with self.path.open("a") as file:
@@ -37,10 +34,9 @@ class JsonLines(Logger):
         self.path.with_suffix(".options.json").write_text(json.dumps(params))
 
 
-def main(
-    epochs: int = 15, seed: int = 0, logger: Sequence[str] = ("tensorboard",), out: str = "tracked"
-) -> dict[str, float]:
-    parts = {"method": "LC", "network": "MLP", "logger": list(logger)}
+def main(epochs: int = 15, seed: int = 0, out: str = "tracked") -> dict[str, float]:
+    loggers = ["tensorboard", JsonLines(Path(out))]
+    parts = {"method": "LC", "network": "MLP", "logger": loggers}
     run = train("Digits", out, epochs=epochs, batch_size=32, seed=seed, threads=1, page=False, **parts)
     print(run.report["evidence"]["sentence"])
     print("what was tracked lies in", *sorted(path.name for path in run.path.iterdir()))
@@ -51,6 +47,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--logger", nargs="+", default=["tensorboard"])
     parser.add_argument("--out", default="tracked")
     print(main(**vars(parser.parse_args())))

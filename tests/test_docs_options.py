@@ -108,7 +108,7 @@ def test_one_page_names_every_environment_variable_that_is_read() -> None:
     pattern = r"environ(?:\.get|\.setdefault)?[\[(]\"([A-Z_]+)\""
     read = {name for text in sources for name in re.findall(pattern, text)}
     page = (ROOT / "docs" / "installation.md").read_text()
-    assert len(read) > 5 and [name for name in sorted(read | set(RANKS)) if f"`{name}`" not in page] == []
+    assert len(read) > 3 and [name for name in sorted(read | set(RANKS)) if f"`{name}`" not in page] == []
 
 
 def test_the_page_on_installation_lists_every_extra() -> None:

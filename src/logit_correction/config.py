@@ -83,8 +83,7 @@ class TrainingConfig:
         threads: Processor threads of each process; 0 leaves it to torch. If left out 1 for a small network on vectors
             or images of less than 64 pixels, which several threads only slow down; 0 elsewhere.
         log_every: Steps between two lines of metrics.csv.
-        logger: Also log to these: csv, tensorboard, wandb, mlflow, or the dotted path of a class of
-            your own; may be repeated.
+        logger: Also log to these loggers of Lightning; may be repeated. Others are handed over in Python.
         leave_out: A view of which the networks see nothing, such as column:NAME, word:WORD, colour (images turn grey)
             or border (they lose their frame); `spelling` lets names that differ in case and blanks count as one. May be
             repeated.
@@ -126,7 +125,7 @@ class TrainingConfig:
     deterministic: bool = True
     threads: int | None = None
     log_every: int = 50
-    logger: list[str] = field(default_factory=list)
+    logger: list[Literal["csv", "tensorboard"]] = field(default_factory=list)
     leave_out: list[str] = field(default_factory=list)
     watch: list[Watch] = field(default_factory=list)
 
@@ -279,7 +278,7 @@ def plain(value: Any) -> Any:
 
 
 def listed(names: str | Sequence[str] | None) -> list[str]:
-    """Return names in a list, of which one may stand alone, or none, or several in a text such as ``[csv, wandb]``."""
+    """Return names in a list, of which one may stand alone, or none, or several in a text such as ``[a, b]``."""
     if isinstance(names, str):
         several = names[1:-1].split(",") if names.startswith("[") else [names]
         return [canonical(name) for one in several if (name := one.strip(" '\""))]

@@ -344,7 +344,7 @@ def list_command(kind: str = "", *, all: bool = False) -> int:
     """List the names that options take: methods, data, networks, views and more.
 
     Args:
-        kind: methods, data, networks, views, formats, presets, estimators, rules, loggers or benchmarks; left out, the
+        kind: methods, data, networks, views, formats, presets, estimators, rules or benchmarks; left out, the
             first four
         all: list every kind
     """
@@ -354,12 +354,12 @@ def list_command(kind: str = "", *, all: bool = False) -> int:
     from logit_correction.exporting import FORMATS
     from logit_correction.methods import METHODS
     from logit_correction.networks import NETWORKS
-    from logit_correction.training import LOGGERS, RULES
+    from logit_correction.training import RULES
     from logit_correction.views import VIEWS
 
     usual: dict[str, Any] = {"methods": METHODS, "data": SOURCES, "networks": NETWORKS, "views": VIEWS}
     research: dict[str, Any] = {"estimators": ESTIMATORS, "presets": PRESETS, "rules": RULES}
-    known = usual | {"formats": FORMATS} | research | {"loggers": LOGGERS, "benchmarks": shipped()}
+    known = usual | {"formats": FORMATS} | research | {"benchmarks": shipped()}
     if kind and kind not in known:
         raise InputError(f"There is no list of {kind!r}{did_you_mean(kind, known)}: take one of {', '.join(known)}")
     for name in [kind] if kind else known if all else usual:

@@ -61,7 +61,7 @@ def train(
         resume: Continue an unfinished run; a finished one is left as it is.
         progress: Show progress as the command does.
         page: Write ``report.html``.
-        logger: Where figures go in addition to ``metrics.csv``: names of loggers, or loggers of Lightning's.
+        logger: Where figures go in addition to ``metrics.csv``: ``csv``, ``tensorboard``, or loggers of Lightning's.
         **options: Of the data: ``label``, the column of labels or one label for each row; ``text``, ``path`` or
             ``features``, the columns to learn from (all that can be features if left out); ``categorical``, ``split``,
             ``split_by``, ``attribute`` and ``size`` as in ``Table``. Of ``TrainingConfig``: ``epochs``, ``seed`` and

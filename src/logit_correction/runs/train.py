@@ -17,6 +17,7 @@ from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.errors import InputError, reason_of
 from logit_correction.files import SEAL, seal
 from logit_correction.methods.base import Algorithm
+from logit_correction.registry import needed
 from logit_correction.runs import folder as files
 from logit_correction.runs.assemble import (
     build_algorithm,
@@ -31,7 +32,7 @@ from logit_correction.runs.options import complete
 from logit_correction.runs.write import check_same_data, write_run
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
-from logit_correction.training.record import find_logger, logging_to, tell
+from logit_correction.training.record import logging_to, tell
 from logit_correction.training.rules import check_estimates, check_watch, reads_attributes, rules_of
 from logit_correction.types import TrainingRows
 
@@ -142,8 +143,8 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS)
             "after torch.set_default_dtype(torch.float32)"
         )
     rules = rules_of(config.training)
-    for name in config.training.logger:
-        find_logger(name)
+    if "tensorboard" in config.training.logger:
+        needed("tensorboard", "--logger tensorboard", "tensorboard", ", or leave it out")
     source, told, earlier = config.data.make(), list[str](), earlier_runs(config)
     for run, results in earlier.items():  # their networks know inputs as these were made for them
         prepare_as(results, source, run)

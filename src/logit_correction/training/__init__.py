@@ -1,4 +1,4 @@
-"""The training loop, the rules that select an epoch, and the loggers. Imports nothing heavy."""
+"""The training loop, and the rules that select an epoch. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -31,12 +31,4 @@ RULES: dict[str, tuple[str, str]] = {
         _RULES + "WorstGroup",
         "the epoch with the best worst-group accuracy on validation rows, whose attributes are read",
     ),
-}
-
-#: Name -> dotted path and one line. A dotted path of your own works wherever a name does.
-LOGGERS: dict[str, tuple[str, str]] = {
-    "csv": ("lightning_fabric.loggers.CSVLogger", "files of Lightning's CSVLogger in the run folder"),
-    "tensorboard": ("lightning_fabric.loggers.TensorBoardLogger", "events in the run folder (extra tensorboard)"),
-    "wandb": ("lightning.pytorch.loggers.WandbLogger", "a run of Weights & Biases (extra wandb)"),
-    "mlflow": ("lightning.pytorch.loggers.MLFlowLogger", "a run of an MLflow tracking store (extra mlflow)"),
 }

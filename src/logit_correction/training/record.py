@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import csv
-import inspect
 import math
-import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -16,10 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from logit_correction.errors import InputError, InputWarning, TrainingError, reason_of
+from logit_correction.errors import InputWarning, TrainingError, reason_of
 from logit_correction.files import replacing
-from logit_correction.registry import needed, resolve
-from logit_correction.training import LOGGERS
 
 Row = dict[str, float | int]
 
@@ -109,36 +105,13 @@ class Record:
             writer.writerows(self.rows)
 
 
-#: Project and experiment where the environment names none.
-PROJECT = "logit-correction"
-
-
-def find_logger(name: str) -> type[Any]:
-    """Return the class of a name or a dotted path; ``InputError`` if there is none, or a package is missing."""
-    for package in (name, "lightning") if name in ("wandb", "mlflow") else (name,) if name == "tensorboard" else ():
-        needed(package, f"--logger {name}", name, ", or leave it out")
-    return resolve("logger", name, LOGGERS)
-
-
 def make_logger(name: str, folder: Path) -> Any:
-    """Return a logger of a name or a dotted path that writes into ``folder``, or where the environment says."""
-    cls = find_logger(name)
-    options: dict[str, dict[str, Any]] = {
-        "csv": {"root_dir": folder, "name": "csv"},
-        "tensorboard": {"root_dir": folder, "name": "", "version": "tensorboard", "default_hp_metric": False},
-        "wandb": {"name": folder.name, "save_dir": folder, "project": os.environ.get("WANDB_PROJECT", PROJECT)},
-        "mlflow": {
-            "run_name": folder.name,
-            "experiment_name": os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT),
-            # The environment first, for MLflow remembers the store of an earlier run of this process.
-            "tracking_uri": os.environ.get("MLFLOW_TRACKING_URI"),
-        },
-    }
-    places = [place for place in ("root_dir", "save_dir") if place in inspect.signature(cls).parameters]
-    try:
-        return cls(**options.get(name, dict.fromkeys(places, folder)))
-    except Exception as error:  # each raises kinds of its own
-        raise InputError(f"--logger {name} cannot begin ({reason_of(error)}): fix that, or leave it out") from error
+    """Return Lightning's logger ``csv`` or ``tensorboard``, which writes into ``folder``."""
+    from lightning_fabric.loggers import CSVLogger, TensorBoardLogger
+
+    if name == "csv":
+        return CSVLogger(folder, name="csv")
+    return TensorBoardLogger(folder, name="", version="tensorboard", default_hp_metric=False)
 
 
 def tell(loggers: list[Any], act: Callable[[Any], object]) -> None:
@@ -158,13 +131,10 @@ def logging_to(
     names: Sequence[str], given: Sequence[Any], folder: Path, options: Mapping[str, Any]
 ) -> Iterator[list[Any]]:
     """Begin the loggers of these names and those given with the options of a run; close them when the block ends."""
-    made = [make_logger(name, folder.absolute()) for name in names]
-    loggers, status = [*made, *given], "failed"
+    loggers, status = [*(make_logger(name, folder.absolute()) for name in names), *given], "failed"
     tell(loggers, lambda logger: logger.log_hyperparams(dict(options)))
     try:
         yield loggers
         status = "success"
     finally:
         tell(loggers, lambda logger: logger.finalize(status))
-        if "wandb" in names:  # else the next run of this process would go on in this one
-            made[names.index("wandb")].experiment.finish(exit_code=int(status == "failed"))
