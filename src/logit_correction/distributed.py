@@ -1,4 +1,4 @@
-"""What several processes that train together have in common; with one process all of it does nothing."""
+"""Sums, joins and broadcasts over the processes that train together; with one process they do nothing."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from torch import Tensor
 
 
 def num_processes() -> int:
-    """Number of processes that train together; 1 without torch.distributed."""
+    """Return the number of processes that train together; 1 without torch.distributed."""
     several = torch.distributed.is_available() and torch.distributed.is_initialized()
     return torch.distributed.get_world_size() if several else 1
 
 
 def rank() -> int:
-    """Number of this process among those that train together; 0 without torch.distributed."""
+    """Return the number of this process among those that train together; 0 without torch.distributed."""
     return torch.distributed.get_rank() if num_processes() > 1 else 0
 
 
 def lost_process(error: RuntimeError) -> bool:
-    """Return whether an error is that of a process that waits for another one, which has ended."""
+    """Return whether an error means that another process has ended."""
     return num_processes() > 1 and (isinstance(error, torch.distributed.DistError) or "gloo/transport" in str(error))
 
 
 def sum_over_processes(value: Tensor) -> Tensor:
-    """Sum of a tensor over all processes, without a gradient; the tensor itself if there is one process."""
+    """Return the sum of a tensor over all processes, without a gradient; with one process the tensor itself."""
     if num_processes() == 1:
         return value
     total = value.detach().clone()
@@ -37,7 +37,7 @@ def sum_over_processes(value: Tensor) -> Tensor:
 
 
 def join_over_processes(value: Tensor) -> Tensor:
-    """Rows (B, ...) of all processes one after another, without a gradient; one may have more than another."""
+    """Return the rows (B, ...) of all processes one after another, without a gradient; B may differ."""
     if num_processes() == 1:
         return value
     own = torch.tensor([len(value)], device=value.device)
@@ -48,7 +48,7 @@ def join_over_processes(value: Tensor) -> Tensor:
 
 
 def _gathered(value: Tensor) -> list[Tensor]:
-    """A tensor of one shape of every process."""
+    """Return the tensors of all processes, which have one shape."""
     parts = [torch.empty_like(value) for _ in range(num_processes())]
     torch.distributed.all_gather(parts, value)
     return parts
@@ -62,7 +62,7 @@ def broadcast_from_first(value: Tensor) -> None:
 
 @cache
 def end_with(parent: int) -> None:
-    """Let a process that was started by ``parent`` end with it, as if killed: the same command may go on right away."""
+    """End this process, as if killed, when ``parent``, which started it, ends: then the command can go on at once."""
 
     def watch() -> None:
         while os.getppid() == parent:

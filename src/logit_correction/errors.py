@@ -1,4 +1,4 @@
-"""The errors that tell a user what to fix, and the words that messages are made of. Imports nothing heavy."""
+"""Errors that tell a user what to fix, and functions that format messages. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class MissingPackage(InputError, ImportError):
 
 
 class InputWarning(UserWarning):
-    """What a user gave can be used, though not all of it; the command line prints the message alone."""
+    """Something the user gave can be used only in part; the command line prints the message alone."""
 
 
 class TrainingError(RuntimeError):
@@ -42,7 +42,7 @@ def check_range(name: str, value: float, low: float, high: float = float("inf"),
 
 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
-    """Return a hint at the name that was probably meant, with what goes before it; empty if none is close.
+    """Return a hint at the name that was probably meant, with ``prefix`` before it; empty if none is close.
 
     >>> did_you_mean("Digit", ["Digits", "ColoredMNIST"]), did_you_mean("bird", ["Digits"])
     (' (did you mean Digits?)', '')
@@ -67,7 +67,7 @@ def format_first(parts: Sequence[str], most: int, between: str = ", ") -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the message of an error of others in one line of at most 300 characters, its kind where it has none."""
+    """Return an error's message in one line of at most 300 characters, or its class if it has none."""
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
@@ -90,7 +90,7 @@ def is_missing(value: Any) -> bool:
 
 
 def format_percent(fraction: float | None, digits: int = 0, unit: str = NBSP + "%") -> str:
-    """Return a fraction in per cent, a dash where there is none; ``unit`` is written behind the number.
+    """Return a fraction in per cent, or a dash for None and NaN; ``unit`` follows the number.
 
     What is not quite 0 or 1 takes up to four more digits, so that it is not shown as 0 or 100.
 

@@ -25,7 +25,7 @@ def derive_seed(*parts: int | str) -> int:
 
 
 def step_seed(first: int, step: int) -> int:
-    """Return the seed of a step by one multiplication: to derive each would take 2 % of a step of a small network."""
+    """Return the seed of a step by one multiplication; ``derive_seed`` would take 2 % of a step of a small network."""
     return (first + step * GOLDEN) % 2**64
 
 

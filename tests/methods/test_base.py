@@ -48,16 +48,13 @@ def test_a_finished_network_is_refused() -> None:
         ERM(mlp(), INFO)
 
 
-def test_a_method_is_pickled_copied_and_goes_on_from_its_state(build, make_table, batches) -> None:
+def test_a_method_is_pickled_and_copied(build, make_table, batches) -> None:
     table = make_table()
     method = build("LC", table, network=partial(MLP, table.info), stage=1)
     *first, last = batches(method, table)
     for batch in first:
         method(batch, 0.0)
-    again = build("LC", table, network=partial(MLP, table.info))
-    again.load_state_dict(method.state_dict())
-    again.stage = 1
-    for other in (pickle.loads(pickle.dumps(method)), copy.deepcopy(method), again):
+    for other in (pickle.loads(pickle.dumps(method)), copy.deepcopy(method)):
         assert torch.equal(other(last, 0.5).loss, copy.deepcopy(method)(last, 0.5).loss)
     with pytest.raises(InputError, match="begin_stage needs what collect returned"):
-        again.begin_stage(2, None)
+        method.begin_stage(2, None)

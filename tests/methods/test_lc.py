@@ -18,7 +18,7 @@ from logit_correction.prior import GroupPrior
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch
 
-from ..conftest import Fixed, differing, tensors
+from ..conftest import differing, tensors
 
 #: Both networks are trained side by side from the first step to the last, as in the paper.
 PLAIN: dict[str, Any] = {
@@ -26,11 +26,6 @@ PLAIN: dict[str, Any] = {
     "prior": {"name": "Moving", "estimator": "cell", "momentum": 0.9, "floor": 1e-3},
     "mixing": {"name": "GroupMixUp"},
 }
-
-
-def but(**changes: dict[str, Any]) -> dict[str, Any]:
-    """The plain options, with changes inside the components."""
-    return PLAIN | {name: {**PLAIN[name], **options} for name, options in changes.items()}
 
 
 class Abstains(AttributeEstimator):
@@ -125,25 +120,6 @@ def test_one_loss_and_one_optimiser_equal_two_of_each(form: str, table, build, t
         for key, value in tensors(other.state_dict()).items():
             torch.testing.assert_close(one.state_dict()[key], value, rtol=1e-4, atol=2e-5)
     assert bool((prior.table > 0.02).any()) and bool(torch.isfinite(prior.table).all())
-
-
-def test_the_correction_is_the_log_prior_of_the_estimated_attribute(table, build) -> None:
-    prior = {"name": "Moving", "averaging": "batch", "floor": 0.01}
-    algorithm = build("LC", table, **PLAIN | {"prior": prior, "mixing": "NoMixing", "strength": 0.8})
-    rows = table.split["train"][:4]
-    batch = Batch(table.inputs.fetch(rows), torch.tensor([0, 0, 1, 2]), rows)
-    probability = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.5, 0.3], [0.1, 0.0, 0.9]])
-    algorithm.attributes.network = Fixed((probability + 1e-12).log())
-    step = algorithm(batch, 0.0)
-    # P(y, a): the posteriors of the rows with label y, over the number of rows.
-    joint = torch.stack([probability[:2].sum(0), probability[2], probability[3]]) / 4
-    attribute = [0, 1, 1, 2]
-    correction = 0.8 * (joint[:, attribute].T + 0.01).log()
-    expected = cross_entropy(algorithm.network(batch.inputs) + correction, batch.label)
-    torch.testing.assert_close(step.logs["loss_robust"], expected.detach())
-    own = probability[range(4), batch.label]
-    torch.testing.assert_close(step.logs["loss_biased"], ((1 - own**0.7) / 0.7).mean())
-    torch.testing.assert_close(step.loss, step.logs["loss_robust"] + step.logs["loss_biased"])
 
 
 def test_the_oracle_is_corrected_by_the_counted_prior_of_the_true_group(table, build, batches) -> None:

@@ -1,4 +1,4 @@
-"""``LogitCorrectionClassifier``: fit and predict as scikit-learn has them, by the library's own loop, in memory."""
+"""``LogitCorrectionClassifier``: a scikit-learn classifier that trains in memory, by the library's own loop."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _has_probabilities(classifier: Any) -> bool:
 
 
 class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
-    """A classifier that looks for a shortcut in its training rows, and corrects by it where there is one.
+    """A classifier that looks for a shortcut in its training rows and corrects for it.
 
     ``fit`` trains a network by ``LC``, with the defaults of ``train``; no attribute is needed. Rows are an array
     (n, F), images (n, C, H, W) or (n, H, W, C), a data frame of numbers and names, or a list of texts. Numbers are
@@ -83,8 +83,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         preset: Name of a preset.
         shortcut: Views that are known to be a shortcut, such as ``column:scanner``.
         legitimate: Views that are known to be legitimate causes of the label.
-        epochs: Passes over the training rows; None follows the number of rows.
-        batch_size: Rows of a step; None likewise.
+        epochs: Passes over the training rows; None chooses by the number of rows.
+        batch_size: Rows of a step; None chooses by the number of rows.
         learning_rate: Learning rate at the start.
         training: Further options of ``TrainingConfig``, such as ``{"weight_decay": 1e-4}``.
         random_state: Seed of everything random.
@@ -98,8 +98,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         classes_: The labels.
         n_features_in_: Columns of arrays and data frames.
         feature_names_in_: Their names, of data frames.
-        evidence_: What was found of a shortcut: ``verdict``, ``sentence``, ``views`` and figures; None where a method
-            does not look.
+        evidence_: What was found of a shortcut: ``verdict``, ``sentence``, ``views`` and figures; None if the method
+            does not search.
         attribute_: (n,) estimated attribute of each training row, -1 where unknown.
         attribute_names_: K names; that of a label means: looks like rows of this label.
         attribute_posterior_: (n, K) how likely each attribute is; None where nothing was found.
@@ -164,7 +164,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         new_rows: Any = None,
         new_y: ArrayLike | None = None,
     ) -> LogitCorrectionClassifier:
-        """Look for a shortcut in the rows, train, and correct by it where there is one.
+        """Look for a shortcut in the rows, train, and correct for it.
 
         Args:
             X: n rows; see above.
@@ -172,9 +172,9 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             attribute: (n,) attributes, none unknown, for methods and estimators that read them (``GroupDRO``,
                 ``TrueAttributes``); others never see them. Where some are unknown, take ``Given``.
             new_rows: Rows that the classifier will be used on, of the same kind as ``X``. They choose between ERM and
-                every correction: a fifth of the rows is held out for that, then the chosen one is trained on all.
-            new_y: Their labels, None where unknown. Without any, nothing is corrected; ``new_rows_`` says whether it is
-                worth to label some.
+                every correction. A fifth of the rows is held out for that; then the chosen one is trained on all.
+            new_y: Their labels, None where unknown. Without any, nothing is corrected, and ``new_rows_`` says whether
+                labelling some is worth it.
 
         Raises:
             InputError: Something given is wrong; nothing was trained.
@@ -384,7 +384,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         return groups.drop(columns=["margin_min", "margin_mean", "ece"])  # answers alone have none
 
     def _checked(self, X: Any, kind: str, reset: bool) -> Any:
-        """Return rows of a kind as ``read_rows`` takes them; ``reset`` if they are those of ``fit``."""
+        """Return checked rows of a kind, for ``read_rows``; ``reset`` in ``fit``."""
         if isinstance(X, torch.Tensor):
             X = as_array(X)
         if kind == "numbers":
@@ -400,7 +400,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         return frame
 
     def _new_rows(self, X: Any) -> Any:
-        """Return new rows as ``read_rows`` takes them."""
+        """Return checked new rows, for ``read_rows``."""
         of_fit = self.model_["form"]["kind"]
         kind = of_fit if isinstance(X, list) and not X else kind_of(X)
         if kind != of_fit and {kind, of_fit} != {"numbers", "columns"}:
@@ -424,7 +424,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         return np.concatenate(found)
 
     def _method(self) -> Algorithm:
-        """Return the trained method, built again where only its plain values are here."""
+        """Return the trained method; after unpickling it is built from ``model_``."""
         if not hasattr(self, "_algorithm"):
             config, info = RunConfig.from_dict(dict(self.model_["config"])), DataInfo(**self.model_["info"])
             with without_pretrained_weights():
@@ -436,7 +436,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         return self._algorithm
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the modules out: ``model_`` says all of them."""
+        """Leave the modules out: ``model_`` holds all that builds them again."""
         return {name: value for name, value in super().__getstate__().items() if name != "_algorithm"}
 
 
@@ -444,7 +444,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
 
 
 def kind_of(X: Any) -> str:
-    """Return what rows are: ``numbers`` (n, F), ``images``, ``texts``, or ``columns``: a frame of more than numbers."""
+    """Return the kind of rows: ``numbers`` (n, F), ``images``, ``texts``, or ``columns``: a frame with other columns."""
     frame = None if issparse(X) else as_frame(X, index=False)
     if frame is not None:
         plain = all(isinstance(dtype, np.dtype) and dtype.kind in "uif" for dtype in frame.dtypes)
@@ -456,7 +456,7 @@ def kind_of(X: Any) -> str:
 
 
 def read_rows(form: dict[str, Any], X: Any, fit: bool = False) -> tuple[InputStore, dict[str, Any]]:
-    """Return rows as networks take them and as views see them; ``form``, how they are read, learns in fit."""
+    """Return rows as inputs of networks, and as views see them; ``fit`` learns ``form``, how rows are read."""
     kind = form["kind"]
     if fit and kind == "numbers":
         with np.errstate(over="ignore", invalid="ignore"):
@@ -481,7 +481,7 @@ def read_rows(form: dict[str, Any], X: Any, fit: bool = False) -> tuple[InputSto
 
 
 def _checked_labels(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the L labels, sorted, and the number (n,) of each row's; raise ``ValueError`` if they are none."""
+    """Return the L labels, sorted, and the number (n,) of each row's label; raise ``ValueError`` for bad labels."""
     if y is None:
         raise InputError("The classifier requires y to be passed, but the target y is None")
     labels = column_or_1d(y, warn=True)
@@ -512,10 +512,10 @@ def _known_attribute(attribute: Any, n: int) -> tuple[NDArray[np.int64], list[st
 
 
 def argument_of(estimator: Any) -> str:
-    """Return the argument of ``fit`` that takes the correction, steps of a pipeline in front.
+    """Return the argument of ``fit`` that takes the correction, with the step of a pipeline in front.
 
     Raises:
-        InputError: If a classifier takes neither offsets nor weights, or is none.
+        InputError: If it is no classifier, or takes neither offsets nor weights.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.pipeline import make_pipeline
@@ -541,7 +541,7 @@ def argument_of(estimator: Any) -> str:
 
 
 def fit_corrected(estimator: Any, X: Any, label: NDArray[np.int64], found: AttributeEstimates) -> tuple[Any, str]:
-    """Fit a copy of a classifier to labels (n,), 0..L-1, with the correction; return it, and in words how it is."""
+    """Return a copy of a classifier, fitted to labels (n,), 0..L-1, with the correction, and what that was."""
     argument, fitted = argument_of(estimator), clone(estimator)
     if argument.endswith("sample_weight"):
         fitted.fit(X, label, **{argument: found.sample_weight()})

@@ -38,9 +38,9 @@ PACKAGED = {
 
 
 def packaged(model: str) -> Path | None:
-    """Return the file of a model's weights in an installed package, of which no code runs; None where there is none.
+    """Return the file of a model's weights in an installed package, whose code does not run; None without one.
 
-    None as well where the environment says LOGIT_CORRECTION_ENCODERS=none, as for tests that must not depend on it.
+    None as well if the environment has LOGIT_CORRECTION_ENCODERS=none.
     """
     if model not in PACKAGED or os.environ.get("LOGIT_CORRECTION_ENCODERS") == "none":
         return None
@@ -75,7 +75,7 @@ class Standardize(nn.Module):
 
 
 class ResNet(Network):
-    """What ResNet18 and ResNet50 share. Inputs in [0, 1] are standardised inside by ImageNet's mean and deviation."""
+    """torchvision's ResNets. Inputs in [0, 1] are standardised inside by ImageNet's mean and deviation."""
 
     #: torchvision's name of the network.
     kind: ClassVar[str]
@@ -252,7 +252,7 @@ class TextClassifier(Network):
 
 
 def of_transformers(kind: str, model: str, **options: Any) -> Any:
-    """Load a ``kind`` of transformers by a name or folder; what lies there as code neither runs nor is asked about."""
+    """Load a ``kind`` of transformers by a name or folder; code in that folder never runs."""
     file = packaged(model)
     place = model if file is None else file.parent
     return getattr(needed("transformers", model), kind).from_pretrained(place, trust_remote_code=False, **options)
