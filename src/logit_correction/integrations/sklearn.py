@@ -444,7 +444,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
 
 
 def kind_of(X: Any) -> str:
-    """Return the kind of rows: ``numbers`` (n, F), ``images``, ``texts``, or ``columns``: a frame with other columns."""
+    """Return the kind of rows: ``numbers`` (n, F), ``images``, ``texts``, or ``columns``: any other frame."""
     frame = None if issparse(X) else as_frame(X, index=False)
     if frame is not None:
         plain = all(isinstance(dtype, np.dtype) and dtype.kind in "uif" for dtype in frame.dtypes)
