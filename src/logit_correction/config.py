@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from pathlib import Path, PurePath
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import yaml
 
@@ -93,13 +93,6 @@ class TrainingConfig:
     >>> TrainingConfig(epochs=3).learning_rate
     0.002
     """
-
-    #: Option -> another one, and its value, without which the option has no effect; also of parts of a run.
-    ONLY_WITH: ClassVar = {
-        "sgd_momentum": ("optimizer", "sgd"),
-        "step_every": ("schedule", "step"),
-        "step_factor": ("schedule", "step"),
-    }
 
     epochs: int | None = None
     batch_size: int | None = None

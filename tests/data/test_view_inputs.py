@@ -59,7 +59,7 @@ def look(table: DataTable, split: str) -> ViewInputs:
 @pytest.mark.parametrize(("kind", "split_column"), [("text", None), ("path", "part"), ("features", None)])
 def test_tables(kind: str, split_column: str | None, file: Path) -> None:
     options = {"text": "text", "path": "image", "features": ["age", "place"]}
-    shared = {"split": split_column, "attribute": "writer", "size": 4, "on_bad_rows": "skip", "seed": 3}
+    shared = {"split": split_column, "attribute": "writer", "on_bad_rows": "skip", "seed": 3}
     source = Table(str(file), "mood", **{kind: options[kind], **shared})  # type: ignore[arg-type]
     table = source.build().check()
     seen_rows = []

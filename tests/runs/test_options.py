@@ -73,15 +73,6 @@ def test_options_of_a_component_without_a_name_are_those_of_the_default() -> Non
         ({"network": {"hidden": [5]}}, "--network.hidden is of no effect without a name"),
         ({"method": None, "preset": "stagd"}, "'stagd' (did you mean staged?)"),
         ({"preset": "paper", "method": "StagedLC"}, "preset paper is for method LC, not StagedLC"),
-        ({"sgd_momentum": 0.5}, "--sgd_momentum 0.5 is of no effect without --optimizer sgd: leave it out"),
-        (
-            {"data": {"name": "Table", "file": "x", "label": "y", "features": "*", "max_tokens": 9}},
-            "--data.max_tokens 9 is of no effect without --data.tokenizer",
-        ),
-        (
-            {"preset": "paper", "method": {"mixing": {"rows": "minority-rows", "limit": 0.2}}},
-            "--method.mixing.limit 0.2 is of no effect without --method.mixing.rows every-row",
-        ),
         ({"gradient_clip": None}, "--gradient_clip"),
         ({"learning_rate": float("nan")}, "--learning_rate"),
         ({"also_select": 3}, "--also_select is 3, but must be list[str]"),

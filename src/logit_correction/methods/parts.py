@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -79,8 +79,6 @@ class Counted(PriorRule):
 
 class Moving(PriorRule):
     """Estimated from each batch and averaged over time (eq. 9 - 11); see ``GroupPrior``."""
-
-    ONLY_WITH: ClassVar = {"momentum": ("averaging", "moving")}
 
     def __init__(
         self,
@@ -214,8 +212,6 @@ class IndependentMixUp(Mixing):
 
 class GroupMixUp(Mixing):
     """Mixes rows with rows of the same label, so that minority rows become more varied (eq. 13, Algorithm 1)."""
-
-    ONLY_WITH: ClassVar = {"limit": ("rows", "every-row"), "ramp_up_epochs": ("rows", "every-row")}
 
     def __init__(
         self,

@@ -160,22 +160,7 @@ def _part_of(path: str, found: Mapping[str, Any], choices: Mapping[str, Choice])
     for argument in components_of(cls):
         inner, value = f"{path}.{argument}", arguments.pop(argument, None)
         arguments[argument] = _part_of(inner, value, choices) if inner in choices else None
-    _check_effect(cls, arguments, f"{path}.")
     return ComponentConfig(name, plain(arguments), cls, arguments)
-
-
-def _check_effect(cls: Callable[..., Any], given: Mapping[str, Any], path: str = "") -> None:
-    """Raise ``InputError`` if an option was chosen that another one leaves without effect.
-
-    ``ONLY_WITH`` of a class names for an option the other one, and the value that it needs; None stands for any.
-    """
-    for option, (other, wanted) in getattr(cls, "ONLY_WITH", {}).items():
-        default = signature(cls).parameters[option].default
-        if given[option] != default and (given[other] != wanted if wanted else not given[other]):
-            needs = f"--{path}{other}{' ' + wanted if wanted else ''}"
-            raise InputError(
-                f"--{path}{option} {given[option]} is of no effect without {needs}: leave it out or give null"
-            )
 
 
 def add_options(parser: ArgumentParser, choices: Mapping[str, Choice], training: bool) -> None:
@@ -283,7 +268,6 @@ def _check_numbers(option: str, value: Any) -> None:
 
 def _checked_training(options: Mapping[str, Any]) -> TrainingConfig:
     """Return options of training whose types fit, if their values make sense together and on this machine."""
-    _check_effect(TrainingConfig, options)
     config = TrainingConfig(**options)
     for name, (least, most) in RANGES.items():
         if (value := getattr(config, name)) is not None:
