@@ -19,21 +19,21 @@ Averaging: TypeAlias = Literal["moving", "batch", "dataset", "fixed"]
 class GroupPrior(nn.Module):
     """A table (L, K) of the group prior, estimated batch by batch from a biased network (eq. 9 - 11).
 
-    ``estimator`` says what a batch gives to cell (y, a) of the table. a_x is the attribute of the greatest posterior.
+    ``estimator`` says what a batch adds to cell (y, a) of the table. a_x is the attribute of the greatest posterior.
 
     - "joint": the mean over the batch of P(y, a | x), as the equations say. The table sums to 1.
     - "cell": the mean of the label's probability p_y(x) over the rows with label y and a_x = a: how far the biased
-      network believes such a label. This is no joint probability, and the table need not sum to 1.
+      network believes such a label, as in the published code. The table need not sum to 1.
     - "algorithm-1": the mean of P(a_x | x) over the same rows, as the pseudo-code is printed (batch by batch
       instead of row by row). Rare cells then get values near 1, and little is corrected.
 
     ``averaging`` is one of "moving" (moving average; the first visit sets a cell), "batch" (the last batch alone),
     "dataset" (the mean over an epoch, set by ``end_epoch``) and "fixed" (a counted table, see ``set_table``). The table
-    starts at 1 / (L * K). A cell without rows is not visited: it keeps its value, with "batch" the start. Of "joint"
-    each batch visits every cell, and is 0 where it has no rows.
+    starts at 1 / (L * K). A cell without rows in a batch keeps its value; with "batch" it goes back to the start. With
+    "joint" every batch visits every cell.
 
-    When torch.distributed is initialised the sums of all ranks are added before anything is averaged, so that
-    every rank holds the table of the whole batch. All state lies in buffers.
+    With torch.distributed the sums of all ranks are added before they are averaged, so that every rank holds the table
+    of the whole batch. All state lies in buffers.
 
     Args:
         num_labels: L.
@@ -84,7 +84,7 @@ class GroupPrior(nn.Module):
         self._start(num_attributes, torch.device("cpu"))
 
     def _start(self, num_attributes: int, device: torch.device) -> None:
-        """Make the buffers, as they are before the first batch."""
+        """Register the buffers as they are before the first batch."""
         self.num_attributes, shape = num_attributes, (self.num_labels, num_attributes)
         table = torch.full(shape, 1.0 / (self.num_labels * num_attributes), device=device)
         self.register_buffer("table", table)
@@ -102,14 +102,14 @@ class GroupPrior(nn.Module):
         label_probability: Tensor | None = None,
         attribute: Tensor | None = None,
     ) -> None:
-        """Take in one batch.
+        """Update the table by a batch.
 
         Args:
             label: (B,) long, 0..L-1.
             posterior: (B, K), P(a | x), for example of ``Correlation.posterior``; finite and 0 or more.
-            label_probability: (B,), the biased network's p_y(x); used by "cell" alone. It may be left out for
-                a one-to-one correlation, where it is the posterior of attribute value y.
-            attribute: (B,), a_x, the attribute value of the greatest posterior; found here if left out.
+            label_probability: (B,), the biased network's p_y(x), for "cell". By default the posterior of attribute
+                value y, which it is for a one-to-one correlation.
+            attribute: (B,), a_x; by default the attribute value of the greatest posterior.
 
         Raises:
             ValueError: The prior is fixed, or the posterior has another shape.
@@ -120,7 +120,7 @@ class GroupPrior(nn.Module):
         if posterior.shape != size:
             raise ValueError(f"posterior needs the shape {size}, not {tuple(posterior.shape)}.")
         posterior = posterior.to(self.table.dtype)
-        if self.estimator == "joint":
+        if self.estimator == "joint":  # eq. 9, 10: P(y, a | x) is P(a | x) for the row's own label, 0 for others
             sums = torch.zeros_like(self.table).index_add_(0, label, posterior)
             counts = torch.full_like(sums, float(len(label)))
         else:
@@ -132,22 +132,20 @@ class GroupPrior(nn.Module):
                 value = posterior.gather(1, chosen.unsqueeze(1)).squeeze(1)
             sums, counts = cell_sums(label, attribute, value, self.num_labels, self.num_attributes)
         sums, counts = sum_over_processes(torch.stack((sums, counts))).unbind(0)
+        table, visited, mean, seen = self.table, self.visited, sums / counts, counts > 0
         if self.averaging == "dataset":
             self.epoch_sums += sums
             self.epoch_counts += counts
-            return
-        table, visited = self.table, self.visited
-        batch, seen = sums / counts, counts > 0
-        if self.averaging == "batch":
-            torch.where(seen, batch, self.unknown[0, 0], out=table)
+        elif self.averaging == "batch":
+            torch.where(seen, mean, self.unknown[0, 0], out=table)
             visited.copy_(seen)
-            return
-        torch.where(seen, torch.where(visited, batch.lerp(table, self.momentum), batch), table, out=table)
-        visited.logical_or_(seen)
+        else:
+            torch.where(seen, torch.where(visited, mean.lerp(table, self.momentum), mean), table, out=table)
+            visited.logical_or_(seen)
 
     @torch.no_grad()
     def end_epoch(self) -> None:
-        """With "dataset" averaging: take over the means of the epoch and begin anew; else do nothing."""
+        """With "dataset" averaging: set the table to the means of the epoch; else do nothing."""
         if self.averaging != "dataset":
             return
         seen = self.epoch_counts > 0
@@ -172,34 +170,34 @@ class GroupPrior(nn.Module):
         self.visited.fill_(True)
 
     def resize(self, num_attributes: int) -> None:
-        """Take another number of attribute values, as known only when they have been read; forgets what there was."""
+        """Start anew with another number of attribute values, if it differs."""
         if num_attributes != self.num_attributes:
             self._start(num_attributes, self.table.device)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        """Take as many attribute values as were saved."""
+        """Resize to the saved number of attribute values, then load."""
         if f"{prefix}table" in state_dict:
             self.resize(state_dict[f"{prefix}table"].shape[1])
         super()._load_from_state_dict(state_dict, prefix, *args)
         self.log_rows.copy_(self._log_rows())
 
     def for_attribute(self, attribute: Tensor) -> Tensor:
-        """P(y, a_x) of every label y for each row: attributes (B,) long, 0..K-1 -> (B, L).
+        """Return P(y, a_x) of every label y, (B, L), for attributes (B,) long, 0..K-1.
 
-        Where the attribute is -1, unknown, it is the same for every label, so that nothing is corrected.
+        For an unknown attribute, -1, it is the same for every label, so that nothing is corrected.
         """
         return _of(self._rows(), attribute)
 
     def log_for_attribute(self, attribute: Tensor) -> Tensor:
-        """``log`` of ``for_attribute`` less each row's greatest value, finite (B, L); if fixed, a mere lookup."""
+        """Return ``log`` of ``for_attribute``, less each row's greatest value, finite (B, L); a lookup if fixed."""
         return _of(self.log_rows if self.averaging == "fixed" else self._log_rows(), attribute)
 
     def log(self, prior: Tensor) -> Tensor:
-        """Correction to add to the logits, the logarithm of prior + floor, of any shape."""
+        """Return the logarithm of a prior of any shape, with the floor added: what is added to logits."""
         return torch.log(prior + self.floor if self.floor else prior)
 
     def _rows(self) -> Tensor:
-        """P(y, a) of an unknown attribute, -1, and of each value (1 + K, L)."""
+        """Return P(y, a) of an unknown attribute, -1, and of each value, (1 + K, L)."""
         return torch.cat((self.unknown, self.table.t()))
 
     def _log_rows(self) -> Tensor:
@@ -209,7 +207,7 @@ class GroupPrior(nn.Module):
 def _of(rows: Tensor, attribute: Tensor) -> Tensor:
     """Return the rows (B, L) of attributes -1..K-1 out of (1 + K, L).
 
-    ``embedding`` refuses what lies outside by itself, a GPU without being waited for; an index -2 would find a value.
+    ``embedding`` refuses attributes outside without waiting for a GPU; indexing would take -2 for a value.
     """
     try:
         return torch.nn.functional.embedding(attribute + 1, rows)

@@ -8,18 +8,18 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-#: What becomes of the rows' losses, by torch's names.
+#: How losses of rows are reduced, as torch names it.
 Reduction: TypeAlias = Literal["none", "mean", "sum"]
 
-#: Label of a row that does not count; that of torch.
+#: Label of a row that does not count, as in torch.
 IGNORED = -100
 
 
 def generalized_cross_entropy(logits: Tensor, label: Tensor, q: float = 0.7) -> Tensor:
-    """Generalised cross-entropy (1 - p ** q) / q (eq. 3), which trusts easy rows and so biases a network to shortcuts.
+    """Return the generalized cross-entropy (1 - p ** q) / q (eq. 3), which trusts easy rows and so learns shortcuts.
 
-    It starts from log p, never from p: the gradient of p ** q is infinite at p = 0, while the gradient used here is
-    p ** q times that of cross-entropy and vanishes there.
+    It is computed from log p, since the gradient of p ** q with respect to p is infinite at p = 0. With respect to the
+    logits the gradient is p ** q times that of cross-entropy, and vanishes there.
 
     Args:
         logits: (B, L).
@@ -37,7 +37,7 @@ def generalized_cross_entropy(logits: Tensor, label: Tensor, q: float = 0.7) -> 
 
 
 def generalize(loss: Tensor, q: float = 0.7) -> Tensor:
-    """Generalised cross-entropy (B,) of rows whose cross-entropy (B,) is known; see ``generalized_cross_entropy``.
+    """Return the generalized cross-entropy (B,) from cross-entropies (B,); see ``generalized_cross_entropy``.
 
     >>> generalize(torch.tensor([0.5, 3.0]), q=1.0)  # 1 - p
     tensor([0.3935, 0.9502])
@@ -55,9 +55,9 @@ def logit_corrected_cross_entropy(
     *,
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """Cross-entropy of the logits plus the logarithm of each row's group prior (eq. 7).
+    """Return the cross-entropy of the logits plus the logarithm of each row's group prior (eq. 7).
 
-    It equals the pairwise margin loss of eq. 8. The uncorrected logits are the ones to predict with.
+    It equals the pairwise margin loss of eq. 8. Predict with the uncorrected logits.
 
     Args:
         logits: (B, L).
@@ -66,8 +66,8 @@ def logit_corrected_cross_entropy(
             added to a row changes nothing, so log P(y | a_x) does as well.
         reduction: "none", or "mean" or "sum" over the rows.
         label_smoothing: In [0, 1], the share of a row's target that goes to all labels, in proportion to the row's
-            prior. Spread evenly, a rare label would have more of the target than of the prior, and the plain logits
-            would name it wherever its attribute is.
+            prior. If it were spread evenly, a rare label would have more of the target than of the prior, and the
+            uncorrected logits would predict it for every row of the attribute.
 
     Returns:
         (B,) losses, or their mean or sum, 0-d.
@@ -77,7 +77,7 @@ def logit_corrected_cross_entropy(
     >>> round(logit_corrected_cross_entropy(logits, label, log_prior).exp().item(), 4)
     10.0
     """
-    if logits.shape != log_prior.shape:  # the sum would be spread over rows or labels, and nothing be learnt from it
+    if logits.shape != log_prior.shape:  # broadcasting would hide the mistake
         raise ValueError(
             f"Logits have shape {tuple(logits.shape)} and log priors {tuple(log_prior.shape)}, but both need one value "
             "for each row and label. Two labels need two logits; a label that no row has is none of an estimate's."
@@ -93,7 +93,7 @@ def logit_corrected_cross_entropy(
 
 
 def margin(logits: Tensor, label: Tensor) -> Tensor:
-    """Margin of each row (Appendix C): the label's logit minus the greatest other logit.
+    """Return the margin of each row (Appendix C): the label's logit minus the greatest other logit.
 
     Args:
         logits: (B, L) with at least two labels.

@@ -14,7 +14,7 @@ from torch import Tensor
 def group_membership(
     label: Tensor, attribute: Tensor, num_labels: int, num_attributes: int, sparse: bool = False
 ) -> Tensor:
-    """Which row belongs to which group, where group = label * K + attribute.
+    """Return which row belongs to which group, where group = label * K + attribute.
 
     Args:
         label: (N,) long, 0..L-1.
@@ -40,7 +40,7 @@ def group_membership(
 
 
 def label_membership(label: Tensor, num_labels: int) -> Tensor:
-    """Which row has which label: (N,) long, 0..L-1 -> (N, L) bool, sparse, each label a group."""
+    """Return which row has which label, (N, L) bool, sparse, for labels (N,) long, 0..L-1; each label is a group."""
     return group_membership(label, torch.zeros_like(label), num_labels, 1, sparse=True)
 
 
@@ -55,13 +55,13 @@ def check_groups(label: Tensor, attribute: Tensor, num_labels: int, num_attribut
 
 
 def group_members(membership: Tensor) -> tuple[Tensor, Tensor]:
-    """Every row of every group: (N, G) bool -> rows (M,) and their groups (M,), long."""
+    """Return all pairs of a row (M,) and a group (M,) that it belongs to, long, for (N, G) bool."""
     row, group = membership.coalesce().indices() if membership.is_sparse else membership.nonzero().unbind(1)
     return row, group
 
 
 def group_count(membership: Tensor) -> Tensor:
-    """Number of rows in each group: (N, G) bool -> (G,) long.
+    """Return the number of rows in each group, (G,) long, for (N, G) bool.
 
     >>> group_count(torch.tensor([[True, False], [True, True]]))
     tensor([2, 1])
@@ -70,7 +70,7 @@ def group_count(membership: Tensor) -> Tensor:
 
 
 def group_mean(value: Tensor, membership: Tensor) -> Tensor:
-    """Mean of a value (N,), numbers or bools, over each group: (G,) float64, NaN where the group is empty.
+    """Return the mean of a value (N,), numbers or bools, over each group: (G,) float64, NaN for an empty group.
 
     >>> group_mean(torch.tensor([0.2, 0.4]), torch.tensor([[True, False], [True, True]]))
     tensor([0.3000, 0.4000], dtype=torch.float64)
@@ -83,7 +83,7 @@ def group_mean(value: Tensor, membership: Tensor) -> Tensor:
 
 
 def group_accuracy(prediction: Tensor, label: Tensor, membership: Tensor) -> Tensor:
-    """Share of right predictions in each group: (G,) float64, NaN where the group is empty.
+    """Return the share of right predictions in each group: (G,) float64, NaN for an empty group.
 
     Args:
         prediction: (N,) long.
@@ -100,7 +100,7 @@ def group_accuracy(prediction: Tensor, label: Tensor, membership: Tensor) -> Ten
 
 
 def group_balanced_accuracy(prediction: Tensor, label: Tensor, membership: Tensor) -> Tensor:
-    """Mean of the group accuracies (eq. 2), over the groups that have rows: 0-d float64, NaN where all are empty.
+    """Return the mean accuracy (eq. 2) of the groups that have rows: 0-d float64, NaN if all are empty.
 
     >>> membership = torch.tensor([[True, False, False], [True, True, False]])
     >>> group_balanced_accuracy(torch.tensor([0, 1]), torch.tensor([0, 0]), membership)
@@ -110,7 +110,7 @@ def group_balanced_accuracy(prediction: Tensor, label: Tensor, membership: Tenso
 
 
 def worst_group_accuracy(prediction: Tensor, label: Tensor, membership: Tensor) -> Tensor:
-    """Least of the group accuracies, over the groups that have rows: 0-d float64, NaN where all are empty.
+    """Return the least accuracy of the groups that have rows: 0-d float64, NaN if all are empty.
 
     >>> membership = torch.tensor([[True, False, False], [True, True, False]])
     >>> worst_group_accuracy(torch.tensor([0, 1]), torch.tensor([0, 0]), membership)
@@ -122,7 +122,7 @@ def worst_group_accuracy(prediction: Tensor, label: Tensor, membership: Tensor) 
 
 
 def group_margin(margin: Tensor, membership: Tensor) -> Tensor:
-    """Least margin (N,) in each group (Appendix C): (G,) of the margin's dtype, NaN where the group is empty.
+    """Return the least margin (N,) in each group (Appendix C): (G,) of the margin's dtype, NaN for an empty group.
 
     >>> group_margin(torch.tensor([2.0, -1.0]), torch.tensor([[True, False], [True, False]]))
     tensor([-1., nan])
@@ -133,7 +133,7 @@ def group_margin(margin: Tensor, membership: Tensor) -> Tensor:
 
 
 def wilson_interval(correct: Tensor | float, count: Tensor | float, confidence: float = 0.9) -> tuple[Tensor, Tensor]:
-    """Wilson's score interval for a share; unlike the usual one it holds for small groups and for 0 and 1.
+    """Return Wilson's score interval for a share, which holds for small groups and for shares of 0 and 1 too.
 
     Args:
         correct: Number of successes, of any shape.

@@ -12,9 +12,9 @@ MixupForm: TypeAlias = Literal["every-row", "minority-rows"]
 
 
 def ramp_up(epoch: float, length: float) -> float:
-    """Strength t of the mixing, which rises to 0.5: t = 0.5 * exp(-5 * (1 - min(epoch / length, 1)) ** 2).
+    """Return the strength of the mixing, t = 0.5 * exp(-5 * (1 - min(epoch / length, 1)) ** 2), which rises to 0.5.
 
-    This is the usual sigmoid ramp-up; with the parentheses as Algorithm 1 prints them, it would fall again.
+    This is the usual sigmoid ramp-up. With the parentheses as printed in Algorithm 1 it would fall again.
 
     Args:
         epoch: Epochs (or steps) done so far, 0 or more.
@@ -28,7 +28,7 @@ def ramp_up(epoch: float, length: float) -> float:
 
 
 def mix(inputs: Tensor, partner: Tensor, weight: Tensor | float) -> Tensor:
-    """Mix each row with its partner: weight * x + (1 - weight) * x[partner].
+    """Return each row mixed with its partner: weight * x + (1 - weight) * x[partner].
 
     Args:
         inputs: (B, ...) of a floating-point dtype.
@@ -56,13 +56,13 @@ def mixup_partner(
     generator: torch.Generator,
     form: MixupForm = "every-row",
 ) -> Tensor:
-    """Draw for each row the partner of Group MixUp; a row that is not to be mixed is its own partner.
+    """Draw the partner of each row for Group MixUp; a row that is not mixed is its own partner.
 
     Args:
         label: (B,) long, 0..L-1.
-        minority: (B,) bool, rows taken for bias-conflicting.
+        minority: (B,) bool, rows estimated to be bias-conflicting.
         num_labels: L.
-        generator: Source of the randomness; may live on the CPU whatever the device of the labels.
+        generator: Source of the randomness; may be on the CPU while labels are on a GPU.
         form: "every-row" (Algorithm 1): each row gets a minority row of its label. "minority-rows" (eq. 13):
             each minority row gets a majority row of its label, majority rows stay as they are. A label
             without such rows draws among all its rows.

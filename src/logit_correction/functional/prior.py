@@ -26,7 +26,7 @@ def shifted(log_prior: Tensor, least: float = -30.0) -> Tensor:
 def cell_sums(
     label: Tensor, attribute: Tensor, value: Tensor, num_labels: int, num_attributes: int
 ) -> tuple[Tensor, Tensor]:
-    """Sum of a value, and number of rows, in each cell (label, attribute).
+    """Return the sum of a value, and the number of rows, in each cell (label, attribute).
 
     Args:
         label: (B,) long, 0..L-1.
@@ -50,7 +50,7 @@ def cell_sums(
 
 
 def count_prior(label: Any, attribute: Any, num_labels: int, num_attributes: int, smoothing: float = 0.0) -> Tensor:
-    """Group prior counted once from known or estimated attributes: (count + smoothing), normalised.
+    """Return the group prior counted from known or estimated attributes: count + smoothing, normalized.
 
     Args:
         label: (N,) whole numbers, 0..L-1: a tensor, or what ``torch.as_tensor`` takes.
