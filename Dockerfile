@@ -18,7 +18,7 @@ WORKDIR /src
 COPY . .
 
 FROM base AS tests
-RUN pip install --editable '.[test]' && chown --recursive user /src
+RUN pip install --editable '.[test]' --editable ./lab && chown --recursive user /src
 USER 1000
 CMD ["python", "-m", "pytest", "-n", "2"]
 

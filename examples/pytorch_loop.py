@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction import estimate_attributes
-from logit_correction.bench.digits import Digits
+from logit_correction.data.digits import Digits
 from logit_correction.functional import group_balanced_accuracy, group_membership, worst_group_accuracy
 
 BATCH = 32

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from logit_correction import LogitCorrectionClassifier
-from logit_correction.bench.planted import Planted
+from logit_correction_lab.sources.planted import Planted
 
 
 def rows(seed: int, split: str) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:

@@ -15,7 +15,7 @@ from pytorch_loop import BATCH, build_network, judge, rows_of
 from torch import Tensor
 
 from logit_correction import estimate_attributes
-from logit_correction.bench.digits import Digits
+from logit_correction.data.digits import Digits
 
 PARTS = 15
 

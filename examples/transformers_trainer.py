@@ -17,9 +17,9 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments, set_seed
 
 from logit_correction import estimate_attributes
-from logit_correction.bench.planted import Planted
 from logit_correction.functional import group_balanced_accuracy, group_membership, worst_group_accuracy
 from logit_correction.integrations.transformers import LogitCorrectionMixin, add_attributes
+from logit_correction_lab.sources.planted import Planted
 
 LENGTH = 96
 SIZES = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}

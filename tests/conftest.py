@@ -208,8 +208,8 @@ class Fixed(nn.Module):
 
 
 def benchmark_script(name: str) -> ModuleType:
-    """Import a script of ``benchmarks/``."""
-    return module_of(Path(__file__).parents[1] / "benchmarks" / f"{name}.py")
+    """Import a script of ``lab/scripts/``."""
+    return module_of(Path(__file__).parents[1] / "lab" / "scripts" / f"{name}.py")
 
 
 def module_of(path: Path) -> ModuleType:

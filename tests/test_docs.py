@@ -60,7 +60,7 @@ def test_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.M
             value()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=_name)
+@pytest.mark.parametrize("page", [*PAGES, *sorted((ROOT / "lab").rglob("*.md"))], ids=_name)
 def test_links_of_a_page_lead_to_files(page: Path) -> None:
     text = re.sub(r"<!--.*?-->", "", page.read_text(), flags=re.DOTALL)
     targets = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text)
@@ -72,7 +72,7 @@ def test_links_of_a_page_lead_to_files(page: Path) -> None:
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "SECURITY.md"], ids=_name)
 def test_files_that_a_page_names_are_there(page: Path) -> None:
-    named = re.findall(r"`((?:tests|benchmarks|examples|configs|results)/[\w./-]+\w)", page.read_text())
+    named = re.findall(r"`((?:tests|examples|lab)/[\w./-]+\w)", page.read_text())
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
@@ -156,7 +156,7 @@ def test_each_part_has_a_row_and_each_row_a_part(heading: str, known: dict[str, 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_figures_of_a_method_stand_in_the_results(name: str) -> None:
-    results = "".join(page.read_text() for page in (ROOT / "results").glob("*/README.md"))
+    results = "".join(page.read_text() for page in (ROOT / "lab" / "results").glob("*/README.md"))
     figures = re.findall(r"(?<![\w.-])\d*\.\d+(?![\w.])", " ".join(rows_of("Methods")[name]))
     assert [figure for figure in figures if figure not in results] == []
 

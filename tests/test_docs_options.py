@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import logit_correction
-from logit_correction.cli import COMMANDS, commands
+from logit_correction.cli import COMMANDS, function_of
 from logit_correction.config import PARTS, VIEWS, TrainingConfig
 from logit_correction.data.rows import Splitting
 from logit_correction.registry import resolve
@@ -33,7 +33,7 @@ OTHERS = {
 OPTION = re.compile(r"(?<![\w-])--([a-z][a-z_-]*(?:\.[a-z_]+)*)")
 
 #: A call of one of our own scripts, up to the end of the line or of the code.
-SCRIPT = re.compile(r"benchmarks/(\w+\.py)([^\n`]*)")
+SCRIPT = re.compile(r"lab/scripts/(\w+\.py)([^\n`]*)")
 
 #: What stands between ``--`` and an option of a component, and the kind of the component.
 COMPONENTS = {
@@ -47,7 +47,7 @@ COMPONENTS = {
 
 def own_options() -> set[str]:
     """The options that the commands themselves define, and those of training."""
-    functions = [getattr(commands, f"{name}_command") for name in COMMANDS]
+    functions = [function_of(name) for name in COMMANDS]
     flags = {name for function in functions for name in inspect.signature(function).parameters}
     flags |= {"help", "help_all", "version", "debug", *VIEWS, "preset"}
     return flags | {field.name for field in fields(TrainingConfig)} | set(PARTS)
@@ -80,7 +80,7 @@ def test_every_option_that_a_page_names_is_there(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_option_of_a_script_is_there(page: Path) -> None:
     for script, words in SCRIPT.findall(page.read_text()):
-        text = (ROOT / "benchmarks" / script).read_text()
+        text = (ROOT / "lab" / "scripts" / script).read_text()
         assert [option for option in OPTION.findall(words) if f'"--{option}"' not in text] == []
 
 

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from logit_correction import Auto, Clusters, CrossFitted, Given, InputError, Online
-from logit_correction.bench.ccifar10 import CorruptedCIFAR10
-from logit_correction.bench.digits import ColoredMNIST, Digits
-from logit_correction.bench.planted import Planted
+from logit_correction.data.digits import Digits
 from logit_correction.data.own import Table
 from logit_correction.data.rows import Splitting
 from logit_correction.methods.parts import Counted, GroupMixUp, IndependentMixUp, Moving
+from logit_correction_lab.sources.ccifar10 import CorruptedCIFAR10
+from logit_correction_lab.sources.colored_mnist import ColoredMNIST
+from logit_correction_lab.sources.planted import Planted
 
 CASES: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (CrossFitted, {"splits": 0}, "splits is 0"),

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError, distribution, entry_points
 from types import ModuleType
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -71,9 +71,23 @@ def needed(package: str, what: str, extra: str = "", otherwise: str = "") -> Mod
 
 def to_install(extra: str) -> str:
     """Return the command that installs an extra, from the folder that this package was installed from, if any."""
-    place = "logit-correction"
+    return f"`pip install {shlex.quote((_own_folder() or 'logit-correction') + f'[{extra}]')}`"
+
+
+def to_install_laboratory() -> str:
+    """Return the command that installs the laboratory, which lies in the same checkout."""
+    folder = _own_folder()
+    return f"`pip install {shlex.quote(f'{folder}/lab' if folder else 'logit-correction-lab')}`"
+
+
+def _own_folder() -> str:
+    """Return the folder that this package was installed from; empty if it was none."""
     with suppress(PackageNotFoundError):
         told = json.loads(distribution("logit-correction").read_text("direct_url.json") or "{}")
-        path = unquote(urlsplit(told.get("url", "")).path) if "dir_info" in told else ""
-        place = path or place
-    return f"`pip install {shlex.quote(f'{place}[{extra}]')}`"
+        return unquote(urlsplit(told.get("url", "")).path) if "dir_info" in told else ""
+    return ""
+
+
+def installed(group: str) -> dict[str, Any]:
+    """Return what installed packages offer as entry points of ``logit_correction.<group>``, such as the laboratory."""
+    return {one.name: one.load() for one in entry_points(group=f"logit_correction.{group}")}

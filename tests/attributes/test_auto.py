@@ -14,12 +14,12 @@ from logit_correction.attributes.auto import Auto
 from logit_correction.attributes.evidence import Model
 from logit_correction.attributes.folds import draw_folds
 from logit_correction.attributes.search import Judged, Search
-from logit_correction.bench.planted import Planted
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import Report
 from logit_correction.types import DataInfo, TrainingRows, ViewInputs
 from logit_correction.views.images import Places
+from logit_correction_lab.sources.planted import Planted
 
 from ..conftest import differing, trained_tensors
 from .conftest import attached, prepared

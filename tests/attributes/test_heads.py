@@ -22,10 +22,10 @@ from logit_correction.attributes.heads import (
     scaled,
     telling_features,
 )
-from logit_correction.bench.planted import Planted
 from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
+from logit_correction_lab.sources.planted import Planted
 
 from ..conftest import read_again
 from .conftest import attached, prepared

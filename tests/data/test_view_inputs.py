@@ -11,11 +11,11 @@ import pytest
 import torch
 from PIL import Image
 
-from logit_correction.bench.photos import BiasedFFHQ
 from logit_correction.data.own import ImageFolder, Table
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.views.base import ViewInputs
+from logit_correction_lab.sources.photos import BiasedFFHQ
 
 ROWS = 40
 BAD = 7

@@ -35,7 +35,6 @@ LISTED = {
     "networks": "MLP ConvNet Linear ResNet18 ResNet50 TextClassifier Timm",
     "rules": "last valid_average valid_worst_class valid_worst_group valid_estimated_group_balanced",
     "formats": "onnx torch-export",
-    "benchmarks": "smoke digits table1-cmnist",
 }
 
 

@@ -13,7 +13,7 @@ import torch
 import yaml
 
 from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, load, train
-from logit_correction.bench.digits import Digits
+from logit_correction.data.digits import Digits
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.runs.encode import Encoder, encode_table

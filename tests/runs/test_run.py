@@ -28,11 +28,11 @@ from logit_correction import (
     load,
     train,
 )
-from logit_correction.bench.digits import Digits
-from logit_correction.bench.planted import Planted
+from logit_correction.data.digits import Digits
 from logit_correction.data.table import DataTable
 from logit_correction.runs.assemble import build_algorithm
 from logit_correction.runs.options import complete
+from logit_correction_lab.sources.planted import Planted
 
 SHORT: dict[str, Any] = {"epochs": 8, "seed": 0, "threads": 1, "page": False}
 RULES: list[str | None] = ["valid_estimated_group_balanced", "valid_estimated_worst_group"]

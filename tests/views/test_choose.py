@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from logit_correction.bench.planted import Planted
 from logit_correction.errors import InputError
 from logit_correction.views.base import View, ViewInputs, available_views, find_views, state_of, view_of
+from logit_correction_lab.sources.planted import Planted
 
 from ..conftest import read_again
 

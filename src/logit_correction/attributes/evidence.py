@@ -286,7 +286,7 @@ def signs_of(
 class Model:
     """From signs to the probability that correcting helps, by which candidates are put in order.
 
-    ``evidence.yaml`` has its numbers; ``results/evidence`` tells where they come from, and how right they are.
+    ``evidence.yaml`` has its numbers; ``lab/results/evidence`` tells where they come from, and how right they are.
 
     Attributes:
         signs: Name -> direction, the two values between which it counts, and weights: of views of images, texts and

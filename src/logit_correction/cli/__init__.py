@@ -14,7 +14,7 @@ from logit_correction import __version__
 from logit_correction.errors import InputError, Interrupted, TrainingError, did_you_mean
 from logit_correction.files import NoRoom
 
-#: Name -> one line, in the order in which a person needs them; ``commands.NAME_command`` is its function.
+#: Name -> one line, in the order in which a person needs them.
 COMMANDS = {
     "quickstart": "train ERM and LC on built-in digits and write a report page; under a minute",
     "audit": "find out whether your data hold a shortcut, which one, and in which rows",
@@ -83,11 +83,24 @@ def _call(command: str, *words: str) -> int:
     if command not in COMMANDS:
         hint = did_you_mean(command, COMMANDS)
         raise InputError(f"There is no command {command!r}{hint}: take one of {', '.join(COMMANDS)}")
-    from logit_correction.cli import commands
     from logit_correction.cli.arguments import arguments_of
 
-    function: Callable[..., int] = getattr(commands, f"{command}_command")
+    function = function_of(command)
     return function(**arguments_of(command, function, words))
+
+
+def function_of(command: str) -> Callable[..., int]:
+    """Return the function of a command; ``benchmark`` is one of the laboratory."""
+    if command == "benchmark":
+        from logit_correction.registry import installed, to_install_laboratory
+
+        found: Callable[..., int] | None = installed("commands").get(command)
+        if found is None:
+            raise InputError(f"`benchmark` is a command of the laboratory: install it by {to_install_laboratory()}")
+        return found
+    from logit_correction.cli import commands
+
+    return getattr(commands, f"{command}_command")
 
 
 def _show_plainly(message: Warning | str, *where: Any, **more: Any) -> None:

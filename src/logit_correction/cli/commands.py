@@ -289,45 +289,6 @@ def report_command(runs: list[Path], *, out: Path | None = None) -> int:
     return 0
 
 
-def benchmark_command(
-    name: str,
-    *,
-    seeds: PositiveInt | None = None,
-    jobs: PositiveInt | None = None,
-    out: Path | None = None,
-) -> int:
-    """Train a grid of methods, data sets and seeds.
-
-    The same command continues where it stopped. Start it several times, also on machines that share the folder, to
-    share the work. Writes report.html, table.csv (one row per run and selection rule), table.md, the figures as SVG,
-    and benchmark.yaml.
-
-    Args:
-        name: a benchmark of the package, the path of a .yaml file, or `list` to see their names
-        seeds: number of seeds; the benchmark's own by default
-        jobs: runs that train at the same time; 1 by default
-        out: folder to write; benchmark-NAME by default
-    """
-    if name == "list":
-        return list_command("benchmarks")
-    from joblib import parallel_config
-
-    from logit_correction.bench.grid import read
-    from logit_correction.bench.runner import DataMissing, run
-    from logit_correction.bench.tables import write_results
-
-    grid = read(name, seeds)
-    out = out or Path(f"benchmark-{grid.name}")
-    try:
-        with parallel_config("loky", n_jobs=jobs or 1, inner_max_num_threads=1):  # so that runs fit beside each other
-            failed = run(grid, out)
-    except DataMissing:
-        write_results(grid, out, seeds)  # the figures of the paper beside empty cells
-        raise
-    write_results(grid, out, seeds)
-    return 1 if failed else 0
-
-
 def preview_command(data: ComponentConfig) -> int:
     """Show the rows of a data source before anything is trained.
 
@@ -344,12 +305,10 @@ def list_command(kind: str = "", *, all: bool = False) -> int:
     """List the names that options take: methods, data, networks, views and more.
 
     Args:
-        kind: methods, data, networks, views, formats, presets, estimators, rules or benchmarks; left out, the
-            first four
+        kind: methods, data, networks, views, formats, presets, estimators or rules; left out, the first four
         all: list every kind
     """
     from logit_correction.attributes import ESTIMATORS
-    from logit_correction.bench.grid import shipped
     from logit_correction.data import SOURCES
     from logit_correction.exporting import FORMATS
     from logit_correction.methods import METHODS
@@ -359,7 +318,7 @@ def list_command(kind: str = "", *, all: bool = False) -> int:
 
     usual: dict[str, Any] = {"methods": METHODS, "data": SOURCES, "networks": NETWORKS, "views": VIEWS}
     research: dict[str, Any] = {"estimators": ESTIMATORS, "presets": PRESETS, "rules": RULES}
-    known = usual | {"formats": FORMATS} | research | {"benchmarks": shipped()}
+    known = usual | {"formats": FORMATS} | research
     if kind and kind not in known:
         raise InputError(f"There is no list of {kind!r}{did_you_mean(kind, known)}: take one of {', '.join(known)}")
     for name in [kind] if kind else known if all else usual:

@@ -7,43 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from logit_correction.errors import InputError, did_you_mean
+from logit_correction.registry import installed, to_install_laboratory
+
+#: The sources of other packages: each entry point of ``logit_correction.sources`` is such a mapping.
+_INSTALLED: dict[str, tuple[str, str]] = {
+    name: one for known in installed("sources").values() for name, one in known.items()
+}
 
 #: Name -> dotted path and one line. A dotted path of your own works wherever a name does.
 SOURCES: dict[str, tuple[str, str]] = {
     "ImageFolder": ("logit_correction.data.own.ImageFolder", "your own images: a folder per label"),
     "Table": ("logit_correction.data.own.Table", "your own CSV or Parquet file: texts, image files or feature columns"),
-    "Digits": ("logit_correction.bench.digits.Digits", "1,797 real 8x8 digits, coloured; embedded, no download"),
-    "ColoredMNIST": (
-        "logit_correction.bench.digits.ColoredMNIST",
-        "MNIST in colours that predict the digit in training",
-    ),
-    "CorruptedCIFAR10": (
-        "logit_correction.bench.ccifar10.CorruptedCIFAR10",
-        "CIFAR-10 in corruptions that predict the class in training",
-    ),
-    "Waterbirds": (
-        "logit_correction.bench.photos.Waterbirds",
-        "birds of land and water before land or water; your copy of the files",
-    ),
-    "CelebA": ("logit_correction.bench.photos.CelebA", "faces: most blond people are women; your copy of the files"),
-    "BiasedFFHQ": ("logit_correction.bench.photos.BiasedFFHQ", "faces: gender predicts age; your copy of the files"),
-    "CivilComments": (
-        "logit_correction.bench.civilcomments.CivilComments",
-        "comments, toxic or not, judged on 16 overlapping groups; your copy of the file",
-    ),
-    "Planted": (
-        "logit_correction.bench.planted.Planted",
-        "small sets with a planted shortcut, their controls, and plain ones; `set` chooses",
-    ),
-    "Wild": (
-        "logit_correction.bench.wild.Wild",
-        "real mails, faces in words and people in tables, nothing planted; your copy of the files",
-    ),
-    "StandIn": (
-        "logit_correction.bench.stand_ins.StandIn",
-        "stand-ins for the paper's photos and comments, which are not those; your copy of the files",
-    ),
+    "Digits": ("logit_correction.data.digits.Digits", "1,797 real 8x8 digits, coloured; embedded, no download"),
     "Arrays": ("logit_correction.data.arrays.Arrays", "arrays from Python, as `from_arrays` saved them"),
+    **_INSTALLED,
 }
 
 
@@ -64,7 +41,8 @@ def source_of_place(data: Any) -> Any:
         return data  # nearly a source's name, or the dotted path of a class
     there = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
     near = did_you_mean(path.name, there, str(path.parent / " ")[:-1]) or did_you_mean(place, SOURCES)
+    laboratory = f". Published and planted data come with the laboratory: {to_install_laboratory()}"
     raise InputError(
-        f"--data {place} is no folder, file or data source{near}: give a folder of "
-        "images, a CSV or Parquet file, or a name that `logit-correction list data` shows"
+        f"--data {place} is no folder, file or data source{near}: give a folder of images, a CSV or Parquet file, or a "
+        f"name that `logit-correction list data` shows{'' if _INSTALLED else laboratory}"
     )

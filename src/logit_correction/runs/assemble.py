@@ -38,7 +38,7 @@ FINETUNE_EPOCHS = 5
 BATCHES = ((500_000, 1024), (20_000, 256), (8_000, 128), (4_000, 64), (0, 32))
 
 #: Weight decay where rows are numbers: without it an MLP knows a few thousand rows by heart, the minority's first, and
-#: then no correction is left to be learned from. ``results/weight-decay`` has what was measured.
+#: then no correction is left to be learned from. ``lab/results/weight-decay`` has what was measured.
 DECAY_OF_NUMBERS = 1e-3
 
 #: Networks that wait for each other's threads longer than they compute, on vectors and on small images; of a finished

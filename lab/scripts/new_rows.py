@@ -1,0 +1,237 @@
+"""Whether new rows choose the right candidate: trains all candidates once on each set, then asks about samples of rows.
+
+    python lab/scripts/new_rows.py collect OUT --sets compas bar digits signature:control --seeds 3 --real FOLDER
+    python lab/scripts/new_rows.py collect OUT --drawn 100 --seed 7 --sources SETS     # cases of evidence_cases.py
+    python lab/scripts/new_rows.py judge OUT --answers 20 50
+
+``collect`` keeps what each candidate says of validation and test rows, one file a set and seed; it goes on where it was
+killed. FOLDER holds ``BAR`` and the packages of ``bench/wild.py``, unpacked; SETS is what ``evidence_sets.py`` wrote.
+
+``judge`` divides the test rows into halves, draws up to 1,000 new rows of the first, as many of each group (label by
+attribute), and judges what is chosen on the second, groups alike. Answers are the true labels, of which ``--wrong``
+says how many are wrong; ``--new-rows`` how many rows there are; ``--harder`` takes those of which ERM is least sure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import torch
+
+from logit_correction.auditing import choice
+from logit_correction.auditing.candidates import Candidate, candidates_of, groups_of, trained, usual_splits
+from logit_correction.auditing.new_rows import apart_of
+from logit_correction.config import ComponentConfig, RunConfig
+from logit_correction.data.loading import BatchLoader
+from logit_correction.data.reader import DataSource
+from logit_correction.data.table import DataTable
+from logit_correction.errors import InputError, TrainingError
+from logit_correction.runs.api import config_of
+from logit_correction.runs.options import complete_parts
+from logit_correction.runs.train import prepare
+from logit_correction.training.display import Display
+from logit_correction_lab.sources import stand_ins, wild
+
+#: What a method that reads the true attribute is called; it is no candidate.
+TRUE = "LC by the true attribute"
+
+
+class InMemory(DataSource):
+    """A table that is there already."""
+
+    def __init__(self, table: DataTable) -> None:
+        self.table = table
+
+    def build(self) -> DataTable:
+        return self.table
+
+
+def config_of_set(name: str, seed: int, real: Path) -> RunConfig:
+    """Return the config of a set by name: BAR, of ``bench.wild``, of ``bench.real``, or of ``bench.planted``."""
+    name, _, control = name.partition(":")
+    options: dict[str, Any] = {"epochs": 4} if name in ("celeba", "adult") else {}
+    if name == "bar":
+        data: dict[str, Any] = {"name": "ImageFolder", "root": str(real / "BAR"), "seed": seed}
+    elif name in get_args(wild.Set):
+        data = {"name": "Wild", "set": name, "root": str(real), "seed": seed}
+    elif name in stand_ins.SETS:
+        data = {"name": "StandIn", "set": name}
+    else:
+        data = {"name": "Planted", "set": name, "control": bool(control), "seed": seed}
+    return config_of(data, method={"name": "LC", "attributes": "Auto"}, seed=seed, device="cpu", threads=1, **options)
+
+
+def collect(config: RunConfig, out: Path) -> None:
+    """Train all candidates on a set, and keep what they say."""
+    if out.exists():
+        return
+    started, built = time.monotonic(), prepare(config, Display())
+    built.fit(Display()).run(estimator_only=True)
+    table, estimator = built.table, built.algorithm.attributes
+    candidates = candidates_of(built.config, table, groups_of(estimator.search))
+    if table.has_attributes("train"):
+        true = replace(built.config, method=ComponentConfig("LC", {"attributes": "TrueAttributes"}))
+        candidates.append(Candidate(TRUE, "reads attributes", complete_parts(true)))
+    rows, found = table.split["test"], {}
+    for candidate in candidates:
+        try:
+            model = trained(candidate, table)
+        except (InputError, TrainingError) as error:
+            print(f"{out.stem}: {candidate.name} is left out: {error}")
+            continue
+        with torch.no_grad():
+            said = torch.cat([model.network(batch.inputs) for batch in BatchLoader(table, "test").epoch()])
+        found[candidate.name] = {
+            "usual": model.usual.half().numpy(),
+            "test": said.half().numpy(),
+            "seconds": model.seconds,
+        }
+    default = [*estimator.finding.views]
+    kept = {"found": found, "label": table.label[rows].numpy(), "attribute": table.attribute[rows].numpy()}
+    kept |= {"default": default, "rows": len(table.split["train"]), "usual": usual_splits(table)}
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_bytes(pickle.dumps(kept))
+    print(f"{out.stem}: {len(found)} candidates, {time.monotonic() - started:.0f} s", flush=True)
+
+
+def collect_drawn(number: int, seed: int, out: Path, sources: Path) -> None:
+    """The same of a drawn case: usual rows are its validation rows, the test is the balanced one."""
+    from evidence_cases import build_case, draw_case
+
+    case = draw_case(number, seed)
+    file = out / f"drawn {case.kind} {case.what} {case.family.replace('/', '-')} {number}-{seed}.pkl"
+    if file.exists():
+        return
+    made = build_case(case, sources)
+    table = replace(made.table, split={**made.table.split, "test": made.balanced})
+    data = ComponentConfig("rows in memory", cls=lambda: InMemory(table))
+    options = {"seed": seed, "device": "cpu", "threads": 1}
+    collect(config_of(data, method={"name": "LC", "attributes": "Auto"}, **options), file)
+
+
+# -- judgement
+
+
+def groups_of_rows(kept: dict[str, Any]) -> np.ndarray:
+    """Return the group of each test row: label by attribute, or the label where attributes are unknown."""
+    known = (kept["attribute"] >= 0).all() and len(np.unique(kept["attribute"])) > 1
+    return np.asarray(kept["label"] * 1000 + (kept["attribute"] if known else 0))
+
+
+def judged(kept: dict[str, Any], answers: int, seed: int, asked: argparse.Namespace) -> dict[str, float]:
+    """Return the accuracy (%) of ERM, of the best candidate, of the truth, and of what so many answers choose."""
+    draw, names = np.random.default_rng(seed), [name for name in kept["found"] if name != TRUE]
+    logits = torch.stack([torch.from_numpy(kept["found"][name]["test"]).float() for name in names])
+    usual = torch.stack([torch.from_numpy(kept["found"][name]["usual"]).float() for name in names])
+    said, label, group = logits.argmax(dim=2).numpy(), kept["label"], groups_of_rows(kept)
+    _, of_group, rows = np.unique(group, return_inverse=True, return_counts=True)
+    weight = 1 / rows[of_group]
+    half = np.zeros(len(label), dtype=bool)
+    for one in np.unique(group):
+        own = draw.permutation(np.flatnonzero(group == one))
+        half[own[: len(own) // 2]] = True
+    hard = np.ones(len(label), dtype=bool)
+    if asked.harder:
+        sure = logits[0].softmax(dim=1).amax(dim=1).numpy()
+        hard = sure <= np.quantile(sure, 1 / 3)
+    other = np.flatnonzero(~half & hard)
+    accuracy = 100 * ((said[:, other] == label[other]) * weight[other]).sum(axis=1) / weight[other].sum()
+    allowed = half & hard
+    present = [np.flatnonzero(allowed & (group == one)) for one in np.unique(group)]
+    each = max(1, min(asked.new_rows // len(present), *(len(own) for own in present if len(own))))
+    pool = np.concatenate([draw.permutation(own)[:each] for own in present])  # no row twice: a copy tells nothing new
+    change = choice.change_of(apart_of(logits[:, pool]).numpy(), apart_of(usual).numpy(), seed)
+    places, chances = choice.draw(said[:, pool], answers, seed)
+    told = label[pool[places]]
+    wrong = draw.random(len(told)) < asked.wrong
+    told = np.where(wrong, (told + 1) % (label.max() + 1), told)
+    chosen = 0
+    if change.found and len(places):
+        chosen = choice.chosen_of(choice.gains_of(said[:, pool], places, told, 1 / chances[places]), True)
+    by_truth = np.nan
+    if TRUE in kept["found"]:
+        right = kept["found"][TRUE]["test"].argmax(axis=1)[other] == label[other]
+        by_truth = 100 * (right * weight[other]).sum() / weight[other].sum()
+    return {
+        "ERM": accuracy[0],
+        "best": accuracy.max(),
+        "true": by_truth,
+        "chosen": accuracy[chosen],
+        "change": change.found,
+    }
+
+
+def judge(folder: Path, asked: argparse.Namespace) -> None:
+    """Print a line for each set, and what it comes to."""
+    files = sorted(folder.glob("*.pkl"))
+    for answers in asked.answers:
+        lines = {}
+        for file in files:
+            kept = pickle.loads(file.read_bytes())
+            found = [judged(kept, answers, seed, asked) for seed in range(asked.times)]
+            lines.setdefault(file.stem.rpartition("-")[0], []).append(
+                {key: np.mean([one[key] for one in found]) for key in found[0]}
+            )
+        won, lost, changed, quiet, of_truth = [], [], [], [], []
+        for name, seeds in lines.items():
+            mean = {key: float(np.mean([one[key] for one in seeds])) for key in seeds[0]}
+            if not asked.quiet:
+                print(
+                    f"{answers} {name} ({len(seeds)}): "
+                    + ", ".join(f"{key} {value:.1f}" for key, value in mean.items())
+                )
+            gain = mean["best"] - mean["ERM"]
+            (won if gain >= 3 else lost).append((mean["chosen"] - mean["ERM"], gain))
+            (changed if gain >= 5 else quiet).append(mean["change"])
+            if mean["true"] - mean["ERM"] >= 3:
+                of_truth.append((mean["chosen"] - mean["ERM"], mean["true"] - mean["ERM"]))
+        share = 100 * sum(one for one, _ in won) / max(1e-9, sum(all_ for _, all_ in won))
+        print(f"{answers} answers: {share:.1f} % of the best candidate's gain ({len(won)} sets)")
+        if of_truth:
+            share = 100 * sum(one for one, _ in of_truth) / sum(all_ for _, all_ in of_truth)
+            print(f"{answers} answers: {share:.1f} % of the true attribute's gain ({len(of_truth)} sets)")
+        if lost:
+            mean, worst = np.mean([one for one, _ in lost]), min(lost)[0]
+            print(f"elsewhere {mean:.2f} points, at worst {worst:.2f} ({len(lost)} sets)")
+        told = f"where 5 points can be won, else {100 * np.mean(quiet or [0]):.0f} %"
+        print(f"a change is told in {100 * np.mean(changed or [0]):.0f} % {told}")
+
+
+def main() -> None:
+    """Collect or judge."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("collect", "judge"))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--sets", nargs="*", default=[])
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--drawn", type=int, default=0)
+    parser.add_argument("--part", default="0/1", help="every so many-th drawn case")
+    parser.add_argument("--real", type=Path, default=Path())
+    parser.add_argument("--sources", type=Path)
+    parser.add_argument("--answers", type=int, nargs="*", default=[20, 50])
+    parser.add_argument("--times", type=int, default=30, help="samples of each set and seed")
+    parser.add_argument("--new-rows", type=int, default=1000)
+    parser.add_argument("--wrong", type=float, default=0.0)
+    parser.add_argument("--harder", action="store_true")
+    parser.add_argument("--quiet", action="store_true")
+    asked = parser.parse_args()
+    if asked.what == "judge":
+        judge(asked.folder, asked)
+        return
+    for seed in range(asked.seed, asked.seed + asked.seeds):
+        for name in asked.sets:
+            collect(config_of_set(name, seed, asked.real), asked.folder / f"{name}-{seed}.pkl")
+    first, parts = map(int, asked.part.split("/"))
+    for number in range(first, asked.drawn, parts):
+        collect_drawn(number, asked.seed, asked.folder, asked.sources)
+
+
+if __name__ == "__main__":
+    main()

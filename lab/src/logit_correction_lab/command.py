@@ -1,0 +1,49 @@
+"""The command ``logit-correction benchmark``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jsonargparse.typing import PositiveInt
+
+
+def benchmark_command(
+    name: str,
+    *,
+    seeds: PositiveInt | None = None,
+    jobs: PositiveInt | None = None,
+    out: Path | None = None,
+) -> int:
+    """Train a grid of methods, data sets and seeds.
+
+    The same command continues where it stopped. Start it several times, also on machines that share the folder, to
+    share the work. Writes report.html, table.csv (one row per run and selection rule), table.md, the figures as SVG,
+    and benchmark.yaml.
+
+    Args:
+        name: a benchmark of the laboratory, the path of a .yaml file, or `list` to see their names
+        seeds: number of seeds; the benchmark's own by default
+        jobs: runs that train at the same time; 1 by default
+        out: folder to write; benchmark-NAME by default
+    """
+    from joblib import parallel_config
+
+    from logit_correction_lab.grid import read, shipped
+    from logit_correction_lab.runner import DataMissing, run
+    from logit_correction_lab.tables import write_results
+
+    if name == "list":
+        titles = shipped()
+        width = max(map(len, titles)) + 2
+        print("\n".join(["benchmarks:", *(f"  {one:<{width}}{title}" for one, title in titles.items())]))
+        return 0
+    grid = read(name, seeds)
+    out = out or Path(f"benchmark-{grid.name}")
+    try:
+        with parallel_config("loky", n_jobs=jobs or 1, inner_max_num_threads=1):  # so that runs fit beside each other
+            failed = run(grid, out)
+    except DataMissing:
+        write_results(grid, out, seeds)  # the figures of the paper beside empty cells
+        raise
+    write_results(grid, out, seeds)
+    return 1 if failed else 0

@@ -1,0 +1,149 @@
+"""Corrupted CIFAR-10: CIFAR-10 whose classes go with corruptions in training and with none in the test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from logit_correction.correlation import Correlation
+from logit_correction.data import bias
+from logit_correction.data.augment import AugmentationName, named_augmentation
+from logit_correction.data.cache import cache_folder, checksum_of, digest, kept_array
+from logit_correction.data.images import Images, image_store
+from logit_correction.data.reader import DataSource
+from logit_correction.data.rows import Problems
+from logit_correction.data.stores import ArrayStore
+from logit_correction.data.table import DataTable
+from logit_correction.errors import check_range
+from logit_correction.files import available_cores
+from logit_correction.seeds import make_generator
+from logit_correction_lab.sources.cifar10_images import CLASSES, SIZE, ensure_cifar10, read_cifar10
+from logit_correction_lab.sources.corruptions import CORRUPTIONS, RECIPE, corrupt_all
+from logit_correction_lab.sources.published import (
+    data_folder,
+    draw_conflicts,
+    find_folder,
+    read_conflict_folders,
+    split_off,
+)
+
+
+class CorruptedCIFAR10(DataSource):
+    """CIFAR-10 with ten corruptions: 45,000 train, 5,000 valid, 10,000 test; corruptions uniform in the test."""
+
+    reader = Images((SIZE, SIZE))
+
+    def __init__(
+        self,
+        minority_ratio: float = 0.005,
+        severity: int = 5,
+        correlation: list[list[int]] | str = "one-to-one",
+        valid: str = "biased",
+        augment: AugmentationName = "crop-flip",
+        seed: int = 0,
+        root: str | None = None,
+        download: bool = True,
+        published: str | None = None,
+    ) -> None:
+        """Choose the shortcut and the place of the files.
+
+        Args:
+            minority_ratio: Fraction of the training rows, in (0, 1], whose corruption conflicts with their class.
+            severity: Level of CIFAR-10-C, 1..5; published folders that are called Severity4 hold level 5.
+            correlation: one-to-one, many-to-one, many-to-many, or a table such as [[0], [1], ...].
+            valid: ``biased`` validates on data as biased as training, ``balanced`` on uniform corruptions.
+            augment: Random changes of training images: ``none``, ``crop-flip`` or ``resized-crop-flip``.
+            seed: Seed of the split, the attributes and the corruptions.
+            root: Folder that holds ``cifar-10-batches-py`` or ``cifar10-images.tar.gz``; by default
+                LOGIT_CORRECTION_DATA, else ``~/.cache/logit_correction``.
+            download: Let torchvision download CIFAR-10 where it is not found.
+            published: Folder of the published images, which holds 0.5pct, 1pct, ... and test; these are then read
+                as they are, and of the options only ``minority_ratio`` and ``augment`` count.
+        """
+        self.ratios = bias.ratios_of_splits(minority_ratio, valid)
+        check_range("--data.severity", severity, 1, 5)
+        self.correlation = bias.named_correlation(correlation, len(CLASSES))
+        self.names = bias.names_of_values(self.correlation, list(CORRUPTIONS), "corruptions")
+        self.augmentation = named_augmentation(augment)
+        self.valid, self.augment = valid, augment
+        self.severity, self.seed, self.download = severity, seed, download
+        self.root, self.published = data_folder(root), published
+        pct = f"{100 * self.ratios['train']:g}pct"
+        self.parts = [f"{pct}/align", f"{pct}/conflict", f"{pct}/valid", "test"]
+
+    def ensure_files(self) -> None:
+        if self.published is None:
+            ensure_cifar10(self.root, self.download)
+        else:
+            source = "whoever published it, in the share of conflicts that --data.minority_ratio says"
+            find_folder("Corrupted CIFAR-10", self.published, ["."], self.parts, source)
+
+    def build(self) -> DataTable:
+        """Read CIFAR-10, split off a tenth of its training part, draw the corruption of every image and corrupt it."""
+        import PIL
+        import scipy
+
+        if self.published is not None:
+            return self._as_published(Path(self.published))
+        cifar = read_cifar10(self.root, self.download)
+        label, generator = torch.from_numpy(cifar.label), make_generator(self.seed, "corrupted-cifar10")
+        split = split_off(cifar.num_train // 10, cifar.num_train, len(label), generator)
+        attribute = torch.empty_like(label)
+        for name, rows in split.items():
+            # The published rows conflict as often as their ratio says, unlike those of Colored MNIST.
+            draw = draw_conflicts if self.ratios[name] < 1 else bias.draw_attributes
+            attribute[rows] = draw(label[rows], self.correlation, self.ratios[name], generator)
+        chosen = attribute.numpy().astype(np.int64)
+        parts = [RECIPE, checksum_of(cifar.images), self.severity, self.seed, *self.names]
+        versions = [np.__version__, scipy.__version__, PIL.__version__]  # others may round otherwise here and there
+        file = cache_folder() / "corrupted-cifar10" / f"{digest([*map(str, parts), chosen.tobytes(), *versions])}.npy"
+        recipe = self.names, self.severity, self.seed, available_cores()
+        images, _ = kept_array(file, lambda path: np.save(path, corrupt_all(cifar.images, chosen, *recipe)))
+        metadata: dict[str, object] = {
+            "source": f"{cifar.source}, corrupted here",
+            "minority ratio": self.ratios["train"],
+            "corruptions": ", ".join(self.names),
+            "severity": f"{self.severity} of CIFAR-10-C",
+            "correlation": self.correlation.kind,
+            "validation": self.valid,
+            "data seed": self.seed,
+            "test": "each image once, corruption uniform",
+            "augmentation": self.augment,
+            "checksum of the images": checksum_of(images)[:16],
+        }
+        if "Frost" in self.names:
+            metadata["frost"] = "computed texture in place of the photographs of CIFAR-10-C"
+        return DataTable(
+            inputs=ArrayStore(torch.from_numpy(images)),
+            label=label,
+            attribute=attribute,
+            split=split,
+            label_names=list(CLASSES),
+            attribute_names=self.names,
+            correlation=self.correlation,
+            metadata=metadata,
+            augment=self.augmentation,
+        )
+
+    def _as_published(self, folder: Path) -> DataTable:
+        self.ensure_files()
+        paths, names, label, attribute, split = read_conflict_folders(folder, self.parts, len(CLASSES))
+        problems = Problems(str(folder), names)
+        images = image_store(paths, (SIZE, SIZE), problems)
+        problems.raise_if_any(fix="get them again")
+        return DataTable(
+            inputs=images,
+            label=label,
+            attribute=attribute,
+            split=split,
+            label_names=list(CLASSES),
+            # The files number their corruptions and do not name them.
+            attribute_names=[f"corruption {value}" for value in range(len(CLASSES))],
+            correlation=Correlation.one_to_one(len(CLASSES)),
+            metadata={"source": f"published Corrupted CIFAR-10, {self.parts[0]}", "augmentation": self.augment},
+            augment=self.augmentation,
+            row_names=names,
+            ordered=False,  # aligned images come first, and names tell the attribute: files are for no view
+        )

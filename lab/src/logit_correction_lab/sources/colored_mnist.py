@@ -1,0 +1,114 @@
+"""MNIST in ten colours: the Colored MNIST of the paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from logit_correction.data.augment import CropFlip
+from logit_correction.data.digits import ColoredStore, Coloring, jittered_colors
+from logit_correction.data.images import Images
+from logit_correction.data.reader import DataSource
+from logit_correction.data.table import DataTable
+from logit_correction.errors import InputError
+from logit_correction.seeds import make_generator
+from logit_correction_lab.sources.published import data_folder, split_off
+
+#: Rows of MNIST's training part, and of those that ``ColoredMNIST`` trains on.
+NUM_MNIST_TRAIN, NUM_TRAIN = 60_000, 55_000
+
+#: What pixels in [0, 1] are multiplied by.
+SCALINGS = {"unit": 1.0, "double": 1 / 255}
+
+
+def read_mnist(root: Path, download: bool) -> tuple[Tensor, Tensor]:
+    """Return MNIST's 70,000 digits (P, 28, 28) as unsigned bytes, and what they are (P,); its test part comes last."""
+    from torchvision.datasets import MNIST
+
+    try:
+        train, test = (MNIST(str(root), train=part, download=download) for part in (True, False))
+        glyphs, digits = torch.cat([train.data, test.data]), torch.cat([train.targets, test.targets])
+        if len(train.data) != NUM_MNIST_TRAIN or glyphs.shape != (70_000, 28, 28) or digits.shape != (70_000,):
+            raise ValueError("these are not the images and labels of MNIST")
+    except (RuntimeError, OSError, ValueError, AssertionError, TypeError, LookupError) as error:
+        # torchvision asserts the file's format without a word, and looks its type up in a dict.
+        reason = "" if isinstance(error, LookupError) else str(error).partition("\n")[0]
+        raise InputError(
+            f"MNIST cannot be read from {root} ({reason or 'a file is not in its format'}): put its four idx files "
+            "into MNIST/raw there, name another folder by --data.root or LOGIT_CORRECTION_DATA, or delete damaged "
+            "files to download them"
+        ) from error
+    return glyphs, digits
+
+
+class ColoredMNIST(DataSource):
+    """MNIST in ten colours: 55,000 train, 5,000 valid, 10,000 test; colours uniform in the test."""
+
+    def __init__(
+        self,
+        minority_ratio: float = 0.005,
+        severity: int = 4,
+        correlation: list[list[int]] | str = "one-to-one",
+        valid: str = "biased",
+        scaling: str = "unit",
+        shift: int = 0,
+        seed: int = 0,
+        root: str | None = None,
+        download: bool = True,
+    ) -> None:
+        """Choose the shortcut and the place of the files.
+
+        Args:
+            minority_ratio: Fraction of the training rows, in (0, 1], whose colour is drawn uniformly from all.
+            severity: Colour jitter 1..5 (standard deviation 0.05, 0.02, 0.01, 0.005, 0.002); 4 is usual.
+            correlation: one-to-one, many-to-one, one-to-many, many-to-many, or a table such as [[0], [1], ...].
+            valid: ``biased`` validates on data as biased as training, ``balanced`` on uniform colours.
+            scaling: ``unit`` gives pixels in [0, 1]; ``double`` divides by 255 once more, as the published
+                codes of this benchmark do, where the paper's learning rate and figures belong.
+            shift: Training images are shifted by up to so many pixels each way, anew in every epoch; 0 shows them as
+                they are, as the published runs do.
+            seed: Seed of the split, the colours and the jitter.
+            root: Folder that holds ``MNIST/raw``; by default LOGIT_CORRECTION_DATA, else
+                ``~/.cache/logit_correction``.
+            download: Let torchvision download MNIST where it is not found.
+        """
+        self.coloring = Coloring(minority_ratio, severity, correlation, valid, seed)
+        self.correlation = self.coloring.correlation
+        if scaling not in SCALINGS:
+            raise InputError(f"scaling {scaling!r} is unknown: give one of {', '.join(SCALINGS)}")
+        if not 0 <= shift < 28:
+            raise InputError(f"shift is {shift}, but must be a number of pixels, 0..27")
+        self.shift, self.download, self.root = shift, download, data_folder(root)
+        self.reader = Images((28, 28), scale=SCALINGS[scaling])
+
+    def ensure_files(self) -> None:
+        read_mnist(self.root, self.download)
+
+    def build(self) -> DataTable:
+        glyphs, digit = read_mnist(self.root, self.download)
+        coloring, generator = self.coloring, make_generator(self.coloring.seed, "colored-mnist")
+        split = split_off(NUM_MNIST_TRAIN - NUM_TRAIN, NUM_MNIST_TRAIN, len(digit), generator)
+        attribute = torch.empty_like(digit)
+        for name, rows in split.items():
+            attribute[rows] = coloring.draw(digit[rows], name, generator)
+        color = jittered_colors(attribute, coloring.severity, generator)
+        shifts = {"shifts in training": f"up to {self.shift} pixels"} if self.shift else {}
+        return DataTable(
+            inputs=ColoredStore(glyphs, torch.arange(len(digit)), color, scale=self.reader.scale),
+            label=digit,
+            attribute=attribute,
+            split=split,
+            label_names=[str(i) for i in range(10)],
+            attribute_names=coloring.names,
+            correlation=coloring.correlation,
+            metadata={
+                "source": "MNIST, coloured here",
+                **coloring.metadata,
+                "test": "colours uniform",
+                **shifts,
+                "input range": "[0, 1]" if self.reader.scale == 1 else "[0, 1/255]",
+            },
+            augment=CropFlip(self.shift, mirror=False) if self.shift else None,
+        )

@@ -1,0 +1,111 @@
+"""Cases with shortcuts of all families: the same when drawn anew, balanced where they are to be; and the collector."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from tests.conftest import benchmark_script
+
+FAMILIES = benchmark_script("evidence_shortcuts").FAMILIES
+cases = benchmark_script("evidence_cases")
+Case, PlantedShortcut, build_case, draw_case = cases.Case, cases.PlantedShortcut, cases.build_case, cases.draw_case
+
+#: A set of each kind that needs no files.
+OWN = {"images": "digits", "texts": "reviews", "tables": "people"}
+
+IMAGES = np.random.default_rng(0).uniform(0, 255, (24, 3, 24, 24)).astype(np.float32)
+TEXTS = [f"The film number {row} was good. We all liked the colour of it, and the filling." for row in range(24)]
+TABLE = pd.DataFrame(np.random.default_rng(0).standard_normal((24, 3)), columns=["a", "b", "c"])
+ROWS = {"images": IMAGES, "texts": TEXTS, "tables": TABLE}
+
+
+def a_case(*planted: PlantedShortcut, **options: Any) -> Case:
+    kind = FAMILIES[planted[0].family].kind if planted else "tables"
+    return Case(0, 1, kind, OWN[kind], "shortcut", 2, 400, 24, planted, **options)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_family_marks_each_value_in_its_own_way_and_the_same_way_again(name: str) -> None:
+    family = FAMILIES[name]
+    value = np.arange(24) % family.most
+    rows = ROWS[family.kind]
+
+    def planted() -> Any:
+        given = rows.copy()
+        return family.plant(given, value, family.most, 1.0, np.random.default_rng(3))
+
+    once, again = planted(), planted()
+    if family.kind == "images":
+        assert once.shape == rows.shape and np.isfinite(once).all() and np.array_equal(once, again)
+        assert any(not np.allclose(once[row], rows[row], atol=1) for row in range(24))
+    elif family.kind == "texts":
+        assert once == again and len(once) == 24 and all(once)
+        assert any(text != given for text, given in zip(once, rows, strict=True))
+    else:
+        pd.testing.assert_frame_equal(once, again)
+        assert len(once) == 24 and not once.equals(rows)
+
+
+def test_a_round_of_cases_has_every_family_and_all_kinds_of_clean_ones() -> None:
+    drawn = [draw_case(number, seed=4) for number in range(len(FAMILIES) * 3 // 2)]
+    assert drawn[5] == draw_case(5, seed=4) != draw_case(5, seed=5)
+    planted = Counter(case.planted[0].family for case in drawn if case.what in ("shortcut", "two"))
+    assert set(planted) == set(FAMILIES) and max(planted.values()) == 1
+    assert len({case.what for case in drawn}) == 8
+    halves = [Counter(case.kind for case in part) for part in (drawn[:54], drawn[54:])]
+    assert all(min(half.values()) >= 5 for half in halves)
+
+
+def test_conflicting_rows_are_as_many_as_asked_for_and_the_hidden_test_is_balanced() -> None:
+    case = a_case(PlantedShortcut("category", 2, 1.0, 0.0, 0.05), PlantedShortcut("reading", 3, 1.0, 0.0, 0.2))
+    built = build_case(case)
+    table, train = built.table, built.table.split["train"]
+    first, second = table.attribute // 3, table.attribute % 3
+    learned = torch.cat([train, table.split["valid"], built.like])
+    conflicting = (first != table.label)[learned].float().mean()
+    assert float(conflicting) == pytest.approx(0.05, abs=0.002)
+    assert float((second % 2 != table.label)[learned].float().mean()) == pytest.approx(0.2, abs=0.002)
+    cells = torch.bincount((table.label * 6 + table.attribute)[built.balanced])
+    assert len(cells) == 12 and len(cells.unique()) == 1
+    assert float((first != table.label)[built.like].float().mean()) < 0.12
+    again = build_case(case).table
+    assert torch.equal(again.attribute, table.attribute) and torch.equal(
+        again.inputs.fetch(train), table.inputs.fetch(train)
+    )
+
+
+@pytest.mark.parametrize("kind", OWN)
+def test_clean_cases_keep_the_labels_of_their_tests(kind: Any) -> None:
+    plain = Case(3, 1, kind, OWN[kind], "wrong labels", 2, 160, 24, wrong=0.5)
+    built, right = build_case(plain), build_case(replace(plain, what="nothing", wrong=0.0))
+    assert torch.equal(built.table.label[built.like], right.table.label[right.like])
+    train = built.table.split["train"]
+    assert 0.4 < float((built.table.label != right.table.label)[train].float().mean()) < 0.6
+    assert (built.table.attribute == -1).all() and torch.equal(built.like, built.balanced)
+    honest = build_case(replace(plain, what="honest", wrong=0.0, strength=1.0))
+    assert torch.equal(honest.table.label, right.table.label)
+    assert not torch.equal(honest.table.inputs.fetch(train), right.table.inputs.fetch(train))
+
+
+def test_a_model_judges_no_case_that_resembles_one_it_has_learned_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "scripts"))
+    script, learned = benchmark_script("evidence_model"), []
+    what, sorts = ["shortcut", "shortcut", "two", "random"], ["colour", "noise", "colour+noise", "colour"]
+    table = pd.DataFrame({"what": what, "sorts": sorts}, index=[3, 4, 5, 6])
+
+    def make(others: pd.DataFrame) -> Any:
+        learned.append(others.index.tolist())
+        raise StopIteration
+
+    for row in table.index:
+        with pytest.raises(StopIteration):
+            script.left_out(table.loc[[row]], make, others=table)
+    assert learned == [[4], [3, 6], [], [4]]

@@ -1,0 +1,66 @@
+"""The figures of a benchmark: what is drawn from which figures, in which colours, and always the same bytes."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from logit_correction_lab.grid import Benchmark
+from logit_correction_lab.tables import figures
+
+ROWS = {"ERM": "ERM", "ERM, mixed": "LC", "LC": "LC"}
+
+
+def benchmark(figure: Any = None, columns: tuple[str, ...] = ("0.5 %", "5 %"), **changes: Any) -> Benchmark:
+    given: dict[str, Any] = {"rows": {key: {} for key in ROWS}, "columns": {key: {} for key in columns}, "paper": {}}
+    plain = {"name": "mine", "title": "A <grid> & more", "common": {}, "seeds": 2, "data_seeds": False}
+    return Benchmark(**plain, **given | changes, metric="group_balanced", figure=figure)
+
+
+def frame(columns: tuple[str, ...] = ("0.5 %", "5 %")) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {"row": row, "column": column, "seed": seed, "selection": rule, "method": method, "average": 0.1 * seed,
+             "group_balanced": 0.5 + 0.1 * number + 0.02 * seed if rule == "last" else 0.0}
+            for number, (row, method) in enumerate(ROWS.items())
+            for column in columns for seed in range(2) for rule in ("last", "valid_average")
+        ]
+    )  # fmt: skip
+
+
+def history(columns: tuple[str, ...] = ("0.5 %", "5 %")) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {"row": row, "column": column, "seed": seed, "epoch": epoch, "test_group_balanced": (5 * epoch + seed) / 50,
+             "train_margin_ratio": 2.0 - number if epoch > 1 else np.nan, "train_mean_margin_ratio": 3.0}
+            for number, row in enumerate(ROWS) for column in columns for seed in range(2) for epoch in range(1, 4)
+        ]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("figure", "columns", "expected"),
+    [
+        (None, ("0.5 %", "5 %"), ["accuracy"]),
+        (None, ("here", "there"), ["bars"]),
+        ("none", ("1", "2"), []),
+        ("curves", ("1", "2 %"), ["curves-1", "curves-2"]),
+        (["margins", {"kind": "margins", "margin": "mean"}], ("1",), ["margins", "margins-mean"]),
+        ({"kind": "curves", "metric": "worst_group"}, ("1",), []),  # nobody watched it
+    ],
+)
+def test_what_is_drawn(figure: Any, columns: tuple[str, ...], expected: list[str]) -> None:
+    given = benchmark(figure, columns)
+    assert [name for name, _ in figures(given, frame(columns), history(columns))] == expected
+    assert list(figures(given, pd.DataFrame(), pd.DataFrame())) == []
+
+
+def test_svg_is_the_same_every_time() -> None:
+    first, second = (next(figures(benchmark("accuracy"), frame(), history())) for _ in range(2))
+    assert first == second
+    root = ElementTree.fromstring(first[1])
+    assert root.tag.endswith("svg") and "A <grid> & more" in root.attrib["aria-label"]

@@ -1,0 +1,70 @@
+"""Readers of published data sets, on small files in the published layouts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from logit_correction.data.table import DataTable
+from logit_correction_lab.sources.civilcomments import IDENTITIES, CivilComments
+from logit_correction_lab.sources.photos import BiasedFFHQ, CelebA, Waterbirds
+
+SOURCES = {"waterbirds": Waterbirds, "celeba": CelebA, "bffhq": BiasedFFHQ}
+
+
+def counts_of(table: DataTable) -> dict[str, tuple[int, ...]]:
+    return {split: tuple(table.group_counts(split).flatten().tolist()) for split in table.split}
+
+
+def background(images: torch.Tensor) -> torch.Tensor:
+    """The attribute as it is seen: red outweighs blue in the corner, or does not."""
+    corner = images[:, :, :2, :2].double().mean((2, 3))
+    return (corner[:, 0] > corner[:, 2]).long()
+
+
+@pytest.mark.parametrize(
+    ("name", "layout"), [("waterbirds", {}), ("celeba", {}), ("celeba", {"text": True}), ("bffhq", {})]
+)
+def test_groups_splits_and_images_belong_together(
+    name: str, layout: dict[str, bool], layouts: ModuleType, tmp_path: Path
+) -> None:
+    getattr(layouts, name)(tmp_path, **layout)
+    table = SOURCES[name](root=str(tmp_path), size=16).build().check()
+    assert counts_of(table) == layouts.COUNTS
+    assert table.inputs.input_shape == (3, 16, 16)
+    images = table.inputs.images(torch.arange(len(table.label)))
+    assert images is not None and torch.equal(background(images), table.attribute)
+    middle = images[:, 1, 7:9, 7:9].double().mean((1, 2))
+    assert bool(middle[table.label == 1].min() > middle[table.label == 0].max())
+    fetched = table.inputs.fetch(torch.arange(3))
+    assert isinstance(fetched, torch.Tensor) and float(fetched.min()) >= 0 and float(fetched.max()) <= 1
+    assert table.row_names is not None and len(set(table.row_names)) == len(table.label)
+    assert [len(rows) for rows in table.split.values()] == [sum(counts) for counts in layouts.COUNTS.values()]
+
+
+def test_civil_comments_and_their_sixteen_groups_that_overlap(layouts: ModuleType, tmp_path: Path) -> None:
+    file = layouts.civilcomments(tmp_path) / "all_data_with_identities.csv"
+    frame = pd.read_csv(file, index_col=0, keep_default_na=False)
+    table = CivilComments(root=str(tmp_path)).build().check()
+    assert table.label.tolist() == (frame["toxicity"] >= 0.5).astype(int).tolist()
+    assert table.attribute.tolist() == (frame["identity_any"] >= 0.5).astype(int).tolist()
+    for name, there in (("train", "train"), ("valid", "val"), ("test", "test")):
+        assert table.split[name].tolist() == np.flatnonzero(frame["split"] == there).tolist()
+    assert table.inputs.input_shape == (4096,)
+    assert table.group_counts("train").shape == (2, 2)
+    scoring = table.scoring
+    assert scoring is not None and scoring.membership.shape == (len(frame), 16)
+    for group, (label, identity) in enumerate(scoring.names):
+        expected = (frame["toxicity"] >= 0.5) == (label == "toxic")
+        expected &= frame[identity.replace(" ", "_")] >= 0.5
+        assert scoring.membership[:, group].tolist() == expected.tolist()
+    assert Counter(name for name, _ in scoring.names) == {"non-toxic": 8, "toxic": 8}
+    assert {name.replace(" ", "_") for _, name in scoring.names} == set(IDENTITIES)
+    per_row = scoring.membership.sum(1)
+    assert int(per_row.max()) > 1 and int(per_row.min()) == 0

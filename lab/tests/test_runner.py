@@ -1,0 +1,196 @@
+"""``benchmark``: real grids of tiny runs, killed, stopped, shared, failing and gone on with."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from logit_correction import train
+from logit_correction.files import SEAL
+from logit_correction.runs.folder import FolderHeld, acquire
+from logit_correction_lab.grid import Benchmark, read
+from logit_correction_lab.tables import OF_THE_MACHINE, history, results
+
+from .conftest import GRID
+
+ENDLESS = {"data": {"name": "Digits"}, "epochs": 20_000, "batch_size": 64, "device": "cpu", "threads": 1}
+
+
+def table_of(out: Path) -> pd.DataFrame:
+    return pd.read_csv(out / "table.csv").drop(columns=list(OF_THE_MACHINE))
+
+
+def trained_here(grid: Benchmark, out: Path) -> pd.DataFrame:
+    """The table of an undisturbed series of the same runs."""
+    for cell in grid.cells(out):
+        train(cell.config(), cell.folder, page=False)
+    results(grid, out).to_csv(out / "table.csv", index=False)
+    return table_of(out)
+
+
+def reports(out: Path) -> dict[Path, int]:
+    """When the reports were written."""
+    return {path: path.stat().st_mtime_ns for path in out.rglob("report.json")}
+
+
+def wait_for(sign: Any, process: Any) -> None:
+    while not sign():
+        assert process.poll() is None, process.told
+        time.sleep(0.02)
+
+
+def test_a_grid_is_run_once_and_its_table_is_that_of_its_runs(
+    door: Any, write_grid: Any, tmp_path: Path, run_files: set[str]
+) -> None:
+    common = {**GRID["common"], "watch": ["test"]}
+    path, out = write_grid(seeds=1, common=common), tmp_path / "out"
+    outcome = door("benchmark", path, "--out", out)
+    assert outcome.status == 0 and "mine: 2 runs, 0 finished before" in outcome.err, outcome.err
+    assert outcome.err.count("done in") == 2 and f"page: {out / 'report.html'}" in outcome.out
+    assert "corrected" in outcome.out and "| corrected" not in outcome.out  # a table, not Markdown
+    for report in reports(out):
+        assert {file.name for file in report.parent.iterdir()} - {SEAL} == run_files - {SEAL}
+    written = {"report.html", "table.csv", "table.md", "benchmark.yaml", "bars.svg"}
+    assert {file.name for file in out.iterdir() if file.is_file()} == written
+    assert (out / "benchmark.yaml").read_text() == path.read_text() and not list(out.rglob("*.log"))
+    watched = history(read(str(path)), out)
+    epochs = zip(watched["row"], watched["epoch"], strict=True)
+    assert sorted(epochs) == [("corrected", 1), ("corrected", 2), ("plain", 1), ("plain", 2)]
+    ends = watched[watched["epoch"] == 2].set_index("row")["test_group_balanced"]
+    last = table_of(out).query("selection == 'last'").set_index("row")["group_balanced"]
+    assert ends.to_dict() == pytest.approx(last.to_dict())
+    before, content = reports(out), {name: (out / name).read_bytes() for name in written}
+    again = door("benchmark", path, "--out", out)
+    assert again.status == 0 and "2 runs, 2 finished before" in again.err
+    assert reports(out) == before and {name: (out / name).read_bytes() for name in written} == content
+    table, (lost, kept) = table_of(out), sorted(before)
+    assert {"row", "column", "seed", "selection", "average", "group_balanced", "worst_group"} <= set(table)
+    shutil.rmtree(lost.parent)  # as if it had been killed before that run
+    assert door("benchmark", path, "--out", out).status == 0 and reports(out)[kept] == before[kept]
+    pd.testing.assert_frame_equal(table_of(out), table)
+    before = reports(out)
+    write_grid(seeds=1, common={**ENDLESS, "epochs": 3, "batch_size": 256})
+    outcome = door("benchmark", path, "--out", out)
+    assert outcome.status == 2 and "epochs = 2, not 3" in outcome.err and reports(out) == before
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_a_grid_has_the_same_table(start: Any, write_grid: Any, tmp_path: Path) -> None:
+    chance, out, grid = random.Random(22), tmp_path / "out", write_grid(paper={})
+    for _ in range(2):
+        process = start(grid, "--jobs", 2, "--out", out)
+        done = reports(out)
+        # What a killed one had begun may be all that was left, so that this one ends before anybody looks.
+        while process.poll() is None and len(reports(out)) == len(done) and not list(out.rglob(".lock")):
+            time.sleep(0.02)
+        time.sleep(chance.uniform(0, 1.0))
+        process.kill()  # and not its children, which have to notice
+        process.wait()
+    kept = reports(out)
+    process = start(grid, "--jobs", 2, "--out", out)
+    assert process.wait() == 0, process.told
+    assert all(reports(out)[path] == when for path, when in kept.items())
+    pd.testing.assert_frame_equal(table_of(out), trained_here(read(str(grid)), tmp_path / "whole"))
+    assert {path.name for path in out.rglob(".*")} == {SEAL} and not list(out.rglob("*.log"))
+
+
+@pytest.mark.slow
+def test_two_processes_share_a_grid_and_none_waits_for_the_dead(start: Any, write_grid: Any, tmp_path: Path) -> None:
+    path, out = write_grid(), tmp_path / "out"
+    both = [start(path, "--out", out) for _ in range(2)]
+    assert [process.wait() for process in both] == [0, 0], [process.told for process in both]
+    for cell in read(str(path)).cells(out):  # no run was lost, none was run twice
+        assert sum(process.told.count(f"{cell}: done in") for process in both) == 1
+    path, out = write_grid("endless.yaml", common=ENDLESS), tmp_path / "endless"
+    process, folders = start(path, "--jobs", 2, "--out", out), [cell.folder for cell in read(str(path)).cells(out)][:2]
+    wait_for(lambda: all((folder / "config.yaml").is_file() for folder in folders), process)
+    process.kill()
+    process.wait()
+    for folder in folders:
+        while True:  # until the orphans have noticed; one that goes on is a test that does not end
+            try:
+                with acquire(folder):
+                    break
+            except FolderHeld:
+                time.sleep(0.02)
+
+
+@pytest.mark.slow
+def test_sigterm_lets_the_run_under_way_save_and_begins_no_other(write_grid: Any, start: Any, tmp_path: Path) -> None:
+    path, out = write_grid(common=ENDLESS), tmp_path / "out"
+    process, folder = start(path, "--out", out), out / "plain" / "5" / "seed-0"
+    log = folder.parent / "seed-0.log"
+    wait_for(lambda: log.is_file() and "step" in log.read_text(), process)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() == 130
+    assert f"stopped; continue with: logit-correction benchmark {path} --out {out}" in process.told
+    assert {file.name for file in folder.iterdir()} == {"config.yaml", "resume.pt"}
+    assert not (out / "corrected" / "5" / "seed-0").exists()
+
+
+@pytest.mark.slow
+def test_failed_and_killed_runs_are_told_and_the_others_count(door: Any, write_grid: Any, tmp_path: Path) -> None:
+    rows = {
+        "plain": {"method": {"name": "ERM"}},
+        "broken": {"method": {"name": "my_parts.Breaking", "at_step": 2}},
+        "killed": {"method": {"name": "my_parts.Stopped", "attributes": "Online"}},
+    }
+    path, out = write_grid(rows=rows, seeds=1, paper={}), tmp_path / "out"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STOP", "SIGKILL:3")
+        outcome = door("benchmark", path, "--jobs", 2, "--out", out)
+    assert outcome.status == 1
+    broken, killed = (out / row / "5" / "seed-0.log" for row in ("broken", "killed"))
+    assert f"killed, 5 %, seed 0: FAILED, see {killed}" in outcome.err
+    assert "error: its process was killed" in killed.read_text()
+    again = door("benchmark", path, "--out", out)
+    assert again.status == 1 and f"broken, 5 %, seed 0: FAILED, see {broken}" in again.err
+    assert "error: the loss became nan at step 2" in broken.read_text()
+    assert "killed, 5 %, seed 0: done in" in again.err and not killed.exists()
+    assert set(pd.read_csv(out / "table.csv")["row"]) == {"plain", "killed"}
+    assert "| broken |  |  |" in (out / "table.md").read_text()
+
+
+def test_what_is_wrong_is_found_before_the_first_run(door: Any, write_grid: Any, tmp_path: Path) -> None:
+    rows = {"good": {"method": "ERM"}, "bad": {"method": {"name": "LC", "Strength": 1}}}
+    outcome = door("benchmark", write_grid(rows=rows, paper={}), "--out", tmp_path / "out")
+    assert outcome.status == 2 and outcome.err.startswith("error: row 'bad', column '5 %': ")
+    assert not (tmp_path / "out").exists()
+
+
+# Data that are not at hand.
+
+
+@pytest.fixture
+def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty data folder, and no network."""
+
+    def offline(*_: Any, **__: Any) -> None:
+        raise RuntimeError("no network")
+
+    monkeypatch.setenv("LOGIT_CORRECTION_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr("torchvision.datasets.CIFAR10.download", offline)
+    return tmp_path / "data"
+
+
+@pytest.mark.parametrize("name", ["table2", pytest.param("table1-ccifar10", marks=pytest.mark.slow)])
+def test_a_shipped_table_without_data_shows_the_figures_of_the_paper(
+    name: str, no_data: Path, door: Any, tmp_path: Path
+) -> None:
+    outcome = door("benchmark", name, "--out", tmp_path / "out")
+    *lines, error = outcome.err.splitlines()
+    assert outcome.status == 2
+    assert error == f"error: {name}: no run can be trained, since all data are missing; see above"
+    left_out = [line for line in lines if "left out" in line]
+    assert len(left_out) == {"table2": 4, "table1-ccifar10": 1}[name] and all(str(no_data) in one for one in left_out)
+    text = (tmp_path / "out" / "table.md").read_text()
+    assert "No run is finished." in text and "No run is finished." in outcome.out
+    for cells in read(name).paper.values():
+        assert all(f"{one[0] if isinstance(one, list) else one:.2f}" in text for one in cells.values())

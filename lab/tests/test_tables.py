@@ -1,0 +1,135 @@
+"""The tables of a benchmark: means and deviations by hand, the best in bold, the paper's figures beside."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from logit_correction.cli import main
+from logit_correction_lab.grid import Benchmark
+from logit_correction_lab.tables import _outcome, figures, markdown
+
+FIGURES = {
+    ("ERM", "1"): [0.30, 0.40, 0.35],
+    ("ERM", "2"): [0.50, 0.60, 0.55],
+    ("LC", "1"): [0.70, 0.80, 0.76],
+    ("LC", "2"): [0.85],
+}
+
+
+def benchmark(rows: tuple[str, ...] = ("ERM", "LC", "JTT"), **changes: Any) -> Benchmark:
+    options: dict[str, Any] = {
+        "name": "mine",
+        "title": "A grid",
+        "rows": {row: {} for row in rows},
+        "columns": {"1": {}, "2": {}, "5": {}},
+        "common": {},
+        "seeds": 3,
+        "paper": {"LC": {"1": 82.25, "5": [91.16, 0.97]}, "DFA": {"5": 89.66}},
+    }
+    return Benchmark(**options | changes)
+
+
+def frame(rules: tuple[str, ...] = ("last",)) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "row": row,
+            "column": column,
+            "seed": seed,
+            "selection": rule,
+            "method": row,
+            "attributes_read": {"ERM": "", "LC": "train valid"}[row] if rule == "valid_worst_group" else "",
+            "group_balanced": value + 0.01 * number,
+            "average": 0.5,
+            "version": "0.1.0",
+            "commit": "abc" if seed else None,
+            "machine": "a machine",
+        }
+        for (row, column), values in FIGURES.items()
+        for seed, value in enumerate(values)
+        for number, rule in enumerate(rules)
+    )
+
+
+def cells(text: str, row: str) -> list[str]:
+    """The cells of a row: attributes read, then ours and the paper's of 1, ours of 2, both of 5."""
+    line = next(line for line in text.splitlines() if line.startswith(f"| {row} |"))
+    return [cell.strip() for cell in line.split("|")[2:-1]]
+
+
+def test_means_and_deviations_over_the_seeds() -> None:
+    text = markdown(benchmark(), frame())
+    assert text.startswith("# A grid\n")
+    for (row, column), values in FIGURES.items():
+        shown = cells(text, row)[{"1": 1, "2": 3}[column]].strip("*")
+        mean = f"{100 * statistics.mean(values):.1f}"
+        spread = f" ({100 * statistics.stdev(values):.1f})" if len(values) > 1 else ""
+        assert shown == mean + spread
+    assert "of 1 to 3 seeds" in text
+
+
+def test_the_best_of_a_column_is_bold_and_what_is_missing_is_empty() -> None:
+    text = markdown(benchmark(), frame())
+    assert [cell.startswith("**") for cell in cells(text, "LC")] == [False, True, False, True, False, False]
+    assert not any("**" in cell for cell in cells(text, "ERM"))
+    assert cells(text, "JTT") == [""] * 6 and cells(text, "LC")[4:] == ["", "91.16 (0.97)"]
+    assert cells(text, "DFA") == ["", "", "", "", "", "89.66"]  # not in the grid
+
+
+def test_figures_show_each_column_by_its_own_metric_and_equal_rows_share_the_first_place() -> None:
+    given = benchmark(figure="bars", column_metrics={"2": "average"}, columns={"1": {}, "2": {}})
+    ((_, drawn),) = figures(given, frame(), pd.DataFrame())
+    assert "2: average" in drawn and ">50.0<" in drawn and ">85.0<" not in drawn and ">75.3<" in drawn
+    assert _outcome(given, frame()) == "LC has the highest group-balanced accuracy in 2 of 2 columns."
+    even = replace(given, column_metrics={"1": "average", "2": "average"})
+    assert _outcome(even, frame()).startswith("ERM and LC each have the highest")
+
+
+def test_every_rule_has_a_table_and_says_what_it_read() -> None:
+    text = markdown(benchmark(), frame(("last", "valid_worst_group")))
+    first, second = text.split("Weights of the epoch with")
+    assert "Weights of the last epoch (selection rule: last)." in first and "rule: valid_worst_group)" in second
+    assert cells(first, "ERM")[1].startswith("35.0") and cells(second, "ERM")[1].startswith("36.0")
+    assert [cells(part, "LC")[0] for part in (first, second)] == ["none", "train, valid"]
+    assert cells(second, "ERM")[0] == "none"
+
+
+def test_each_row_counts_by_its_own_rule() -> None:
+    """The second figure of each run is by valid_average, which is the own rule of ERM's runs."""
+    both = frame(("valid_worst_group", "valid_average"))
+    mixed = both[(both["row"] == "LC") | (both["selection"] == "valid_average")]
+    first, second = markdown(benchmark(), mixed).split("Group-balanced test accuracy")[1:]
+    assert "valid_average for ERM; valid_worst_group for LC" in first and "(selection rule: valid_average)" in second
+    assert [cells(first, row)[1][:4] for row in ("ERM", "LC")] == ["36.0", "**75"]
+    assert [cells(second, row)[1][:4] for row in ("ERM", "LC")] == ["36.0", "**76"]
+    assert (cells(first, "LC")[0], cells(second, "LC")[0]) == ("train, valid", "none")
+    ((_, drawn),) = figures(benchmark(figure="bars", columns={"1": {}}), mixed[mixed["column"] == "1"], pd.DataFrame())
+    assert "75.3" in drawn and "36.0" in drawn and "76.3" not in drawn
+
+
+def test_a_grid_of_two_rules_names_a_winner_among_all_rows(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    (tmp_path / "mine.yaml").write_text(
+        "title: Two rules\ncommon: {data: {name: Digits}, epochs: 1, threads: 1}\ncolumns: {'1': {}}\nseeds: 1\nrows:\n"
+        "  ERM: {method: ERM}\n  worst: {method: GroupDRO, selection: valid_worst_group}\n"
+        "  last layer: {method: {name: LastLayer, attributes: TrueAttributes}, selection: valid_worst_group}\n"
+    )
+    assert main(["benchmark", str(tmp_path / "mine.yaml"), "--out", str(tmp_path / "out")]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"\n{row} " in shown for row in ("ERM", "worst", "last layer")) and "by its own" in shown
+    read = pd.read_csv(tmp_path / "out" / "table.csv").set_index(["row", "selection"])["attributes_read"].fillna("")
+    assert read["worst"].to_dict() == {"valid_worst_group": "train valid", "valid_average": "train"}
+    assert set(read["last layer"]) == {"valid"} and set(read["ERM"]) == {""}
+
+
+def test_runs_without_the_accuracy_of_the_grid_end_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    (tmp_path / "mine.yaml").write_text(
+        "title: A table without attributes\ncommon: {data: {name: Planted, set: plain-table, rows: 200}, epochs: 1}\n"
+        "rows: {ERM: {method: ERM}}\ncolumns: {'1': {}}\nseeds: 1\n"
+    )
+    assert main(["benchmark", str(tmp_path / "mine.yaml"), "--out", str(tmp_path / "out")]) == 0
+    assert "metric: average" in capsys.readouterr().out

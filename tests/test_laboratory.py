@@ -1,0 +1,36 @@
+"""The package stands without the laboratory, and says how to install it where it is asked for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import logit_correction
+
+#: Two commands where no package offers sources or commands.
+WITHOUT = """
+import importlib.metadata
+importlib.metadata.entry_points = lambda **_: ()
+from logit_correction.cli import main
+from logit_correction.data import SOURCES
+assert set(SOURCES) == {"ImageFolder", "Table", "Digits", "Arrays"}
+assert main(["benchmark", "list"]) == 2 and main(["preview", "--data", "Planted"]) == 2
+"""
+
+
+def test_no_file_of_the_package_names_a_module_of_the_laboratory() -> None:
+    files = [
+        path
+        for path in Path(logit_correction.__file__).parent.rglob("*")
+        if path.suffix in (".py", ".pyi", ".yaml", ".j2")
+    ]
+    assert len(files) > 50
+    assert [path.name for path in files if "logit_correction_lab" in path.read_text("utf-8")] == []
+
+
+def test_what_comes_with_the_laboratory_says_so_where_it_is_missing() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
+    benchmark, planted = done.stderr.splitlines()
+    assert "`benchmark` is a command of the laboratory: install it by `pip install" in benchmark and "lab`" in benchmark
+    assert "--data Planted is no folder, file or data source" in planted and "laboratory: `pip install" in planted
