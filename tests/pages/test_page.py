@@ -182,7 +182,7 @@ def test_user_text_is_shown_and_never_run(birds: Make, tmp_path: Path) -> None:
 
 
 def test_a_page_is_read_by_keyboard_and_by_ear_and_is_small(colored: Make, birds: Make, tmp_path: Path) -> None:
-    """What a program can see of WCAG without a browser; ``lab/scripts/pages_accessibility.py`` has one look at more."""
+    """What a program can see of WCAG without a browser."""
     folders = [colored(tmp_path / name, name) for name in ("ERM", "LC")] + [
         birds(tmp_path / "b", "LC", evidence=plain(SHORTCUT))
     ]
