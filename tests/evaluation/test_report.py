@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,73 +32,81 @@ def made(rows: int, labels: int, attributes: int, seed: int, missing: float = 0.
     )
 
 
-def by_hand(predictions: Predictions, label: int, attribute: int) -> tuple[int, int, list[float]]:
-    """Count, correct and margins of a group, by a loop over rows."""
-    count, correct, margins = 0, 0, []
-    for row in range(len(predictions)):
-        if predictions.label[row] != label or predictions.attribute[row] != attribute:  # type: ignore[index]
-            continue
+def by_hand(predictions: Predictions, members: np.ndarray) -> tuple[int, int, list[float]]:
+    """Count, correct and margins of a group (N,) bool, by a loop over rows."""
+    margins = []
+    for row in np.flatnonzero(members):
         logits = predictions.logits[row].tolist()
-        own = logits.pop(label)
-        count, correct = count + 1, correct + (own > max(logits))
-        margins.append(own - max(logits))
-    return count, correct, margins
+        margins.append(logits.pop(predictions.label[row]) - max(logits))
+    return len(margins), sum(margin > 0 for margin in margins), margins
 
 
-@settings(max_examples=20)
+def mean(values: list[float]) -> Any:
+    return pytest.approx(np.mean(values)) if values else None
+
+
+@settings(max_examples=25)
 @given(
     st.integers(1, 40),
     st.integers(2, 4),
     st.integers(1, 4),
     st.integers(0, 1000),
-    st.sampled_from([0.0, 0.4]),
+    st.sampled_from(["all known", "some unknown", "their own, which overlap"]),
 )
-def test_every_figure_agrees_with_a_loop(rows: int, labels: int, attributes: int, seed: int, missing: float) -> None:
-    predictions = made(rows, labels, attributes, seed, missing)
-    report = GroupReport.from_predictions(predictions)
+def test_every_figure_agrees_with_a_loop(rows: int, labels: int, attributes: int, seed: int, kind: str) -> None:
+    predictions, draw = (
+        made(rows, labels, attributes, seed, 0.4 * (kind == "some unknown")),
+        np.random.default_rng(seed),
+    )
+    table = [sorted({y % attributes, int(draw.integers(attributes))}) for y in range(labels)]
+    pairs = [(y, a) for y in range(labels) for a in range(attributes)]
+    train = torch.from_numpy(draw.integers(0, 3, (labels, attributes)))
+    own = kind == "their own, which overlap"
+    if own:
+        membership = draw.random((rows, len(pairs))) < 0.3
+        names = [(f"y{y}", f"a{a}") for y, a in pairs]
+        predictions = replace(predictions, membership=membership, groups=names)
+    elif predictions.attribute is not None:
+        membership = np.stack([(predictions.label == y) & (predictions.attribute == a) for y, a in pairs], axis=1)
+    report = GroupReport.from_predictions(predictions, Correlation.from_table(table, attributes), train)
     right = predictions.prediction == predictions.label
-    assert report.average == pytest.approx(right.mean())
-    of_labels = [right[predictions.label == one].mean() for one in set(predictions.label)]
-    assert report.worst_class == pytest.approx(min(of_labels))
-    if predictions.attribute is None:
+    assert report.average == mean(right.tolist())
+    assert report.worst_class == min(
+        mean(right[predictions.label == one].tolist()).expected for one in {*predictions.label}
+    )
+    if predictions.attribute is None and not own:
         assert report.group_balanced is None
         return
-    accuracies = []
-    for number, group in enumerate(report.groups.to_dict("records")):
-        y, a = divmod(number, attributes)
-        assert (group["label"], group["attribute"]) == (f"y{y}", f"a{a}")
-        count, correct, margins = by_hand(predictions, y, a)
-        assert (group["count"], group["correct"]) == (count, correct)
+    found = [by_hand(predictions, members) for members in membership.T]
+    for (y, a), group, (count, correct, margins) in zip(pairs, report.groups.to_dict("records"), found, strict=True):
+        assert [group[name] for name in ("label", "attribute", "count", "correct")] == [
+            f"y{y}",
+            f"a{a}",
+            count,
+            correct,
+        ]
+        assert group["minority"] is (None if own else a not in table[y])
+        figures = [group[name] for name in ("accuracy", "low", "high", "margin_min", "margin_mean")]
         if count == 0:
-            figures = ("accuracy", "low", "high", "margin_min", "margin_mean")
-            assert all(math.isnan(group[name]) for name in figures)
+            assert all(map(math.isnan, figures))
             continue
-        accuracies.append(correct / count)
-        assert group["accuracy"] == pytest.approx(correct / count)
         interval = binomtest(correct, count).proportion_ci(0.9, method="wilson")
-        assert (group["low"], group["high"]) == pytest.approx((interval.low, interval.high))
-        assert group["margin_min"] == pytest.approx(min(margins))
-        assert group["margin_mean"] == pytest.approx(sum(margins) / count)
-    assert report.group_balanced == pytest.approx(sum(accuracies) / len(accuracies))
-    assert report.worst_group == pytest.approx(min(accuracies))
-
-
-@pytest.mark.parametrize("table", [[[0], [1], [2]], [[0], [0], [1, 2]]])
-def test_minority_and_majority_count_rows_and_average_group_margins(table: list[list[int]]) -> None:
-    predictions, correlation = made(200, 3, 3, seed=5), Correlation.from_table(table)
-    report = GroupReport.from_predictions(predictions, correlation)
-    right = predictions.prediction == predictions.label
-    pairs = zip(predictions.label, predictions.attribute, strict=True)  # type: ignore[arg-type]
-    minority = np.array([a not in table[y] for y, a in pairs])
-    assert report.minority == pytest.approx(right[minority].mean())
-    assert report.majority == pytest.approx(right[~minority].mean())
-    least = {(y, a): min(by_hand(predictions, y, a)[2]) for y in range(3) for a in range(3)}
-    rare = [value for (y, a), value in least.items() if a not in table[y]]
-    common = [value for (y, a), value in least.items() if a in table[y]]
-    assert report.minority_margin == pytest.approx(np.mean(rare))
-    assert report.majority_margin == pytest.approx(np.mean(common))
-    flags = [a not in table[y] for y in range(3) for a in range(3)]
-    assert report.groups["minority"].tolist() == flags
+        expected = [correct / count, interval.low, interval.high, min(margins), sum(margins) / count]
+        assert figures == pytest.approx(expected)
+    accuracies = [correct / count if count else math.nan for count, correct, _ in found]
+    assert report.group_balanced == mean([one for one in accuracies if one == one])
+    assert report.worst_group == (pytest.approx(np.nanmin(accuracies)) if any(n for n, _, _ in found) else None)
+    weight = train.flatten().numpy()
+    weighted = np.array(accuracies)[weight > 0] @ weight[weight > 0] / max(1, weight.sum())
+    known = not own and weight.any() and not math.isnan(weighted)
+    assert report.adjusted_average == (pytest.approx(weighted) if known else None)
+    for minority, accuracy, margin in (
+        (True, report.minority, report.minority_margin),
+        (False, report.majority, report.majority_margin),
+    ):
+        chosen = np.array([not own and (a not in table[y]) is minority for y, a in pairs])
+        assert accuracy == mean(right[membership[:, chosen].any(1)].tolist())
+        assert margin == mean([min(one[2]) for one, wanted in zip(found, chosen, strict=True) if wanted and one[2]])
 
 
 def test_unknown_attributes_leave_group_figures_out_and_labels_in() -> None:
@@ -119,39 +128,6 @@ def test_logits_that_are_not_finite_still_give_strict_json(bad: float) -> None:
     predictions.logits[3, 0] = bad
     block = GroupReport.from_predictions(predictions, Correlation.one_to_one(2)).to_dict()
     assert json.loads(json.dumps(block, allow_nan=False)) == block
-
-
-def test_groups_of_their_own_are_judged_in_place_of_label_and_attribute() -> None:
-    draw = np.random.default_rng(5)
-    plain = made(200, 2, 2, seed=5)
-    membership = draw.random((200, 16)) < 0.3
-    membership[:, 7] = False  # an empty group
-    names = [(f"y{i // 8}", f"group {i % 8}") for i in range(16)]
-    report = GroupReport.from_predictions(replace(plain, membership=membership, groups=names))
-    right = plain.prediction == plain.label
-    expected = [float(right[rows].mean()) if rows.any() else math.nan for rows in membership.T]
-    np.testing.assert_allclose(report.groups["accuracy"], expected)
-    assert report.groups["count"].tolist() == membership.sum(0).tolist()
-    assert list(zip(report.groups["label"], report.groups["attribute"], strict=True)) == names
-    assert report.worst_group == pytest.approx(np.nanmin(expected))
-    assert report.group_balanced == pytest.approx(np.nanmean(expected))
-    assert report.average == pytest.approx(right.mean()) and report.minority is None
-
-
-def test_the_adjusted_average_weights_groups_by_their_training_rows() -> None:
-    predictions = made(300, 2, 3, seed=7)
-    train = torch.tensor([[70, 0, 5], [3, 20, 2]])
-    report = GroupReport.from_predictions(predictions, train_counts=train)
-    weighted = 0.0
-    for label in range(2):
-        for attribute in range(3):
-            count, correct, _ = by_hand(predictions, label, attribute)
-            weighted += int(train[label, attribute]) / 100 * correct / count
-    assert report.adjusted_average == pytest.approx(weighted)
-    assert report.to_dict()["adjusted_average"] == report.adjusted_average
-    assert GroupReport.from_predictions(predictions).adjusted_average is None
-    none = replace(predictions, attribute=np.zeros(300, int))  # groups of training without rows here
-    assert GroupReport.from_predictions(none, train_counts=train).adjusted_average is None
 
 
 @settings(max_examples=10)
