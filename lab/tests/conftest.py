@@ -11,7 +11,16 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.conftest import door, layouts, make_table, own_cache, run_files, sites, two_processes  # noqa: F401
+from tests.conftest import (  # noqa: F401
+    door,
+    layouts,
+    make_table,
+    own_cache,
+    run_files,
+    sites,
+    tiny_bert,
+    two_processes,
+)
 from tests.forked import Forked
 
 DATA = Path(os.environ.get("LOGIT_CORRECTION_DATA", "nowhere"))
