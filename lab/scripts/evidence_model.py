@@ -59,8 +59,8 @@ FIGURES = ["score", "probability", "expected", "low", "high"]
 #: P(helps) from which on a case is corrected.
 LEAST = 0.6
 
-#: Fewer flagged rows are too few to correct by; so near to the greatest P(helps) a simpler candidate wins.
-LEAST_ROWS, TIE = 3, 0.05
+#: Fewer flagged rows are too few to correct by.
+LEAST_ROWS = 3
 
 #: Sign -> the value below which P(helps) is no greater than the second: wrong labels look the same; nobody follows.
 GUARDS = {"doubtful": (0.62, 0.5), "excess": (0.02, 0.1)}
@@ -264,9 +264,7 @@ def left_out(
 def decide(table: pd.DataFrame, least: float = LEAST, figure: str = "probability") -> pd.Series[Any]:
     """Return for each case the row label of the candidate of the greatest ``figure`` above ``least``, -1 for ERM."""
     usable = table[(table["flagged"] >= LEAST_ROWS) & (table[figure] > least)]
-    near = usable[figure] >= usable.groupby(["seed", "number"])[figure].transform("max") - TIE
-    families = [len({name.partition(":")[0] for name in names.split("+")}) for names in usable["views"].fillna("")]
-    order = usable.assign(families=families)[near].sort_values(["families", figure], ascending=[False, True])
+    order = usable.sort_values(figure)
     best = pd.Series(order.index, index=pd.MultiIndex.from_frame(order[["seed", "number"]]))
     best = best[~best.index.duplicated(keep="last")]
     return best.reindex(pd.MultiIndex.from_frame(table[["seed", "number"]].drop_duplicates()), fill_value=-1)

@@ -216,7 +216,7 @@ class Finding:
 
     def look_of(self, views: tuple[str, ...]) -> Look | None:
         """Return what some views tell together; None where they were not looked at."""
-        return next((one for one in self.signs if {*one.views} == {*views}), None) if views else None
+        return next((one for one in self.signs if one.views == views), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; for programs that read them, the figures of what is corrected by stand on top."""

@@ -49,7 +49,7 @@ class Auto(AttributeEstimator):
        Instead, the network of a given ``run`` predicts the validation rows, or ``predictions`` are read.
        They train as long as the search needs, whatever the epochs of the method.
     2. So do heads on each view that the data permit, and biased networks as those of ``CrossFitted``.
-    3. The most promising views, alone and together, and the biased networks each estimate the attribute. A model
+    3. The most promising views and the biased networks each estimate the attribute. A model
        that was learned from drawn shortcuts gives each the probability that correcting by it helps; see ``evidence``.
     4. The likeliest is corrected by if its probability is high enough. Otherwise nothing is corrected, and the method
        trains as ERM does.

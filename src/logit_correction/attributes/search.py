@@ -98,9 +98,6 @@ MUCH, ELSE, MOST_BESIDE = 0.5, 0.5, 3
 #: A simple view that is right in this share of the rows, and contradicted in hardly any, may be a leak of the label.
 LEAK = 0.99
 
-#: A simpler candidate comes first if P(helps) is within this of the greatest.
-TIE = 0.05
-
 #: What goes along with a biased network's attribute is named from the first share of its conflicting rows on; from the
 #: second the attribute is that of a legitimate view, which errs half as often elsewhere.
 ALONG, MOSTLY = 0.3, 0.5
@@ -299,22 +296,18 @@ class Search:
             attribute = likely_attribute(self.correlation.posterior(biased), self.label, self.correlation)
             if not self._is_legitimate(attribute):
                 self._judge((BIASED,), attribute, biased, None)
-        best = max((one.weighed.probability for one in self.corrections), default=0.0) - TIE
 
-        def rank(one: Correction) -> tuple[bool, bool, int, float]:
-            told = one.weighed
-            families = len({ViewName.of(name).family for name in one.views}) if told.probability >= best else 99
-            few = told.signs.flagged < LEAST_ROWS  # of which nothing can be concluded
-            return few, not told.clear, families, -told.probability
+        def rank(one: Correction) -> tuple[bool, bool, float]:
+            few = one.weighed.signs.flagged < LEAST_ROWS  # of which nothing can be concluded
+            return few, not one.weighed.clear, -one.weighed.probability
 
         self.corrections.sort(key=rank)
 
     def promising(self) -> list[Views]:
         """Return the views to weigh: those that say most of the label and explain most mistakes.
 
-        They are a clear shortcut, the view that leaves least of the label open, the one whose answer the network gives
-        oftenest where both are wrong about the label, both together, the second that leaves least open, and what was
-        made of several columns, each alone.
+        They are a clear shortcut, the two that leave least of the label open, the one whose answer the network gives
+        oftenest where both are wrong about the label, and what was made of several columns.
         """
         network, label = self.judged.network.argmax(dim=1), self.label
 
@@ -330,10 +323,8 @@ class Search:
             return []
         telling = [one.views for one in sorted(useful, key=lambda one: -one.information)]
         picks = [self.clear] if self.clear else []
-        picks += [telling[0], max(useful, key=explains).views]
-        picks += [telling[0] + telling[1], telling[1]] if len(telling) > 1 else []
-        picks += [one.views for one in made]
-        return list(dict.fromkeys(tuple(sorted({*views})) for views in picks))
+        picks += [telling[0], max(useful, key=explains).views, *telling[1:2], *(one.views for one in made)]
+        return list(dict.fromkeys(picks))
 
     def _clear_views(self) -> Views:
         """Return the views of a shortcut without more ado, if there is one: of several a simple one if possible.
@@ -383,12 +374,12 @@ class Search:
     def _judge(
         self, views: Views, attribute: Tensor, seen: Tensor, estimate: tuple[Tensor, Tensor, KeptHeads] | None
     ) -> Correction:
-        alone = next((one for key, one in self.seen.items() if {*key} == {*views}), seen)
+        alone = self.seen.get(views, seen)
         others = {key: one for key, one in self.seen.items() if not {*key} & {*views}}
         looks = [one.numpy() for one in others.values()], [one.numpy() for one in self._rest_of(views, attribute)]
         network = self.judged.network.numpy()
         signs = signs_of(self.label.numpy(), network, attribute.numpy(), alone.numpy(), *looks)
-        clear, model = {*self.clear} == {*views}, Model.shipped()
+        clear, model = self.clear == views, Model.shipped()
         weighed = Weighed(
             views=views,
             probability=model.judge(signs, self._part_of(views), clear),
@@ -537,15 +528,10 @@ class Search:
         return next((one.estimate for one in self.corrections if one.views == views), None)
 
     def look_of(self, correction: Correction) -> Look:
-        """Return what the views of a candidate tell together."""
-        names = {*correction.views}
-        known = next((one for one in self.looks if {*one.views} == names), None)
-        if known is not None:
-            return known
-        parts = [one for one in self.looks if {*one.views} & names]
-        sentence = " and ".join(one.sentence for one in parts) or "what a network learns first of the whole input"
-        breadth = max([one.breadth for one in parts], default=RICH)
-        return self._told(correction.views, sentence, breadth, correction.seen)
+        """Return what the views of a candidate tell."""
+        known = next((one for one in self.looks if one.views == correction.views), None)
+        of_all = "what a network learns first of the whole input"
+        return known or self._told(correction.views, of_all, RICH, correction.seen)
 
 
 def is_made(look: Look) -> bool:
