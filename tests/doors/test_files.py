@@ -155,7 +155,7 @@ def test_columns_of_an_audits_rows(run: Run) -> None:
     audit = json.loads((run("audit-patients") / "audit.json").read_text())
     assert len(rows) == audit["rows"]["train"] and rows["conflicting"].sum() == audit["rows"]["conflicting"]
     assert ((rows["label"] != rows["attribute"]) == rows["conflicting"]).all()
-    asked = json.loads((run("audit-photos") / "audit.json").read_text())
+    asked = json.loads((run("audit-asked") / "audit.json").read_text())
     assert asked["verdict"] == "cannot tell" and asked["question"].keys() == {"views", "text"}
     photos = pd.read_csv(run("audit-photos") / "rows.csv")
     assert {"path", "p_five", "p_four", "p_one", "p_three"} <= set(photos)
