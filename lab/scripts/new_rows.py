@@ -5,11 +5,12 @@
     python lab/scripts/new_rows.py judge OUT --answers 20 50
 
 ``collect`` keeps what each candidate says of validation and test rows, one file a set and seed; it goes on where it was
-killed. FOLDER holds ``BAR`` and the packages of ``bench/wild.py``, unpacked; SETS is what ``evidence_sets.py`` wrote.
+killed. FOLDER holds ``BAR`` and the packages of the source ``Wild``, unpacked; SETS is what ``evidence_sets.py`` wrote.
 
 ``judge`` divides the test rows into halves, draws up to 1,000 new rows of the first, as many of each group (label by
 attribute), and judges what is chosen on the second, groups alike. Answers are the true labels, of which ``--wrong``
 says how many are wrong; ``--new-rows`` how many rows there are; ``--harder`` takes those of which ERM is least sure.
+``--without`` leaves candidates out.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def groups_of_rows(kept: dict[str, Any]) -> np.ndarray:
 
 def judged(kept: dict[str, Any], answers: int, seed: int, asked: argparse.Namespace) -> dict[str, float]:
     """Return the accuracy (%) of ERM, of the best candidate, of the truth, and of what so many answers choose."""
-    draw, names = np.random.default_rng(seed), [name for name in kept["found"] if name != TRUE]
+    draw, names = np.random.default_rng(seed), [name for name in kept["found"] if name not in (TRUE, *asked.without)]
     logits = torch.stack([torch.from_numpy(kept["found"][name]["test"]).float() for name in names])
     usual = torch.stack([torch.from_numpy(kept["found"][name]["usual"]).float() for name in names])
     said, label, group = logits.argmax(dim=2).numpy(), kept["label"], groups_of_rows(kept)
@@ -220,6 +221,7 @@ def main() -> None:
     parser.add_argument("--new-rows", type=int, default=1000)
     parser.add_argument("--wrong", type=float, default=0.0)
     parser.add_argument("--harder", action="store_true")
+    parser.add_argument("--without", nargs="*", default=[], help="candidates that are not asked, such as 'LC by MST'")
     parser.add_argument("--quiet", action="store_true")
     asked = parser.parse_args()
     if asked.what == "judge":

@@ -404,8 +404,8 @@ def of_trial(found: Mapping[str, Any]) -> str:
 def name_candidate(name: str) -> str:
     """Return what a sentence calls a candidate: marked as a name, unless it holds marked names itself.
 
-    >>> name_candidate("LC by MST"), name_candidate("without the column `site`")
-    ('`LC by MST`', 'without the column `site`')
+    >>> name_candidate("LC by XRM"), name_candidate("without the column `site`")
+    ('`LC by XRM`', 'without the column `site`')
     """
     return name if "`" in name else f"`{name}`"
 

@@ -303,28 +303,33 @@ class Search:
 
         self.corrections.sort(key=rank)
 
+    def telling(self) -> list[Look]:
+        """Return the looks that tell of the label, the most telling first, without those made of several columns.
+
+        Where none tells much there are all; where too few rows are judged, none.
+        """
+        narrow = [one for one in self.looks if one.breadth < EVERYTHING and not is_made(one)]
+        useful = [one for one in narrow if one.information > USEFUL] or narrow
+        return sorted(useful, key=lambda one: -one.information) if len(self.label) >= FEWEST else []
+
     def promising(self) -> list[Views]:
         """Return the views to weigh: those that say most of the label and explain most mistakes.
 
         They are a clear shortcut, the two that leave least of the label open, the one whose answer the network gives
         oftenest where both are wrong about the label, and what was made of several columns.
         """
-        network, label = self.judged.network.argmax(dim=1), self.label
+        network, label, telling = self.judged.network.argmax(dim=1), self.label, self.telling()
 
         def explains(look: Look) -> float:
             says = self.seen[look.views].argmax(dim=1)
             mistakes = int(((says == network) & (network != label)).sum())
             return mistakes / max(1, int((says != label).sum()))
 
-        made = [one for one in self.looks if is_made(one)]
-        narrow = [one for one in self.looks if one.breadth < EVERYTHING and one not in made]
-        useful = [one for one in narrow if one.information > USEFUL] or narrow
-        if not useful or len(label) < FEWEST:
+        if not telling:
             return []
-        telling = [one.views for one in sorted(useful, key=lambda one: -one.information)]
         picks = [self.clear] if self.clear else []
-        picks += [telling[0], max(useful, key=explains).views, *telling[1:2], *(one.views for one in made)]
-        return list(dict.fromkeys(picks))
+        picks += [telling[0].views, max(telling, key=explains).views, *(one.views for one in telling[1:2])]
+        return list(dict.fromkeys([*picks, *(one.views for one in self.looks if is_made(one))]))
 
     def _clear_views(self) -> Views:
         """Return the views of a shortcut without more ado, if there is one: of several a simple one if possible.

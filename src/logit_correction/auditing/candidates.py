@@ -31,7 +31,6 @@ from logit_correction.training.display import Display
 ESTIMATORS = {
     "Online": "what a second, biased network learns while LC trains",
     "XRM": "what two networks, each on one half, learn to mistake",
-    "MST": "what a network trained on few, sure rows says",
 }
 
 
@@ -97,10 +96,13 @@ def _told_apart(candidates: Sequence[Candidate]) -> list[Candidate]:
 def groups_of(search: Search, named: Sequence[str] = ()) -> list[list[str]]:
     """Return the views to try, each group together: those that a person ``named``, and the promising ones.
 
-    Of texts, the words that tell most are one more group for each view of words.
+    The two that tell most are one more group, since there may be two shortcuts. Of texts, the words that tell most are
+    one more for each view of words.
     """
     groups = [list(named)] if named and BIASED not in named else []
-    groups += [[*names] for names in search.promising() if BIASED not in names]
+    groups += [[*names] for names in search.promising()]
+    two = search.telling()[:2]
+    groups += [[name for look in two for name in look.views]] if len(two) == 2 else []
     for names in list(groups):
         words = [f"word:{word}" for name in names for word in search.telling_words(name)]
         groups += [list(dict.fromkeys(words))] if words else []
