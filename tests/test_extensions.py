@@ -48,10 +48,7 @@ def test_every_example_has_its_section() -> None:
             *("--network.blocks", "1", "--method", "LC", "--method.mixing", "noise.Noise"),
             *("--method.attributes", "early.Early"),
         ),
-        (
-            *("--data", "Digits", "--method", "LC", "--method.attributes", "CrossFitted"),
-            *("--method.attributes.view", "brightness.Brightness"),
-        ),
+        (*("--data", "Digits", "--method", "LC", "--shortcut", "brightness.Brightness"),),
     ],
     ids=["source, method and selection rule", "network, mixing and estimator", "view"],
 )
@@ -81,7 +78,7 @@ def test_one_file_and_one_line_make_a_part_of_the_package(tmp_path: Path) -> Non
     report.write_text(re.sub(r"^(    margin_mean: .*)$", rf"\1\n    {column}", text, count=1, flags=re.MULTILINE))
 
     parts = ("--data", "Points", "--network", "ResidualMLP", "--method", "LC", "--method.mixing", "Noise")
-    view = ("--method", "Reweighting", "--method.attributes", "CrossFitted", "--method.attributes.view", "brightness")
+    view = ("--method", "Reweighting", "--shortcut", "brightness")
     commands = [
         ["list", "--all"],
         ["train", *parts, "--method.attributes", "Early", *SHORT, "--out", "lc"],

@@ -27,10 +27,11 @@ from logit_correction.data.cache import cache_folder
 from logit_correction.data.features import Columns
 from logit_correction.data.rows import Rows, consecutive_splits
 from logit_correction.data.stores import ArrayStore
-from logit_correction.data.table import UNKNOWN, DataTable
+from logit_correction.data.table import DataTable
 from logit_correction.data.texts import hashed_words
 from logit_correction.errors import InputError
 from logit_correction.seeds import derive_seed, make_generator
+from logit_correction.types import UNKNOWN
 from logit_correction_lab.sources import colored_mnist, reviews
 from logit_correction_lab.sources.cifar10_images import read_cifar10
 from logit_correction_lab.sources.planted import draw_people

@@ -14,8 +14,7 @@ import yaml
 from logit_correction import ComponentConfig, InputError, RunConfig
 from logit_correction.runs.assemble import build_algorithm, fitted
 from logit_correction.runs.options import complete
-from logit_correction.types import DataInfo, TrainingRows
-from logit_correction.views.base import ViewInputs
+from logit_correction.types import DataInfo, TrainingRows, ViewInputs
 from logit_correction_lab.grid import Benchmark, read, shipped
 
 

@@ -55,7 +55,7 @@ from logit_correction.types import DataInfo as DataInfo
 from logit_correction.types import Stage as Stage
 from logit_correction.types import Step as Step
 from logit_correction.types import TrainingRows as TrainingRows
+from logit_correction.types import ViewInputs as ViewInputs
 from logit_correction.views.base import View as View
-from logit_correction.views.base import ViewInputs as ViewInputs
 
 __version__: str

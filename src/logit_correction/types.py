@@ -16,6 +16,9 @@ from torch import Tensor, nn
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 
+#: The attribute of a row of which nothing is known; such a row is not corrected.
+UNKNOWN = -1
+
 #: Rows that a view is given at a time.
 CHUNK = 512
 

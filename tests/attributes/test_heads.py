@@ -11,12 +11,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from torch import Tensor
 
-from logit_correction import CrossFitted
+from logit_correction import Auto
+from logit_correction.attributes.base import likely_attribute
 from logit_correction.attributes.folds import held_out
 from logit_correction.attributes.heads import (
     Head,
     cross_fit,
-    likely_attribute,
     logistic,
     relabeled,
     scaled,
@@ -25,10 +25,13 @@ from logit_correction.attributes.heads import (
 from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
+from logit_correction.methods.erm import ERM
+from logit_correction.networks.small import MLP
+from logit_correction.types import DataInfo, TrainingRows, ViewInputs
 from logit_correction_lab.sources.planted import Planted
 
 from ..conftest import read_again
-from .conftest import attached, prepared
+from .conftest import all_rows, attached, prepared
 
 VIEW = "column:form_version"
 
@@ -89,6 +92,45 @@ def test_a_row_gets_another_target_and_counts_as_minority_only_from_the_odds_on(
     assert likely_attribute(probability, label, several, 1e3).tolist() == [2, 1, 2, 0]
 
 
+# In an estimator
+
+
+def test_heads_on_a_view_tell_the_planted_attribute(make_table) -> None:
+    table = make_table(train=600)
+    estimator = prepared(Auto(shortcut=["my_parts.Tail"]), table)
+    assert not estimator.trains_network and estimator.num_stages == 0 and not list(estimator.parameters())
+    attribute, label = table.attribute[table.split["train"]], all_rows(table).label
+    right = (estimator.row_attribute == attribute).double()
+    assert float(right.mean()) > 0.97 and float(right[attribute != label].mean()) > 0.9
+    assert estimator.describe() == "heads on my_parts.Tail, cross-fitted"
+
+
+def test_rounds_on_a_view_forget_what_is_known_of_the_label(monkeypatch: pytest.MonkeyPatch) -> None:
+    # One number tells the attribute well, four tell the label a little.
+    label, generator = torch.arange(800) % 2, torch.Generator().manual_seed(0)
+    attribute = torch.where(torch.rand(800, generator=generator) < 0.15, 1 - label, label)
+    values = torch.randn(800, 5, generator=generator) + 0.7 * label[:, None]
+    values[:, 0] += 5 * attribute - 0.7 * label
+    info, recall, told = DataInfo(num_labels=2, num_rows=800, input_shape=(5,)), [], []
+    for rounds in (0, 3):
+        monkeypatch.setattr("logit_correction.attributes.heads.ROUNDS", rounds)
+        estimator = Auto(shortcut=["inputs"])
+        estimator.attach(ERM(lambda: MLP(info), info).build, lambda: MLP(info), info, 0)
+        rows = ViewInputs(800, lambda rows: values[rows])
+        estimator.setup(TrainingRows(label, view_inputs=rows, report=told.append))
+        assert len(told) == (2 if rounds else 0)  # long work is done later
+        estimator.finish(None)
+        recall.append(float((estimator.row_attribute == attribute)[attribute != label].double().mean()))
+    assert recall[1] > recall[0] + 0.1
+    assert told[2:] == ["looking at inputs", *(f"estimating the attribute, round {i} of 4" for i in range(1, 5))]
+
+
+def test_views_need_the_inputs_of_all_rows(table: DataTable) -> None:
+    estimator = attached(Auto(shortcut=["inputs"]), table)
+    with pytest.raises(InputError, match=r"give TrainingRows\.view_inputs"):
+        estimator.setup(TrainingRows(table.label[table.split["train"]]))
+
+
 # Rows that were not trained on
 
 
@@ -104,19 +146,19 @@ def told(estimator: Any, table: DataTable, split: str = "test") -> Tensor:
 
 
 def test_heads_tell_conflicting_rows_of_the_test_and_do_so_after_a_checkpoint(table: DataTable) -> None:
-    estimator = prepared(CrossFitted(view=VIEW), table)
+    estimator = prepared(Auto(shortcut=[VIEW]), table)
     found = told(estimator, table)
     truth = table.attribute[table.split["test"]]
     assert float((found == truth).double().mean()) > 0.97  # though labels alone agree with it in half of the rows
-    again = attached(CrossFitted(view=VIEW), table)
+    again = attached(Auto(shortcut=[VIEW]), table)
     again.load_state_dict(read_again(estimator.state_dict()))
     assert torch.equal(told(again, table), found)
     assert torch.equal(told(again, replace(table, attribute=table.attribute.flip(0))), found)  # labels are not read
 
 
 def test_heads_of_another_version_are_refused_and_without_them_nothing_is_told(table: DataTable) -> None:
-    state = read_again(prepared(CrossFitted(view=VIEW), table).state_dict())
-    again = attached(CrossFitted(view=VIEW), table)
+    state = read_again(prepared(Auto(shortcut=[VIEW]), table).state_dict())
+    again = attached(Auto(shortcut=[VIEW]), table)
     for change in ({"views": [{"family": "my_parts.Tail", "values": {}}]}, {"heads": [{"columns": 0}]}, {"more": 1}):
         forged = {
             **state,

@@ -14,8 +14,9 @@ from logit_correction.correlation import Correlation
 from logit_correction.data.augment import CropFlip, resized_crop_flip
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.stores import ArrayStore
-from logit_correction.data.table import UNKNOWN, DataTable
+from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
+from logit_correction.types import UNKNOWN
 
 
 def numbered_table(train: int = 10, others: int = 3) -> DataTable:

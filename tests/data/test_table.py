@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from logit_correction.correlation import Correlation
-from logit_correction.data.table import UNKNOWN, DataTable
+from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
+from logit_correction.types import UNKNOWN
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from PIL import Image
 from logit_correction.data.own import ImageFolder, Table
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
-from logit_correction.views.base import ViewInputs
+from logit_correction.types import ViewInputs
 from logit_correction_lab.sources.photos import BiasedFFHQ
 
 ROWS = 40

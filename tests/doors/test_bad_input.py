@@ -34,7 +34,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "option of a network that is not named": (f"{DIGITS} --network.hidden 4", "give --network NAME too"),
     "option that an audit chooses": ("audit --data Digits --method ERM --out x", "There is no option --method"),
     "seeds 0": (f"{DIGITS} --seeds 0", "--seeds"),
-    "option of another estimator": (f"{LC} --method.attributes Online --method.attributes.view colour", "view"),
+    "option of another estimator": (f"{LC} --method.attributes Online --method.attributes.views colour", "views"),
     "stray word": (f"{DIGITS} stray", "stray"),
     "data without its option": ("audit photos --out x", "write --data before it"),
     "views that are no list": (f"{LC} --method.attributes.views colour,border", "such as [a,b]"),

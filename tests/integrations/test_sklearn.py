@@ -175,7 +175,7 @@ def test_searches_and_names_behind_a_column_transformer(sites: tuple) -> None:
 # -- other people's classifiers
 
 #: Heads on the column estimate the attribute, without a search.
-INSIDE: dict[str, Any] = {"attributes": {"name": "CrossFitted", "view": "column:site"}, **QUICK}
+INSIDE: dict[str, Any] = {"shortcut": "column:site", **QUICK}
 
 
 def rows(conflict: float, seed: int, n: int = 800) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:

@@ -46,8 +46,8 @@ def test_complete_fills_in_every_default_and_freezes_it(tmp_path: Path) -> None:
 
 
 def test_forms_that_people_write() -> None:
-    plainly = method_of({"attributes": {"name": "CrossFitted", "view": "colour"}})
-    whole = ComponentConfig("LC", {"attributes": ComponentConfig("CrossFitted", {"view": "colour"})})
+    plainly = method_of({"attributes": {"name": "CrossFitted", "splits": 1}})
+    whole = ComponentConfig("LC", {"attributes": ComponentConfig("CrossFitted", {"splits": 1})})
     assert complete({"data": "Digits", "method": whole}).to_dict()["method"] == plainly
     numbers = {"minority_ratio": np.float64(0.1), "seed": np.int64(3), "severity": "2"}
     data = complete({"data": {"name": "digits", **numbers}, "method": "erm"}).data

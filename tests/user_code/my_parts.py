@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from logit_correction.correlation import Correlation
 from logit_correction.data.reader import DataSource
 from logit_correction.data.stores import ArrayStore
-from logit_correction.data.table import UNKNOWN, DataTable
+from logit_correction.data.table import DataTable
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
 from logit_correction.networks.base import Network
-from logit_correction.types import Batch, DataInfo, Step
-from logit_correction.views.base import View, ViewInputs
+from logit_correction.types import UNKNOWN, Batch, DataInfo, Step, ViewInputs
+from logit_correction.views.base import View
 
 
 class Points(DataSource):

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from logit_correction.errors import InputError
-from logit_correction.views.base import View, ViewInputs, available_views, find_views, state_of, view_of
+from logit_correction.types import ViewInputs
+from logit_correction.views.base import View, available_views, find_views, state_of, view_of
 from logit_correction_lab.sources.planted import Planted
 
 from ..conftest import read_again

@@ -7,7 +7,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from logit_correction.views.base import ViewInputs
+from logit_correction.types import ViewInputs
 from logit_correction.views.files import FileFacts
 
 SIZE, WIDTH, HEIGHT, ASPECT = range(4)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
-from logit_correction.views.base import ViewInputs, features_of
+from logit_correction.types import ViewInputs
+from logit_correction.views.base import features_of
 from logit_correction.views.images import Border, Colour, ImageView, Light, Places, Thumbnail
 from logit_correction.views.textures import Spectrum, Stripes, Texture
 

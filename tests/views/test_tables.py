@@ -18,8 +18,8 @@ from logit_correction.attributes.folds import draw_folds, held_out
 from logit_correction.attributes.heads import logistic, scaled
 from logit_correction.attributes.search import Judged, Search
 from logit_correction.correlation import Correlation
-from logit_correction.types import TrainingRows
-from logit_correction.views.base import ViewInputs, available_views, find_views, state_of, view_of
+from logit_correction.types import DataInfo, TrainingRows, ViewInputs
+from logit_correction.views.base import available_views, find_views, state_of, view_of
 from logit_correction.views.tables import MOST_OF_A_ROW, Inputs, Missing, OneColumn, Pairs, columns_of
 
 
@@ -115,7 +115,8 @@ def test_all_numbers_of_every_row() -> None:
 def search_of(inputs: ViewInputs, label: torch.Tensor) -> Search:
     learned = torch.arange(len(label))
     judged = Judged("train", learned, torch.full((len(label), 2), 0.5), learned % 3)
-    return Search(TrainingRows(label, view_inputs=inputs), learned, judged, Correlation.one_to_one(2), 0, False)
+    info = DataInfo(2, len(label), (3,))
+    return Search(TrainingRows(label, view_inputs=inputs), learned, judged, Correlation.one_to_one(2), 0, info)
 
 
 def test_two_columns_together_tell_what_neither_does_and_a_pair_is_kept_as_plain_values() -> None:
@@ -128,7 +129,7 @@ def test_two_columns_together_tell_what_neither_does_and_a_pair_is_kept_as_plain
     assert len(pairs) == 6 and Pairs.views_of(inputs_of(**{f"c{n}": [0.0, 1.0] for n in range(41)})) == []
     search = search_of(inputs, label)
     search.look(pairs)
-    assert list(search.seen) == ["pair:left & right"] and search.signs[0]["accuracy"] > 0.85
+    assert list(search.seen) == [("pair:left & right",)] and search.looks[0].accuracy > 0.85
     assert columns_of(["pair:left & right", "column:place"], inputs.columns) == ["left", "right", "place"]
     (pair,) = find_views(["pair:left & right"], inputs)
     pair.fit(inputs)
@@ -142,11 +143,11 @@ def test_a_biased_network_that_sees_what_a_person_calls_legitimate_is_no_candida
     draw, label = np.random.default_rng(0), torch.arange(600) % 2
     says = torch.from_numpy(np.where(draw.random(600) < 0.9, label, 1 - label.numpy()))
     inputs = inputs_of(honest=says.numpy() + 0.1 * draw.normal(size=600), noise=draw.normal(size=600))
-    for legitimate, candidates in (["column:honest"], []), (["column:noise"], [["biased"]]):
+    for legitimate, candidates in (["column:honest"], []), (["column:noise"], [("biased",)]):
         search = search_of(inputs, label)
         search.legitimate = find_views(legitimate, inputs)
         search.weigh(torch.nn.functional.one_hot(says, 2) * 0.9 + 0.05)
-        assert [one.views for one in search.candidates] == candidates
+        assert [one.views for one in search.corrections] == candidates
 
 
 def test_equal_numbers_tell_what_no_column_does() -> None:
@@ -156,4 +157,4 @@ def test_equal_numbers_tell_what_no_column_does() -> None:
     inputs = inputs_of(first=first, second=second, third=third)
     search = search_of(inputs, label)
     search.look(available_views(inputs, ["column", "pair"]))
-    assert list(search.seen)[1:] == ["pair:first & second"] and search.signs[1]["accuracy"] > 0.99
+    assert list(search.seen)[1:] == [("pair:first & second",)] and search.looks[1].accuracy > 0.99

@@ -10,7 +10,8 @@ import torch
 
 from logit_correction.attributes.auto import Auto
 from logit_correction.errors import InputError
-from logit_correction.views.base import ViewInputs, find_views, state_of, view_of
+from logit_correction.types import ViewInputs
+from logit_correction.views.base import find_views, state_of, view_of
 from logit_correction.views.texts import KINDS, MARKS, Characters, Closing, Form, Opening, TermView, Words, shortened
 
 VIEWS = [Words, Characters, Opening, Closing]

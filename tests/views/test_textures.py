@@ -12,7 +12,7 @@ from PIL import Image, ImageFilter
 from torch import Tensor
 
 from logit_correction.errors import InputError
-from logit_correction.views.base import ViewInputs
+from logit_correction.types import ViewInputs
 from logit_correction.views.textures import Spectrum, Stripes, Texture
 
 SHARE, LEVEL, PHASES, EDGE = 16, 18, slice(19, 27), 27

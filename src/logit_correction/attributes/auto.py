@@ -11,18 +11,28 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from logit_correction.attributes.base import UNKNOWN, AttributeEstimator, Builder
+from logit_correction.attributes.base import AttributeEstimator, Builder, likely_attribute
 from logit_correction.attributes.cross_fitted import CrossFitted
 from logit_correction.attributes.folds import FoldNetworks, draw_folds
-from logit_correction.attributes.heads import estimate_by_heads, joined, joined_posterior
+from logit_correction.attributes.heads import KeptHeads, estimate_by_heads, joined, joined_posterior
 from logit_correction.attributes.search import Judged, Search, judged_by_file, judged_by_run
 from logit_correction.correlation import Correlation
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import InputError
 from logit_correction.finding import BIASED, EVERYTHING, Finding, ViewName
 from logit_correction.seeds import StepRandomness, derive_seed, make_generator
-from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
-from logit_correction.views.base import View, ViewInputs, available_views, find_views
+from logit_correction.types import (
+    UNKNOWN,
+    Batch,
+    DataInfo,
+    Inputs,
+    NetworkFactory,
+    Stage,
+    Step,
+    TrainingRows,
+    ViewInputs,
+)
+from logit_correction.views.base import View, available_views, find_views
 from logit_correction.views.tables import Pairs, columns_of
 
 #: Parts that the rows are divided into; each is predicted by a network that was trained on the others.
@@ -116,6 +126,7 @@ class Auto(AttributeEstimator):
         self.num_stages = len(self._stages)
         self.biased = None
         self._ordinary: Tensor | None = None
+        self.kept: Sequence[KeptHeads] = ()  # that tell of other rows; of several, each tells one shortcut
         self.search: Search | None = None  # what it saw, row by row, for those who ask
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
@@ -285,15 +296,23 @@ class Auto(AttributeEstimator):
         self.correlation = Correlation.from_table([[label * step] for label in range(size)], size ** len(values))
 
     def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
-        return super().estimate_new(label, rows) if self.biased is None else self.biased.estimate_new(label, rows)
+        """Return the attribute (n,) of rows by the same odds as of training rows."""
+        if self.biased is not None:
+            return self.biased.estimate_new(label, rows)
+        if not self.kept or not all(view.can_look(rows) for heads in self.kept for view in heads.views):
+            return None
+        own = self.correlation if len(self.kept) == 1 else Correlation.one_to_one(self.info.num_labels)
+        told = [(own.posterior(heads.probability(rows)), heads.odds) for heads in self.kept]
+        return joined([likely_attribute(posterior, label, own, odds) for posterior, odds in told], own.num_attributes)
 
     def get_extra_state(self) -> dict[str, Any]:
-        return {**super().get_extra_state(), "ordinary": self._ordinary}
+        kept = [heads.state() for heads in self.kept]
+        return {**super().get_extra_state(), "ordinary": self._ordinary, "kept": [] if None in kept else kept}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Do without the networks where the search was over."""
         super().set_extra_state(state)
-        self._ordinary = state["ordinary"]
+        self._ordinary, self.kept = state["ordinary"], [KeptHeads.from_state(one) for one in state["kept"]]
         if len(self.kept) > 1:
             self._combine()
         if self.finding is not None:

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from logit_correction.attributes.heads import KeptHeads, joined, likely_attribute
 from logit_correction.correlation import Correlation
-from logit_correction.data.table import UNKNOWN
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import InputError
 from logit_correction.finding import Finding
 from logit_correction.functional import cell_sums
 from logit_correction.seeds import StepRandomness
-from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
-from logit_correction.views.base import ViewInputs
+from logit_correction.types import (
+    UNKNOWN,
+    Batch,
+    DataInfo,
+    Inputs,
+    NetworkFactory,
+    Stage,
+    Step,
+    TrainingRows,
+    ViewInputs,
+)
 
 #: Builds a network whose weights depend on the run's seed and the network's role alone.
 Builder: TypeAlias = Callable[[NetworkFactory, str], nn.Module]
@@ -68,7 +75,7 @@ class AttributeEstimator(nn.Module, ABC):
         finding: What was found of a shortcut; None where nobody looked.
         abstained: Whether nothing is to be corrected, so that a method trains as ERM does.
         row_posterior: P(a | x) of every training row (N, K), by what did not see the row; None where there is none.
-        kept: Heads on views that tell of other rows than those of training; of several, each tells one shortcut.
+        run: Folder of a finished run that it asks about the validation rows, so that the data must be the same.
     """
 
     components: ClassVar[Mapping[str, str]] = {}
@@ -76,6 +83,7 @@ class AttributeEstimator(nn.Module, ABC):
     trains_network: bool = False
     num_stages: int = 0
     settled: bool = True
+    run: str | None = None
     correlation: Correlation
     attribute_names: list[str] | None = None
     row_attribute: Tensor
@@ -86,7 +94,6 @@ class AttributeEstimator(nn.Module, ABC):
         self.abstained = False
         self.stage = 0
         self.row_posterior: Tensor | None = None
-        self.kept: Sequence[KeptHeads] = ()
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         """Learn of the data, and build what there is to build: ``build`` makes a ``network`` for a role."""
@@ -155,14 +162,10 @@ class AttributeEstimator(nn.Module, ABC):
     def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
         """Return the attribute (n,) of rows that were not trained on, -1 where unknown; reads no attribute label.
 
-        By default it is what the kept heads say, by the same odds as of training rows; None where nothing can be told.
-        Networks of the estimator must be in evaluation mode.
+        None, as by default, where the estimator knows its training rows alone. Networks of the estimator must be in
+        evaluation mode.
         """
-        if not self.kept or not all(view.can_look(rows) for heads in self.kept for view in heads.views):
-            return None
-        own = self.correlation if len(self.kept) == 1 else Correlation.one_to_one(self.info.num_labels)
-        told = [(own.posterior(heads.probability(rows)), heads.odds) for heads in self.kept]
-        return joined([likely_attribute(posterior, label, own, odds) for posterior, odds in told], own.num_attributes)
+        return None
 
     def group_counts(self) -> Tensor:
         """Return how many training rows each group has, (L, K); rows of unknown attribute are in none."""
@@ -185,17 +188,43 @@ class AttributeEstimator(nn.Module, ABC):
 
     def get_extra_state(self) -> dict[str, Any]:
         """Return what lies in no buffer, for the state dict."""
-        kept = [heads.state() for heads in self.kept]
-        kept = [] if None in kept else kept
         found = None if self.finding is None else self.finding.to_dict()
-        return {"finding": found, "abstained": self.abstained, "stage": self.stage, "kept": kept}
+        return {"finding": found, "abstained": self.abstained, "stage": self.stage}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Take over what ``get_extra_state`` returned."""
         self.finding = None if state["finding"] is None else Finding.from_dict(state["finding"])
         self.abstained, self.stage = state["abstained"], state["stage"]
-        self.kept = [KeptHeads.from_state(one) for one in state["kept"] or ()]
 
     @abstractmethod
     def describe(self) -> str:
         """Say in one plain sentence where the attributes come from."""
+
+
+def likely_attribute(posterior: Tensor, label: Tensor, correlation: Correlation, odds: float = 1.0) -> Tensor:
+    """Return each row's attribute (N,) by P(a | x), (N, K): a minority value where it exceeds the own ones by ``odds``.
+
+    >>> posterior = torch.tensor([[0.75, 0.25], [0.95, 0.05]])
+    >>> likely_attribute(posterior, torch.tensor([1, 1]), Correlation.one_to_one(2), odds=10.0)
+    tensor([1, 0])
+    """
+    conflicting = correlation.minority_groups(posterior.device).index_select(0, label)
+    own_value, own = posterior.masked_fill(conflicting, -1.0).max(dim=1)
+    other_value, other = posterior.masked_fill(~conflicting, -1.0).max(dim=1)
+    return torch.where(other_value > odds * own_value, other, own)
+
+
+def answers(network: Callable[[Inputs], Tensor], rows: ViewInputs, device: torch.device) -> Tensor:
+    """Return the class probabilities (n, L) of rows by a network's logits, on the CPU."""
+    return outputs_of(network, rows, device).softmax(dim=1)
+
+
+@torch.no_grad()
+def outputs_of(network: Callable[[Inputs], Tensor], rows: ViewInputs, device: torch.device) -> Tensor:
+    """Return what a network makes of rows, (n, C), on the CPU."""
+    found = []
+    for chunk in rows.chunks():
+        inputs = rows.inputs(chunk)
+        moved = inputs.to(device) if isinstance(inputs, Tensor) else {k: v.to(device) for k, v in inputs.items()}
+        found.append(network(moved).float().cpu())
+    return torch.cat(found)

@@ -11,8 +11,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from logit_correction.attributes import ESTIMATORS
-from logit_correction.attributes.base import AttributeEstimator, Builder, Estimate
-from logit_correction.attributes.heads import likely_attribute
+from logit_correction.attributes.base import AttributeEstimator, Builder, Estimate, likely_attribute
 from logit_correction.attributes.online import Online
 from logit_correction.correlation import Correlation
 from logit_correction.distributed import sum_over_processes

@@ -1,4 +1,4 @@
-"""Cross-fitting: the attribute of every training row, estimated by a learner that was not trained on the row."""
+"""Cross-fitting: the attribute of every training row, estimated by networks that were not trained on the row."""
 
 from __future__ import annotations
 
@@ -8,48 +8,38 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from logit_correction.attributes.base import AttributeEstimator, Builder
+from logit_correction.attributes.base import AttributeEstimator, Builder, answers, likely_attribute
 from logit_correction.attributes.folds import FoldNetworks, draw_halves, ramped_q
-from logit_correction.attributes.heads import answers, estimate_by_heads, likely_attribute
-from logit_correction.errors import InputError, check_range
+from logit_correction.errors import check_range
 from logit_correction.seeds import StepRandomness, make_generator
-from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
-from logit_correction.views.base import ViewInputs, find_views
+from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, ViewInputs
 
 #: Exponent of the networks' generalized cross-entropy, and the share of the epochs over which it rises from 0.
 Q, Q_RAMP_UP = 0.7, 2 / 3
 
 
 class CrossFitted(AttributeEstimator):
-    """Learners trained on one half of the rows, with generalized cross-entropy, estimate the other half.
+    """Biased networks trained on one half of the rows, with generalized cross-entropy, estimate the other half.
 
-    What a learner knows by heart of a minority row does not help it on the other half, so there it goes by the
-    shortcut. The learner is one of two:
-
-    - A network on the whole input, of the kind of the robust one (``--biased_network`` names another).
-    - With ``view``, a small head on what this view keeps of an input. It trains in seconds, and can learn little
-      but a shortcut of the view's kind.
-
-    Heads are trained anew twice. Rows that they gave another label at held-out odds of 10 get that label as a target,
-    so the heads forget what they knew of the label itself.
+    What a network knows by heart of a minority row does not help it on the other half, so there it goes by the
+    shortcut. The networks are of the kind of the robust one (``--biased_network`` names another).
     """
 
+    trains_network = True
+    num_stages = 1
     networks: FoldNetworks
 
     def __init__(
         self,
-        view: str | list[str] | None = None,
         splits: int = 2,
         epochs: int | None = None,
         input_dropout: float | None = None,
         correlation: Literal["one-to-one", "known"] = "one-to-one",
     ) -> None:
-        """Choose the learner and how it trains.
+        """Choose how the networks train.
 
         Args:
-            view: What the learner sees: a view or several side by side; None for the whole input. `logit-correction
-                list views` names them.
-            splits: S, the number of random splits into two halves; 2 S learners are trained.
+            splits: S, the number of random splits into two halves; 2 S networks are trained.
             epochs: Epochs of a network; None takes 3.
             input_dropout: Probability with which a pixel or feature is hidden from the networks while they train;
                 None takes 0.
@@ -60,30 +50,15 @@ class CrossFitted(AttributeEstimator):
         check_range("splits", splits, 1, 1000)
         check_range("epochs", 3 if epochs is None else epochs, 1)
         check_range("input_dropout", input_dropout or 0, 0, 1, open_end=True)
-        if view is not None and (epochs, input_dropout) != (None, None):
-            raise InputError("epochs and input_dropout concern networks: leave them out with view")
-        self.views = [] if view is None else [view] if isinstance(view, str) else list(view)
         self.splits, self.choice = splits, correlation
         self.epochs, self.input_dropout = epochs or 3, input_dropout or 0.0
-        self.trains_network, self.num_stages = not self.views, int(not self.views)
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
         self.correlation = info.chosen_correlation(self.choice)
-        if self.views:
-            return
         networks = [build(network, f"biased network {number}") for number in range(2 * self.splits)]
         halves = [draw_halves(info.num_rows, make_generator(seed, "split", split)) for split in range(self.splits)]
         self.networks = FoldNetworks(networks, torch.stack(halves))
-
-    def setup(self, rows: TrainingRows) -> None:
-        super().setup(rows)
-        if self.views:
-            if rows.view_inputs is None:
-                raise InputError("views need the inputs of all training rows: give TrainingRows.view_inputs")
-            self._found = find_views(self.views, rows.view_inputs)
-
-    # -- networks, in a stage of the loop
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
         self.stage = stage
@@ -108,25 +83,16 @@ class CrossFitted(AttributeEstimator):
     # -- estimates
 
     def estimate_rows(self, outputs: Tensor | None) -> Tensor:
-        if self.views:
-            found = estimate_by_heads(self._found, self.rows, self.correlation, self.seed, self.splits)
-            attribute, outputs, self.kept = found[0], found[1], [found[2]]
-        else:
-            assert outputs is not None
-            attribute = self._likely(outputs, self.rows.label)
+        assert outputs is not None
         self.row_posterior = self.correlation.posterior(outputs)
-        return attribute
+        return self._likely(outputs, self.rows.label)
 
     def _likely(self, probability: Tensor, label: Tensor) -> Tensor:
         """Return the attribute by class probabilities of the networks."""
         return likely_attribute(self.correlation.posterior(probability), label, self.correlation)
 
     def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
-        if self.views:
-            return super().estimate_new(label, rows)
         return self._likely(answers(self.predict, rows, self.row_attribute.device), label)
 
     def describe(self) -> str:
-        if self.views:
-            return f"heads on {', '.join(self.views)}, cross-fitted"
         return "biased networks on the whole input, cross-fitted"

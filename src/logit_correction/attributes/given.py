@@ -8,12 +8,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from logit_correction.attributes.base import UNKNOWN, AttributeEstimator, Builder
+from logit_correction.attributes.base import AttributeEstimator, Builder
 from logit_correction.correlation import Correlation
 from logit_correction.data.frames import FIRST_LINE, attributes_as_texts, check_names, read_frame, texts_of
 from logit_correction.errors import InputError
 from logit_correction.files import canonical, read_cells
-from logit_correction.types import DataInfo, NetworkFactory, TrainingRows
+from logit_correction.types import UNKNOWN, DataInfo, NetworkFactory, TrainingRows
 
 
 class RowFile:

@@ -18,13 +18,14 @@ from threadpoolctl import ThreadpoolController
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear, one_hot
 
+from logit_correction.attributes.base import likely_attribute
 from logit_correction.attributes.folds import Learner, draw_halves, held_out, ramped_q
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.functional import generalize
 from logit_correction.seeds import derive_seed, make_generator
-from logit_correction.types import Inputs, TrainingRows
-from logit_correction.views.base import View, ViewInputs, features_of, state_of, view_of
+from logit_correction.types import TrainingRows, ViewInputs
+from logit_correction.views.base import View, features_of, state_of, view_of
 
 #: From so many features on a linear head is shrunk more: one that learns rows by heart tells nothing. Up to so many a
 #: linear head finds the shortcut, and is the surer for it; more want a hidden layer.
@@ -286,19 +287,6 @@ def relabeled(probability: Tensor, label: Tensor) -> Tensor:
     return torch.where(greatest > RELABEL_ODDS * own, other, label)
 
 
-def likely_attribute(posterior: Tensor, label: Tensor, correlation: Correlation, odds: float = 1.0) -> Tensor:
-    """Return each row's attribute (N,) by P(a | x), (N, K): a minority value where it exceeds the own ones by ``odds``.
-
-    >>> posterior = torch.tensor([[0.75, 0.25], [0.95, 0.05]])
-    >>> likely_attribute(posterior, torch.tensor([1, 1]), Correlation.one_to_one(2), odds=10.0)
-    tensor([1, 0])
-    """
-    conflicting = correlation.minority_groups(posterior.device).index_select(0, label)
-    own_value, own = posterior.masked_fill(conflicting, -1.0).max(dim=1)
-    other_value, other = posterior.masked_fill(~conflicting, -1.0).max(dim=1)
-    return torch.where(other_value > odds * own_value, other, own)
-
-
 def joined(parts: Sequence[Tensor], size: int) -> Tensor:
     """Return one attribute (N,) for several (N,) of 0..size - 1: each combination of their values is one.
 
@@ -334,19 +322,3 @@ def of_one(attribute: Tensor, posterior: Tensor, label: Tensor, size: int) -> tu
     told = [each.movedim(1 + part, 1).reshape(count, size, -1).sum(dim=2) for part in range(parts)]
     chosen, rows = (values != label).int().argmax(dim=0), torch.arange(count)
     return values[chosen, rows], torch.stack(told)[chosen, rows]
-
-
-def answers(network: Callable[[Inputs], Tensor], rows: ViewInputs, device: torch.device) -> Tensor:
-    """Return the class probabilities (n, L) of rows by a network's logits, on the CPU."""
-    return outputs_of(network, rows, device).softmax(dim=1)
-
-
-@torch.no_grad()
-def outputs_of(network: Callable[[Inputs], Tensor], rows: ViewInputs, device: torch.device) -> Tensor:
-    """Return what a network makes of rows, (n, C), on the CPU."""
-    found = []
-    for chunk in rows.chunks():
-        inputs = rows.inputs(chunk)
-        moved = inputs.to(device) if isinstance(inputs, Tensor) else {k: v.to(device) for k, v in inputs.items()}
-        found.append(network(moved).float().cpu())
-    return torch.cat(found)

@@ -8,12 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from logit_correction.attributes.base import AttributeEstimator, Builder
-from logit_correction.attributes.heads import outputs_of
+from logit_correction.attributes.base import AttributeEstimator, Builder, outputs_of
 from logit_correction.errors import check_range
 from logit_correction.seeds import StepRandomness, make_generator
-from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step
-from logit_correction.views.base import ViewInputs
+from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, ViewInputs
 
 
 class MST(AttributeEstimator):

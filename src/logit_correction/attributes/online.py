@@ -9,15 +9,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import log_softmax, nll_loss, softmax
 
-from logit_correction.attributes.base import AttributeEstimator, Builder, Estimate
+from logit_correction.attributes.base import AttributeEstimator, Builder, Estimate, answers
 from logit_correction.attributes.folds import hide, ramped_q
-from logit_correction.attributes.heads import answers
 from logit_correction.errors import check_range
 from logit_correction.functional import generalize
 from logit_correction.networks.base import Network, frozen_statistics
 from logit_correction.seeds import StepRandomness
-from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step
-from logit_correction.views.base import ViewInputs
+from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, ViewInputs
 
 
 class Online(AttributeEstimator):

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from logit_correction.attributes.base import answers, likely_attribute
 from logit_correction.attributes.evidence import (
     LEAST_ROWS,
     Model,
@@ -28,9 +29,7 @@ from logit_correction.attributes.folds import held_out
 from logit_correction.attributes.given import RowFile
 from logit_correction.attributes.heads import (
     KeptHeads,
-    answers,
     estimate_by_heads,
-    likely_attribute,
     logistic,
     scaled,
     telling_features,

@@ -18,10 +18,11 @@ from torch import Tensor
 
 from logit_correction.data.frames import FEWEST_ROWS, row_names
 from logit_correction.data.stores import LARGE, ArrayStore, InputStore
-from logit_correction.data.table import NEW, SPLITS, UNKNOWN, DataTable
+from logit_correction.data.table import NEW, SPLITS, DataTable
 from logit_correction.errors import InputError, check_range, format_first
 from logit_correction.files import canonical, is_within, printable
 from logit_correction.seeds import make_generator
+from logit_correction.types import UNKNOWN
 
 if TYPE_CHECKING:
     import pandas as pd

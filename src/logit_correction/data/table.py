@@ -19,10 +19,7 @@ from logit_correction.data.frames import KINDS, inputs_of
 from logit_correction.data.stores import ArrayStore, InputStore, as_views_see
 from logit_correction.errors import InputError
 from logit_correction.sentences import format_value
-from logit_correction.types import CHUNK, DataInfo, ViewInputs
-
-#: The attribute of a row of which nothing is known; such a row is not corrected.
-UNKNOWN = -1
+from logit_correction.types import CHUNK, UNKNOWN, DataInfo, ViewInputs
 
 SPLITS = ("train", "valid", "test")
 

@@ -31,7 +31,7 @@ from logit_correction.data.frames import as_text
 from logit_correction.data.reader import DataSource, Numbers, as_frame
 from logit_correction.data.rows import Reader, Rows, Splitting, check_unlike, coded, make_splits
 from logit_correction.data.stores import InputStore, as_views_see
-from logit_correction.data.table import UNKNOWN, DataTable
+from logit_correction.data.table import DataTable
 from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError, InputWarning, Interrupted
 from logit_correction.evaluation.predictions import Predictions
@@ -48,7 +48,7 @@ from logit_correction.runs.train import prepare
 from logit_correction.sentences import name_views, plain
 from logit_correction.training.display import choose_display
 from logit_correction.training.fit import attribute_names_of, estimate_rows
-from logit_correction.types import DataInfo, as_array
+from logit_correction.types import UNKNOWN, DataInfo, as_array
 
 if TYPE_CHECKING:
     import pandas as pd

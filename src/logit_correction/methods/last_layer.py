@@ -11,9 +11,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes import ESTIMATORS
-from logit_correction.attributes.base import AttributeEstimator
+from logit_correction.attributes.base import AttributeEstimator, outputs_of
 from logit_correction.attributes.given import Given, TrueAttributes
-from logit_correction.attributes.heads import outputs_of
 from logit_correction.errors import InputError, check_range
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import Network

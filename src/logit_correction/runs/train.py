@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from logit_correction.attributes.auto import Auto
 from logit_correction.config import RunConfig, TrainingConfig
 from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.errors import InputError, reason_of
@@ -175,7 +174,7 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS)
             f"method {config.method.name} as chosen needs the attribute of every training row, but some are unknown: "
             "give them, or take a method or an attribute estimator that does not need them, such as Given"
         )
-    if isinstance(algorithm.attributes, Auto) and algorithm.attributes.run is not None:
+    if algorithm.attributes is not None and algorithm.attributes.run is not None:
         examined = Path(algorithm.attributes.run)  # it may have seen the validation rows
         check_same_data(earlier[examined], table, examined, "give its answers for these data by `--predictions`")
     check_watch(config.training.watch, table)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from logit_correction.attributes.given import Given
 from logit_correction.config import RunConfig
-from logit_correction.data.table import UNKNOWN, DataTable, fingerprint
+from logit_correction.data.table import DataTable, fingerprint
 from logit_correction.errors import InputError
 from logit_correction.evaluation.predictions import EstimatedAttributes, Predictions
 from logit_correction.evaluation.report import (
@@ -40,6 +40,7 @@ from logit_correction.sentences import of_minority, of_one_label, plain
 from logit_correction.training import checkpoint
 from logit_correction.training.fit import Fit, attribute_names_of, estimate_split
 from logit_correction.training.rules import clone_state, labels_watched, reads_attributes, rule_of
+from logit_correction.types import UNKNOWN
 
 #: So many rows that were taken for minority are shown.
 NUM_EXAMPLES, MOST_CHARACTERS = 24, 300

@@ -14,7 +14,8 @@ from PIL import Image
 from torch import Tensor
 
 from logit_correction.files import MOST_THREADS, available_cores, in_threads
-from logit_correction.views.base import View, ViewInputs
+from logit_correction.types import ViewInputs
+from logit_correction.views.base import View
 
 #: The formats that images are read in: not all that Pillow knows, for one of them, EPS, starts another program.
 IMAGES = ["BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP"]

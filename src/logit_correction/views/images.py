@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, avg_pool2d
 
-from logit_correction.views.base import View, ViewInputs
+from logit_correction.types import ViewInputs
+from logit_correction.views.base import View
 
 #: Values (rows x channels x pixels) that are looked at together: so few stay in the processor's cache, which makes
 #: views twice as quick as parts of ten times the size.

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.finding import EVERYTHING
-from logit_correction.views.base import View, ViewInputs
+from logit_correction.types import ViewInputs
+from logit_correction.views.base import View
 
 #: Most bins of equally many rows that numbers are cut into, and fewest rows of one: with fewer a head learns rows by
 #: heart, and says less of real columns than a logistic regression on the number alone.

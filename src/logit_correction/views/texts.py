@@ -15,8 +15,8 @@ from torch import Tensor
 
 from logit_correction.errors import InputError
 from logit_correction.files import canonical
-from logit_correction.types import CHUNK
-from logit_correction.views.base import View, ViewInputs
+from logit_correction.types import CHUNK, ViewInputs
+from logit_correction.views.base import View
 
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import CountVectorizer

@@ -12,7 +12,7 @@ from torch.nn.functional import adaptive_avg_pool2d, conv2d, one_hot
 from logit_correction.errors import InputError
 from logit_correction.finding import RICH
 from logit_correction.seeds import make_generator
-from logit_correction.views.base import ViewInputs
+from logit_correction.types import ViewInputs
 from logit_correction.views.images import ImageView, brightness, halved, image_parts, quantiles
 
 # Spectrum: side of the blocks that JPEG compresses by themselves; power of rounding to bytes, for an image in [0, 1].

@@ -19,10 +19,11 @@ from logit_correction.data.images import Images
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Problems, Rows, consecutive_splits
 from logit_correction.data.stores import ArrayStore, InputStore
-from logit_correction.data.table import UNKNOWN, DataTable
+from logit_correction.data.table import DataTable
 from logit_correction.data.texts import Texts, beginning
 from logit_correction.errors import InputError, check_range, did_you_mean
 from logit_correction.seeds import derive_seed, make_generator
+from logit_correction.types import UNKNOWN
 from logit_correction_lab.sources import colored_mnist, image_marks, reviews
 from logit_correction_lab.sources.cifar10_images import CLASSES, SIZE, ensure_cifar10, read_cifar10
 from logit_correction_lab.sources.published import data_folder, draw_conflicts
