@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from logit_correction.auditing.budget import Population, allocation, drawn, group_accuracies
+from logit_correction.shortcuts.budget import Population, allocation, drawn, group_accuracies
 
 from logit_correction import audit
-from logit_correction.auditing.cost import cost
 from logit_correction.files import replacing
 from logit_correction.functional import wilson_interval
+from logit_correction.shortcuts.cost import cost
 from logit_correction_lab.sources.planted import Planted
 
 #: Planted set -> families of views that see what was planted.

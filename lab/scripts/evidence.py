@@ -33,13 +33,10 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from logit_correction.attributes import ESTIMATORS
-from logit_correction.attributes.auto import FOLDS
 from logit_correction.attributes.base import AttributeEstimator, Builder
 from logit_correction.attributes.cross_fitted import CrossFitted
 from logit_correction.attributes.folds import draw_folds
 from logit_correction.attributes.folds import held_out as cross_fitted
-from logit_correction.attributes.heads import estimate_by_heads, logistic
-from logit_correction.attributes.search import Judged, Search, column_features, told_by
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.files import replacing
@@ -49,6 +46,9 @@ from logit_correction.methods.lc import LC
 from logit_correction.networks.small import MLP, ConvNet, Linear
 from logit_correction.registry import resolve
 from logit_correction.seeds import derive_seed, make_generator
+from logit_correction.shortcuts.auto import FOLDS
+from logit_correction.shortcuts.heads import estimate_by_heads, logistic
+from logit_correction.shortcuts.search import Judged, Search, column_features, told_by
 from logit_correction.types import Batch, DataInfo, NetworkFactory, TrainingRows
 from logit_correction.views.base import EVERYTHING, available_views, find_views
 from logit_correction.views.tables import columns_of

@@ -26,7 +26,7 @@ from evidence_signs import table_of
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from logit_correction.attributes.evidence import area
+from logit_correction.shortcuts.evidence import area
 
 Array: TypeAlias = NDArray[np.float64]
 

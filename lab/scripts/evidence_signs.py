@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from logit_correction.attributes import evidence
+from logit_correction.shortcuts import evidence
 
 
 def signs_of(case: Mapping[str, Any], meta: Mapping[str, Any], name: str) -> dict[str, float]:

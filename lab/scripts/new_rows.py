@@ -25,9 +25,6 @@ from typing import Any, get_args
 import numpy as np
 import torch
 
-from logit_correction.auditing import choice
-from logit_correction.auditing.candidates import Candidate, candidates_of, groups_of, trained, usual_splits
-from logit_correction.auditing.new_rows import apart_of
 from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.reader import DataSource
@@ -36,6 +33,9 @@ from logit_correction.errors import InputError, TrainingError
 from logit_correction.runs.api import config_of
 from logit_correction.runs.options import complete_parts
 from logit_correction.runs.train import prepare
+from logit_correction.shortcuts import choice
+from logit_correction.shortcuts.candidates import Candidate, candidates_of, groups_of, trained, usual_splits
+from logit_correction.shortcuts.new_rows import apart_of
 from logit_correction.training.display import Display
 from logit_correction_lab.sources import stand_ins, wild
 

@@ -7,7 +7,20 @@ import re
 from pathlib import Path
 from typing import Any
 
+from logit_correction.attributes import ESTIMATORS
+from logit_correction.networks import NETWORKS
+
 __version__ = "0.2.0"
+
+# What stands above the library is known there by its name alone.
+NETWORKS["FromRun"] = (
+    "logit_correction.runs.run.from_run",
+    "that of a finished run, to continue from or as --encoder",
+)
+ESTIMATORS["Auto"] = (
+    "logit_correction.shortcuts.auto.Auto",
+    "looks for a shortcut by named views, estimates it, abstains where there is none",
+)
 
 #: Public name -> module, as ``__init__.pyi`` has them. Modules are imported when a name is first used: ``--help`` needs
 #: no torch, and editors still know every name and its type.

@@ -1,7 +1,6 @@
 """What ``from logit_correction import ...`` offers: type checkers, editors and ``__init__.py`` read it here."""
 
 from logit_correction import functional as functional
-from logit_correction.attributes.auto import Auto as Auto
 from logit_correction.attributes.base import AttributeEstimator as AttributeEstimator
 from logit_correction.attributes.base import Estimate as Estimate
 from logit_correction.attributes.clusters import Clusters as Clusters
@@ -12,8 +11,6 @@ from logit_correction.attributes.mst import EIIL as EIIL
 from logit_correction.attributes.mst import MST as MST
 from logit_correction.attributes.online import Online as Online
 from logit_correction.attributes.xrm import XRM as XRM
-from logit_correction.auditing.api import Audit as Audit
-from logit_correction.auditing.api import audit as audit
 from logit_correction.config import ComponentConfig as ComponentConfig
 from logit_correction.config import RunConfig as RunConfig
 from logit_correction.config import TrainingConfig as TrainingConfig
@@ -50,6 +47,9 @@ from logit_correction.runs.api import train as train
 from logit_correction.runs.estimate import AttributeEstimates as AttributeEstimates
 from logit_correction.runs.estimate import estimate_attributes as estimate_attributes
 from logit_correction.runs.run import Run as Run
+from logit_correction.shortcuts.audit import Audit as Audit
+from logit_correction.shortcuts.audit import audit as audit
+from logit_correction.shortcuts.auto import Auto as Auto
 from logit_correction.types import Batch as Batch
 from logit_correction.types import DataInfo as DataInfo
 from logit_correction.types import Stage as Stage

@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from logit_correction import Given, train
-from logit_correction.attributes.search import judged_by_file
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.seeds import StepRandomness
+from logit_correction.shortcuts.search import judged_by_file
 from logit_correction.types import TrainingRows
 
 from .conftest import all_rows, attached, prepared

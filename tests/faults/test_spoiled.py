@@ -27,11 +27,11 @@ from logit_correction import (
     load,
     train,
 )
-from logit_correction.auditing.api import Audit
 from logit_correction.data.frames import read_frame
 from logit_correction.evaluation.report import Report
 from logit_correction.pages.compare import RunFolder
 from logit_correction.runs.options import complete
+from logit_correction.shortcuts.audit import Audit
 
 ROWS = pd.DataFrame({"label": ["a", "b"] * 40, "x": np.arange(80) / 7, "y": np.arange(80) % 2})
 

@@ -13,11 +13,11 @@ from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from logit_correction.attributes.evidence import information
 from logit_correction.attributes.folds import draw_folds, held_out
-from logit_correction.attributes.heads import logistic, scaled
-from logit_correction.attributes.search import Judged, Search
 from logit_correction.correlation import Correlation
+from logit_correction.shortcuts.evidence import information
+from logit_correction.shortcuts.heads import logistic, scaled
+from logit_correction.shortcuts.search import Judged, Search
 from logit_correction.types import DataInfo, TrainingRows, ViewInputs
 from logit_correction.views.base import available_views, find_views, state_of, view_of
 from logit_correction.views.tables import MOST_OF_A_ROW, Inputs, Missing, OneColumn, Pairs, columns_of

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from logit_correction.attributes.auto import Auto
 from logit_correction.errors import InputError
+from logit_correction.shortcuts.auto import Auto
 from logit_correction.types import ViewInputs
 from logit_correction.views.base import find_views, state_of, view_of
 from logit_correction.views.texts import KINDS, MARKS, Characters, Closing, Form, Opening, TermView, Words, shortened

@@ -1,4 +1,7 @@
-"""Attribute estimators: where the attribute of every training row comes from. One file each, and one line here."""
+"""Attribute estimators: where the attribute of every training row comes from. One file each, and one line here.
+
+The search for a shortcut is one more: the package adds ``Auto`` from above.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,10 @@ _HERE = "logit_correction.attributes."
 
 #: Name -> dotted path and one line. A dotted path of your own works wherever a name does.
 ESTIMATORS: dict[str, tuple[str, str]] = {
-    "Auto": (_HERE + "auto.Auto", "looks for a shortcut by named views, estimates it, abstains where there is none"),
     "Online": (_HERE + "online.Online", "the paper's: a biased network trained with the robust one"),
     "CrossFitted": (
         _HERE + "cross_fitted.CrossFitted",
-        "biased networks, or small heads on a view, each estimating rows it was not trained on",
+        "biased networks, each estimating rows it was not trained on",
     ),
     "Given": (_HERE + "given.Given", "from a file or a column, row by row; rows without one are not corrected"),
     "TrueAttributes": (_HERE + "given.TrueAttributes", "the attribute labels of the training rows, which it reads"),

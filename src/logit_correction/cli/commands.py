@@ -103,21 +103,21 @@ def _train(configs: Mapping[Path, RunConfig], out: Path, resume: bool) -> int:
 
 def _chosen(config: RunConfig, out: Path, new_rows: Path | None, answers: Path | None) -> RunConfig:
     """Return what new rows, and answers about them, choose to train; ERM as long as nobody has said which is better."""
-    from logit_correction.auditing import api
     from logit_correction.pages.console import show_audit
     from logit_correction.runs.folder import check_free
+    from logit_correction.shortcuts import audit as audits
 
     check_free(out)
     place = out.with_name(f"{out.name}-audit")
     if answers is not None:
-        if (answers.parent / api.AUDIT).is_file():  # that of an earlier run, whose folder holds ERM
+        if (answers.parent / audits.AUDIT).is_file():  # that of an earlier run, whose folder holds ERM
             place = answers.parent
-        found = api.Audit(place).answer(answers)
+        found = audits.Audit(place).answer(answers)
     else:
         if config.method.name != "LC":
             raise InputError("--new-rows chooses the method: leave --method out")
-        found = api.audit(config, place, new_rows=new_rows, progress=True)
-    show_audit(found.summary, place / api.PAGE)
+        found = audits.audit(config, place, new_rows=new_rows, progress=True)
+    show_audit(found.summary, place / audits.PAGE)
     return found.advised
 
 
@@ -157,26 +157,26 @@ def audit_command(
         fail_on: exit with status 3 on this verdict (quote 'cannot tell'); for continuous integration
         json: print audit.json
     """
-    from logit_correction.auditing import api
     from logit_correction.pages.console import show_audit
+    from logit_correction.shortcuts import audit as audits
 
     if answers is not None and (config is not None or ask is not None):
         raise InputError("--answers reads a sheet into the audit in --out: leave out other options")
     if answers is not None:
-        api.Audit(out).answer(answers)
+        audits.Audit(out).answer(answers)
     elif config is not None:
         known: dict[str, Any] = {"shortcut": shortcut or (), "legitimate": legitimate or (), "try_fix": try_fix}
         known |= {"when_unsure": when_unsure, "run": run, "predictions": predictions, "new_rows": new_rows, "ask": ask}
-        api.audit(config, out, progress=True, **known)
+        audits.audit(config, out, progress=True, **known)
     elif ask is not None:
-        api.Audit(out).ask(ask)
+        audits.Audit(out).ask(ask)
     else:
         raise InputError("--data is missing: give a folder of images, the file of a table, or a data source")
-    found = api.Audit(out).summary
+    found = audits.Audit(out).summary
     if json:
         _print_json({name: value for name, value in found.items() if name not in ("contrasts", "shown", "words")})
     else:
-        show_audit(found, out / api.PAGE)
+        show_audit(found, out / audits.PAGE)
     return FOUND if fail_on == found["verdict"] else 0
 
 

@@ -24,7 +24,6 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from logit_correction.attributes.auto import Auto
 from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.features import Columns, mean_and_std
 from logit_correction.data.frames import as_text
@@ -46,6 +45,7 @@ from logit_correction.runs.estimate import AttributeEstimates, estimates_of
 from logit_correction.runs.run import names_of
 from logit_correction.runs.train import prepare
 from logit_correction.sentences import name_views, plain
+from logit_correction.shortcuts.auto import Auto
 from logit_correction.training.display import choose_display
 from logit_correction.training.fit import attribute_names_of, estimate_rows
 from logit_correction.types import UNKNOWN, DataInfo, as_array
@@ -242,7 +242,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         """Return the method that new rows choose, and what the network may not see."""
         import pandas as pd
 
-        from logit_correction.auditing import answers
+        from logit_correction.shortcuts import answers
 
         if self.estimator is not None or self._method_given() != {"name": "LC"}:
             raise InputError("new_rows choose the method: leave method, attributes and estimator out")

@@ -1,4 +1,7 @@
-"""Networks. Any ``nn.Module`` or function of yours that makes one serves as well. One line here each."""
+"""Networks. Any ``nn.Module`` or function of yours that makes one serves as well. One line here each.
+
+The network of a finished run is one more: the package adds ``FromRun`` from above.
+"""
 
 from __future__ import annotations
 
@@ -13,5 +16,4 @@ NETWORKS: dict[str, tuple[str, str]] = {
     "ResNet50": (_PRETRAINED + "ResNet50", "torchvision's, with or without ImageNet weights"),
     "Timm": (_PRETRAINED + "Timm", "any image network of timm by name (extra photos)"),
     "TextClassifier": (_PRETRAINED + "TextClassifier", "any Hugging Face text encoder by name or folder (extra texts)"),
-    "FromRun": ("logit_correction.runs.run.from_run", "that of a finished run, to continue from or as --encoder"),
 }

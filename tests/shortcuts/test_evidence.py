@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import entropy, mannwhitneyu
 
-from logit_correction.attributes.evidence import (
+from logit_correction.finding import Signs
+from logit_correction.shortcuts.evidence import (
     Model,
     conflicts_of,
     independence,
@@ -21,7 +22,6 @@ from logit_correction.attributes.evidence import (
     signs_of,
     told_apart,
 )
-from logit_correction.finding import Signs
 
 
 def one_hot(says: list[int], num_labels: int = 2, sure: float = 0.9) -> torch.Tensor:

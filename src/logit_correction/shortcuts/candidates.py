@@ -14,7 +14,6 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from logit_correction.attributes.search import Search
 from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, TrainingError
@@ -25,6 +24,7 @@ from logit_correction.runs.leave_out import undo
 from logit_correction.runs.options import complete_parts
 from logit_correction.runs.train import Built, training_rows
 from logit_correction.sentences import name_views
+from logit_correction.shortcuts.search import Search
 from logit_correction.training.display import Display
 
 #: Ways to estimate the attribute that are tried whatever the views show -> what they take for it.

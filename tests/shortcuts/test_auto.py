@@ -10,19 +10,19 @@ import pytest
 import torch
 
 from logit_correction import ComponentConfig, RunConfig, TrainingConfig, estimate_attributes, load, train
-from logit_correction.attributes.auto import Auto
-from logit_correction.attributes.evidence import Model
 from logit_correction.attributes.folds import draw_folds
-from logit_correction.attributes.search import Judged, Search
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import Report
+from logit_correction.shortcuts.auto import Auto
+from logit_correction.shortcuts.evidence import Model
+from logit_correction.shortcuts.search import Judged, Search
 from logit_correction.types import DataInfo, TrainingRows, ViewInputs
 from logit_correction.views.images import Places
 from logit_correction_lab.sources.planted import Planted
 
+from ..attributes.conftest import attached, prepared
 from ..conftest import differing, trained_tensors
-from .conftest import attached, prepared
 
 COLUMN = {"set": "column", "rows": 1000}
 PLAIN = {"set": "plain-table", "rows": 1000}

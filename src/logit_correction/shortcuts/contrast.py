@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.attributes.heads import scaled, telling_features
 from logit_correction.data.table import DataTable
 from logit_correction.pages.plots import png_uris
+from logit_correction.shortcuts.heads import scaled, telling_features
 from logit_correction.views.base import available_views, find_views
 from logit_correction.views.tables import Pairs, compared, is_numeric, missing_in
 from logit_correction.views.texts import OUTERMOST, Form, TermView

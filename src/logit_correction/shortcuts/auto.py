@@ -14,13 +14,13 @@ from torch import Tensor
 from logit_correction.attributes.base import AttributeEstimator, Builder, likely_attribute
 from logit_correction.attributes.cross_fitted import CrossFitted
 from logit_correction.attributes.folds import FoldNetworks, draw_folds
-from logit_correction.attributes.heads import KeptHeads, estimate_by_heads, joined, joined_posterior
-from logit_correction.attributes.search import Judged, Search, judged_by_file, judged_by_run
 from logit_correction.correlation import Correlation
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import InputError
 from logit_correction.finding import BIASED, EVERYTHING, Finding, ViewName
 from logit_correction.seeds import StepRandomness, derive_seed, make_generator
+from logit_correction.shortcuts.heads import KeptHeads, estimate_by_heads, joined, joined_posterior
+from logit_correction.shortcuts.search import Judged, Search, judged_by_file, judged_by_run
 from logit_correction.types import (
     UNKNOWN,
     Batch,

@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from logit_correction import Audit, InputError, audit, train
-from logit_correction.auditing.rows import may_be_mislabelled
 from logit_correction.cli import main
 from logit_correction.files import read_cells, write_cells
+from logit_correction.shortcuts.rows import may_be_mislabelled
 
 SHORT = {"epochs": 3, "threads": 1}
 LABELS = ("=<b>no</b>", "yes")

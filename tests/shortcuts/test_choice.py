@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from logit_correction.auditing import choice
+from logit_correction.shortcuts import choice
 
 
 def predictions_of(seed: int, rows: int, apart: tuple[float, ...], labels: int = 3) -> np.ndarray:

@@ -14,7 +14,12 @@ from torch import Tensor
 from logit_correction import Auto
 from logit_correction.attributes.base import likely_attribute
 from logit_correction.attributes.folds import held_out
-from logit_correction.attributes.heads import (
+from logit_correction.correlation import Correlation
+from logit_correction.data.table import DataTable
+from logit_correction.errors import InputError
+from logit_correction.methods.erm import ERM
+from logit_correction.networks.small import MLP
+from logit_correction.shortcuts.heads import (
     Head,
     cross_fit,
     logistic,
@@ -22,16 +27,11 @@ from logit_correction.attributes.heads import (
     scaled,
     telling_features,
 )
-from logit_correction.correlation import Correlation
-from logit_correction.data.table import DataTable
-from logit_correction.errors import InputError
-from logit_correction.methods.erm import ERM
-from logit_correction.networks.small import MLP
 from logit_correction.types import DataInfo, TrainingRows, ViewInputs
 from logit_correction_lab.sources.planted import Planted
 
+from ..attributes.conftest import all_rows, attached, prepared
 from ..conftest import read_again
-from .conftest import all_rows, attached, prepared
 
 VIEW = "column:form_version"
 
@@ -113,7 +113,7 @@ def test_rounds_on_a_view_forget_what_is_known_of_the_label(monkeypatch: pytest.
     values[:, 0] += 5 * attribute - 0.7 * label
     info, recall, told = DataInfo(num_labels=2, num_rows=800, input_shape=(5,)), [], []
     for rounds in (0, 3):
-        monkeypatch.setattr("logit_correction.attributes.heads.ROUNDS", rounds)
+        monkeypatch.setattr("logit_correction.shortcuts.heads.ROUNDS", rounds)
         estimator = Auto(shortcut=["inputs"])
         estimator.attach(ERM(lambda: MLP(info), info).build, lambda: MLP(info), info, 0)
         rows = ViewInputs(800, lambda rows: values[rows])

@@ -11,12 +11,12 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from logit_correction.attributes.auto import Auto
-from logit_correction.attributes.evidence import conflict_of
-from logit_correction.attributes.heads import joined_posterior, of_one
-from logit_correction.attributes.search import Correction
 from logit_correction.data.table import DataTable
 from logit_correction.files import replacing, write_cells
+from logit_correction.shortcuts.auto import Auto
+from logit_correction.shortcuts.evidence import conflict_of
+from logit_correction.shortcuts.heads import joined_posterior, of_one
+from logit_correction.shortcuts.search import Correction
 from logit_correction.views.tables import columns_of
 
 CSV, PARQUET = "rows.csv", "rows.parquet"

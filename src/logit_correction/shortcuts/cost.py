@@ -10,9 +10,9 @@ import pandas as pd
 import torch
 
 from logit_correction import sentences
-from logit_correction.attributes.evidence import CONFIDENCE, FEW_ROWS
 from logit_correction.finding import ORDINARY, Finding
 from logit_correction.functional import wilson_interval
+from logit_correction.shortcuts.evidence import CONFIDENCE, FEW_ROWS
 
 #: Who is judged, as the columns of the rows begin: the classifier, and LC.
 WHO = ("network", "fixed")

@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.auditing.candidates import Trained
 from logit_correction.config import RunConfig
 from logit_correction.data.frames import texts_of, what_rows_are
 from logit_correction.data.images import visible_folders
@@ -27,6 +26,7 @@ from logit_correction.errors import InputError
 from logit_correction.files import printable
 from logit_correction.pages.compare import shown_path
 from logit_correction.runs.encode import EncodedStore, Encoder, batches_of
+from logit_correction.shortcuts.candidates import Trained
 from logit_correction.types import DataInfo, Inputs
 
 #: Columns of a row that a person is shown, who is to name its label.

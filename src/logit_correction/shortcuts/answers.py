@@ -11,10 +11,6 @@ import numpy as np
 import pandas as pd
 import torch
 
-from logit_correction.attributes.auto import Auto
-from logit_correction.auditing import choice
-from logit_correction.auditing.candidates import Candidate, Trained, candidates_of, groups_of, train_all
-from logit_correction.auditing.new_rows import NewRows, Part, apart_of, asked, called
 from logit_correction.config import RunConfig
 from logit_correction.data.frames import check_columns, read_frame, texts_of
 from logit_correction.data.images import read_image
@@ -23,6 +19,10 @@ from logit_correction.errors import InputError, format_first
 from logit_correction.files import read_cells
 from logit_correction.finding import Choice, Tried
 from logit_correction.pages.plots import png_uris
+from logit_correction.shortcuts import choice
+from logit_correction.shortcuts.auto import Auto
+from logit_correction.shortcuts.candidates import Candidate, Trained, candidates_of, groups_of, train_all
+from logit_correction.shortcuts.new_rows import NewRows, Part, apart_of, asked, called
 from logit_correction.training.display import Display
 
 #: The column of a sheet that a person fills in, and those by which its rows are known again.

@@ -13,12 +13,12 @@ import pytest
 import torch
 
 from logit_correction import Audit, InputError, audit, from_table, load, train
-from logit_correction.attributes.evidence import Model
-from logit_correction.auditing.cost import balanced, question
 from logit_correction.finding import Finding
 from logit_correction.pages.console import show_audit
 from logit_correction.pages.page import render_audit
 from logit_correction.sentences import next_commands
+from logit_correction.shortcuts.cost import balanced, question
+from logit_correction.shortcuts.evidence import Model
 from logit_correction_lab.sources.planted import Planted
 
 DATA = {"name": "Planted", "set": "column", "rows": 900}

@@ -14,12 +14,7 @@ import torch
 import yaml
 from torch import Tensor
 
-from logit_correction.attributes.auto import FOLDS, Auto
 from logit_correction.attributes.folds import held_out
-from logit_correction.auditing import answers, cost
-from logit_correction.auditing.contrast import contrasts, spoken
-from logit_correction.auditing.new_rows import check, of_source, of_split
-from logit_correction.auditing.rows import CSV, PARQUET, rows_frame, shown_rows, with_fixed, write_rows
 from logit_correction.config import ComponentConfig, RunConfig, listed
 from logit_correction.data.frames import read_frame
 from logit_correction.data.table import NEW, DataTable
@@ -35,6 +30,11 @@ from logit_correction.runs.run import Run
 from logit_correction.runs.train import Built, prepare, training_rows
 from logit_correction.runs.write import environment
 from logit_correction.sentences import NEEDED_ROWS, advice, headline, of_new_rows, of_price, of_trial, plain
+from logit_correction.shortcuts import answers, cost
+from logit_correction.shortcuts.auto import FOLDS, Auto
+from logit_correction.shortcuts.contrast import contrasts, spoken
+from logit_correction.shortcuts.new_rows import check, of_source, of_split
+from logit_correction.shortcuts.rows import CSV, PARQUET, rows_frame, shown_rows, with_fixed, write_rows
 from logit_correction.training.display import Display, choose_display
 
 #: The files of an audit beside its rows.

@@ -15,26 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from logit_correction.attributes.base import answers, likely_attribute
-from logit_correction.attributes.evidence import (
-    LEAST_ROWS,
-    Model,
-    conflict_of,
-    conflicts_of,
-    information,
-    look_of,
-    signs_of,
-    told_apart,
-)
 from logit_correction.attributes.folds import held_out
 from logit_correction.attributes.given import RowFile
-from logit_correction.attributes.heads import (
-    KeptHeads,
-    estimate_by_heads,
-    logistic,
-    scaled,
-    telling_features,
-    telling_members,
-)
 from logit_correction.correlation import Correlation
 from logit_correction.data.frames import check_names
 from logit_correction.errors import InputError
@@ -56,6 +38,24 @@ from logit_correction.finding import (
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve
 from logit_correction.seeds import make_generator
+from logit_correction.shortcuts.evidence import (
+    LEAST_ROWS,
+    Model,
+    conflict_of,
+    conflicts_of,
+    information,
+    look_of,
+    signs_of,
+    told_apart,
+)
+from logit_correction.shortcuts.heads import (
+    KeptHeads,
+    estimate_by_heads,
+    logistic,
+    scaled,
+    telling_features,
+    telling_members,
+)
 from logit_correction.types import DataInfo, TrainingRows
 from logit_correction.views.base import View, features_of
 from logit_correction.views.tables import (

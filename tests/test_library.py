@@ -1,0 +1,60 @@
+"""The library stands without the search that is built upon it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import logit_correction
+
+SOURCE = Path(logit_correction.__file__).parent
+
+#: Rooms from the roof down, as the layers of ``pyproject.toml`` have them; the library begins at ``runs``.
+ROOMS = (
+    "cli exporting|integrations shortcuts runs training|pages evaluation|methods attributes data views networks|losses"
+)
+LIBRARY = ["training", "evaluation", "methods", "attributes", "data", "views", "networks", "functional"]
+
+WITHOUT = """
+import importlib, pkgutil, sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith("logit_correction.shortcuts"):
+            raise ImportError(name + " is blocked")
+
+sys.meta_path.insert(0, Blocked())
+import logit_correction
+for room in sys.argv[1:]:
+    package = importlib.import_module(f"logit_correction.{room}")
+    for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        importlib.import_module(module.name)
+from logit_correction import train
+run = train("Digits", method={"name": "LC", "attributes": "Online"}, epochs=1, threads=1, page=False)
+assert run.report["method"] == "LC"
+"""
+
+
+def test_the_library_trains_without_the_search(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WITHOUT, *LIBRARY]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert not done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("room", [room for floor in ROOMS.split() for room in floor.split("|")])
+def test_no_room_names_one_above_it(room: str) -> None:
+    floors = [floor.split("|") for floor in ROOMS.split()]
+    own = next(number for number, floor in enumerate(floors) if room in floor)
+    above = [name for floor in floors[:own] for name in floor]
+    files = [SOURCE / f"{room}.py"] if (SOURCE / f"{room}.py").is_file() else sorted((SOURCE / room).rglob("*.py"))
+    named = {
+        f"{file.relative_to(SOURCE)}: {name}"
+        for file in files
+        for name in above
+        if re.search(rf"logit_correction\.{name}\b", file.read_text(encoding="utf-8"))
+    }
+    assert files and not named
