@@ -35,7 +35,7 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.pages.console import run_as_html
 from logit_correction.registry import known_names_only
-from logit_correction.runs import folder as files
+from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import build_algorithm, network_factory, prepare_as
 from logit_correction.runs.encode import Encoder, batches_of, encode_table
 from logit_correction.runs.options import complete_parts
@@ -93,12 +93,12 @@ class Run(os.PathLike[str]):
 
     def names(self) -> AbstractContextManager[None]:
         """Import no code that the folder names, unless it is trusted."""
-        return nullcontext() if self.trust_code else known_names_only(self.path / files.CONFIG)
+        return nullcontext() if self.trust_code else known_names_only(self.path / run_folder.CONFIG)
 
     @cached_property
     def config(self) -> RunConfig:
         """What was run."""
-        config = RunConfig.read(self.path / files.CONFIG)
+        config = RunConfig.read(self.path / run_folder.CONFIG)
         with self.names():
             return complete_parts(config)
 
@@ -146,7 +146,7 @@ class Run(os.PathLike[str]):
         with self.names(), without_pretrained_weights():
             self._check_size()
             algorithm = build_algorithm(self.config, self.info)
-        place = self.path / files.CHECKPOINT
+        place = self.path / run_folder.CHECKPOINT
         content = checkpoint.read(place)
         try:
             load_weights(algorithm, content["algorithm"], algorithm.network)
@@ -156,14 +156,14 @@ class Run(os.PathLike[str]):
 
     def _check_size(self) -> None:
         """Raise ``InputError`` if networks have more weights than the file has bytes: they might fill the memory."""
-        place, count = self.path / files.CHECKPOINT, 0
+        place, count = self.path / run_folder.CHECKPOINT, 0
         for choice in (self.config.network, self.config.biased_network):
             if choice is not None and choice.name != "FromRun":
                 build = network_factory(choice, self.info)
                 with torch.device("meta"), suppress(Exception):  # it is built again, and then tells what is wrong
                     count += sum(one.numel() for one in build().parameters())
         if place.is_file() and count > place.stat().st_size:
-            what = f"{files.CONFIG} and {REPORT} describe networks of {count:,} weights"
+            what = f"{run_folder.CONFIG} and {REPORT} describe networks of {count:,} weights"
             raise InputError(f"{place} has {place.stat().st_size:,} bytes, but {what}: put the former files back")
 
     @cached_property

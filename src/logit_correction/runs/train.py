@@ -14,10 +14,10 @@ import torch
 from logit_correction.config import RunConfig, TrainingConfig
 from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.errors import InputError, reason_of
-from logit_correction.files import SEAL, seal
+from logit_correction.files import SEAL, seal, write_text
 from logit_correction.methods.base import Algorithm
 from logit_correction.registry import needed
-from logit_correction.runs import folder as files
+from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import (
     build_algorithm,
     build_fabric,
@@ -62,32 +62,32 @@ def train(
     first = is_first_process(config.training)
     display = display if first and display is not None else Display()
     if first:
-        files.check_free(out)
-    files.check_out(out, config, resume)
-    built = None if resume and files.is_finished(out) else prepare(config, display)
+        run_folder.check_free(out)
+    run_folder.check_out(out, config, resume)
+    built = None if resume and run_folder.is_finished(out) else prepare(config, display)
     if built is not None:
-        files.make(out)
-    with files.acquire(out) if first else nullcontext():
-        files.check_out(out, built.config if built else config, resume)  # others may have trained here meanwhile
-        if built is None or (resume and files.is_finished(out)):  # but perhaps it was killed before its page
+        run_folder.make(out)
+    with run_folder.acquire(out) if first else nullcontext():
+        run_folder.check_out(out, built.config if built else config, resume)  # others may have trained here meanwhile
+        if built is None or (resume and run_folder.is_finished(out)):  # but perhaps it was killed before its page
             if not (out / SEAL).is_file():
-                seal(out, files.SEALED)
-            _finish(out, page and not (out / files.PAGE).is_file())
+                seal(out, run_folder.SEALED)
+            _finish(out, page and not (out / run_folder.PAGE).is_file())
             return out
         fabric = build_fabric(built.config.training)
         fabric.barrier()  # each process has found the folder free before the first one writes into it
         if fabric.is_global_zero:
-            if not (out / files.CONFIG).is_file():
-                files.write_text(out / files.CONFIG, built.config.to_yaml())
+            if not (out / run_folder.CONFIG).is_file():
+                write_text(out / run_folder.CONFIG, built.config.to_yaml())
             if announce is not None:
                 announce(built.config, built.table)
         fabric.barrier()
         names, loggers = (built.config.training.logger, loggers) if fabric.is_global_zero else ((), ())
-        with logging_to(names, loggers, out, files.flat_options(built.config)) as active:
-            fit = built.fit(display, fabric, out / files.RESUME, active)
+        with logging_to(names, loggers, out, run_folder.flat_options(built.config)) as active:
+            fit = built.fit(display, fabric, out / run_folder.RESUME, active)
             display.whole = built.algorithm.num_stages
             with display:
-                fit.run(resume=resume and (out / files.RESUME).is_file())
+                fit.run(resume=resume and (out / run_folder.RESUME).is_file())
             if fabric.is_global_zero:
                 test = write_run(fit, built.config, out).test.to_dict()
                 _finish(out, page)
@@ -104,11 +104,11 @@ def is_first_process(training: TrainingConfig) -> bool:
 
 def _finish(out: Path, page: bool) -> None:
     """Do what comes after the report: remove what only an unfinished run needs, and write the page."""
-    (out / files.RESUME).unlink(missing_ok=True)
+    (out / run_folder.RESUME).unlink(missing_ok=True)
     if page:
         from logit_correction.pages.page import write_page
 
-        write_page([out], out / files.PAGE)
+        write_page([out], out / run_folder.PAGE)
 
 
 @dataclass(frozen=True)

@@ -32,10 +32,10 @@ from logit_correction.evaluation.report import (
     Report,
     Selection,
 )
-from logit_correction.files import seal
+from logit_correction.files import seal, write_text
 from logit_correction.methods.base import Algorithm
 from logit_correction.pages.plots import png_uris
-from logit_correction.runs import folder as files
+from logit_correction.runs import folder as run_folder
 from logit_correction.sentences import of_minority, of_one_label, plain
 from logit_correction.training import checkpoint
 from logit_correction.training.fit import Fit, attribute_names_of, estimate_split
@@ -83,11 +83,11 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     }
     given = {"train": [estimator], "valid": algorithm.of_valid}
     more = {split: ["given attribute"] * any(isinstance(one, Given) for one in ones) for split, ones in given.items()}
-    files.write_text(out / files.CONFIG, config.to_yaml())
-    fit.record.write(out / files.METRICS)
-    test_rows.save(out / files.PREDICTIONS)
-    validation.save(out / files.VALIDATION)
-    checkpoint.write(out / files.CHECKPOINT, algorithm=algorithm.state_dict())
+    write_text(out / run_folder.CONFIG, config.to_yaml())
+    fit.record.write(out / run_folder.METRICS)
+    test_rows.save(out / run_folder.PREDICTIONS)
+    validation.save(out / run_folder.VALIDATION)
+    checkpoint.write(out / run_folder.CHECKPOINT, algorithm=algorithm.state_dict())
     report = Report(
         method=config.method.name,
         method_options=config.method.options,
@@ -118,8 +118,8 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
         warnings=warnings,
         seconds={"train": fit.progress.seconds, "evaluate": time.monotonic() - started},
     )
-    files.write_json(out / files.REPORT, report.to_dict())
-    seal(out, files.SEALED)
+    run_folder.write_json(out / run_folder.REPORT, report.to_dict())
+    seal(out, run_folder.SEALED)
     return report
 
 

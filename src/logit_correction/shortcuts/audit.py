@@ -19,10 +19,10 @@ from logit_correction.config import ComponentConfig, RunConfig, listed
 from logit_correction.data.frames import read_frame
 from logit_correction.data.table import NEW, DataTable
 from logit_correction.errors import NBSP, InputError, check_range
-from logit_correction.files import SEAL, check_new, check_seal, read_json, read_yaml, seal, write_cells
+from logit_correction.files import SEAL, check_new, check_seal, read_json, read_yaml, seal, write_cells, write_text
 from logit_correction.finding import BIASED, Choice
 from logit_correction.pages.page import audit_as_html, render_audit, save_page
-from logit_correction.runs import folder as files
+from logit_correction.runs import folder as run_folder
 from logit_correction.runs.api import config_of, train
 from logit_correction.runs.assemble import build_algorithm, keeping_threads
 from logit_correction.runs.options import complete
@@ -150,7 +150,7 @@ class Audit:
         """What to train: a correction, or ERM where none is advised."""
         if (self.path / FIX).is_file():
             return RunConfig.read(self.path / FIX)
-        return replace(RunConfig.read(self.path / files.CONFIG), method=ComponentConfig("ERM"))
+        return replace(RunConfig.read(self.path / run_folder.CONFIG), method=ComponentConfig("ERM"))
 
     def fix(self, out: Path | str | None = None, *, progress: bool = False) -> Run:
         """Train what the audit advises, and return the run: a correction, or ERM where it advises none.
@@ -216,10 +216,10 @@ def audit(
     auto: dict[str, Any] = {"name": "Auto", "run": run, "predictions": predictions, "when_unsure": when_unsure}
     auto |= {"shortcut": listed(shortcut) or None, "legitimate": listed(legitimate) or None, "search": True}
     config = complete(replace(config, method=ComponentConfig("LC", {"attributes": auto})))
-    folder, tie = files.given_or_temporary(out, "audit")
+    folder, tie = run_folder.given_or_temporary(out, "audit")
     # What an audit that was killed has left may be written over.
     own = (FIX, SHEET, PAGE, CSV, PARQUET, NEW_ROWS, CANDIDATES, SEAL)
-    check_new(folder, (files.LOCK, files.RESUME, files.CONFIG, *own))
+    check_new(folder, (run_folder.LOCK, run_folder.RESUME, run_folder.CONFIG, *own))
     display = choose_display(quiet=not progress)
     built = prepare(config, display)
     decides = new_rows is not None or bool(len(built.table.split.get(NEW, ())))
@@ -235,8 +235,8 @@ def audit(
     display.whole = 3 if try_fix else 2  # the search, and LC in folds
     estimator = built.algorithm.attributes
     assert isinstance(estimator, Auto)
-    files.make(folder)
-    with files.acquire(folder), keeping_threads():
+    run_folder.make(folder)
+    with run_folder.acquire(folder), keeping_threads():
         started = time.monotonic()
         with display:
             built.fit(display).run(estimator_only=True)
@@ -255,7 +255,7 @@ def _decided(
     parts = of_split(table) if given is None else of_source(given, config, table)
     new, told, candidates = answers.decide(table, config, estimator, parts, display)
     plain = {one.name: one.config.to_dict() for one in candidates}
-    files.write_text(out / CANDIDATES, yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
+    write_text(out / CANDIDATES, yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
     if count is not None or (told.changed and not told.labelled):
         new, sheet = answers.ask(new, count or ASK, config.training.seed)
         if len(sheet):
@@ -277,7 +277,7 @@ def _write_fix(out: Path, told: Choice) -> None:
     (out / FIX).unlink(missing_ok=True)
     if told.chosen is not None and told.corrects:
         config = RunConfig.from_dict(read_yaml(out / CANDIDATES)[told.chosen])
-        files.write_text(out / FIX, config.to_yaml())
+        write_text(out / FIX, config.to_yaml())
 
 
 def _written(out: Path, built: Built, estimator: Auto, try_fix: bool, quiet: bool) -> dict[str, Any]:
@@ -298,14 +298,14 @@ def _written(out: Path, built: Built, estimator: Auto, try_fix: bool, quiet: boo
         shown = [name for one in (finding.candidate.along if finding.candidate else ()) for name in one.views]
     frame = rows_frame(table, estimator, views, doubted)
     write_rows(frame, out)
-    files.write_text(out / files.CONFIG, replace(config, method=ComponentConfig("LC")).to_yaml())
+    write_text(out / run_folder.CONFIG, replace(config, method=ComponentConfig("LC")).to_yaml())
     several = len(estimator.kept) > 1  # shortcuts; rows.csv has one of them for each row, and the cost goes by rows.csv
     if views:
         given: dict[str, Any] = {"name": "Given", "file": str((out / CSV).resolve())}
         if several:
             given = {"name": "Auto", "shortcut": views}
         fix = replace(config, method=ComponentConfig("LC", {"attributes": given}))
-        files.write_text(out / FIX, ("" if several else KEPT) + fix.to_yaml())
+        write_text(out / FIX, ("" if several else KEPT) + fix.to_yaml())
         if try_fix and examined is None and not several:
             frame = with_fixed(frame, table, answers_of_lc(fix, table, estimator, quiet))
             write_rows(frame, out)
@@ -385,5 +385,5 @@ def answers_of_lc(config: RunConfig, table: DataTable, estimator: Auto, quiet: b
 def _write_audit(out: Path, found: Mapping[str, Any]) -> None:
     asked = answers.open_rows(read_frame(out / NEW_ROWS)) if (out / NEW_ROWS).is_file() else []
     save_page(render_audit(found, out, asked), out / PAGE)
-    files.write_json(out / AUDIT, found)
+    run_folder.write_json(out / AUDIT, found)
     seal(out, [name for name in (AUDIT, PARQUET, NEW_ROWS, CANDIDATES) if (out / name).is_file()])
