@@ -182,7 +182,7 @@ class Finding:
             whether it is a shortcut.
         apart: Whether wrong labels may explain the conflicting rows of what is corrected by.
         conflicts: Between which labels these are, the commonest first.
-        signs: All looks.
+        looks: All looks.
         candidates: All candidates, the likeliest to help first.
     """
 
@@ -196,7 +196,7 @@ class Finding:
     leak: tuple[str, ...] = ()
     apart: ToldApart | None = None
     conflicts: tuple[Conflict, ...] = ()
-    signs: tuple[Look, ...] = ()
+    looks: tuple[Look, ...] = ()
     candidates: tuple[Weighed, ...] = ()
 
     @property
@@ -216,13 +216,14 @@ class Finding:
 
     def look_of(self, views: tuple[str, ...]) -> Look | None:
         """Return what some views tell together; None where they were not looked at."""
-        return next((one for one in self.signs if one.views == views), None)
+        return next((one for one in self.looks if one.views == views), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; for programs that read them, the figures of what is corrected by stand on top."""
         found = {"view": ", ".join(self.views) or None, "corrects": self.corrects, **_plain(self)}
         tops = [self.candidate, self.apart, self.look if self.corrects else None]
-        return found | {k: v for top in tops if top for k, v in _plain(top).items() if k not in (*found, "sentence")}
+        inside = (*found, "sentence", "signs")
+        return found | {k: v for top in tops if top for k, v in _plain(top).items() if k not in inside}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Finding:
@@ -238,7 +239,7 @@ class Finding:
             parts: dict[str, Any] = {
                 "apart": ToldApart(**_read(ToldApart, plain)) if "told_apart" in plain else None,
                 "conflicts": tuple(Conflict(**one) for one in plain["conflicts"]),
-                "signs": tuple(Look(**_read(Look, one)) for one in plain["signs"]),
+                "looks": tuple(Look(**_read(Look, one)) for one in plain["looks"]),
                 "candidates": tuple(Weighed(**one) for one in candidates),
             }
             return cls(**(_read(cls, plain) | parts))

@@ -143,7 +143,7 @@ def of_finding(finding: Finding) -> str:
     if (weighed := finding.candidate) is None:
         if finding.judged < FEWEST:
             return f"{finding.judged} rows are too few to tell a shortcut by"
-        if not finding.signs:
+        if not finding.looks:
             return "There is no view of these inputs to look through"
         none = "Beside what you call legitimate no" if finding.legitimate else "No"
         return f"{none} view and no biased network says of any row that it looks like another label"
@@ -224,7 +224,7 @@ def advice(finding: Finding, asked: Sequence[str] | None = None) -> str:
         return f"Only you can tell: add `{options('shortcut', views)}` or `{options('legitimate', views)}`"
     cause = "are legitimate causes" if is_plural(views) else "is a legitimate cause"
     told = f"If {name_views(views)} {cause} of the label, add `{options('legitimate', views)}`"
-    return told if finding.signs else ""
+    return told if finding.looks else ""
 
 
 def options(name: str, views: Sequence[str]) -> str:

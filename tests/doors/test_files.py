@@ -22,7 +22,7 @@ AUDIT_FILES = {"audit.json", "config.yaml", "fix.yaml", "report.html", "rows.csv
 EVIDENCE = """
 verdict view views sentence breadth accuracy network_accuracy ratio ratio_low ratio_high rows share follows_view
 follows_label follows_low follows_high information probability corrects candidates told_apart
-told_apart_low told_apart_high conflicts signs named legitimate who judged about leak
+told_apart_low told_apart_high conflicts looks named legitimate who judged about leak
 """
 TEST = """
 count average group_balanced worst_group worst_class minority majority minority_margin majority_margin adjusted_average

@@ -132,7 +132,7 @@ def test_frames(sites: tuple, fitted: LogitCorrectionClassifier) -> None:
     numbers = frame[["blood", "age"]].head(200)
     holes = numbers.mask(np.random.default_rng(0).random(numbers.shape) < 0.2)
     found = LogitCorrectionClassifier(**QUICK).fit(holes, y[:200])
-    assert "missing" in {view for sign in found.evidence_["signs"] for view in sign["views"]}
+    assert "missing" in {view for look in found.evidence_["looks"] for view in look["views"]}
     assert found.predict(numbers).shape == found.predict(holes).shape == (200,)
 
 

@@ -73,7 +73,7 @@ def test_where_nothing_is_found_the_training_is_that_of_erm_bit_for_bit(tmp_path
 
 def test_a_person_who_knows_is_not_searched_past(tmp_path: Path) -> None:
     report = run(tmp_path / "run", PLAIN, attributes={"name": "Auto", "shortcut": ["column:capital"]})
-    assert report["evidence"]["verdict"] == "shortcut" and report["evidence"]["signs"] == []
+    assert report["evidence"]["verdict"] == "shortcut" and report["evidence"]["looks"] == []
     assert report["estimated_minority"]["count"] > 0
     assert report["epochs_per_stage"] == [6]
 

@@ -181,7 +181,7 @@ def _groups(series: Sequence[Series], estimated: str | None) -> dict[str, Any]:
 
 def evidence_block(finding: Finding) -> dict[str, Any]:
     """Return what a page shows of what was found."""
-    looks = sorted(finding.signs, key=lambda one: (one.breadth == EVERYTHING, -(one.ratio or 0)))  # that is no evidence
+    looks = sorted(finding.looks, key=lambda one: (one.breadth == EVERYTHING, -(one.ratio or 0)))  # that is no evidence
     return {
         "answer": sentences.answer(finding).removeprefix("shortcut: "),
         "sentence": sentences.of_finding(finding),

@@ -479,7 +479,7 @@ class Search:
             judged=len(self.label),
             about=about,
             leak=leak,
-            signs=tuple(self.looks),
+            looks=tuple(self.looks),
             candidates=tuple(one.weighed for one in self.corrections),
         )
 
