@@ -14,6 +14,7 @@ from torch.nn.functional import adaptive_avg_pool1d, adaptive_avg_pool2d, interp
 from logit_correction.data.frames import HOUR, MISSING
 from logit_correction.data.texts import Lengthened, hashed_words
 from logit_correction.errors import InputError
+from logit_correction.finding import ViewName
 from logit_correction.networks.base import Network
 from logit_correction.types import DataInfo, NetworkFactory
 
@@ -187,7 +188,7 @@ UNDO: dict[str, Undo] = {
 
 def undo(view: str, info: DataInfo) -> nn.Module | None:
     """Return a module that takes away what a view sees of inputs; None where the network does not see it by itself."""
-    family, _, member = view.partition(":")
+    family, member = ViewName.of(view)
     return UNDO[family](member, info) if family in UNDO else None
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.data.table import DataTable
+from logit_correction.finding import ViewName
 from logit_correction.pages.plots import png_uris
 from logit_correction.shortcuts.heads import scaled, telling_features
 from logit_correction.views.base import available_views, find_views
@@ -45,7 +46,7 @@ def contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str]) -> li
             found.append(
                 {"kind": "terms", "view": view.name, "rows": _terms([*empty], features, label, table.label_names)}
             )
-        family, _, member = view.name.partition(":")
+        family, member = ViewName.of(view.name)
         entry: dict[str, Any] = {"kind": "values", "view": view.name}
         if family == "column" and member in inputs.columns:
             values = np.asarray(inputs.columns[member])
@@ -57,7 +58,7 @@ def contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str]) -> li
             continue
         found.append(entry | _values(table, member, values, names[label.numpy()]))
     if inputs.image_shape is not None and (rows := _images(table, frame[frame["split"] == "train"])):
-        cells = [member for family, _, member in (view.partition(":") for view in views) if family == "places"]
+        cells = [member for family, member in map(ViewName.of, views) if family == "places"]
         found.append({"kind": "images", "view": ", ".join(views), "rows": rows, "cells": cells})
     return found
 

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.finding import EVERYTHING
+from logit_correction.finding import EVERYTHING, ViewName
 from logit_correction.types import ViewInputs
 from logit_correction.views.base import View
 
@@ -157,7 +157,7 @@ class Pairs(View):
     @classmethod
     def views_of(cls, inputs: ViewInputs) -> list[View]:
         """Return one view for each pair of columns that vary."""
-        columns = [view.name.partition(":")[2] for view in OneColumn.views_of(inputs)]
+        columns = [ViewName.of(view.name).member for view in OneColumn.views_of(inputs)]
         return [cls(*pair) for pair in combinations(columns, 2)] if len(columns) <= MOST_PAIRED else []
 
     def can_look(self, inputs: ViewInputs) -> bool:
@@ -225,7 +225,7 @@ def part_of(values: NDArray[Any], cuts: list[Any]) -> NDArray[np.int64]:
 
 def columns_of(views: Iterable[str], columns: Iterable[str]) -> list[str]:
     """Return those of some columns that views of these names look at."""
-    family_and_member = [view.partition(":")[::2] for view in views]
+    family_and_member = [ViewName.of(view) for view in views]
     alone = {member for family, member in family_and_member if family == "column"}
     pairs = [member for family, member in family_and_member if family == "pair"]
     return [
