@@ -106,8 +106,8 @@ class Auto(AttributeEstimator):
         both = {*self.shortcut} & {*self.legitimate}
         if both:
             raise InputError(f"view {sorted(both)[0]} is given both as shortcut and as legitimate: leave one out")
-        legitimate = map(ViewName.of, self.legitimate)
-        if words := [str(one) for one in legitimate if one.family == "word" and one.member]:
+        known = map(ViewName.of, self.legitimate)
+        if words := [str(one) for one in known if one.family == "word" and one.member]:
             raise InputError(f"--legitimate {words[0]}: texts are looked at by all words together: give word")
         if BIASED in self.shortcut and len(self.shortcut) > 1:
             raise InputError(f"{BIASED} is what a network sees of the whole input: give no other shortcut with it")
