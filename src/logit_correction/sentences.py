@@ -123,6 +123,17 @@ def of_minority(count: int, rows: int, named: Sequence[str]) -> list[str]:
     return [] if 0 < count <= rows / 2 else [told]
 
 
+#: What to do about a network that is worse than no network.
+_REMEDY = "name fewer shortcuts, try `--method.mixing NoMixing`, or train with `--method ERM`"
+
+
+def of_few_right(accuracy: float, share: float, name: str) -> str:
+    """Return what to tell of a network that is right less often than who always names the commonest label."""
+    right, most = (format_percent(one, unit=" %") for one in (accuracy, share))
+    told = f"the network is right in {right} of the validation rows, but `{name}` alone is the label of {most}"
+    return f"{told}: {_REMEDY}"
+
+
 def of_one_label(name: str, corrects: bool) -> str:
     """Return what to tell of a network that says one label of every row."""
     told = f"the network says `{name}` of every validation row"
@@ -534,6 +545,11 @@ def conclude(
         advice.append("Judge on rows where the shortcut does not hold: `evaluate RUN --on FOLDER|CSV`.")
     if len(series) == 1 and series[0].method != BASELINE:
         advice.append(f"Train the same with `--method {BASELINE}`, then compare: `report RUN RUN`.")
+    if below := [one.name for one in series if one.below_guessing]:  # no other figure stands above that
+        are, them = ("are", "them") if len(below) > 1 else ("is", "it")
+        details.insert(0, headline)
+        headline = f"{format_list(below)} {are} right less often than a guess, labels weighing alike."
+        advice.insert(0, f"Do not use {them}: {_REMEDY}.")
     return headline, details, advice
 
 

@@ -116,6 +116,14 @@ def test_the_best_is_marked_where_there_is_one_and_attributes_are_named(birds: M
     assert "Estimated bias-conflicting" in page.split("<h2>Runs side by side</h2>")[1].split("</thead>")[0]
 
 
+def test_what_is_worse_than_a_guess_is_the_headline(birds: Make, tmp_path: Path) -> None:
+    folders = [birds(tmp_path / "LC", "LC", skill=(0.02, 0.9)), birds(tmp_path / "ERM", "ERM")]
+    page = Page(render_page(folders)).text.replace(NBSP, " ")
+    headline = "LC is right less often than a guess"
+    assert headline in page and page.index(headline) < page.index("Bias-conflicting accuracy:")
+    assert "than a guess" not in Page(render_page(folders[1:])).text
+
+
 # Is there a shortcut?
 
 

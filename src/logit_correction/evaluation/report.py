@@ -482,6 +482,19 @@ class Report:
         return None if self.evidence is None else Finding.from_dict(self.evidence)
 
     @property
+    def below_guessing(self) -> bool:
+        """Whether it is right about test rows, labels weighing alike, less often than a guess; by more than chance.
+
+        Not told where groups overlap: their rows count twice.
+        """
+        if self.data.scoring and self.data.scoring["overlapping"]:
+            return False
+        rows = self.test.groups[["count", "correct"]].groupby(self.test.groups["label"].astype(str)).sum()
+        rows = rows[rows["count"] > 0]
+        share = float((rows["correct"] / rows["count"]).mean()) if len(rows) else 1.0
+        return len(rows) > 1 and is_below(share, 1 / len(rows), int(rows["count"].sum()))
+
+    @property
     def corrected(self) -> bool:
         """Whether the method corrected; after a search that found nothing it trained as ERM does."""
         return self.finding is None or self.finding.corrects
@@ -519,6 +532,15 @@ class Report:
             raise InputError(f"{file} cannot be read ({error}): {FIX}") from error
         check_seal(file, FIX)
         return report
+
+
+def is_below(share: float, limit: float, rows: int) -> bool:
+    """Return whether the 90 % interval of a share of so many rows lies below a limit.
+
+    >>> is_below(0.3, 0.5, rows=100), is_below(0.49, 0.5, rows=100)
+    (True, False)
+    """
+    return bool(rows and by_group.wilson_interval(share * rows, rows)[1] < limit)
 
 
 # -- Dataclasses as strict JSON

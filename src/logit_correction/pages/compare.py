@@ -163,6 +163,11 @@ class Series:
         values = self.values(key)
         return sum(values) / len(values) if values else None
 
+    @property
+    def below_guessing(self) -> bool:
+        """Whether all runs are right less often than a guess."""
+        return all(run.report.below_guessing for run in self.runs)
+
     def groups(self, estimated: bool = False) -> pd.DataFrame:
         """Return groups with the mean accuracy; of several runs ``low`` and ``high`` are the extremes."""
         frames = [run.groups(estimated) for run in self.runs]

@@ -31,12 +31,13 @@ from logit_correction.evaluation.report import (
     PriorSummary,
     Report,
     Selection,
+    is_below,
 )
 from logit_correction.files import seal, write_text
 from logit_correction.methods.base import Algorithm
 from logit_correction.pages.plots import png_uris
 from logit_correction.runs import folder as run_folder
-from logit_correction.sentences import of_minority, of_one_label, plain
+from logit_correction.sentences import of_few_right, of_minority, of_one_label, plain
 from logit_correction.training import checkpoint
 from logit_correction.training.fit import Fit, attribute_names_of, estimate_split
 from logit_correction.training.rules import clone_state, labels_watched, reads_attributes, rule_of
@@ -76,6 +77,10 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     if len(np.unique(validation.prediction)) == 1 < len(np.unique(validation.label)):
         corrects = estimator is not None and not estimator.abstained
         warnings.append(of_one_label(str(table.label_names[validation.prediction[0]]), corrects))
+    counts = np.bincount(validation.label, minlength=len(table.label_names))
+    right, most = float((validation.prediction == validation.label).mean()), float(counts.max() / counts.sum())
+    if is_below(right, most, len(validation.label)):
+        warnings.append(of_few_right(right, most, str(table.label_names[int(counts.argmax())])))
     read_by = {
         "train": algorithm.needs_attributes,
         "valid": reads_attributes(fit.rules) or algorithm.needs_valid_attributes,
