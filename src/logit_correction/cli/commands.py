@@ -236,10 +236,10 @@ def predict_command(run: Path, inputs: list[Path], *, out: Path | None = None, t
         out: CSV to write; standard output by default
         trust_code: import the custom classes that RUN names; their code has your rights, so only for runs you trust
     """
+    from logit_correction.cli.answers import answer_lines
     from logit_correction.files import replacing
     from logit_correction.runs.api import load
     from logit_correction.runs.folder import check_parent
-    from logit_correction.runs.run import answers
 
     if out is not None:
         check_parent(out)
@@ -250,7 +250,7 @@ def predict_command(run: Path, inputs: list[Path], *, out: Path | None = None, t
         file: TextIO = sys.stdout
         if out is not None:
             file = stack.enter_context(stack.enter_context(replacing(out)).open("w", newline="", encoding="utf-8"))
-        for lines in answers(model, model.source.new_rows(inputs), several=len(inputs) > 1):
+        for lines in answer_lines(model, model.source.new_rows(inputs), several=len(inputs) > 1):
             csv.writer(file, lineterminator="\n").writerows(lines)
             file.flush()
     if out is not None:

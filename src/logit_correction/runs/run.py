@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property
@@ -20,17 +19,17 @@ from torch import Tensor, nn
 from logit_correction.config import RunConfig, listed
 from logit_correction.correlation import Correlation
 from logit_correction.data.features import Columns
-from logit_correction.data.frames import as_text, attributes_as_texts, check_columns, inputs_of, texts_of, what_rows_are
+from logit_correction.data.frames import as_text, attributes_as_texts, check_columns, inputs_of, texts_of
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Problems, Rows, combined, places_of
 from logit_correction.data.stores import InputStore, as_views_see
 from logit_correction.data.table import SPLITS
 from logit_correction.data.texts import Texts
-from logit_correction.errors import InputError, InputWarning, reason_of
+from logit_correction.errors import InputError, reason_of
 from logit_correction.evaluation.predictions import Predictions, collect
 from logit_correction.evaluation.report import REPORT, DataSummary, GroupReport, Report
-from logit_correction.files import as_cell, canonical, printable
+from logit_correction.files import canonical
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.pages.console import run_as_html
@@ -342,37 +341,3 @@ def names_of(rows: Rows, given: Names, what: str) -> Sequence[str | None]:
         raise InputError(f"{what} {given!r} names a column, and {rows.place} have none: give one {what} a row")
     check_columns(rows.frame, rows.place, [given])
     return texts_of(rows.frame, given)
-
-
-def answers(run: Run, rows: Iterable[Rows], several: bool = False) -> Iterator[list[list[str]]]:
-    """Yield what a run says of new rows as lines of a CSV, its header first, a few at a time.
-
-    A row that cannot be read has empty cells and is told of at the end. With ``several`` names hold the file too.
-    """
-    labels, waiting, bad, good = list(map(as_cell, run.label_names)), list[list[str]](), list[Problems](), 0
-    for part, store, forms in run.source.read(rows, run.inputs_info, bad_too=True):
-        key, names = what_rows_are(part.numbers), [str(number) for number in part.numbers]
-        if "files" in forms:
-            key, names = "path", [printable(path) for path in forms["files"]]
-        if not good and not waiting:
-            waiting = [[key, "label", *(f"probability_{name}" for name in run.label_names)]]
-        if several and key != "path":
-            names = [f"{part.place}:{name}" for name in names]
-        names = [as_cell(name) for name in names]
-        for row, (name, probability) in enumerate(zip(names, run.probabilities_of(store), strict=True)):
-            if row in part.problems.of_row:
-                waiting.append([name, *[""] * (1 + len(labels))])
-            else:
-                waiting.append([name, labels[int(probability.argmax())], *(f"{value:.6g}" for value in probability)])
-        bad += [part.problems] if part.problems else []
-        good += int(part.problems.good.sum())
-        if good:  # else nothing may come of it
-            yield waiting
-            waiting = []
-    if bad and not good:
-        bad[0].raise_if_any()
-    if bad:
-        count = sum(map(len, bad))
-        what = "1 row has no answer" if count == 1 else f"{count:,} rows have no answer"
-        told = "; ".join(f"{one.place}: {one}" for one in bad[:3])
-        warnings.warn(f"{what}: {told}{'; and more' if len(bad) > 3 else ''}", InputWarning, stacklevel=2)
