@@ -6,8 +6,10 @@ The fields are the keys of ``evidence`` in ``report.json`` and ``audit.json``. `
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, TypeAlias
+
+from logit_correction.plain_values import from_plain, to_plain
 
 Verdict: TypeAlias = Literal["shortcut", "none found", "cannot tell"]
 
@@ -220,43 +222,19 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; for programs that read them, the figures of what is corrected by stand on top."""
-        found = {"view": ", ".join(self.views) or None, "corrects": self.corrects, **_plain(self)}
-        tops = [self.candidate, self.apart, self.look if self.corrects else None]
+        found = {"view": ", ".join(self.views) or None, "corrects": self.corrects, **to_plain(self)}
+        tops = [to_plain(self.candidate), found.pop("apart"), to_plain(self.look) if self.corrects else None]
         inside = (*found, "sentence", "signs")
-        return found | {k: v for top in tops if top for k, v in _plain(top).items() if k not in inside}
+        return found | {name: value for top in tops if top for name, value in top.items() if name not in inside}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Finding:
         """Return the finding that ``to_dict`` gave; ``ValueError`` if something is missing or of another version."""
-        try:
-            candidates = [
-                _read(Weighed, one)
-                | {"signs": Signs(**one["signs"])}
-                | {"along": tuple(Along(**_read(Along, own)) for own in one["along"])}
-                | {"beside": tuple(Beside(**_read(Beside, own)) for own in one["beside"])}
-                for one in plain["candidates"]
-            ]
-            parts: dict[str, Any] = {
-                "apart": ToldApart(**_read(ToldApart, plain)) if "told_apart" in plain else None,
-                "conflicts": tuple(Conflict(**one) for one in plain["conflicts"]),
-                "looks": tuple(Look(**_read(Look, one)) for one in plain["looks"]),
-                "candidates": tuple(Weighed(**one) for one in candidates),
-            }
-            return cls(**(_read(cls, plain) | parts))
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"the finding of a shortcut is damaged, or of another version: {error}") from error
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value):
-        return {one.name: _plain(getattr(value, one.name)) for one in fields(value) if one.name != "apart"}
-    return [_plain(one) for one in value] if isinstance(value, tuple) else value
-
-
-def _read(kind: Any, plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a dataclass's fields."""
-    known = {one.name: plain[one.name] for one in fields(kind) if one.name in plain}
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in known.items()}
+        missing = [one.name for one in fields(cls) if one.name not in plain and one.name != "apart"]
+        if missing:
+            raise ValueError(f"the finding of a shortcut has no {missing[0]}: it is damaged, or of another version")
+        found: Finding = from_plain(cls, {**plain, "apart": plain if "told_apart" in plain else None})
+        return found
 
 
 # -- what new rows say
@@ -345,11 +323,11 @@ class Choice:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
-        plain: dict[str, Any] = _plain(self)
+        plain: dict[str, Any] = to_plain(self)
         return plain
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Choice:
         """Return the choice that ``to_dict`` gave."""
-        tried = tuple(Tried(**_read(Tried, one)) for one in plain["candidates"])
-        return cls(**{**_read(cls, plain), "candidates": tried})
+        found: Choice = from_plain(cls, plain)
+        return found
