@@ -274,7 +274,8 @@ class Auto(AttributeEstimator):
         parts = _apart(views) if said else [views]
         if rows < ROWS_OF_A_CELL * self.info.num_labels ** (len(parts) + 1):
             parts = [views]
-        looked = None if self.search is None else self.search.estimate_of(names)
+        weighed = None if self.search is None else self.search.correction_by(names)
+        looked = None if weighed is None else weighed.estimate
         if looked is not None and len(looked[0]) == rows and len(parts) == 1 and not (said and _are_columns(views)):
             found = [looked]
         else:

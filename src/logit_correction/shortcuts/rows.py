@@ -74,7 +74,9 @@ def rows_frame(
         frame.loc[places, "attribute"] = names[attribute.numpy()]
         frame.loc[places, "conflicting"] = (attribute != label[estimated]).numpy()
         frame.loc[places, "score"] = score.numpy().round(4)
-        seen, places = search.seen_by(tuple(views)), asked.numpy()
+        told = doubted or search.correction_by(views)
+        assert told is not None
+        seen, places = search.seen_by(told), asked.numpy()
         says, conflict = conflict_of(seen, label[asked])
         frame.loc[places, "view_label"] = names[says.numpy()]
         frame.loc[places, "view_p"] = conflict_probability(seen, label[asked]).numpy().round(4)

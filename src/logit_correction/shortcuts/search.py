@@ -84,9 +84,6 @@ WORDS = 5
 #: Names of a column that are told apart where the rest of a table is looked at.
 MOST_NAMES = 30
 
-#: Families whose members are made of several columns, of which the one counts that tells most beyond single columns.
-MADE = ("pair",)
-
 #: A view looks at the same shortcut as another if it says the same in this share of the other's rows in conflict.
 SAME = 1 / 3
 
@@ -302,20 +299,23 @@ class Search:
 
         self.corrections.sort(key=rank)
 
-    def telling(self) -> list[Look]:
-        """Return the looks that tell of the label, the most telling first, without those made of several columns.
+    @property
+    def _narrow(self) -> list[Look]:
+        """The looks that do not see everything, without those at pairs of columns; none where few rows are judged."""
+        if len(self.label) < FEWEST:
+            return []
+        return [one for one in self.looks if one.breadth < EVERYTHING and not is_of_pair(one)]
 
-        Where none tells much there are all; where too few rows are judged, none.
-        """
-        narrow = [one for one in self.looks if one.breadth < EVERYTHING and not is_made(one)]
-        useful = [one for one in narrow if one.information > USEFUL] or narrow
-        return sorted(useful, key=lambda one: -one.information) if len(self.label) >= FEWEST else []
+    def telling(self) -> list[Look]:
+        """Return the narrow looks that tell of the label, the most telling first; all where none tells much."""
+        useful = [one for one in self._narrow if one.information > USEFUL] or self._narrow
+        return sorted(useful, key=lambda one: -one.information)
 
     def promising(self) -> list[Views]:
         """Return the views to weigh: those that say most of the label and explain most mistakes.
 
         They are a clear shortcut, the two that leave least of the label open, the one whose answer the network gives
-        oftenest where both are wrong about the label, and what was made of several columns.
+        oftenest where both are wrong about the label, and a pair of columns.
         """
         network, label, telling = self.judged.network.argmax(dim=1), self.label, self.telling()
 
@@ -328,7 +328,7 @@ class Search:
             return []
         picks = [self.clear] if self.clear else []
         picks += [telling[0].views, max(telling, key=explains).views, *(one.views for one in telling[1:2])]
-        return list(dict.fromkeys([*picks, *(one.views for one in self.looks if is_made(one))]))
+        return list(dict.fromkeys([*picks, *(one.views for one in self.looks if is_of_pair(one))]))
 
     def _clear_views(self) -> Views:
         """Return the views of a shortcut without more ado, if there is one: of several a simple one if possible.
@@ -344,8 +344,7 @@ class Search:
             excess = (look.follows_view or 0.0) - errs
             return model.is_clear(look, told_apart(seen, network, label), excess, self.num_labels)
 
-        single = [one for one in self.looks if one.breadth < EVERYTHING and not is_made(one)]
-        found = [one for one in single if is_clear(one)] if len(label) >= FEWEST else []
+        found = [one for one in self._narrow if is_clear(one)]
         found.sort(key=lambda one: (one.breadth < RICH, len(one.views) == 1, one.accuracy))
         if not found:
             return ()
@@ -356,12 +355,11 @@ class Search:
             simple = look.breadth <= max(found[-1].breadth, RICH - 1) and len(look.views) == 1
             return simple and float(same[conflict].float().mean()) >= SAME
 
-        return max([found[-1], *filter(looks_at_it, single)], key=lambda one: one.accuracy).views
+        return max([found[-1], *filter(looks_at_it, self._narrow)], key=lambda one: one.accuracy).views
 
     def _weigh(self, names: Views) -> Correction:
         """Estimate the attribute by views that were looked at, and weigh its signs."""
-        known = next((one for one in self.corrections if one.views == names), None)
-        if known is not None:  # what else was looked at since then may speak against it
+        if (known := self.correction_by(names)) is not None:  # what else was looked at since then may speak against it
             return self._judge(names, known.attribute, known.seen, known.estimate)
         self.report(f"weighing {', '.join(names)}")
         views = [self._views[name][0] for name in names]
@@ -463,7 +461,7 @@ class Search:
 
     def _about(self, best: Correction, verdict: Verdict, corrects: bool, named: bool = False) -> Finding:
         """Return a verdict on a candidate."""
-        seen, network = self.seen[self.look_of(best).views], self.judged.network
+        seen, network = self.seen_by(best), self.judged.network
         found = self._found(verdict, about=best.views, named=named)
         if not corrects:
             return found
@@ -492,7 +490,7 @@ class Search:
         # Of an image most views see something of the label, whether or not there is a second shortcut.
         if best.views == (BIASED,) or self._inputs[-1].image_shape is not None:
             return best
-        seen, label = self.seen[self.look_of(best).views], self.label.numpy()
+        seen, label = self.seen_by(best), self.label.numpy()
         says, conflict = (one.numpy() for one in conflict_of(seen, self.label))
         own = {*best.views}
         looks = {
@@ -500,7 +498,7 @@ class Search:
             for one in self.looks
             if one.breadth < RICH
             and not own & {*one.views}
-            and not (ViewName.of(one.views[0]).family == "column" or is_made(one))
+            and not (ViewName.of(one.views[0]).family == "column" or is_of_pair(one))
         }
         looks |= {(f"column:{name}",): self._of_cells(cell) for name, cell in self._part.items()}
         found, least = [], MUCH * information(seen.numpy(), label)
@@ -523,13 +521,13 @@ class Search:
         terms = [word for column in columns.tolist() for word in view.terms[column].removeprefix(OUTERMOST).split()]
         return [word for word in dict.fromkeys(terms) if re.fullmatch(WORD, word)]
 
-    def seen_by(self, views: Views) -> Tensor:
+    def seen_by(self, correction: Correction) -> Tensor:
         """Return what the views of a candidate say of the judged rows, (m, L)."""
-        return self.seen[self.look_of(next(one for one in self.corrections if one.views == views)).views]
+        return self.seen[self.look_of(correction).views]
 
-    def estimate_of(self, views: Views) -> tuple[Tensor, Tensor, KeptHeads] | None:
-        """Return what heads on the views of a candidate estimate of the rows that they learned from."""
-        return next((one.estimate for one in self.corrections if one.views == views), None)
+    def correction_by(self, views: Sequence[str]) -> Correction | None:
+        """Return the candidate of some views; None where they were not weighed."""
+        return next((one for one in self.corrections if one.views == tuple(views)), None)
 
     def look_of(self, correction: Correction) -> Look:
         """Return what the views of a candidate tell."""
@@ -538,9 +536,9 @@ class Search:
         return known or self._told(correction.views, of_all, RICH, correction.seen)
 
 
-def is_made(look: Look) -> bool:
-    """Return whether a look is on what was made of several columns."""
-    return ViewName.of(look.views[0]).family in MADE
+def is_of_pair(look: Look) -> bool:
+    """Return whether a look is at two columns together."""
+    return ViewName.of(look.views[0]).family == "pair"
 
 
 def of_cells(cell: NDArray[Any], label: NDArray[Any], half: NDArray[Any], num_labels: int) -> NDArray[Any]:
