@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
-import time
-from functools import cache
-
 import torch
 from torch import Tensor
 
@@ -58,16 +53,3 @@ def broadcast_from_first(value: Tensor) -> None:
     """Give every process the tensor of the first one, in place."""
     if num_processes() > 1:
         torch.distributed.broadcast(value, 0)
-
-
-@cache
-def end_with(parent: int) -> None:
-    """End this process, as if killed, when ``parent``, which started it, ends: then the command can go on at once."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(1)
-
-    if os.getppid() == parent:
-        threading.Thread(target=watch, daemon=True).start()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -110,9 +112,21 @@ def _trained(configs: Mapping[Path, RunConfig], jobs: int | None, wait: bool) ->
             yield folder, "failed", 0.0
 
 
+@cache
+def end_with(parent: int) -> None:
+    """End this process, as if killed, when ``parent``, which started it, ends: then the command can go on at once."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    if os.getppid() == parent:
+        threading.Thread(target=watch, daemon=True).start()
+
+
 def perform(config: RunConfig, folder: Path, parent: int, wait: bool) -> tuple[Path, State, float]:
     """Train a run in this process, or go on with it, and return how it ended and after how many seconds."""
-    from logit_correction.distributed import end_with
     from logit_correction.runs.folder import FolderHeld, acquire, make
 
     end_with(parent)

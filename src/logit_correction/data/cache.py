@@ -83,11 +83,6 @@ def _mapped(path: Path) -> NDArray[Any]:
     return np.lib.format.open_memmap(plain(path), mode="c")  # unlike np.load opens neither archives nor pickles
 
 
-def checksum_of(values: NDArray[Any]) -> str:
-    """Return the SHA-256 of the values in C order, whatever file they lie in."""
-    return hashlib.sha256(np.ascontiguousarray(values).data).hexdigest()
-
-
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
     """Make the folder of ``path``; what the system refuses becomes an error that says how to fix it."""

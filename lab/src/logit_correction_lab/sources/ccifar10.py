@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from logit_correction.correlation import Correlation
 from logit_correction.data import bias
 from logit_correction.data.augment import AugmentationName, named_augmentation
-from logit_correction.data.cache import cache_folder, checksum_of, digest, kept_array
+from logit_correction.data.cache import cache_folder, digest, kept_array
 from logit_correction.data.images import Images, image_store
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Problems
@@ -147,3 +150,8 @@ class CorruptedCIFAR10(DataSource):
             row_names=names,
             ordered=False,  # aligned images come first, and names tell the attribute: files are for no view
         )
+
+
+def checksum_of(values: NDArray[Any]) -> str:
+    """Return the SHA-256 of the values in C order, whatever file they lie in."""
+    return hashlib.sha256(np.ascontiguousarray(values).data).hexdigest()
