@@ -235,7 +235,7 @@ def test_numbers_and_dates_of_a_column_are_read_as_such(tmp_path: Path) -> None:
     values = {one["view"]: [row["value"] for row in one["rows"]] for one in found.summary["contrasts"]}
     for column, number in (("taken", r"20\d\d-\d\d-\d\d"), ("dose", r"-?\d+(\.\d)?")):
         first, *between, last = values[f"column:{column}"]
-        assert re.fullmatch(f"up to {number}", first) and re.fullmatch(f"above {number}", last)
+        assert re.fullmatch(f"up to {number}", first) and re.fullmatch(f"from {number}", last)
         assert between and all(re.fullmatch(f"{number} to {number}", one) for one in between)
     counts = [row["other_rows"] for row in found.summary["contrasts"][0]["rows"]]  # bins end where the label changes
     assert sum(counts) <= 0.05 * len(found.rows)

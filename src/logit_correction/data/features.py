@@ -15,7 +15,7 @@ from logit_correction.data.frames import FEWEST_ROWS, KINDS, NAMES, Written, che
 from logit_correction.data.rows import SHOWN, Learnt, Problems, Reader, Rows
 from logit_correction.data.stores import ArrayStore
 from logit_correction.errors import InputError, InputWarning, format_first
-from logit_correction.views.tables import FEWEST_NAMES, most_names
+from logit_correction.views.columns import FEWEST_NAMES, commonest, most_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -212,11 +212,7 @@ class FromColumns(nn.Module):
 
 def _learn(name: str, kind: str, values: NDArray[Any], train: NDArray[np.int64], good: NDArray[np.bool_]) -> Column:
     if kind not in KINDS:
-        import pandas as pd
-
-        count = pd.Series(values[train]).value_counts().to_dict()
-        commonest = sorted(count, key=lambda text: (-count[text], text))[: most_names(len(values))]
-        return {"name": name, "kind": kind, "categories": sorted(commonest)}
+        return {"name": name, "kind": kind, "categories": sorted(commonest(values[train], most_names(len(values))))}
     present = values[train][np.isfinite(values[train])]
     mean, std = mean_and_std(present) if len(present) else (0.0, 1.0)
     learnt: Column = {"name": name, "kind": kind, "mean": float(mean), "std": float(std)}

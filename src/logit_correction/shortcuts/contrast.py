@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,14 +17,12 @@ from logit_correction.finding import ViewName
 from logit_correction.pages.plots import png_uris
 from logit_correction.shortcuts.heads import scaled, telling_features
 from logit_correction.views.base import available_views, find_views
-from logit_correction.views.tables import Pairs, compared, is_numeric, missing_in
+from logit_correction.views.columns import edges_by_label, is_numeric, missing_in, names_of_bins, part_of
+from logit_correction.views.tables import Pairs, compared
 from logit_correction.views.texts import OUTERMOST, Form, TermView
 
 #: Images of a kind side by side, labels that are shown, words of a label, values of a column, bins of its numbers.
 IMAGES, LABELS, TERMS, VALUES, BINS = 6, 6, 4, 12, 6
-
-#: The least rows of a bin of numbers, as a share of all, and the least impurity that a further bin takes away.
-LEAST_SHARE, LEAST_DECREASE = 0.05, 0.001
 
 #: Words of each label that a person reads.
 WORDS = 8
@@ -125,17 +123,10 @@ def _values(table: DataTable, column: str, values: NDArray[Any], label: NDArray[
     order = list[str]()
     texts = np.asarray([str(one) or "(missing)" for one in values], dtype=object)
     if is_numeric(values):
-        finite = np.isfinite(values)
-        cuts, rank = np.unique(values[finite], return_inverse=True)
-        if not (few := len(cuts) <= VALUES):
-            cuts = cuts[_changes(rank, label[finite])]
-        told = table.spelled(column, cuts)
-        if not few:
-            ends = [f"up to {told[0]}", f"above {told[-1]}"] if told else ["any number"]
-            told = [ends[0], *(f"{low} to {high}" for low, high in pairwise(told)), *ends[1:]]
-        order = [*told, "(missing)"]
-        place = np.where(finite, np.searchsorted(cuts, values), len(order) - 1)
-        texts = np.asarray(order, dtype=object)[place]
+        found = np.unique(values[np.isfinite(values)])
+        edges = found[1:].tolist() if len(found) <= VALUES else edges_by_label(values, label, BINS)
+        order = [*names_of_bins(values, edges, partial(table.spelled, column)), "(missing)"]
+        texts = np.asarray(order, dtype=object)[part_of(values, edges)]
     counts = pd.crosstab(texts, label)
     order = order or list(counts.sum(axis=1).sort_values(ascending=False, kind="stable").index)
     counts, rows = counts.loc[[one for one in dict.fromkeys(order) if one in counts.index]], []
@@ -143,17 +134,6 @@ def _values(table: DataTable, column: str, values: NDArray[Any], label: NDArray[
         most = int(row.max())
         rows.append({"value": str(value), "label": row.idxmax(), "rows": most, "other_rows": int(row.sum()) - most})
     return {"rows": rows, "more": max(0, len(counts) - VALUES)}
-
-
-def _changes(rank: NDArray[np.int64], label: NDArray[Any]) -> list[int]:
-    """Return after which ranks of a number the label changes; none where all rows have one label."""
-    from sklearn.tree import DecisionTreeClassifier
-
-    # Of ranks, for the tree takes numbers in single precision, in which dates an hour apart may be one.
-    limits = {"max_leaf_nodes": BINS, "min_samples_leaf": LEAST_SHARE, "min_impurity_decrease": LEAST_DECREASE}
-    tree = DecisionTreeClassifier(**limits, random_state=0)
-    found = tree.fit(rank[:, None], label.astype(str)).tree_
-    return sorted(int(cut) for cut in found.threshold[found.feature >= 0])
 
 
 def _images(table: DataTable, train: pd.DataFrame) -> list[dict[str, Any]]:

@@ -58,18 +58,8 @@ from logit_correction.shortcuts.heads import (
 )
 from logit_correction.types import DataInfo, TrainingRows
 from logit_correction.views.base import View, features_of
-from logit_correction.views.tables import (
-    MISSING,
-    PARTS,
-    Inputs,
-    Pairs,
-    columns_of,
-    compared,
-    cuts_of,
-    is_numeric,
-    missing_in,
-    part_of,
-)
+from logit_correction.views.columns import cuts_of, flags, is_numeric, missing_in, part_of
+from logit_correction.views.tables import MISSING, PARTS, Inputs, Pairs, columns_of, compared
 from logit_correction.views.texts import OUTERMOST, WORD, TermView, Words
 
 #: A view is a candidate if it takes away more than this share of the label's entropy, or where none does.
@@ -214,7 +204,8 @@ class Search:
     @cached_property
     def _part(self) -> dict[str, NDArray[Any]]:
         """The part of each column that each judged row is in."""
-        return {name: part_of(values, cuts_of(values)) for name, values in self._inputs[-1].columns.items()}
+        columns = self._inputs[-1].columns
+        return {name: part_of(values, cuts_of(values, PARTS), PARTS + 2) for name, values in columns.items()}
 
     @cached_property
     def _alone(self) -> dict[str, float]:
@@ -554,13 +545,14 @@ def of_cells(cell: NDArray[Any], label: NDArray[Any], half: NDArray[Any], num_la
 
 def column_features(values: NDArray[Any]) -> Tensor:
     """Return what a linear head sees of a column of a table, (n, F): a number and its square, or its common names."""
+    missing = torch.from_numpy(missing_in(values))
     if is_numeric(values):
-        number, missing = torch.from_numpy(values.astype(np.float32)), torch.from_numpy(missing_in(values))
+        number = torch.from_numpy(values.astype(np.float32))
         known = number[~missing]
         number = ((number - known.mean()) / (known.std() + 1e-6)).masked_fill(missing, 0).nan_to_num().clamp(-5, 5)
         return torch.stack([number, number.square() / 3, missing.float()], dim=1)
-    _, place, count = np.unique(values.astype(str), return_inverse=True, return_counts=True)
-    return torch.from_numpy((place[:, None] == np.argsort(-count)[:MOST_NAMES]).astype(np.float32))
+    names = cuts_of(values, MOST_NAMES)
+    return torch.cat([torch.from_numpy(flags(part_of(values, names), len(names))), missing[:, None].float()], dim=1)
 
 
 def told_by(columns: dict[str, Tensor], attribute: Tensor) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import combinations
 from typing import Any
 
@@ -15,6 +15,16 @@ from torch import Tensor
 from logit_correction.finding import EVERYTHING, ViewName
 from logit_correction.types import ViewInputs
 from logit_correction.views.base import View
+from logit_correction.views.columns import (
+    cuts_of,
+    edges_of,
+    flags,
+    is_numeric,
+    missing_in,
+    most_names,
+    numbers_of,
+    part_of,
+)
 
 #: Most bins of equally many rows that numbers are cut into, and fewest rows of one: with fewer a head learns rows by
 #: heart, and says less of real columns than a logistic regression on the number alone.
@@ -24,17 +34,11 @@ BINS, LEAST_OF_A_BIN = 16, 100
 #: more numbers also the share of the rows.
 VALUES, LEAST_OF_A_VALUE, SHARE = 32, 30, 0.01
 
-#: Most and fewest names with a feature of their own, and how many numbers these may be of all rows: half a GiB.
-MOST_NAMES, FEWEST_NAMES, MOST_NUMBERS = 1000, 100, 2**27
-
 #: Points of the distribution of the training rows by which a number is ranked.
 POINTS = 1001
 
 #: Numbers further than so many spreads from the median count as so far.
 FURTHEST = 1000.0
-
-#: The largest number whose difference from another is looked at: squares of more would overflow.
-MOST_SUMMED = 1e150
 
 #: Parts that each of a pair of columns is cut into; of tables with more columns no pairs are looked at.
 PARTS, MOST_PAIRED = 8, 40
@@ -85,9 +89,7 @@ class OneColumn(View):
     def fit(self, inputs: ViewInputs) -> None:
         values = inputs.columns[self.column]
         if not is_numeric(values):
-            names, count = np.unique(values[values != ""].astype(str), return_counts=True)
-            often = np.argsort(-count, kind="stable")  # of equally common names those first in the alphabet
-            self._names = names[often].tolist()[: most_names(inputs.num_rows)]
+            self._names = cuts_of(values, most_names(inputs.num_rows))
             return
         present = values.astype(np.float64)
         present = present[np.isfinite(present)]
@@ -114,6 +116,8 @@ class OneColumn(View):
         return torch.from_numpy(np.concatenate(parts, axis=1, dtype=np.float32))
 
     def _of_numbers(self, values: NDArray[Any], missing: NDArray[np.bool_]) -> list[NDArray[Any]]:
+        import pandas as pd
+
         number = np.where(missing, self._median, values.astype(np.float64))
         with np.errstate(over="ignore"):  # halved, so that no difference of finite numbers is infinite
             value = np.clip((number / 2 - self._median / 2) / self._spread, -FURTHEST, FURTHEST)
@@ -123,19 +127,16 @@ class OneColumn(View):
             rank = (below + upto) / (2 * len(self._points))
         parts = [value[:, None], missing[:, None], rank[:, None]]
         if self._edges:
-            parts.append(_flags(np.searchsorted(self._edges, number, side="right"), missing, len(self._edges) + 1))
+            parts.append(flags(part_of(values, self._edges), len(self._edges) + 1))
         if self._common:
-            place = np.searchsorted(self._common, number).clip(max=len(self._common) - 1)
-            other = np.asarray(self._common)[place] != number
-            parts.append(_flags(place, missing | other, len(self._common)))
+            parts.append(
+                flags(pd.Index(self._common).get_indexer(pd.Index(values.astype(np.float64))), len(self._common))
+            )
         return parts
 
     def _of_names(self, values: NDArray[Any], missing: NDArray[np.bool_]) -> list[NDArray[Any]]:
-        import pandas as pd
-
-        place = pd.Index(self._names, dtype=object).get_indexer(pd.Index(values, dtype=object))
-        other = (place < 0) & ~missing
-        return [missing[:, None], other[:, None], _flags(place, place < 0, len(self._names))]
+        part, count = part_of(values, self._names), len(self._names)
+        return [missing[:, None], (part == count)[:, None], flags(part, count)]
 
 
 class Pairs(View):
@@ -164,21 +165,18 @@ class Pairs(View):
         return all(column in inputs.columns for column in self.columns)
 
     def fit(self, inputs: ViewInputs) -> None:
-        self._cuts = [cuts_of(inputs.columns[column]) for column in self.columns]
+        self._cuts = [cuts_of(inputs.columns[column], PARTS) for column in self.columns]
         if (apart := apart_of(*(inputs.columns[column] for column in self.columns))) is not None:
             self._edges = edges_of(apart, BINS)
 
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return a flag for each cell, for less, equal and greater, and for each bin of the difference, (N, 119)."""
-        cut = zip(self.columns, self._cuts, strict=True)
-        first, second = (part_of(inputs.columns[name], cuts) for name, cuts in cut)
-        none = np.zeros(len(first), dtype=bool)
-        parts = [_flags(first * (PARTS + 2) + second, none, (PARTS + 2) ** 2)]
-        which = compared(*(inputs.columns[name] for name in self.columns))
-        parts.append(_flags(which, which == MISSING, MISSING))
-        apart = apart_of(*(inputs.columns[name] for name in self.columns)) if self._edges else None
-        of_bins = [] if apart is None else [_binned(apart, self._edges)]
-        return torch.cat([torch.from_numpy(np.concatenate(parts, axis=1)), *of_bins], dim=1)
+        values = [inputs.columns[name] for name in self.columns]
+        first, second = (part_of(*one, PARTS + 2) for one in zip(values, self._cuts, strict=True))
+        found = [flags(first * (PARTS + 2) + second, (PARTS + 2) ** 2), flags(compared(*values), MISSING)]
+        if self._edges and (apart := apart_of(*values)) is not None:
+            found.append(flags(part_of(apart, self._edges), len(self._edges) + 1))
+        return torch.from_numpy(np.concatenate(found, axis=1))
 
 
 def apart_of(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.float64] | None:
@@ -195,32 +193,6 @@ def compared(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.int64]:
     less = first < second if is_numeric(first) and is_numeric(second) else none
     there = np.where(equal, 1, np.where(less, 0, 2))
     return np.where(missing_in(first) | missing_in(second), MISSING, there).astype(np.int64)
-
-
-def cuts_of(values: NDArray[Any]) -> list[Any]:
-    """Return where a column is cut into parts: edges between numbers, or its commonest names."""
-    if is_numeric(values):
-        return list(edges_of(values.astype(np.float64), PARTS))
-    names, count = np.unique(values[values != ""].astype(str), return_counts=True)
-    return list(names[np.argsort(-count, kind="stable")][:PARTS].tolist())
-
-
-def edges_of(numbers: NDArray[np.float64], bins: int) -> list[float]:
-    """Return the edges between so many bins of equally many numbers, fewer where numbers are equal, without gaps."""
-    there = numbers[np.isfinite(numbers)]
-    return np.unique(np.quantile(there, np.arange(1, bins) / bins, method="higher")).tolist() if len(there) else []
-
-
-def part_of(values: NDArray[Any], cuts: list[Any]) -> NDArray[np.int64]:
-    """Return the part (N,) of each value, below ``PARTS + 2``; the last but one is of other names, the last missing."""
-    import pandas as pd
-
-    if is_numeric(values):
-        place = np.searchsorted(np.asarray(cuts, dtype=np.float64), values.astype(np.float64), side="right")
-    else:
-        place = pd.Index(cuts, dtype=object).get_indexer(pd.Index(values, dtype=object))
-        place = np.where(place < 0, PARTS, place)
-    return np.where(missing_in(values), PARTS + 1, place).astype(np.int64)
 
 
 def columns_of(views: Iterable[str], columns: Iterable[str]) -> list[str]:
@@ -286,37 +258,3 @@ class Inputs(View):
                 values = torch.zeros(inputs.num_rows, math.prod(part.shape[1:]))
             values[rows] = part.reshape(len(rows), -1).float().cpu()
         return values.nan_to_num_(0.0, 0.0, 0.0)
-
-
-def most_names(rows: int) -> int:
-    """Return how many names of a column are told apart, the commonest, here and by networks; the others share one."""
-    return min(MOST_NAMES, max(FEWEST_NAMES, MOST_NUMBERS // max(rows, 1)))
-
-
-def is_numeric(values: NDArray[Any]) -> bool:
-    """Return whether a column holds numbers rather than names."""
-    return values.dtype.kind in "biuf"
-
-
-def numbers_of(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Return a column of numbers (N,), none too large to add or to square, NaN at a gap."""
-    return np.where(missing_in(values), np.nan, values.astype(np.float64).clip(-MOST_SUMMED, MOST_SUMMED))
-
-
-def missing_in(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return where a column has no value (N,)."""
-    return ~np.isfinite(values.astype(np.float64)) if is_numeric(values) else np.asarray(values == "", dtype=bool)
-
-
-def _flags(place: NDArray[Any], none: NDArray[np.bool_], count: int) -> NDArray[np.float32]:
-    """Return (N, count) with a 1 at each row's place, and nowhere where ``none``."""
-    flags = np.zeros((len(place), count), dtype=np.float32)
-    rows = np.flatnonzero(~none)
-    flags[rows, place[rows]] = 1
-    return flags
-
-
-def _binned(numbers: NDArray[np.float64], edges: Sequence[float]) -> Tensor:
-    """Return a flag for each bin between the edges, (N, E + 1); none at a gap."""
-    place = np.searchsorted(edges, numbers, side="right")
-    return torch.from_numpy(_flags(place, np.isnan(numbers), len(edges) + 1))
