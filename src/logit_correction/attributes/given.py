@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import torch
@@ -10,49 +9,10 @@ from torch import Tensor
 
 from logit_correction.attributes.base import AttributeEstimator, Builder
 from logit_correction.correlation import Correlation
-from logit_correction.data.frames import FIRST_LINE, attributes_as_texts, check_names, read_frame, texts_of
+from logit_correction.data.frames import RowFile, attributes_as_texts, check_names
 from logit_correction.errors import InputError
-from logit_correction.files import canonical, read_cells
+from logit_correction.files import canonical
 from logit_correction.types import UNKNOWN, DataInfo, NetworkFactory, TrainingRows
-
-
-class RowFile:
-    """A CSV or Parquet file with one row for each row of the data that it tells of, in any order.
-
-    The column ``key`` says which row it is: ``row`` is its number in the whole data set from 0, ``line`` its number as
-    a spreadsheet has it, the header being line 1, ``path`` its name or a path that ends with it.
-    """
-
-    def __init__(self, path: Path | str) -> None:
-        """Read the file; each row must be named, and once."""
-        self.path = Path(path).expanduser()
-        self.frame = read_cells(read_frame(self.path))
-        self.key = next((name for name in ("row", "line", "path") if name in self.frame), "")
-        if not self.key:
-            raise InputError(f"{self.path} has no column row, line or path: name each row by its number or its path")
-        self.names = [name or "" for name in texts_of(self.frame, self.key, as_written=True)]
-        bad = next((name for name, count in Counter(self.names).items() if count > 1 or not name), None)
-        if bad is not None:
-            raise InputError(f"{self.path}: {self.key} {bad!r} is empty or stands there twice: name each row once")
-        if self.key == "line" and {"0", "1"} & set(self.names):
-            raise InputError(f"{self.path} tells of line 1, but line 1 is the header: begin with line {FIRST_LINE}")
-
-    def places_of(self, rows: TrainingRows) -> Tensor:
-        """Return the place (N,) long in the table of each of these rows; -1 where it does not tell of a row."""
-        own = {name: number for number, name in enumerate(self.names)}
-        if self.key != "path":
-            numbers = torch.arange(len(rows.label)) if rows.numbers is None else rows.numbers
-            if self.key == "line":  # blank lines between the rows count too
-                numbers = FIRST_LINE + numbers if rows.lines is None else rows.lines
-            return torch.tensor([own.get(str(number), -1) for number in numbers.tolist()], dtype=torch.long)
-        if rows.names is None:
-            raise InputError(f"{self.path} names rows by path, but the rows of these data have no names: give row")
-        names, ends = [str(name) for name in rows.names], dict[str, int]()
-        for depth in {name.count("/") + 1 for name in names}:
-            for path, number in own.items():
-                end = "/".join(path.split("/")[-depth:])
-                ends[end] = -1 if end in ends else number  # two paths that end alike tell of neither
-        return torch.tensor([own.get(name, ends.get(name, -1)) for name in names], dtype=torch.long)
 
 
 class Given(AttributeEstimator):
@@ -102,10 +62,7 @@ class Given(AttributeEstimator):
     def _in_file(self, file: Path, rows: TrainingRows) -> list[str | None]:
         """Return what the file says of each row, None where unknown."""
         given, column = RowFile(file), self.column or "attribute"
-        check_names(list(given.frame.columns), str(file), [column])
-        values = attributes_as_texts(given.frame[column].to_numpy(dtype=object))
-        places = given.places_of(rows).tolist()
-        names = [values[place] if place >= 0 else None for place in places]
+        names = [None if name == "-1" else name for name in given.values(column, rows)]
         if names.count(None) == len(names):
             raise InputError(
                 f"{file} gives no attribute to the rows that learn by it: fill in its column {column}. Its column "
@@ -113,12 +70,7 @@ class Given(AttributeEstimator):
                 "validation rows, which `audit --run RUN` lists in rows.csv)"
             )
         if column != "label" and "label" in given.frame:
-            told, known = texts_of(given.frame, "label"), [str(name) for name in self.info.label_names]
-            for place, label in zip(places, rows.label.tolist(), strict=True):
-                if place >= 0 and told[place] not in (None, known[label]):
-                    held = f"has label {told[place]!r}, but {known[label]!r} in the data"
-                    fix = "give the file of these data, or leave its column label out"
-                    raise InputError(f"{file}: {given.key} {given.names[place]!r} {held}: {fix}")
+            given.check_labels(rows, self.info.label_names)
         return names
 
     def estimate_rows(self, outputs: Tensor | None) -> Tensor:

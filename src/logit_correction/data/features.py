@@ -77,7 +77,7 @@ class Columns(Reader):
                 kind, why = NAMES, ""
             if name in self.numbers:
                 kind, why = "numbers", ""
-            values = read_column(frame, name, kind, rows.problems, foreign=name in self.numbers)
+            values = read_column(frame, name, kind, rows.problems.add, foreign=name in self.numbers)
             different = 0 if kind in KINDS else len(set(values.tolist()))
             if different > FEWEST_NAMES and different * FEWEST_ROWS > len(rows):
                 if not every:
@@ -143,7 +143,7 @@ class Columns(Reader):
         read: dict[str, tuple[str, NDArray[Any]]] = {}
         for column in self.learnt:
             name, kind = column["name"], column["kind"]
-            values = read_column(frame, name, kind, rows.problems, "gaps" in column, name in self.numbers)
+            values = read_column(frame, name, kind, rows.problems.add, "gaps" in column, name in self.numbers)
             read[name] = kind, values
             unknown = [] if kind in KINDS else sorted(set(values.tolist()).difference(column["categories"]))
             if unknown and name not in self._told:

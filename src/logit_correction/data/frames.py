@@ -1,4 +1,7 @@
-"""Tables: CSV and Parquet files, what their rows are called, and their columns as texts, numbers or dates."""
+"""Tables: CSV and Parquet files, what their rows are called, and their columns as texts, numbers or dates.
+
+``RowFile`` is such a file that tells of the rows of other data.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,24 @@ import gzip
 import math
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from logit_correction.errors import InputError, did_you_mean, format_first, is_missing, reason_of
-from logit_correction.files import canonical
+from logit_correction.files import canonical, read_cells
 from logit_correction.sentences import format_value
+from logit_correction.types import TrainingRows
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from logit_correction.data.rows import Problems
 
 PARQUET = (".parquet", ".pq")
 
@@ -30,9 +35,6 @@ OTHERS = (".xlsx", ".xls", ".ods", ".json", ".jsonl")
 
 #: Columns of a table that may hold the names of files; the first that is there counts.
 FILE_COLUMNS = ("path", "file", "filename", "file_name", "image", "img_filename", "image_id")
-
-#: What a spreadsheet calls the first row after the header.
-FIRST_LINE = 2
 
 #: How to fix a file that cannot be read as a table.
 SAVE_AGAIN = (
@@ -219,6 +221,64 @@ def what_rows_are(numbers: range | pd.Index) -> str:
     return getattr(numbers, "name", None) or "row"
 
 
+class RowFile:
+    """A CSV or Parquet file with one row for each row of the data that it tells of, in any order.
+
+    The column ``key`` says which row it is: ``row`` is its number in the whole data set from 0, ``line`` its number as
+    a spreadsheet has it, the header being line 1, ``path`` its name or a path that ends with it.
+    """
+
+    FIRST_LINE = 2
+
+    def __init__(self, path: Path | str) -> None:
+        """Read the file; each row must be named, and once."""
+        self.path = Path(path).expanduser()
+        self.frame = read_cells(read_frame(self.path))
+        self.key = next((name for name in ("row", "line", "path") if name in self.frame), "")
+        if not self.key:
+            raise InputError(f"{self.path} has no column row, line or path: name each row by its number or its path")
+        self.names = [name or "" for name in texts_of(self.frame, self.key, as_written=True)]
+        bad = next((name for name, count in Counter(self.names).items() if count > 1 or not name), None)
+        if bad is not None:
+            raise InputError(f"{self.path}: {self.key} {bad!r} is empty or stands there twice: name each row once")
+        if self.key == "line" and {"0", "1"} & set(self.names):
+            raise InputError(
+                f"{self.path} tells of line 1, but line 1 is the header: begin with line {self.FIRST_LINE}"
+            )
+
+    def places_of(self, rows: TrainingRows) -> Tensor:
+        """Return the place (N,) long in the table of each of these rows; -1 where it does not tell of a row."""
+        own = {name: number for number, name in enumerate(self.names)}
+        if self.key != "path":
+            numbers = torch.arange(len(rows.label)) if rows.numbers is None else rows.numbers
+            if self.key == "line":  # blank lines between the rows count too
+                numbers = self.FIRST_LINE + numbers if rows.lines is None else rows.lines
+            return torch.tensor([own.get(str(number), -1) for number in numbers.tolist()], dtype=torch.long)
+        if rows.names is None:
+            raise InputError(f"{self.path} names rows by path, but the rows of these data have no names: give row")
+        names, ends = [str(name) for name in rows.names], dict[str, int]()
+        for depth in {name.count("/") + 1 for name in names}:
+            for path, number in own.items():
+                end = "/".join(path.split("/")[-depth:])
+                ends[end] = -1 if end in ends else number  # two paths that end alike tell of neither
+        return torch.tensor([own.get(name, ends.get(name, -1)) for name in names], dtype=torch.long)
+
+    def values(self, column: str, rows: TrainingRows) -> list[str | None]:
+        """Return what a column says of each of these rows, N texts; None where it says nothing."""
+        check_names(list(self.frame.columns), str(self.path), [column])
+        told = texts_of(self.frame, column)
+        return [told[place] if place >= 0 else None for place in self.places_of(rows).tolist()]
+
+    def check_labels(self, rows: TrainingRows, label_names: Sequence[str]) -> None:
+        """Raise ``InputError`` if its column ``label`` gives one of these rows another label than the data do."""
+        places, known = self.places_of(rows).tolist(), [str(label_names[label]) for label in rows.label.tolist()]
+        for place, told, label in zip(places, self.values("label", rows), known, strict=True):
+            if told not in (None, label):
+                held = f"has label {told!r}, but {label!r} in the data"
+                fix = "give the file of these data, or leave its column label out"
+                raise InputError(f"{self.path}: {self.key} {self.names[place]!r} {held}: {fix}")
+
+
 # -- what columns hold: kinds that become numbers, and names
 
 
@@ -320,17 +380,22 @@ def kind_of(frame: pd.DataFrame, name: str) -> tuple[str, str]:
 
 
 def read_column(
-    frame: pd.DataFrame, name: str, kind: str, problems: Problems, may_miss: bool = True, foreign: bool = False
+    frame: pd.DataFrame,
+    name: str,
+    kind: str,
+    bad: Callable[[int, str], None],
+    may_miss: bool = True,
+    foreign: bool = False,
 ) -> NDArray[np.float64] | NDArray[np.object_]:
-    """Return a column as numbers or days, NaN where there is none, or as texts; rows that hold neither are noted.
+    """Return a column as numbers or days, NaN where there is none, or as texts; ``bad`` is told rows that hold neither.
 
     Where ``foreign`` what is no number is a gap.
     """
     if kind not in KINDS:
         return np.asarray([canonical(text or "", "NFKC").strip() for text in texts_of(frame, name)], dtype=object)
     values = KINDS[kind].read(frame[name])
-    bad = np.flatnonzero(~(np.abs(values) <= LARGEST))
-    for row, text in zip(bad.tolist(), _texts(frame[name].iloc[bad]) if len(bad) else (), strict=True):
+    faulty = np.flatnonzero(~(np.abs(values) <= LARGEST))
+    for row, text in zip(faulty.tolist(), _texts(frame[name].iloc[faulty]) if len(faulty) else (), strict=True):
         if foreign and text and np.isnan(values[row]):
             continue
         if not may_miss or (text or "").lower() not in GAPS:
@@ -339,7 +404,7 @@ def read_column(
                 why += f" (missing by --data.numbers {name}, all names by --data.categorical {name})"
             if np.isfinite(values[row]):
                 why = f"is more than {LARGEST:.1e} (give it in another unit, or leave it out of the features)"
-            problems.add(row, f"column {name!r} " + (f"holds {text!r}, which {why}" if text else "is empty"))
+            bad(row, f"column {name!r} " + (f"holds {text!r}, which {why}" if text else "is empty"))
     return np.where(np.abs(values) <= LARGEST, values, np.nan)
 
 

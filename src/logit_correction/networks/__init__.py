@@ -1,7 +1,4 @@
-"""Networks. Any ``nn.Module`` or function of yours that makes one serves as well. One line here each.
-
-The network of a finished run is one more: the package adds ``FromRun`` from above.
-"""
+"""Networks. Any ``nn.Module`` or function of yours that makes one serves as well. One line here each."""
 
 from __future__ import annotations
 

@@ -16,9 +16,8 @@ from torch import Tensor, nn
 
 from logit_correction.attributes.base import answers, likely_attribute
 from logit_correction.attributes.folds import held_out
-from logit_correction.attributes.given import RowFile
 from logit_correction.correlation import Correlation
-from logit_correction.data.frames import check_names
+from logit_correction.data.frames import RowFile, check_names
 from logit_correction.errors import InputError
 from logit_correction.finding import (
     BIASED,
