@@ -55,7 +55,7 @@ class Clock:
 def make_fit(table: DataTable, flat: dict[str, Any], clock: Clock) -> Fit:
     """A training as the program makes it, without a checkpoint."""
     torch.use_deterministic_algorithms(False)  # a training before may have asked for them
-    config = complete(RunConfig.from_dict({**flat, "selection": "last", "also_select": ["valid_average"]}))
+    config = complete(RunConfig.from_dict({**flat, "selection": "last"}))
     algorithm = build_algorithm(config, table.info)
     algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0, None))
     return Fit(algorithm, table, config.training, build_fabric(config.training), None, Display(), loggers=(clock,))

@@ -69,5 +69,5 @@ def test_the_tables_are_trained_with_the_recipes(name: str, columns: dict[str, s
     cells = {(cell.row, cell.column): cell for cell in read(name, seeds=1).cells(Path("out"))}
     for column, data in columns.items():
         for method, row in METHODS.items():
-            rules = ("selection", "also_select") if name == "table2" else ()
+            rules = ("selection",) if name == "table2" else ()
             assert but_for(cells[row, column].config(), *rules) == but_for(config_of(data, method), *rules)

@@ -15,6 +15,7 @@ import pytest
 from logit_correction import train
 from logit_correction.files import SEAL
 from logit_correction.runs.folder import FolderHeld, acquire
+from logit_correction_lab.follow import SELECTIONS
 from logit_correction_lab.grid import Benchmark, read
 from logit_correction_lab.tables import OF_THE_MACHINE, history, results
 
@@ -56,7 +57,7 @@ def test_a_grid_is_run_once_and_its_table_is_that_of_its_runs(
     assert outcome.err.count("done in") == 2 and f"page: {out / 'report.html'}" in outcome.out
     assert "corrected" in outcome.out and "| corrected" not in outcome.out  # a table, not Markdown
     for report in reports(out):
-        assert {file.name for file in report.parent.iterdir()} - {SEAL} == run_files - {SEAL}
+        assert {file.name for file in report.parent.iterdir()} - {SEAL} == run_files - {SEAL} | {SELECTIONS}
     written = {"report.html", "table.csv", "table.md", "benchmark.yaml", "bars.svg"}
     assert {file.name for file in out.iterdir() if file.is_file()} == written
     assert (out / "benchmark.yaml").read_text() == path.read_text() and not list(out.rglob("*.log"))

@@ -41,8 +41,6 @@ PLACE_OF_TRAINING = ("threads", "log_every", "logger")
 #: Options of a data source that say where its files are.
 PLACE_OF_DATA = ("root", "download")
 
-Watch = Literal["test", "train_margins"]
-
 
 @dataclass(frozen=True)
 class TrainingConfig:
@@ -70,7 +68,6 @@ class TrainingConfig:
             dotted path names one of your own; none reads the test split. If left out: last, or
             valid_estimated_within_error where the method estimates each row's attribute before it trains, as LC
             does where it has found a shortcut.
-        also_select: Further rules to report.
         seed: Seed of everything random in training, such as weights and the order of rows.
         device: Where to train.
         devices: Processes on this machine, one device each.
@@ -87,8 +84,6 @@ class TrainingConfig:
         leave_out: A view of which the networks see nothing, such as column:NAME, word:WORD, colour (images turn grey)
             or border (they lose their frame); `spelling` lets names that differ in case and blanks count as one. May be
             repeated.
-        watch: What to write to metrics.csv after each epoch. test is the accuracy on the test split; train_margins are
-            the margins of majority and minority groups in training. Nothing is chosen by them.
 
     >>> TrainingConfig(epochs=3).learning_rate
     0.002
@@ -107,7 +102,6 @@ class TrainingConfig:
     gradient_clip: float = 0.0
     finetune: bool = False
     selection: str | None = None
-    also_select: list[str] = field(default_factory=lambda: ["valid_average"])
     seed: int = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"
     devices: int = 1
@@ -120,7 +114,6 @@ class TrainingConfig:
     log_every: int = 50
     logger: list[Literal["csv", "tensorboard"]] = field(default_factory=list)
     leave_out: list[str] = field(default_factory=list)
-    watch: list[Watch] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -226,7 +219,7 @@ def spelled_out(flat: Mapping[str, Any]) -> dict[str, Any]:
             flat = merge(flat, {"method": {"attributes": {option: value}}})
     if isinstance(flat.get("method"), dict):
         flat = merge({"method": {"name": "LC"}}, flat)
-    for name in ("also_select", "logger", "watch", "leave_out"):
+    for name in ("logger", "leave_out"):
         if isinstance(flat.get(name), str):
             flat[name] = listed(flat[name])
     return flat

@@ -23,7 +23,7 @@ _PHOTOS = ("--data", "{here}/photos", "--data.size", "16", "--threads", "1")
 
 #: Name -> the command that makes it, but for --out. Each run serves many tests.
 RUNS: dict[str, tuple[str, ...]] = {
-    "digits-erm": (*_DIGITS, "--method", "ERM", "--watch", "[test]"),
+    "digits-erm": (*_DIGITS, "--method", "ERM"),
     "digits-lc": (*_DIGITS, "--method", "LC"),
     "digits-paper": (*_DIGITS, "--preset", "paper"),
     "digits-staged": (*_DIGITS, "--method", "StagedLC"),

@@ -119,8 +119,6 @@ PARTS = {
     "preset": scalars,
     "epochs": anything,
     "batch_size": anything,
-    "also_select": anything,
-    "watch": anything,
     "threads": anything,
 }
 

@@ -53,8 +53,8 @@ def test_forms_that_people_write() -> None:
     data = complete({"data": {"name": "digits", **numbers}, "method": "erm"}).data
     assert data.name == "Digits" and [data.options[name] for name in numbers] == [0.1, 3, 2]
     flat = {"data": "Digits", "method": "ERM"}
-    for words, found in (("last", ["last"]), ("[last, valid_average]", ["last", "valid_average"])):
-        assert complete({**flat, "also_select": words}).training.also_select == found
+    for words, found in (("colour", ["colour"]), ("[colour, border]", ["colour", "border"])):
+        assert complete({**flat, "leave_out": words}).training.leave_out == found
 
 
 def test_options_of_a_component_without_a_name_are_those_of_the_default() -> None:
@@ -75,7 +75,7 @@ def test_options_of_a_component_without_a_name_are_those_of_the_default() -> Non
         ({"preset": "paper", "method": "StagedLC"}, "preset paper is for method LC, not StagedLC"),
         ({"gradient_clip": None}, "--gradient_clip"),
         ({"learning_rate": float("nan")}, "--learning_rate"),
-        ({"also_select": 3}, "--also_select is 3, but must be list[str]"),
+        ({"leave_out": 3}, "--leave_out is 3, but must be list[str]"),
         ({"devices": 3, "batch_size": 10}, "--batch_size is 10, but must be divisible by the 3 processes"),
         ({"method": {"name": "LC", "strength": None}}, "--method.strength is None, but must be float"),
         ({"method": {"attributes": {"file": "rows.csv"}}}, "an option of Given: add --method.attributes Given"),

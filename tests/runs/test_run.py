@@ -35,7 +35,6 @@ from logit_correction.runs.options import complete
 from logit_correction_lab.sources.planted import Planted
 
 SHORT: dict[str, Any] = {"epochs": 8, "seed": 0, "threads": 1, "page": False}
-RULES: list[str | None] = ["valid_estimated_group_balanced", "valid_estimated_worst_group"]
 
 
 @pytest.fixture(scope="module")
@@ -237,21 +236,17 @@ def test_a_run_behind_an_encoder_is_audited_on_its_features(tmp_path: Path) -> N
     assert found.summary["evidence"]["verdict"] in ("shortcut", "none found", "cannot tell")
 
 
-def planted(out: Path, method: str = "LC", rules: list[str | None] = RULES) -> Run:
-    selection, *others = rules
-    also = [*(rule for rule in others if rule is not None), "last"]
+def planted(out: Path, method: str = "LC", rule: str = "valid_estimated_group_balanced") -> Run:
     data = ComponentConfig("Planted", {"set": "column", "rows": 800, "minority_ratio": 0.1})
-    return fitted(out, data, method, "column:form_version", epochs=4, selection=selection, also_select=also)
+    return fitted(out, data, method, "column:form_version", epochs=4, selection=rule)
 
 
 def test_rules_by_estimated_groups_read_no_attribute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = planted(tmp_path / "run")
-    metrics = pd.read_csv(run / "metrics.csv")
-    blocks = [run.report["selection"], *run.report["other_selections"][: len(RULES) - 1]]
-    for rule, block in zip(RULES, blocks, strict=True):
-        scores = metrics[rule].dropna().tolist()
-        assert (block["rule"], block["epoch"]) == (rule, len(scores) - scores[::-1].index(max(scores)))
-        assert (block["split"], block["labels_read"]) == ("valid", ["label"])
+    selection = run.report["selection"]
+    scores = pd.read_csv(run / "metrics.csv")[selection["rule"]].dropna().tolist()
+    assert selection["epoch"] == len(scores) - scores[::-1].index(max(scores))
+    assert (selection["split"], selection["labels_read"]) == ("valid", ["label"])
     assert Predictions.load(run / "validation.parquet").attribute is None
     build = Planted.build
 
@@ -264,7 +259,7 @@ def test_rules_by_estimated_groups_read_no_attribute(tmp_path: Path, monkeypatch
     assert (again / "metrics.csv").read_bytes() == (run / "metrics.csv").read_bytes()
     assert again.report["selection"] == run.report["selection"]
     with pytest.raises(InputError, match="valid_estimated_worst_group goes by estimated attributes, and ERM"):
-        planted(tmp_path / "ERM", "ERM", ["valid_estimated_worst_group"])
+        planted(tmp_path / "ERM", "ERM", "valid_estimated_worst_group")
 
 
 def test_forged_entries_are_named(digits_run: Path, run: Run, tmp_path: Path) -> None:

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from logit_correction.config import RunConfig, merge
+from logit_correction.config import RunConfig, listed, merge
 from logit_correction.errors import InputError, did_you_mean
 from logit_correction.files import read_yaml
 
+if TYPE_CHECKING:
+    from logit_correction_lab.follow import Follower
+
 #: Where the shipped grids lie.
 SHIPPED = Path(__file__).parent / "grids"
+
+#: Options of a run's follower, beside those of the run.
+FOLLOWED = ("watch", "also_select")
 
 #: Kinds of figures.
 KINDS = ("accuracy", "bars", "curves", "margins", "none")
@@ -69,7 +75,8 @@ class Benchmark:
                 for row, options in self.rows.items():
                     own = self.cell_options.get(row, {}).get(column, {})
                     drawn = {"data": {"seed": seed}} if self.data_seeds else {}
-                    merged: dict[str, Any] = {"selection": "last"}  # a table holds runs that one rule has chosen
+                    # A table holds runs that one rule has chosen; one more is shown beside it.
+                    merged: dict[str, Any] = {"selection": "last", "also_select": ["valid_average"]}
                     for change in (self.common, variant, options, own, {"seed": seed, **drawn}):
                         merged = merge(merged, change)
                     yield Cell(row, column, seed, merged, out / slug(row) / slug(column) / f"seed-{seed}")
@@ -90,7 +97,17 @@ class Cell:
         from logit_correction.runs.options import complete
 
         try:
-            return complete(self.options)
+            return complete({name: value for name, value in self.options.items() if name not in FOLLOWED})
+        except InputError as error:
+            raise InputError(f"row {self.row!r}, column {self.column!r}: {error}") from error
+
+    def follower(self) -> Follower | None:
+        """Return what follows the run's training; None if nothing is to be followed."""
+        from logit_correction_lab.follow import Follower
+
+        asked = {name: listed(self.options[name]) for name in FOLLOWED if self.options.get(name)}
+        try:
+            return Follower(self.folder.absolute(), **asked) if asked else None
         except InputError as error:
             raise InputError(f"row {self.row!r}, column {self.column!r}: {error}") from error
 

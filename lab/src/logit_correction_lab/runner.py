@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias
 
 from logit_correction.config import RunConfig
 from logit_correction.errors import InputError, Interrupted, TrainingError
+from logit_correction_lab.follow import Follower
 from logit_correction_lab.grid import Benchmark, Cell
 
 #: How a run ended; ``held``: another process is at it.
@@ -54,6 +55,7 @@ def run(benchmark: Benchmark, out: Path, jobs: int | None = None, say: Callable[
 
     cells = {cell.folder: cell for cell in benchmark.cells(out)}
     configs = {folder: cell.config() for folder, cell in cells.items()}
+    followers = {folder: cell.follower() for folder, cell in cells.items()}
     for folder, config in configs.items():
         check_same(folder, config)
         if config.training.devices * config.training.nodes > 1:
@@ -70,7 +72,7 @@ def run(benchmark: Benchmark, out: Path, jobs: int | None = None, say: Callable[
     total, ended, failed = len(waiting), 0, []
     wait = False  # first the runs that nobody is at, then those of others, which may die at them
     while waiting:
-        for folder, state, seconds in _trained(waiting, jobs, wait):
+        for folder, state, seconds in _trained(waiting, followers, jobs, wait):
             if state == "stopped":
                 raise KeyboardInterrupt
             if state == "held":
@@ -87,14 +89,16 @@ def run(benchmark: Benchmark, out: Path, jobs: int | None = None, say: Callable[
     return failed
 
 
-def _trained(configs: Mapping[Path, RunConfig], jobs: int | None, wait: bool) -> Iterator[tuple[Path, State, float]]:
+def _trained(
+    configs: Mapping[Path, RunConfig], followers: Mapping[Path, Follower | None], jobs: int | None, wait: bool
+) -> Iterator[tuple[Path, State, float]]:
     """Train runs by joblib and yield how they ended; where a process is killed, the runs under way have failed."""
     from joblib import Parallel, delayed
 
     # A process whose memory has grown by a run is replaced by joblib, which is meant and nothing to warn of.
     warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
     left = {folder.absolute(): folder for folder in configs}
-    tasks = [delayed(perform)(configs[folder], place, os.getpid(), wait) for place, folder in left.items()]
+    tasks = [delayed(perform)(configs[one], followers[one], place, os.getpid(), wait) for place, one in left.items()]
     try:
         parallel = Parallel(jobs, batch_size=1, return_as="generator_unordered")
     except ValueError:  # a backend that returns all outcomes in the end, such as Ray's
@@ -125,7 +129,9 @@ def end_with(parent: int) -> None:
         threading.Thread(target=watch, daemon=True).start()
 
 
-def perform(config: RunConfig, folder: Path, parent: int, wait: bool) -> tuple[Path, State, float]:
+def perform(
+    config: RunConfig, follower: Follower | None, folder: Path, parent: int, wait: bool
+) -> tuple[Path, State, float]:
     """Train a run in this process, or go on with it, and return how it ended and after how many seconds."""
     from logit_correction.runs.folder import FolderHeld, acquire, make
 
@@ -139,7 +145,7 @@ def perform(config: RunConfig, folder: Path, parent: int, wait: bool) -> tuple[P
                 if is_complete(folder):  # by the other process
                     return folder, "held", 0.0
                 with log.open("w", encoding="utf-8") as file, redirect_stdout(file), redirect_stderr(file):
-                    state = _train(config, folder)
+                    state = _train(config, folder, follower)
                 if state == "done":
                     log.unlink(missing_ok=True)
                 return folder, state, time.monotonic() - start
@@ -148,12 +154,12 @@ def perform(config: RunConfig, folder: Path, parent: int, wait: bool) -> tuple[P
                 return folder, "held", 0.0
 
 
-def _train(config: RunConfig, folder: Path) -> State:
+def _train(config: RunConfig, folder: Path, follower: Follower | None) -> State:
     from logit_correction.runs.train import train
     from logit_correction.training.display import Lines
 
     try:
-        train(config, folder, resume=True, display=Lines())
+        train(config, folder, resume=True, display=Lines(), after_epoch=follower)
     except (Interrupted, KeyboardInterrupt, SystemExit):
         return "stopped"
     except (InputError, TrainingError) as error:

@@ -16,6 +16,7 @@ from logit_correction.methods import METHODS
 from logit_correction.pages import plots
 from logit_correction.runs.folder import METRICS, is_finished
 from logit_correction.training import RULES
+from logit_correction_lab.follow import selections
 from logit_correction_lab.grid import Benchmark, Cell, slug
 
 if TYPE_CHECKING:
@@ -39,10 +40,10 @@ def results(benchmark: Benchmark, out: Path) -> pd.DataFrame:
 def _rows(cell: Cell, report: dict[str, Any]) -> list[dict[str, Any]]:
     minority, evidence = report["estimated_minority"] or {}, report.get("evidence") or {}
     of_training = "attribute" in report["labels_read"]["train"]
-    blocks = [{**report["selection"], "test": report["test"]}, *report["other_selections"]]
+    blocks = [{**report["selection"], "test": report["test"]}, *selections(cell.folder)]
     of_method = "attribute" in report["labels_read"]["valid"]
-    if report["method"] in METHODS and any("attribute" in block["labels_read"] for block in blocks):
-        # A rule has read them; of the package's methods only the last layer does so itself.
+    if report["method"] in METHODS and "attribute" in report["selection"]["labels_read"]:
+        # The rule has read them; of the package's methods only the last layer does so itself.
         of_method = not of_training and "TrueAttributes" in str(report["method_options"])
     given = ["given"] * any("given attribute" in read for read in report["labels_read"].values())
     rows = []
@@ -71,7 +72,7 @@ def _rows(cell: Cell, report: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def history(benchmark: Benchmark, out: Path) -> pd.DataFrame:
-    """Return one row per finished run and epoch with the figures that ``watch`` recorded in ``metrics.csv``."""
+    """Return one row per finished run and epoch with the figures that its follower recorded in ``metrics.csv``."""
     frames = []
     for cell in finished(benchmark, out):
         table = pd.read_csv(cell.folder / METRICS)

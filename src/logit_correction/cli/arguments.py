@@ -50,11 +50,11 @@ PLACEHOLDERS = {"config": "FILE", "when_unsure": "correct|leave", **dict.fromkey
 FLAGS = ("finetune",)
 
 #: Options that may be given several times.
-REPEATED = (*VIEWS, "leave_out", "logger", "watch", "also_select")
+REPEATED = (*VIEWS, "leave_out", "logger")
 
 #: Options of a run that a command chooses itself.
 FIXED: dict[str, dict[str, Any]] = {
-    "audit": {"method": "LC", **dict.fromkeys(("preset", "biased_network", "selection")), "logger": [], "watch": []}
+    "audit": {"method": "LC", **dict.fromkeys(("preset", "biased_network", "selection")), "logger": []}
 }
 
 

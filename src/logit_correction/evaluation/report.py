@@ -404,13 +404,6 @@ class Selection:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OtherSelection(Selection):
-    """The same of another rule, and how its weights do."""
-
-    test: GroupReport
-
-
-@dataclass(frozen=True, kw_only=True)
 class PriorSummary:
     """The estimated group prior (L, K), and the true one if it is known."""
 
@@ -448,8 +441,8 @@ class EstimatedMinority:
 class Report:
     """The content of ``report.json``.
 
-    ``labels_read`` says which labels training, selection and the test read, split by split; ``watched_labels_read`` and
-    ``diagnostics_labels_read`` the same of figures by which nothing was chosen.
+    ``labels_read`` says which labels training, selection and the test read, split by split; ``diagnostics_labels_read``
+    the same of figures by which nothing was chosen.
     """
 
     method: str
@@ -463,14 +456,12 @@ class Report:
     steps: int | None = None
     training: dict[str, Any] = field(default_factory=dict)
     labels_read: dict[str, list[str]] = field(default_factory=dict)
-    watched_labels_read: dict[str, list[str]] = field(default_factory=dict)
     diagnostics_labels_read: dict[str, list[str]] = field(default_factory=dict)
     attributes: str | None = None
     evidence: dict[str, Any] | None = None
     environment: dict[str, Any] = field(default_factory=dict)
     selection: Selection = Selection(rule="last")
     test: GroupReport
-    other_selections: list[OtherSelection] = field(default_factory=list)
     group_prior: PriorSummary | None = None
     estimated_minority: EstimatedMinority | None = None
     warnings: list[str] = field(default_factory=list)

@@ -275,12 +275,12 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         known: dict[str, Any] = {"network": self.network, "shortcut": self.shortcut, "legitimate": self.legitimate}
         known |= {"epochs": self.epochs, "batch_size": self.batch_size, "learning_rate": self.learning_rate}
         known |= {"preset": self.preset, "method": method}
-        options = {"seed": seed, "device": self.device, "selection": "last", "also_select": []}
+        options = {"seed": seed, "device": self.device, "selection": "last"}
         options |= {"leave_out": leave_out} if leave_out else {}
         training = dict(self.training or {})
         if twice := [name for name in training if known.get(name) is not None]:
             raise InputError(f"{twice[0]} is an argument of the classifier: leave it out of training")
-        if no_use := [name for name in ("selection", "also_select", "watch", "logger") if training.get(name)]:
+        if no_use := [name for name in ("selection", "logger") if training.get(name)]:
             raise InputError(f"The classifier validates nothing and keeps no log: leave {no_use[0]} out of training")
         data = ComponentConfig("rows in memory", cls=lambda: InMemory(table))
         config = config_of(data, **known | options | training)

@@ -34,10 +34,7 @@ from logit_correction.registry import resolve
 from logit_correction.sentences import format_name, format_value
 
 #: Training options that change where and how fast a run goes, not what comes out of it.
-_NOT_THE_METHOD = {
-    *PLACE_OF_TRAINING,
-    *("also_select", "deterministic", "device", "devices", "nodes", "selection", "watch"),
-}
+_NOT_THE_METHOD = {*PLACE_OF_TRAINING, "deterministic", "device", "devices", "nodes", "selection"}
 
 _SHOWN = {name: one for name, one in figures(GroupReport).items() if one.in_tables}
 _ESTIMATED = {

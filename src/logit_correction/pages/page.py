@@ -226,7 +226,7 @@ def _provenance(series: Series) -> str:
     report = series.runs[0].report.to_dict()
     data = {name: report["data"][name] for name in ("name", "options", "facts", "rows")}
     rest = ("network", "encoder", "seed", "epochs_per_stage", "training", "selection", "environment", "seconds")
-    read = {name: report[name] for name in ("labels_read", "watched_labels_read", "diagnostics_labels_read")}
+    read = {name: report[name] for name in ("labels_read", "diagnostics_labels_read")}
     method = {"name": report["method"], **report["method_options"]}
     run = {"method": method, "data": data, **read, **{name: report[name] for name in rest}}
     return yaml.safe_dump(without_places(run), sort_keys=False, allow_unicode=True)

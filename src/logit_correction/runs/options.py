@@ -285,12 +285,10 @@ def _checked_training(options: Mapping[str, Any]) -> TrainingConfig:
 
     from logit_correction.training.rules import rule_of
 
-    for name, rules in (("selection", [config.selection or "last"]), ("also_select", config.also_select)):
-        for rule in rules:
-            try:
-                rule_of(rule)
-            except InputError as error:
-                raise InputError(f"--{name}: {error}") from error
+    try:
+        rule_of(config.selection or "last")
+    except InputError as error:
+        raise InputError(f"--selection: {error}") from error
     if config.device == "cuda" and config.devices > torch.cuda.device_count():
         raise InputError(f"--device cuda: torch sees {torch.cuda.device_count()} CUDA devices here")
     return config

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,7 +32,7 @@ from logit_correction.runs.write import check_same_data, write_run
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
 from logit_correction.training.record import logging_to, tell
-from logit_correction.training.rules import check_estimates, check_watch, reads_attributes, rules_of
+from logit_correction.training.rules import check_estimates, rule_for, rule_of
 from logit_correction.types import TrainingRows
 
 if TYPE_CHECKING:
@@ -52,11 +52,12 @@ def train(
     announce: Callable[[RunConfig, DataTable], None] | None = None,
     page: bool = True,
     loggers: Sequence[Any] = (),
+    after_epoch: Callable[[Fit], Mapping[str, float]] | None = None,
 ) -> Path:
     """Train one run, write its folder, and return it; see ``logit_correction.train``.
 
     ``announce`` is called with the complete config and the data before training starts; ``loggers`` of Lightning take
-    figures beside those that the config names.
+    figures beside those that the config names; ``after_epoch`` is ``Fit``'s.
     """
     out, config = Path(out), complete(config)
     first = is_first_process(config.training)
@@ -84,7 +85,7 @@ def train(
         fabric.barrier()
         names, loggers = (built.config.training.logger, loggers) if fabric.is_global_zero else ((), ())
         with logging_to(names, loggers, out, run_folder.flat_options(built.config)) as active:
-            fit = built.fit(display, fabric, out / run_folder.RESUME, active)
+            fit = built.fit(display, fabric, out / run_folder.RESUME, loggers=active, after_epoch=after_epoch)
             display.whole = built.algorithm.num_stages
             with display:
                 fit.run(resume=resume and (out / run_folder.RESUME).is_file())
@@ -124,11 +125,11 @@ class Built:
         display: Display,
         fabric: Fabric | None = None,
         checkpoint: Path | None = None,
-        loggers: list[Any] | None = None,
+        **options: Any,
     ) -> Fit:
         """Return the loop, by default on the devices of the config and without a file to resume from."""
         fabric = fabric or build_fabric(self.config.training)
-        return Fit(self.algorithm, self.table, self.config.training, fabric, checkpoint, display, loggers)
+        return Fit(self.algorithm, self.table, self.config.training, fabric, checkpoint, display, **options)
 
 
 def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS) -> Built:
@@ -141,7 +142,7 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS)
             "training needs gradients and single precision: train outside of torch.no_grad() and inference_mode(), "
             "after torch.set_default_dtype(torch.float32)"
         )
-    rules = rules_of(config.training)
+    rule = rule_for(config.training)
     if "tensorboard" in config.training.logger:
         needed("tensorboard", "--logger tensorboard", "tensorboard", ", or leave it out")
     source, told, earlier = config.data.make(), list[str](), earlier_runs(config)
@@ -150,10 +151,9 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS)
         if results.data.preparation != next(iter(earlier.values())).data.preparation:
             raise InputError(f"{' and '.join(map(str, earlier))} read their inputs in different ways: take one of them")
     table = source.build().check(splits)
-    reading = [rule for rule in rules if reads_attributes([rule])]
-    if reading and table.scoring is None and not table.has_attributes("valid"):
+    if "attribute" in rule_of(rule).reads and table.scoring is None and not table.has_attributes("valid"):
         raise InputError(
-            f"selection rule {reading[0]} reads validation attributes, but some are unknown: take last, "
+            f"selection rule {rule} reads validation attributes, but some are unknown: take last, "
             "valid_average or valid_worst_class, or one that goes by estimated groups (`list rules`)"
         )
     if source.users_own:
@@ -177,8 +177,7 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS)
     if algorithm.attributes is not None and algorithm.attributes.run is not None:
         examined = Path(algorithm.attributes.run)  # it may have seen the validation rows
         check_same_data(earlier[examined], table, examined, "give its answers for these data by `--predictions`")
-    check_watch(config.training.watch, table)
-    check_estimates(rules, algorithm, config.method.name)
+    check_estimates(rule, algorithm, config.method.name)
     algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0, display))
     if chosen:  # after all that may be refused: a refusal stands alone
         display.say(f"chosen to fit the data: {'; '.join(chosen)}")

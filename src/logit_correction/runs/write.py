@@ -27,7 +27,6 @@ from logit_correction.evaluation.report import (
     Example,
     GroupReport,
     NetworkSummary,
-    OtherSelection,
     PriorSummary,
     Report,
     Selection,
@@ -39,8 +38,8 @@ from logit_correction.pages.plots import png_uris
 from logit_correction.runs import folder as run_folder
 from logit_correction.sentences import of_few_right, of_minority, of_one_label, plain
 from logit_correction.training import checkpoint
-from logit_correction.training.fit import Fit, attribute_names_of, estimate_split
-from logit_correction.training.rules import clone_state, labels_watched, reads_attributes, rule_of
+from logit_correction.training.fit import Fit, attribute_names_of
+from logit_correction.training.rules import rule_of
 from logit_correction.types import UNKNOWN
 
 #: So many rows that were taken for minority are shown.
@@ -54,26 +53,25 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     """
     started, both = time.monotonic(), ["label", "attribute"]
     algorithm, table, training = fit.algorithm, fit.table, config.training
-    first, *others = fit.rules
-    if training.selection is None and first not in fit.progress.best:  # the default rule had nothing to go by
-        fit.rules = list(dict.fromkeys(["last", *others]))
+    if training.selection is None and fit.rule not in fit.progress.best:  # the default rule had nothing to go by
+        fit.rule = "last"
+    rule, best = rule_of(fit.rule), fit.progress.best.get(fit.rule)
     minority = _estimated_minority(fit.collect("train", algorithm.diagnose), table, algorithm)
     estimator = algorithm.attributes
     source = None if estimator is None else estimator.describe()
     warnings = [*table.notes, *table.attribute_notes, *fit.progress.warnings]
     if minority is not None and estimator is not None and not estimator.abstained:
         warnings += of_minority(minority.count, table.info.num_rows, getattr(estimator, "shortcut", ()))
-    warnings += [
-        f"rule {rule} had no estimated groups of validation rows to go by: took the last epoch"
-        for rule in fit.rules
-        if rule_of(rule).needs_estimate and rule not in fit.progress.best
-    ]
+    if rule.needs_estimate and best is None:
+        warnings.append(f"rule {fit.rule} had no estimated groups of validation rows to go by: took the last epoch")
     prior = _group_prior(algorithm, table)  # before weights of another epoch come with another one
-    ((selected, test), *other_selections), test_rows = _evaluate_selections(fit)
-    seen = table  # with attributes only if a rule has read them
-    if fit.valid_groups is None:
+    if best is not None:
+        algorithm.load_state_dict(best.state)
+    test = predictions_of(table, "test", fit.predict("test"), fit.estimate("test"))
+    seen = table  # with attributes only if the rule has read them
+    if "attribute" not in rule.reads:
         seen = replace(table, attribute=torch.full_like(table.attribute, UNKNOWN), scoring=None)
-    validation = predictions_of(seen, "valid", fit.predict("valid"), fit.estimate_valid())
+    validation = predictions_of(seen, "valid", fit.predict("valid"), fit.estimate("valid"))
     if len(np.unique(validation.prediction)) == 1 < len(np.unique(validation.label)):
         corrects = estimator is not None and not estimator.abstained
         warnings.append(of_one_label(str(table.label_names[validation.prediction[0]]), corrects))
@@ -83,14 +81,14 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
         warnings.append(of_few_right(right, most, str(table.label_names[int(counts.argmax())])))
     read_by = {
         "train": algorithm.needs_attributes,
-        "valid": reads_attributes(fit.rules) or algorithm.needs_valid_attributes,
+        "valid": "attribute" in rule.reads or algorithm.needs_valid_attributes,
         "test": table.scoring is not None or bool((table.attribute[table.split["test"]] != UNKNOWN).any()),
     }
     given = {"train": [estimator], "valid": algorithm.of_valid}
     more = {split: ["given attribute"] * any(isinstance(one, Given) for one in ones) for split, ones in given.items()}
     write_text(out / run_folder.CONFIG, config.to_yaml())
     fit.record.write(out / run_folder.METRICS)
-    test_rows.save(out / run_folder.PREDICTIONS)
+    test.save(out / run_folder.PREDICTIONS)
     validation.save(out / run_folder.VALIDATION)
     checkpoint.write(out / run_folder.CHECKPOINT, algorithm=algorithm.state_dict())
     report = Report(
@@ -110,14 +108,17 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
         steps=fit.progress.total_steps,
         training={name: value for name, value in vars(training).items() if name not in ("seed", "epochs")},
         labels_read={split: both[: 1 + attribute] + more.get(split, []) for split, attribute in read_by.items()},
-        watched_labels_read=labels_watched(training.watch, table),
         diagnostics_labels_read={"train": both if table.has_attributes("train") else both[:1]},
         attributes=source,
         evidence=None if estimator is None or estimator.finding is None else plain(estimator.finding),
         environment=environment(fit.fabric.device),
-        selection=selected,
-        test=test,
-        other_selections=[OtherSelection(**vars(chosen), test=figures) for chosen, figures in other_selections],
+        selection=Selection(
+            rule=fit.rule,
+            epoch=fit.progress.epoch if best is None else best.epoch,
+            split="valid" if rule.reads else None,
+            labels_read=list(rule.reads),
+        ),
+        test=figures_of(test, table),
         group_prior=prior,
         estimated_minority=minority,
         warnings=warnings,
@@ -160,23 +161,6 @@ def figures_of(rows: Predictions, table: DataTable) -> GroupReport:
     """Return the figures of predictions of a split of the data."""
     train_counts = table.group_counts("train") if table.has_attributes("train") else None
     return GroupReport.from_predictions(rows, table.correlation, train_counts)
-
-
-def _evaluate_selections(fit: Fit) -> tuple[list[tuple[Selection, GroupReport]], Predictions]:
-    """Evaluate the weights of every selection rule on the test split; those of the first rule stay in the method."""
-    final = clone_state(fit.algorithm.state_dict())
-    settled = fit.algorithm.attributes is None or fit.algorithm.attributes.settled
-    found, estimate = [], None
-    for rule in reversed(fit.rules):
-        best, read = fit.progress.best.get(rule), list(rule_of(rule).reads)
-        fit.algorithm.load_state_dict(final if best is None else best.state)
-        logits = fit.predict("test")
-        if estimate is None or not settled:  # else it is the same whatever the weights
-            estimate = estimate_split(fit.algorithm, fit.table, "test")
-        epoch, split = fit.progress.epoch if best is None else best.epoch, "valid" if read else None
-        rows = predictions_of(fit.table, "test", logits, estimate)
-        found.append((Selection(rule=rule, epoch=epoch, split=split, labels_read=read), figures_of(rows, fit.table)))
-    return found[::-1], rows
 
 
 def _data(config: RunConfig, table: DataTable, fingerprint: str) -> DataSummary:

@@ -6,7 +6,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -29,13 +29,12 @@ from logit_correction.training.checkpoint import Progress
 from logit_correction.training.display import Display
 from logit_correction.training.record import FIX, Record
 from logit_correction.training.rules import (
+    SelectionRule,
     ValidationRows,
     judged_groups,
-    reads_attributes,
-    rules_of,
+    rule_for,
     scored,
     update_best,
-    watched,
 )
 from logit_correction.types import Batch, Inputs, ViewInputs
 
@@ -51,6 +50,7 @@ class Fit:
         checkpoint_path: The file to resume from, written during training; None writes none.
         loggers: Loggers of Lightning's, which get each row of figures with its step.
         checkpoint_seconds: Least time between two writes of the checkpoint.
+        after_epoch: Called with the loop after each epoch; the figures that it returns go to ``metrics.csv``.
         progress: Where the training stands.
     """
 
@@ -65,20 +65,31 @@ class Fit:
     display: Display
     loggers: list[Any] | None = None
     checkpoint_seconds: float = 30.0
+    after_epoch: Callable[[Fit], Mapping[str, float]] | None = None
 
     def __post_init__(self) -> None:
         """Prepare all that is common to the stages."""
         self.progress, self.record = Progress(), Record(self.loggers)
-        self.rules = rules_of(self.config, self.algorithm)
-        self.scored = scored(self.rules)
-        self.valid_groups = judged_groups(self.table, "valid") if reads_attributes(self.rules) else None
+        self.rule = rule_for(self.config, self.algorithm)
+        self.scored = scored(self.rule)
         self._valid = BatchLoader(self.table, "valid", device=self.fabric.device)
-        self._valid_estimate: tuple[EstimatedAttributes | None] | None = None  # None: nobody has asked yet
+        self._estimates: dict[str, EstimatedAttributes | None] = {}
         device = self.fabric.device
         prepare(self.algorithm, self.config, device)
         self._layers = LayerRandomness(self.config.seed, device)
         self._cuda = [device] if device.type == "cuda" else []
         self._saved_at = self._started = self._shown_at = time.monotonic()
+
+    @property
+    def epochs(self) -> int:
+        """The epochs of the present stage."""
+        plan, epochs = self.progress.plan, self.config.epochs
+        assert plan is not None and epochs is not None
+        return epochs if plan.epochs is None else plan.epochs
+
+    @cached_property
+    def _valid_groups(self) -> Tensor | None:
+        return judged_groups(self.table, "valid")
 
     @cached_property
     def fingerprint(self) -> str:
@@ -126,7 +137,7 @@ class Fit:
 
     def _run_stage(self, optimizer_state: dict[str, Any] | None) -> None:
         progress, config, plan = self.progress, self.config, self.progress.plan
-        assert plan is not None and config.batch_size is not None and config.epochs is not None
+        assert plan is not None and config.batch_size is not None
         algorithm, processes = self.algorithm, self.fabric.world_size
         loader = BatchLoader(
             self.table,
@@ -150,7 +161,7 @@ class Fit:
         optimizer = make_optimizer(groups, config, plan.learning_rate or config.learning_rate)
         if optimizer_state is not None:
             optimizer.load_state_dict(optimizer_state)
-        epochs, title = config.epochs if plan.epochs is None else plan.epochs, type(algorithm).__name__
+        epochs, title = self.epochs, type(algorithm).__name__
         if algorithm.num_stages > 1:
             title += f", stage {progress.stage + 1} of {algorithm.num_stages}"
         self.display.start(title, epochs * len(loader), progress.epoch * len(loader) + progress.step)
@@ -202,30 +213,34 @@ class Fit:
         self._shown_at = time.monotonic()
 
     def _validate(self) -> None:
-        progress, rows, scores = self.progress, None, {}
-        if len(label := self.table.label[self.table.split["valid"]]):
-            estimate = self.estimate_valid() if any(rule.needs_estimate for rule in self.scored.values()) else None
-            prediction, num_labels = self.predict("valid").argmax(1), self.table.info.num_labels
-            rows = ValidationRows(prediction, label, num_labels, self.valid_groups, estimate)
-            if self.fabric.world_size > 1:  # running statistics are each process's own, the epoch to keep is common
-                rows = self.fabric.broadcast(rows)
-            scores = {name: rule.score(rows) for name, rule in self.scored.items()}
-        known = {name: score for name, score in scores.items() if score is not None}
-        row = {"step": progress.total_steps, "stage": progress.stage, "epoch": progress.epoch, **known}
-        self.record.append(row | watched(self.config.watch, self.table, self.predict))
+        progress, rows = self.progress, self.validation_rows(self.scored.values())
+        scores = {} if rows is None else {name: rule.score(rows) for name, rule in self.scored.items()}
+        row: dict[str, float] = {"step": progress.total_steps, "stage": progress.stage, "epoch": progress.epoch}
+        row |= {name: score for name, score in scores.items() if score is not None}
         # Only models of the last stage are what the method makes.
-        if progress.stage + 1 == self.algorithm.num_stages:
-            rules = {name: rule for name, rule in self.scored.items() if name in self.rules}
-            update_best(progress.best, rules, scores, rows, progress.epoch, self.algorithm.state_dict())
+        if rows is not None and self.rule in self.scored and progress.stage + 1 == self.algorithm.num_stages:
+            own = {self.rule: self.scored[self.rule]}
+            update_best(progress.best, own, scores, rows, progress.epoch, self.algorithm.state_dict())
+        self.record.append(row | dict(self.after_epoch(self) if self.after_epoch else {}))
 
-    def estimate_valid(self) -> EstimatedAttributes | None:
-        """Return the estimated attributes of the validation rows; settled ones are computed once."""
-        if self._valid_estimate is not None:
-            return self._valid_estimate[0]
-        estimate, estimator = estimate_split(self.algorithm, self.table, "valid"), self.algorithm.attributes
+    def validation_rows(self, rules: Collection[SelectionRule]) -> ValidationRows | None:
+        """Return what these rules may look at of the model as it is; None without validation rows."""
+        if not len(label := self.table.label[self.table.split["valid"]]):
+            return None
+        groups = self._valid_groups if any("attribute" in rule.reads for rule in rules) else None
+        estimate = self.estimate("valid") if any(rule.needs_estimate for rule in rules) else None
+        rows = ValidationRows(self.predict("valid").argmax(1), label, self.table.info.num_labels, groups, estimate)
+        # Running statistics are each process's own, the epoch to keep is common.
+        return self.fabric.broadcast(rows) if self.fabric.world_size > 1 else rows
+
+    def estimate(self, split: str) -> EstimatedAttributes | None:
+        """Return the estimated attributes of the rows of ``split``; settled ones are computed once."""
+        if split in self._estimates:
+            return self._estimates[split]
+        estimate, estimator = estimate_split(self.algorithm, self.table, split), self.algorithm.attributes
         # None is remembered too, since looking needs every form of the rows.
         if estimator is not None and estimator.settled and not self.algorithm.in_pretraining:
-            self._valid_estimate = (estimate,)
+            self._estimates[split] = estimate
         return estimate
 
     def predict(self, split: str, predict: Callable[[Batch], Tensor] | None = None) -> Tensor:

@@ -1,25 +1,22 @@
-"""Rules that choose the epoch, or the run, whose weights are reported; and figures that nothing is chosen by."""
+"""Rules that choose the epoch, or the run, whose weights are reported."""
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
 
-from logit_correction.config import TrainingConfig, Watch
+from logit_correction.config import TrainingConfig
 from logit_correction.errors import InputError
 from logit_correction.functional import (
     group_balanced_accuracy,
     group_count,
-    group_margin,
     group_mean,
     group_membership,
-    margin,
     worst_group_accuracy,
 )
 from logit_correction.functional.metrics import label_membership
@@ -185,32 +182,26 @@ def rule_of(name: str) -> SelectionRule:
     return resolve("selection rule", name, RULES, SelectionRule)()
 
 
-def rules_of(config: TrainingConfig, algorithm: Algorithm | None = None) -> list[str]:
-    """Return the rules of a run, the one to report first; ``algorithm`` as far as it is known."""
+def rule_for(config: TrainingConfig, algorithm: Algorithm | None = None) -> str:
+    """Return the name of the rule that selects a run's epoch; ``algorithm`` as far as it is known."""
     estimator = None if algorithm is None else algorithm.attributes
     estimates = estimator is not None and estimator.settled and not estimator.abstained
-    return list(dict.fromkeys([config.selection or (DEFAULT if estimates else "last"), *config.also_select]))
+    return config.selection or (DEFAULT if estimates else "last")
 
 
-def reads_attributes(rules: Sequence[str]) -> bool:
-    """Return whether any of the rules reads validation attributes."""
-    return any("attribute" in rule_of(rule).reads for rule in rules)
-
-
-def scored(rules: Sequence[str]) -> dict[str, SelectionRule]:
-    """Return the rules that are scored after each epoch."""
-    names = [*RECORDED, *(RECORDED_BY_GROUP if reads_attributes(rules) else ()), *rules]
+def scored(rule: str) -> dict[str, SelectionRule]:
+    """Return the rules that are scored after each epoch, where this one selects."""
+    names = [*RECORDED, *(RECORDED_BY_GROUP if "attribute" in rule_of(rule).reads else ()), rule]
     return {name: rule_of(name) for name in names if name != "last"}
 
 
-def check_estimates(rules: Sequence[str], algorithm: Algorithm, method: str) -> None:
+def check_estimates(rule: str, algorithm: Algorithm, method: str) -> None:
     """Raise ``InputError`` if a rule goes by estimated attributes and the method estimates none."""
-    for rule in rules:
-        if rule_of(rule).needs_estimate and algorithm.attributes is None:
-            raise InputError(
-                f"selection rule {rule} goes by estimated attributes, and {method} estimates none: take last, "
-                "valid_worst_class, or a method that does, such as LC"
-            )
+    if rule_of(rule).needs_estimate and algorithm.attributes is None:
+        raise InputError(
+            f"selection rule {rule} goes by estimated attributes, and {method} estimates none: take last, "
+            "valid_worst_class, or a method that does, such as LC"
+        )
 
 
 def label_by_attribute(table: DataTable, split: str) -> Tensor:
@@ -252,7 +243,7 @@ def update_best(
     best: dict[str, Selected],
     rules: Mapping[str, SelectionRule],
     scores: Mapping[str, float | None],
-    rows: ValidationRows | None,
+    rows: ValidationRows,
     epoch: int,
     state: dict[str, object],
 ) -> None:
@@ -264,7 +255,7 @@ def update_best(
     kept: dict[str, object] | None = None
     for name, rule in rules.items():
         score, held = scores.get(name), best.get(name)
-        if rows is None or score is None:
+        if score is None:
             continue
         prediction = rows.prediction
         if held is not None and score < held.score:
@@ -273,53 +264,3 @@ def update_best(
             score, prediction = held.score, held.prediction
         kept = kept or clone_state(state)
         best[name] = Selected(score, epoch, kept, prediction)
-
-
-def check_watch(watch: Sequence[Watch], table: DataTable) -> None:
-    """Raise ``InputError`` unless the data hold what is to be followed."""
-    if "test" in watch and not len(table.split["test"]):
-        raise InputError("--watch test: the data have no test rows: leave it out")
-    if "train_margins" in watch and (table.correlation is None or not table.has_attributes("train")):
-        raise InputError(
-            "--watch train_margins needs the attribute of every training row and the correlation, but the data source "
-            "does not know them: leave it out"
-        )
-
-
-def labels_watched(watch: Sequence[Watch], table: DataTable) -> dict[str, list[str]]:
-    """Return which labels of which split are read only to follow the training."""
-    read = {}
-    if "test" in watch:
-        read["test"] = ["label", "attribute"] if table.has_attributes("test") else ["label"]
-    if "train_margins" in watch:
-        read["train"] = ["label", "attribute"]
-    return read
-
-
-def watched(watch: Sequence[Watch], table: DataTable, predict: Callable[[str], Tensor]) -> dict[str, float]:
-    """Return columns of ``metrics.csv`` that are followed in the course of a training; what is not finite is left out.
-
-    ``test`` gives ``test_average`` and, where groups are known, ``test_group_balanced`` and ``test_worst_group``.
-    ``train_margins`` gives ``train_majority_margin`` and ``train_minority_margin``, the mean over the groups of the
-    least margin of a group's rows (Appendix C of the paper), their ratio where both are positive, and the same of the
-    mean margin, which does not depend on how many rows a group has: ``train_majority_mean_margin`` and so on.
-    ``predict`` returns the logits (n, L) of a split.
-    """
-    figures: dict[str, Tensor] = {}
-    if "test" in watch:
-        label, prediction = table.label[table.split["test"]], predict("test").argmax(1)
-        figures["test_average"] = (prediction == label).double().mean()
-        if (groups := judged_groups(table, "test")) is not None:
-            figures["test_group_balanced"] = group_balanced_accuracy(prediction, label, groups)
-            figures["test_worst_group"] = worst_group_accuracy(prediction, label, groups)
-    if "train_margins" in watch:
-        assert table.correlation is not None
-        groups, minority = label_by_attribute(table, "train"), table.correlation.minority_groups().flatten()
-        margins = margin(predict("train"), table.label[table.split["train"]])
-        for kind, of_group in (("margin", group_margin), ("mean_margin", group_mean)):
-            found = of_group(margins, groups)
-            large, small = found[~minority].nanmean(), found[minority].nanmean()
-            figures[f"train_majority_{kind}"], figures[f"train_minority_{kind}"] = large, small
-            meant = (large > 0) & (small > 0)  # of margins of two signs a ratio says nothing
-            figures[f"train_{kind}_ratio"] = (large / small).where(meant, torch.nan)
-    return {name: float(value) for name, value in figures.items() if math.isfinite(value)}
