@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 
@@ -47,6 +49,22 @@ def _gathered(value: Tensor) -> list[Tensor]:
     parts = [torch.empty_like(value) for _ in range(num_processes())]
     torch.distributed.all_gather(parts, value)
     return parts
+
+
+def average_gradients(parameters: Iterable[Tensor]) -> None:
+    """Replace gradients by their means over all processes; one that no process has stays None.
+
+    Of a parameter without a gradient here the process asks whether others have one, which waits for the device.
+    """
+    if num_processes() == 1:
+        return
+    own = [one for one in parameters if one.requires_grad]
+    present = torch.tensor([one.grad is not None for one in own], dtype=own[0].dtype, device=own[0].device)
+    values = [(torch.zeros_like(one) if one.grad is None else one.grad).flatten() for one in own]
+    *means, present = sum_over_processes(torch.cat([*values, present])).split([*map(len, values), len(own)])
+    for place, (one, mean) in enumerate(zip(own, means, strict=True)):
+        if one.grad is not None or present[place] > 0:
+            one.grad = (mean / num_processes()).view_as(one).to(one.dtype)
 
 
 def broadcast_from_first(value: Tensor) -> None:

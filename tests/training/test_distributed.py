@@ -165,6 +165,7 @@ def both(folder: Path) -> Path:
         processes = launch(stack, PROGRAM, json.dumps(given, default=str), environment=surroundings(folder))
         for process in processes:
             assert process.wait() == 0, "\n".join(one.told for one in processes)
+        assert not any("warn" in process.told.lower() for process in processes)
     return folder
 
 

@@ -162,7 +162,6 @@ def keeping_threads() -> Iterator[None]:
 def build_fabric(config: TrainingConfig) -> Fabric:
     """Return Fabric for the devices and the precision, with its processes started."""
     from lightning_fabric import Fabric
-    from lightning_fabric.strategies import DDPStrategy
 
     if config.threads:
         torch.set_num_threads(config.threads)
@@ -171,11 +170,6 @@ def build_fabric(config: TrainingConfig) -> Fabric:
         torch.use_deterministic_algorithms(True, warn_only=True)
         # It would fill what is about to be written, one kernel for each new tensor; nothing here reads it before.
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    strategy: Any = "auto"
-    if config.devices * config.nodes > 1:
-        # Every process keeps its own buffers: the methods reduce what must be common, and broadcasting rank 0's
-        # would lose what another rank wrote. A frozen biased network leaves parameters without gradients.
-        strategy = DDPStrategy(broadcast_buffers=False, find_unused_parameters=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fabric = Fabric(
@@ -183,7 +177,7 @@ def build_fabric(config: TrainingConfig) -> Fabric:
             devices=config.devices,
             num_nodes=config.nodes,
             precision=config.precision,
-            strategy=strategy,
+            strategy="ddp" if config.devices * config.nodes > 1 else "auto",
         )
         fabric.launch()
     if fabric.device.type == "cpu":

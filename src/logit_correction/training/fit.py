@@ -20,6 +20,7 @@ from torch.optim import Optimizer
 from logit_correction.config import TrainingConfig
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.table import DataTable, fingerprint
+from logit_correction.distributed import average_gradients, broadcast_from_first
 from logit_correction.errors import InputError, Interrupted, TrainingError
 from logit_correction.evaluation.predictions import EstimatedAttributes, collect, evaluating
 from logit_correction.methods.base import Algorithm
@@ -152,9 +153,10 @@ class Fit:
             rank=self.fabric.global_rank,
             world_size=processes,
         )
-        # The strategy's module alone, DistributedDataParallel or none: what fabric.setup puts around it walks
-        # through every batch and hooks every loss, which costs more than all the rest of the loop.
-        module = self.fabric.strategy.setup_module(algorithm)
+        # Torch's own wrapper warns, or fails, wherever a stage leaves networks untrained. Buffers stay each process's
+        # own: the methods reduce what must be common.
+        for parameter in algorithm.parameters():
+            broadcast_from_first(parameter.data)
         pretrained = layers_of(algorithm) if config.finetune else []
         theirs, rate = {id(one) for layers in pretrained for one in layers}, self.FINETUNE_RATE
         groups = split(algorithm.parameter_groups(), lambda one: id(one) in theirs, learning_rate_scale=rate)
@@ -169,13 +171,13 @@ class Fit:
             for layers in pretrained:
                 for number, layer in enumerate(layers):
                     layer.requires_grad_(3 * progress.epoch >= epochs or 3 * number >= 2 * len(layers))
-            self._run_epoch(module, optimizer, loader, epochs)
+            self._run_epoch(optimizer, loader, epochs)
             progress.warnings = algorithm.end_epoch()
             progress.epoch, progress.step = progress.epoch + 1, 0
             self._validate()
             self._save_if_due(optimizer, force=progress.epoch == epochs)
 
-    def _run_epoch(self, module: torch.nn.Module, optimizer: Optimizer, loader: BatchLoader, epochs: int) -> None:
+    def _run_epoch(self, optimizer: Optimizer, loader: BatchLoader, epochs: int) -> None:
         progress, config, steps = self.progress, self.config, len(loader)
         for batch in loader.epoch(progress.epoch, progress.step):
             now = progress.epoch * steps + progress.step
@@ -183,11 +185,12 @@ class Fit:
                 group["lr"] = group["start"] * scheduled_factor(group["schedule"], now, epochs * steps, config)
             with self.fabric.autocast():
                 self._layers.seed(progress.total_steps)
-                step = module(batch, progress.epoch + progress.step / steps)
+                step = self.algorithm(batch, progress.epoch + progress.step / steps)
             for group in optimizer.param_groups:  # zero_grad has hooks for profilers: 15 us more a step
                 for parameter in group["params"]:
                     parameter.grad = None
             (step.loss if self.fabric.world_size == 1 else step.loss * loader.weight(progress.step)).backward()
+            average_gradients(parameter for group in optimizer.param_groups for parameter in group["params"])
             if config.gradient_clip:
                 clip_gradients(optimizer.param_groups, config.gradient_clip)
             optimizer.step()
