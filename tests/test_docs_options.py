@@ -98,11 +98,6 @@ def test_defaults_of_training_are_those_of_the_program(page: Path) -> None:
     assert wrong == {}
 
 
-def test_the_page_of_commands_names_every_option_of_training() -> None:
-    text = (ROOT / "docs" / "commands.md").read_text()
-    assert [field.name for field in fields(TrainingConfig) if f"--{field.name}" not in text] == []
-
-
 def test_one_page_names_every_environment_variable_that_is_read() -> None:
     sources = [path.read_text() for path in Path(logit_correction.__file__).parent.rglob("*.py")]
     pattern = r"environ(?:\.get|\.setdefault)?[\[(]\"([A-Z_]+)\""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,7 +40,16 @@ def test_an_example_runs(
     assert re.search("alone predicts?", capsys.readouterr().out)  # what was found of a shortcut
 
 
+@pytest.mark.slow
+def test_a_grid_and_its_predictions_are_tasks_of_joblib(tmp_path: Path) -> None:
+    pytest.importorskip("logit_correction_lab")
+    script = [sys.executable, ROOT / "examples" / "joblib_grid.py", "--out", tmp_path / "grid"]
+    done = subprocess.run(script, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "400 rows answered" in done.stdout
+    assert {"report.html", "table.csv", "table.md"} <= {path.name for path in (tmp_path / "grid").iterdir()}
+
+
 def test_the_pages_name_every_example() -> None:
-    page = (ROOT / "docs" / "your-own-loop.md").read_text()
-    assert set(re.findall(r"`(\w+)\.py`", page)) == set(EXAMPLES)
-    assert "examples/scikit_learn_pipeline.py" in (ROOT / "docs" / "scikit-learn.md").read_text()
+    pages = "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
+    assert [path.name for path in (ROOT / "examples").glob("*.py") if path.name not in pages] == []
