@@ -9,7 +9,6 @@ import pytest
 
 from logit_correction import Auto, Clusters, CrossFitted, Given, InputError, Online
 from logit_correction.data.digits import Digits
-from logit_correction.data.own import Table
 from logit_correction.data.rows import Splitting
 from logit_correction.methods.parts import Counted, GroupMixUp, IndependentMixUp, Moving
 from logit_correction_lab.sources.ccifar10 import CorruptedCIFAR10
@@ -37,8 +36,6 @@ CASES: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (Counted, {"smoothing": -0.1}, r"smoothing is -0\.1"),
     (Moving, {"momentum": 1.0}, r"momentum is 1\.0"),
     (Moving, {"floor": -1e-3}, r"floor is -0\.001"),
-    (Table, {"file": "x", "label": "y", "features": "*", "size": 9}, "data.size is of no effect without --data.path"),
-    (Table, {"file": "x", "label": "y", "path": "p", "tokenizer": "t"}, "data.tokenizer .* without --data.text"),
     (Splitting, {"valid_fraction": -1}, "valid_fraction"),
     (Splitting, {"test_fraction": 1}, "test_fraction"),
     (Splitting, {"valid_fraction": 0.5, "test_fraction": 0.5}, "no row to train"),

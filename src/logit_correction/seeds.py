@@ -10,9 +10,6 @@ from torch import nn
 
 from logit_correction.distributed import rank
 
-#: 2^64 over the golden ratio: multiples of it spread evenly, and as it is odd, all seeds come before one repeats.
-GOLDEN = 0x9E3779B97F4A7C15
-
 
 def derive_seed(*parts: int | str) -> int:
     """Mix integers and names into one 63-bit seed.
@@ -25,8 +22,11 @@ def derive_seed(*parts: int | str) -> int:
 
 
 def step_seed(first: int, step: int) -> int:
-    """Return the seed of a step by one multiplication; ``derive_seed`` would take 2 % of a step of a small network."""
-    return (first + step * GOLDEN) % 2**64
+    """Return the seed of a step by one multiplication; ``derive_seed`` would take 2 % of a step of a small network.
+
+    The factor is 2^64 over the golden ratio: its multiples spread evenly, and as it is odd none repeats.
+    """
+    return (first + step * 0x9E3779B97F4A7C15) % 2**64
 
 
 def make_generator(*parts: int | str) -> torch.Generator:

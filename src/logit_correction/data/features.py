@@ -86,7 +86,8 @@ class Columns(Reader):
                     raise InputError(f"{what}: leave it out of the features, or give it as --data.text")
                 left_out.append(f"{name!r} ({different:,} different texts, {why or f'such as {values[0][:40]!r}'})")
                 continue
-            if every and kind == "numbers" and name not in self.numbers and _numbers_rows(values):
+            of_its_own = every and kind == "numbers" and name not in self.numbers and len(rows) > FEWEST_NAMES
+            if of_its_own and len(np.unique(values)) == len(rows) and (values % 1 == 0).all():
                 numbered.append(repr(name))
                 continue
             read[name] = kind, values
@@ -168,11 +169,6 @@ class Columns(Reader):
         known = {**read, **hours, **read}  # a column that has the name of another's hours keeps it
         seen = {name: values for name, values in known.items() if name not in self.others}
         return ArrayStore(FromColumns(self.learnt)(torch.stack(numbers, 1))), {"columns": seen}
-
-
-def _numbers_rows(values: NDArray[Any]) -> bool:
-    """Return whether each row has a whole number of its own, in more rows than names are categories of."""
-    return len(values) > FEWEST_NAMES and len(np.unique(values)) == len(values) and bool((values % 1 == 0).all())
 
 
 class FromColumns(nn.Module):

@@ -175,11 +175,7 @@ def texts_of(frame: pd.DataFrame, column: str, as_written: bool = False) -> list
 
     Those that look alike are equal, unless ``as_written``: a file may be called by any of them.
     """
-    return _texts(frame[column], as_written)
-
-
-def _texts(values: pd.Series, as_written: bool = False) -> list[str | None]:
-    read = partial(as_text, as_written=as_written)
+    values, read = frame[column], partial(as_text, as_written=as_written)
     if values.dtype == object:  # 1 and True would count as one value
         return list(map(read, values.tolist()))
     number, different = values.factorize()
@@ -357,6 +353,10 @@ KINDS = {
 NAMES = "names"
 
 
+def _words(frame: pd.DataFrame, name: str) -> list[str]:
+    return [text for text in texts_of(frame, name) if text and text.lower() not in GAPS]
+
+
 def kind_of(frame: pd.DataFrame, name: str) -> tuple[str, str]:
     """Return what a column holds, but for gaps and a few bad rows, and why it is names if it looks like others."""
     import pandas as pd
@@ -367,12 +367,10 @@ def kind_of(frame: pd.DataFrame, name: str) -> tuple[str, str]:
     for kind, one in KINDS.items():
         none = np.isnan(one.read(held))
         if not none.all():
-            given = _texts(held[none]) if none.any() else []
-            words = [text for text in given if text and text.lower() not in GAPS]
             count = len(held) - none.sum()
-            if count >= SHARE_OF_NUMBERS * (count + len(words)):
+            if count >= SHARE_OF_NUMBERS * (count + len(_words(frame[[name]][none], name))):
                 return kind, ""
-    words = [text for text in _texts(held) if text and text.lower() not in GAPS]
+    words = _words(frame, name)
     for pattern, why in MISREAD.items():
         if words and sum(re.match(pattern, text) is not None for text in words) >= SHARE_OF_NUMBERS * len(words):
             return NAMES, f"{words[0]!r} {why}"
@@ -395,7 +393,7 @@ def read_column(
         return np.asarray([canonical(text or "", "NFKC").strip() for text in texts_of(frame, name)], dtype=object)
     values = KINDS[kind].read(frame[name])
     faulty = np.flatnonzero(~(np.abs(values) <= LARGEST))
-    for row, text in zip(faulty.tolist(), _texts(frame[name].iloc[faulty]) if len(faulty) else (), strict=True):
+    for row, text in zip(faulty.tolist(), texts_of(frame[[name]].iloc[faulty], name), strict=True):
         if foreign and text and np.isnan(values[row]):
             continue
         if not may_miss or (text or "").lower() not in GAPS:

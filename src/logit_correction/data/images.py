@@ -171,11 +171,16 @@ class Images(Reader):
 
     def check(self, rows: Rows) -> tuple[list[Path], list[str], list[str]]:
         """Return the files that all rows of a table name, and these names."""
-        assert self.column is not None and rows.frame is not None and rows.folder is not None
-        check_columns(rows.frame, rows.place, [self.column])
-        names = texts_of(rows.frame, self.column, as_written=True)
-        files = files_within(self.root or rows.folder, names, rows.problems, self.column)
+        files, names = self._named(rows, self.root or rows.folder or Path())
         return files, [printable(name or "") for name in names], []
+
+    def _named(self, rows: Rows, folder: Path, also: Path | None = None) -> tuple[list[Path], list[str | None]]:
+        """Return the files in a folder that the rows of a table name, and these names."""
+        assert rows.frame is not None
+        column = self.column or next((name for name in FILE_COLUMNS if name in rows.frame), FILE_COLUMNS[0])
+        check_columns(rows.frame, rows.place, [column])
+        names = texts_of(rows.frame, column, as_written=True)
+        return files_within(folder, names, rows.problems, column, also=also), names
 
     def learn(self, read: list[Path], train: Tensor, problems: Problems) -> Learnt:
         side, self.range = looked_at(read)
@@ -192,11 +197,7 @@ class Images(Reader):
         if rows.values is not None:
             return array_store(images_of(rows.values), rows.problems, self.scale), {}
         if rows.frame is not None:
-            column = self.column or next((name for name in FILE_COLUMNS if name in rows.frame), FILE_COLUMNS[0])
-            check_columns(rows.frame, rows.place, [column])
-            folder = rows.folder or self.root or Path()
-            names = texts_of(rows.frame, column, as_written=True)
-            paths = files_within(folder, names, rows.problems, column, also=self.root)
+            paths, _ = self._named(rows, rows.folder or self.root or Path(), also=self.root)
         elif rows.files is not None:
             paths = list(rows.files)
         else:

@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 from torch import Tensor
 
-from logit_correction.data.augment import mixed_seeds
+from logit_correction.data.augment import DRAWN, DRAWS
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
-from logit_correction.seeds import derive_seed, make_generator
+from logit_correction.seeds import make_generator
 from logit_correction.types import Batch, Inputs
 
 #: Most rows and most bytes of inputs of one batch of evaluation.
@@ -93,11 +93,10 @@ class BatchLoader:
         """Yield the batches of ``epoch`` from ``first_step`` on."""
         order = self._order(epoch)
         places = [self._share(*self._batch(step, len(order))) for step in range(self.steps)]
-        # Once an epoch, since it takes as many small operations as a network has layers.
-        seeds = None
-        if self.augment is not None:  # by the place in the order, whichever process works on it
-            first = int(mixed_seeds(derive_seed(self.seed, "augment", epoch)))
-            seeds = mixed_seeds(torch.arange(len(order), device=self.device) ^ first, 1)
+        draws = None
+        if self.augment is not None:  # once an epoch and for all processes: by the place in the order
+            generator = make_generator(self.seed, "augment", epoch)
+            draws = torch.randint(DRAWN, (len(order), DRAWS), generator=generator).to(self.device)
         if self.world_size > 1:
             order = torch.cat([order[start:end] for start, end in places])
         order = order.to(self.device)
@@ -110,8 +109,8 @@ class BatchLoader:
         for step, inputs in enumerate(self._read(parts[first_step:]), first_step):
             if isinstance(inputs, Tensor):
                 inputs = inputs.to(self.device)
-                if self.augment is not None and seeds is not None:
-                    inputs = self.augment(inputs, seeds[slice(*places[step])])
+                if self.augment is not None and draws is not None:
+                    inputs = self.augment(inputs, draws[slice(*places[step])])
                 inputs = inputs.float().mul_(self.factor) if inputs.dtype == torch.uint8 else inputs
             yield Batch(inputs, labels[step], indices[step], None if attributes is None else attributes[step])
 

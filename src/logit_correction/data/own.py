@@ -149,10 +149,6 @@ class Table(DataSource):
             )
         if label in (text, path, *chosen):
             raise InputError(f"the label {label!r} would be its own input: leave it out of the inputs")
-        of_images = {"root": root, "size": size, "augment": None if augment == "none" else augment}
-        for needed, column, options in (("path", path, of_images), ("text", text, {"tokenizer": tokenizer})):
-            if not column and (unused := [name for name, value in options.items() if value is not None]):
-                raise InputError(f"--data.{unused[0]} is of no effect without --data.{needed}: name that column")
         self.label = label
         self.splitting = Splitting(**splitting)
         self.named = {label, split, split_by, text, path, *self.attributes, *chosen, *names, *cells}

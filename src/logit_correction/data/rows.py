@@ -32,14 +32,11 @@ OnBadRows = Literal["error", "skip"]
 #: So many problems are spelled out; the others are counted.
 SHOWN = 10
 
-#: What messages call rows that somebody gave in Python, who has no command line.
-OF_PYTHON = ("the arrays", "the table given in Python")
-
 #: So many labels that are numbers, of few rows each, may be what a regression would predict.
 FEW_LABELS = 20
 
-#: Most values of an attribute, and how many it may have though few rows share one; a column of more is hardly one.
-MOST_ATTRIBUTES, FEW_ATTRIBUTES = 1000, 100
+#: So many values of an attribute may be of few rows each; a column of more is hardly one.
+FEW_ATTRIBUTES = 100
 
 #: What people call the splits, and their numbers in published metadata files.
 ALIASES = {"train": "train", "training": "train", "valid": "valid", "validation": "valid", "val": "valid",
@@ -85,7 +82,7 @@ class Problems:
         if on_bad_rows == "skip":
             fix = f"fix {it}, for no other is left"
         elif on_bad_rows == "error":
-            fix = f"fix {it}, or leave {it} out" + " by --data.on_bad_rows skip" * (self.place not in OF_PYTHON)
+            fix = f"fix {it}, or leave {it} out by --data.on_bad_rows skip"
         raise InputError(f"{self.place}: {what}: {self}; {fix}")
 
     def __str__(self) -> str:
@@ -388,7 +385,7 @@ def build_table(
         label, label_names, split, how = labels_and_splits()
     attribute, attribute_names = coded(combined(attributes or {}, len(label)), problems.good)
     values = len(attribute_names)
-    if values > MOST_ATTRIBUTES or (values > FEW_ATTRIBUTES and values * FEWEST_ROWS > len(label)):
+    if values > FEW_ATTRIBUTES and values * FEWEST_ROWS > len(label):
         raise InputError(
             f"{problems.place}: the attribute has {values:,} different values in {len(label):,} rows: name columns of "
             "few values, or write numbers as bins, such as pandas.cut(ages, 5) makes"

@@ -101,7 +101,7 @@ class Texts(Reader):
         check_range("--data.max_tokens", max_tokens, 1)
         self.column, self.tokenizer, self.max_tokens = column, tokenizer, max_tokens
         self.vocabulary: str | None = None  # a digest of what the tokenizer does
-        self.weights: dict[str, float] = {}
+        self.weights: dict[str, float] | None = None
 
     def check(self, rows: Rows) -> tuple[list[str], list[str], list[str]]:
         texts: Sequence[str | None] | None = rows.texts
@@ -123,37 +123,25 @@ class Texts(Reader):
     def learn(self, read: list[str], train: Tensor, problems: Problems) -> Learnt:
         """Find out how much the words of the training rows weigh, and bring all texts into their form."""
         if self.tokenizer is None:
-            self.weights = weights_of([read[row] for row in train.tolist()])
-        store = self.store(read)
-        found = {"weights": self.weights} if self.tokenizer is None else {"vocabulary": self.vocabulary}
-        return Learnt(store, {"texts": read}, {"texts": str(self)}, found)
-
-    def prepare(self, preparation: Mapping[str, Any]) -> None:
-        if self.tokenizer is None:  # without weights it was saved when words were counted otherwise
-            self.weights = dict(preparation["weights"])
-        else:
-            self.vocabulary = preparation.get("vocabulary")
-
-    def transform(self, rows: Rows) -> tuple[InputStore, dict[str, Any]]:
-        read = self.check(rows)[0]
-        return self.store(read), {"texts": read}
-
-    def store(self, texts: Sequence[str]) -> InputStore:
-        """Return texts in their form."""
-        if self.tokenizer is None:
-            return hashed_words(texts, self.weights)
+            if self.weights is None:
+                self.weights = weights_of([read[row] for row in train.tolist()])
+            told = f"counted words, hashed to {PLACES:,} places"
+            return Learnt(hashed_words(read, self.weights), {"texts": read}, {"texts": told}, {"weights": self.weights})
         tokenizer = load_tokenizer(self.tokenizer)
         found = digest([json.dumps(tokenizer.get_vocab(), sort_keys=True), *tokenizer("It's A. ßé?")["input_ids"]])
         if self.vocabulary not in (None, found):
             fix = "put its old files back, or train again"
             raise InputError(f"the tokenizer {self.tokenizer} is another than when the run was trained: {fix}")
         self.vocabulary = found
-        return tokenize(texts, tokenizer, self.max_tokens)
+        told = f"tokens of {Path(self.tokenizer).name}, at most {self.max_tokens}"
+        store = tokenize(read, tokenizer, self.max_tokens)
+        return Learnt(store, {"texts": read}, {"texts": told}, {"vocabulary": found})
 
-    def __str__(self) -> str:
-        if self.tokenizer is None:
-            return f"counted words, hashed to {PLACES:,} places"
-        return f"tokens of {Path(self.tokenizer).name}, at most {self.max_tokens}"
+    def prepare(self, preparation: Mapping[str, Any]) -> None:
+        if self.tokenizer is None:  # without weights it was saved when words were counted otherwise
+            self.weights = dict(preparation["weights"])
+        else:
+            self.vocabulary = preparation.get("vocabulary")
 
 
 class Lengthened(nn.Module):
