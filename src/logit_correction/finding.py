@@ -120,14 +120,6 @@ class Along:
 
 
 @dataclass(frozen=True)
-class Beside:
-    """A look that tells much of the label, and something else than the candidate where this conflicts."""
-
-    views: tuple[str, ...]
-    accuracy: float
-
-
-@dataclass(frozen=True)
 class Weighed:
     """A candidate to correct by, and what speaks for it.
 
@@ -138,7 +130,6 @@ class Weighed:
         may_be_wrong_labels: Whether the rows that it flags look as rows would whose labels are wrong.
         signs: What the model reads.
         along: Of a biased network: the looks that say the same.
-        beside: What else tells of the label, and may be a second shortcut.
     """
 
     views: tuple[str, ...]
@@ -147,7 +138,6 @@ class Weighed:
     may_be_wrong_labels: bool
     signs: Signs
     along: tuple[Along, ...] = ()
-    beside: tuple[Beside, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -157,15 +147,6 @@ class ToldApart:
     told_apart: float
     told_apart_low: float
     told_apart_high: float
-
-
-@dataclass(frozen=True)
-class Conflict:
-    """In how many judged rows of a label the view is sure of another one."""
-
-    label: str
-    looks_like: str
-    rows: int
 
 
 @dataclass(frozen=True)
@@ -183,7 +164,6 @@ class Finding:
         leak: The views of a look that agrees with the label in all rows or all but a few, so that no row can show
             whether it is a shortcut.
         apart: Whether wrong labels may explain the conflicting rows of what is corrected by.
-        conflicts: Between which labels these are, the commonest first.
         looks: All looks.
         candidates: All candidates, the likeliest to help first.
     """
@@ -197,7 +177,6 @@ class Finding:
     about: tuple[str, ...] = ()
     leak: tuple[str, ...] = ()
     apart: ToldApart | None = None
-    conflicts: tuple[Conflict, ...] = ()
     looks: tuple[Look, ...] = ()
     candidates: tuple[Weighed, ...] = ()
 

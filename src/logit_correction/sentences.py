@@ -10,10 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from logit_correction.errors import NBSP, format_first, format_list, format_percent, is_missing
-from logit_correction.finding import BASELINE, BIASED, FEWEST, Beside, Choice, Finding, Look, ViewName, Weighed
-
-#: Pairs of labels, and labels of which nothing can be told, that are listed.
-_MOST_PAIRS, _MOST_NAMES = 5, 10
+from logit_correction.finding import BASELINE, BIASED, FEWEST, Choice, Finding, Look, ViewName, Weighed
 
 #: Members of a family of views that are named one by one; of more of them the first.
 _MOST_MEMBERS = 6
@@ -158,9 +155,8 @@ def of_finding(finding: Finding) -> str:
             return "There is no view of these inputs to look through"
         none = "Beside what you call legitimate no" if finding.legitimate else "No"
         return f"{none} view and no biased network says of any row that it looks like another label"
-    told = [word] if finding.named else []
-    told += [_of_candidate(weighed, finding.look, finding.who)]
-    return ". ".join(told + ([of_beside(weighed.beside, weighed.views)] if weighed.beside else []))
+    told = _of_candidate(weighed, finding.look, finding.who)
+    return f"{word}. {told}" if finding.named else told
 
 
 def _of_candidate(weighed: Weighed, look: Look | None, who: str) -> str:
@@ -183,19 +179,6 @@ def _of_candidate(weighed: Weighed, look: Look | None, who: str) -> str:
         told += f". {capitalize(who)} is as sure of these rows as where the label is right"
         told += ". Wrong labels would look the same"
     return told
-
-
-def of_beside(beside: Sequence[Beside], views: Sequence[str]) -> str:
-    """Return which other views tell of the label where one finds a shortcut by ``views``: one may be a second.
-
-    >>> of_beside([Beside(("column:site",), 0.95)], ["column:date"]).partition(". ")[0]
-    'Another view predicts the label too: the column `site` (95 %)'
-    """
-    named = [f"{name_views(one.views)} ({format_percent(one.accuracy, unit=' %')})" for one in beside]
-    other, are = ("Other views predict", "one of them is") if len(beside) > 1 else ("Another view predicts", "it is")
-    both = options("shortcut", [*views, *beside[0].views])
-    told = f"{other} the label too: {format_list(named)}. Corrected by {name_views(views)} alone, LC may rely on that"
-    return f"{told}, and balanced accuracy does not show it. Name both, as in `{both}`, if {are} an accident as well"
 
 
 def of_leak(look: Look | None, who: str) -> str:
@@ -243,12 +226,6 @@ def options(name: str, views: Sequence[str]) -> str:
     families = [ViewName.of(view).family for view in views]
     named = [view if families.count(of) <= _MOST_MEMBERS else of for of, view in zip(families, views, strict=True)]
     return " ".join(f"--{name} {shlex.quote(view)}" for view in dict.fromkeys(named))
-
-
-def describe_conflicts(finding: Finding) -> str:
-    """Return which labels look like which, the commonest pairs first; empty where nothing was counted."""
-    pairs = [f"{one.label} looks like {one.looks_like} in {format_rows(one.rows)}" for one in finding.conflicts]
-    return format_first(pairs, _MOST_PAIRS)
 
 
 def describe_noise(finding: Finding) -> str:
@@ -346,23 +323,6 @@ def question(views: Sequence[str], doubtful: bool = False) -> str:
     name = name_views(views)
     are, cause = ("Are", "legitimate causes") if is_plural(views) else ("Is", "a legitimate cause")
     return f"{are} {name} {cause} of the label, or an accident of this data?"
-
-
-def of_label(name: str, verdict: str, views: Sequence[str], rows: int, with_view: int, who: str) -> str:
-    """Return whether the classifier follows the view in the rows of one label."""
-    where = f"on the {format_rows(rows)} where {name_views(views)} and label disagree"
-    return f"{name}: {verdict}; {where}, {who} follows {'them' if is_plural(views) else 'it'} in {with_view:,}"
-
-
-def label_lines(labels: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a line for each label of which something can be told, and one for all the others together."""
-    told = [one for one in labels if "follows_low" in one]
-    others = [str(one["label"]) for one in labels if "sure_rows" in one and one not in told]
-    lines = []
-    for one in told:
-        low, high = format_percent(one["follows_low"], unit=""), format_percent(one["follows_high"], unit=" %")
-        lines.append(f"{one['sentence']} ({low} to {high})")
-    return lines + ([f"labels with too few rows to tell: {format_first(others, _MOST_NAMES)}"] if others else [])
 
 
 def classifiers(found: Mapping[str, Any]) -> dict[str, str]:

@@ -22,7 +22,7 @@ AUDIT_FILES = {"audit.json", "config.yaml", "fix.yaml", "report.html", "rows.csv
 EVIDENCE = """
 verdict view views sentence breadth accuracy network_accuracy ratio ratio_low ratio_high rows share follows_view
 follows_label follows_low follows_high information probability corrects candidates told_apart
-told_apart_low told_apart_high conflicts looks named legitimate who judged about leak
+told_apart_low told_apart_high looks named legitimate who judged about leak
 """
 TEST = """
 count average group_balanced worst_group worst_class minority majority minority_margin majority_margin adjusted_average
@@ -47,15 +47,16 @@ seconds.evaluate {" ".join(f"evidence.{name}" for name in EVIDENCE.split())}
 {" ".join(f"test.{name}" for name in TEST.split())}
 """
 AUDIT = f"""
-verdict views sentence leans would_change question labels[].label labels[].rows labels[].verdict
-labels[].sentence groups[].label groups[].attribute groups[].rows groups[].share groups[].share_low groups[].share_high
-groups[].network.accuracy groups[].fixed.accuracy cost.network.name cost.network.conflicting.accuracy
-cost.network.conflicting.low cost.network.conflicting.high cost.network.conflicting.rows cost.network.agreeing.accuracy
-cost.fixed.name cost.fixed.conflicting.accuracy cost.fixed.agreeing.accuracy shown[].row shown[].label
-shown[].attribute shown[].score shown[].network_label shown[].fixed_label contrasts[].kind contrasts[].view rows.file
-rows.train rows.conflicting rows.label_noise examined classifier data.name data.source data.options data.rows.train
-data.label_names data.warnings network.name training.epochs training.seed labels_read.train labels_read.valid
-labels_read.test new_rows environment.version seconds {" ".join(f"evidence.{name}" for name in EVIDENCE.split())}
+verdict views sentence leans would_change question groups[].label groups[].attribute groups[].rows groups[].share
+groups[].share_low groups[].share_high groups[].network.accuracy groups[].fixed.accuracy cost.network.name
+cost.network.conflicting.accuracy cost.network.conflicting.low cost.network.conflicting.high
+cost.network.conflicting.rows cost.network.agreeing.accuracy cost.fixed.name cost.fixed.conflicting.accuracy
+cost.fixed.agreeing.accuracy shown[].row shown[].label shown[].attribute shown[].score shown[].network_label
+shown[].fixed_label contrasts[].kind contrasts[].view rows.file rows.train rows.conflicting rows.label_noise examined
+classifier data.name data.source data.options data.rows.train data.label_names data.warnings network.name
+training.epochs training.seed labels_read.train labels_read.valid labels_read.test new_rows environment.version
+seconds
+{" ".join(f"evidence.{name}" for name in EVIDENCE.split())}
 """
 NEW_ROWS = """
 question.views question.text new_rows.rows new_rows.labelled new_rows.usual_rows new_rows.changed new_rows.likely
@@ -148,7 +149,7 @@ def test_files_and_keys_of_an_audit_of_new_rows(run: Run) -> None:
 
 
 def test_columns_of_an_audits_rows(run: Run) -> None:
-    wanted = "row line split label attribute conflicting score view_label view_p sure p_ill p_well network_label"
+    wanted = "row line split label attribute conflicting score view_label sure p_ill p_well network_label"
     rows = pd.read_csv(run("audit-patients") / "rows.csv")
     assert list(rows) == [*wanted.split(), "network_p", "fixed_label", "fixed_p", "label_noise"]
     audit = json.loads((run("audit-patients") / "audit.json").read_text())

@@ -31,22 +31,6 @@ def test_all_rows_given_are_told_of_in_their_order(sites: tuple, found: Attribut
     assert found.sentence == "You named this shortcut"
 
 
-def test_a_second_shortcut_is_named_beside_the_one_that_is_corrected_by() -> None:
-    draw = np.random.default_rng(0)
-    label = np.arange(1600) % 2
-    marks = {name: np.where(draw.random(1600) < 0.06, 1 - label, label) for name in ("site", "form")}
-    weak = {f"weak_{number}": label + draw.normal(0, 1.2, 1600) for number in range(3)}
-    one = pd.DataFrame({"site": np.where(marks["site"], "north", "south"), **weak})
-    alone = estimate_attributes(one, label, threads=1)
-    assert alone.evidence is not None and (alone.verdict, alone.evidence["beside"]) == ("shortcut", [])
-    both = estimate_attributes(one.assign(form=np.where(marks["form"], "old", "new")), label, threads=1)
-    found = both.evidence
-    assert found is not None and both.verdict == "shortcut"
-    (other,) = found["beside"]
-    assert {*other["views"], *found["views"]} == {"column:site", "column:form"} and other["accuracy"] > 0.9
-    assert "--shortcut column:site" in both.sentence and "--shortcut column:form" in both.sentence
-
-
 def test_a_named_column_divides_rare_labels_too() -> None:
     """One in four of the north is ill, and one in fifty of the south: neither site says of a row that it is ill."""
     rng = np.random.default_rng(2)

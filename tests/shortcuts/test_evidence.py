@@ -14,7 +14,6 @@ from scipy.stats import entropy, mannwhitneyu
 from logit_correction.finding import Signs
 from logit_correction.shortcuts.evidence import (
     Model,
-    conflicts_of,
     independence,
     information,
     look_of,
@@ -41,9 +40,6 @@ def test_figures_count_rows_where_the_sure_view_and_the_label_disagree() -> None
     assert found.follows_low < 0.5 < found.follows_high
     none = look_of(["colour"], "the colours", 1, one_hot([0, 1]), one_hot([0, 1]), torch.tensor([0, 1]))
     assert none.rows == 0 and none.follows_view is None
-    label = torch.tensor([0, 0, 0, 1, 2, 2])
-    counted = conflicts_of(one_hot([1, 1, 2, 1, 0, 2], 3), label, "abc")
-    assert [(one.label, one.looks_like, one.rows) for one in counted] == [("a", "b", 2), ("a", "c", 1), ("c", "a", 1)]
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=40))

@@ -315,7 +315,7 @@ def test_rows_of_the_split_new_are_new_rows_and_their_labels_are_not_read(tmp_pa
         said[name], folders[name] = says(found.new_rows), found
     for name in ("shuffled", "dropped"):
         assert (said[name] == said["true"]).all()
-        for key in ("evidence", "cost", "labels", "groups", "rows"):
+        for key in ("evidence", "cost", "groups", "rows"):
             assert folders[name].summary[key] == folders["true"].summary[key], key
     new = {name: one.summary["new_rows"] for name, one in folders.items()}
     assert new["dropped"]["labelled"] == 0 and new["dropped"]["asked"] == 20

@@ -220,8 +220,6 @@ def show_audit(found: Mapping[str, Any], page: Path) -> None:
             say(console, f"{text}.")
     if new:
         console.print(table_of(pd.DataFrame(sentences.candidate_rows(new))))
-    for line in [] if new else sentences.label_lines(found["labels"]):
-        say(console, f"  {line}")
     if not new and (lines := sentences.price(found["cost"])):
         names = sentences.classifiers(found)
         rows = [[line["name"], *(_with_interval(line[who]) for who in names)] for line in lines]

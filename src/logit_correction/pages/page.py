@@ -196,7 +196,6 @@ def evidence_block(finding: Finding) -> dict[str, Any]:
             }
             for one in looks[:_MOST_VIEWS]
         ],
-        "pairs": sentences.describe_conflicts(finding),
         "noise": sentences.describe_noise(finding),
     }
 
@@ -265,7 +264,6 @@ def render_audit(found: Mapping[str, Any], folder: Path, asked: Sequence[Mapping
             for one in found["contrasts"]
         ],
         words=[{**one, "name": name_views([one["view"]])} for one in found.get("words") or [] if one["rows"]],
-        label_lines=sentences.label_lines(found["labels"]),
         pairs=sorted(conflicting, key=lambda one: -int(one["rows"]))[:_MOST_PAIRS],
         commands=sentences.next_commands(found, shlex.quote(shown_path(folder))),
         what=source,

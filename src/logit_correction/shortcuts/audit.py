@@ -320,7 +320,6 @@ def _written(out: Path, built: Built, estimator: Auto, try_fix: bool, quiet: boo
         "leans": cost.leans(finding),
         "would_change": would_change,
         "question": question,
-        "labels": cost.by_label(frame, about, names, who, verdict) if about and not few else [],
         "groups": cost.groups(frame, names),
         "cost": {} if few or several else cost.cost(frame, who),
         "shown": shown_rows(frame),

@@ -1,4 +1,4 @@
-"""What the rows of an audit come to: by label, by group, and what the shortcut costs."""
+"""What the rows of an audit come to: by group, and what the shortcut costs."""
 
 from __future__ import annotations
 
@@ -12,45 +12,13 @@ import torch
 from logit_correction import sentences
 from logit_correction.finding import ORDINARY, Finding
 from logit_correction.functional import wilson_interval
-from logit_correction.shortcuts.evidence import CONFIDENCE, FEW_ROWS
+from logit_correction.shortcuts.evidence import CONFIDENCE
 
 #: Who is judged, as the columns of the rows begin: the classifier, and LC.
 WHO = ("network", "fixed")
 
 #: A classifier relies on a view if it follows it in so many conflicting rows, and oftener than it errs elsewhere.
 FOLLOWS = 0.12
-
-
-def by_label(
-    frame: pd.DataFrame, views: Sequence[str], label_names: Sequence[str], who: str, verdict: str
-) -> list[dict[str, Any]]:
-    """Return for each label whether the classifier relies on the views: a verdict, figures and one plain sentence.
-
-    The verdict goes by the rows in which it says what the view says, or the label; the sentence has all rows. It is
-    no surer of a shortcut than the ``verdict`` on all labels.
-    """
-    surest = verdict if verdict == "shortcut" else "cannot tell"
-    found = []
-    for name in label_names:
-        own = frame[frame["label"] == name]
-        entry: dict[str, Any] = {"label": name, "rows": int((own["split"] == "train").sum())}
-        sure = own[own["sure"].eq(True)]
-        with_label = int((sure["network_label"] == name).sum())
-        with_view = int((sure["network_label"] == sure["view_label"]).sum())
-        told = own[own["network_label"].notna() & own["conflicting"].eq(False)]
-        error = float((told["network_label"] != name).mean()) if len(told) else 0.0
-        if len(sure) < FEW_ROWS:
-            entry |= {"verdict": "cannot tell", "sentence": f"{name}: too few rows to tell", "sure_rows": len(sure)}
-        else:
-            least, most = wilson_interval(with_view, with_view + with_label, CONFIDENCE)
-            relies = _follows(float(least), float(most), error)
-            entry["verdict"] = {True: surest, False: "none found", None: "cannot tell"}[relies]
-            entry["sentence"] = sentences.of_label(name, entry["verdict"], views, len(sure), with_view, who)
-            entry |= {"sure_rows": len(sure), "follows_view": with_view / len(sure)}
-            low, high = map(float, wilson_interval(with_view, len(sure), CONFIDENCE))
-            entry |= {"follows_label": with_label / len(sure), "follows_low": low, "follows_high": high}
-        found.append(entry)
-    return found
 
 
 def groups(frame: pd.DataFrame, label_names: Sequence[str]) -> list[dict[str, Any]]:
@@ -86,30 +54,16 @@ def accuracy(rows: pd.DataFrame, who: str) -> dict[str, Any]:
 def cost(frame: pd.DataFrame, classifier: str = ORDINARY) -> dict[str, Any]:
     """Return the accuracy of each classifier, and what it is called, on conflicting and on agreeing rows.
 
-    Which rows conflict is estimated, with a bias that no sampling interval knows of, so that of the conflicting rows
-    holds three: over the rows that are taken for conflicting, over the clearest of them, of which the view is sure and
-    the classifier is wrong most often, and over the former corrected for the share that in truth agrees. How large
-    it is tells ``view_p``; how often the classifier is right on these rows is taken for the mean of the two accuracies.
+    Which rows conflict is estimated; the intervals tell of the number of rows alone.
     """
     found: dict[str, Any] = {}
     told = frame[frame["conflicting"].notna()]
-    conflicting, agreeing = told[told["conflicting"].eq(True)], told[told["conflicting"].eq(False)]
-    clearest, precision = told[told["sure"].eq(True)], conflicting["view_p"].astype(float).mean()
     for who in WHO:
         if f"{who}_label" not in told or not told[f"{who}_label"].notna().any():
             continue
-        figure, others = accuracy(conflicting, who), accuracy(agreeing, who)
-        intervals = [(figure["low"], figure["high"])]
-        if (sure := accuracy(clearest, who))["rows"]:
-            intervals.append((sure["low"], sure["high"]))
-        if figure["rows"] and others["rows"] and precision > 0:
-            mistaken = (figure["accuracy"] + others["accuracy"]) / 2
-            true = min(1.0, max(0.0, (figure["accuracy"] - (1 - precision) * mistaken) / precision))
-            half = (figure["high"] - figure["low"]) / 2
-            intervals.append((max(0.0, true - half), min(1.0, true + half)))
-        figure |= {"low": min(low for low, _ in intervals), "high": max(high for _, high in intervals)}
-        entry = {"name": classifier if who == "network" else "LC", "conflicting": figure, "agreeing": others}
-        entry["balanced"] = balanced(figure, others, frame["label"].nunique())
+        conflicting, agreeing = (accuracy(told[told["conflicting"].eq(one)], who) for one in (True, False))
+        entry = {"name": classifier if who == "network" else "LC", "conflicting": conflicting, "agreeing": agreeing}
+        entry["balanced"] = balanced(conflicting, agreeing, frame["label"].nunique())
         found[who] = entry | {"like_training": accuracy(told, who)}
     return found
 

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-import torch
 import yaml
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.finding import RICH, Conflict, Look, Signs, ToldApart, Verdict
+from logit_correction.finding import RICH, Look, Signs, ToldApart, Verdict
 from logit_correction.functional import wilson_interval
 
 Array: TypeAlias = NDArray[Any]
@@ -27,8 +26,8 @@ Array: TypeAlias = NDArray[Any]
 #: Of every interval, and standard deviations to either side of one.
 CONFIDENCE, DEVIATIONS = 0.9, 1.645
 
-#: Probability from which a view is sure of a label; pairs of labels that are listed.
-SURE, MOST_PAIRS = 0.8, 20
+#: Probability from which a view is sure of a label.
+SURE = 0.8
 
 #: Fewer rows that conflict tell nothing of one label, or of a given classifier; fewer than the second nothing at all.
 FEW_ROWS, LEAST_ROWS = 10, 3
@@ -84,15 +83,6 @@ def look_of(views: Sequence[str], sentence: str, breadth: int, seen: Tensor, net
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def conflicts_of(seen: Tensor, label: Tensor, names: Sequence[str]) -> tuple[Conflict, ...]:
-    """Return of which labels a view is sure, of rows of which other label, the commonest pairs first."""
-    says, conflict = conflict_of(seen, label)
-    pairs, count = torch.stack([label[conflict], says[conflict]], dim=1).unique(dim=0, return_counts=True)
-    order = count.argsort(descending=True, stable=True)[:MOST_PAIRS]
-    found = zip(pairs[order].tolist(), count[order].tolist(), strict=True)
-    return tuple(Conflict(str(names[y]), str(names[a]), rows) for (y, a), rows in found)
 
 
 def ratio_interval(one: Tensor, other: Tensor) -> tuple[float, float, float]:

@@ -27,7 +27,6 @@ from logit_correction.finding import (
     ORDINARY,
     RICH,
     Along,
-    Beside,
     Finding,
     Look,
     Verdict,
@@ -41,7 +40,6 @@ from logit_correction.shortcuts.evidence import (
     LEAST_ROWS,
     Model,
     conflict_of,
-    conflicts_of,
     information,
     look_of,
     signs_of,
@@ -75,10 +73,6 @@ MOST_NAMES = 30
 
 #: A view looks at the same shortcut as another if it says the same in this share of the other's rows in conflict.
 SAME = 1 / 3
-
-#: Another view tells much of the label if it takes away this share of what the candidate does, and something else if it
-#: says the same in no more than this share of the rows in conflict; so many are named.
-MUCH, ELSE, MOST_BESIDE = 0.5, 0.5, 3
 
 #: A simple view that is right in this share of the rows, and contradicted in hardly any, may be a leak of the label.
 LEAK = 0.99
@@ -430,8 +424,6 @@ class Search:
         if best is None:
             return self._found(verdict if self.looks and enough else "cannot tell")
         in_doubt = verdict == "cannot tell" and (when_unsure or model.when_unsure) == "correct"
-        if verdict != "none found":
-            best = self._with_beside(best)
         return self._about(best, verdict, corrects=verdict == "shortcut" or in_doubt)
 
     def take_word(self, views: Sequence[View]) -> Finding:
@@ -447,7 +439,7 @@ class Search:
             self._look(views, choose_members=False)
             self.clear = self._clear_views()
             best = self._weigh(names)
-        return self._about(self._with_beside(best), "shortcut", corrects=True, named=True)
+        return self._about(best, "shortcut", corrects=True, named=True)
 
     def _about(self, best: Correction, verdict: Verdict, corrects: bool, named: bool = False) -> Finding:
         """Return a verdict on a candidate."""
@@ -455,8 +447,7 @@ class Search:
         found = self._found(verdict, about=best.views, named=named)
         if not corrects:
             return found
-        conflicts = conflicts_of(seen, self.label, self._info.label_names)
-        return replace(found, views=best.views, apart=told_apart(seen, network, self.label), conflicts=conflicts)
+        return replace(found, views=best.views, apart=told_apart(seen, network, self.label))
 
     def _found(self, verdict: Verdict, about: Views = (), leak: Views = (), named: bool = False) -> Finding:
         return Finding(
@@ -470,37 +461,6 @@ class Search:
             looks=tuple(self.looks),
             candidates=tuple(one.weighed for one in self.corrections),
         )
-
-    def _with_beside(self, best: Correction) -> Correction:
-        """Return a candidate with other views that tell much of the label.
-
-        These say something else than it does where it conflicts: they may be honest, or a second shortcut; only a
-        person knows.
-        """
-        # Of an image most views see something of the label, whether or not there is a second shortcut.
-        if best.views == (BIASED,) or self._inputs[-1].image_shape is not None:
-            return best
-        seen, label = self.seen_by(best), self.label.numpy()
-        says, conflict = (one.numpy() for one in conflict_of(seen, self.label))
-        own = {*best.views}
-        looks = {
-            one.views: self.seen[one.views].numpy()
-            for one in self.looks
-            if one.breadth < RICH
-            and not own & {*one.views}
-            and not (ViewName.of(one.views[0]).family == "column" or is_of_pair(one))
-        }
-        looks |= {(f"column:{name}",): self._of_cells(cell) for name, cell in self._part.items()}
-        found, least = [], MUCH * information(seen.numpy(), label)
-        for views, told in looks.items():
-            answer = told.argmax(axis=1)
-            same = (answer == says)[conflict].mean() if conflict.any() else 0.0
-            if not own & {*views} and information(told, label) >= least and same <= ELSE:
-                found.append(Beside(views, float((answer == label).mean())))
-        found = sorted(found, key=lambda one: -one.accuracy)[:MOST_BESIDE]
-        best = replace(best, weighed=replace(best.weighed, beside=tuple(found)))
-        self.corrections = [best if one.views == best.views else one for one in self.corrections]
-        return best
 
     def telling_words(self, name: str) -> list[str]:
         """Return the words among the terms of a view that tell most of each label; none of a view of anything else."""
