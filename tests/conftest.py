@@ -222,12 +222,6 @@ def module_of(path: Path) -> ModuleType:
     return module
 
 
-@pytest.fixture(scope="session")
-def layouts() -> ModuleType:
-    """The module that writes small data sets in the published layouts."""
-    return module_of(Path(__file__).parent / "data" / "layouts.py")
-
-
 @pytest.fixture
 def two_processes() -> Callable[[str, Path], None]:
     """Run a program as two processes that may talk over gloo, with a folder and their rank as arguments."""

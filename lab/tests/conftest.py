@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -13,8 +14,8 @@ import yaml
 
 from tests.conftest import (  # noqa: F401
     door,
-    layouts,
     make_table,
+    module_of,
     own_cache,
     run_files,
     sites,
@@ -51,6 +52,12 @@ GRID = {
     "common": {"data": {"name": "Digits"}, "epochs": 2, "batch_size": 256, "device": "cpu", "threads": 1},
     "paper": {"plain": {"5 %": [91.16, 0.97]}},
 }
+
+
+@pytest.fixture(scope="session")
+def layouts() -> ModuleType:
+    """The module that writes small data sets in the published layouts."""
+    return module_of(Path(__file__).with_name("layouts.py"))
 
 
 @pytest.fixture

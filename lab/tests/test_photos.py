@@ -45,6 +45,8 @@ def test_groups_splits_and_images_belong_together(
     fetched = table.inputs.fetch(torch.arange(3))
     assert isinstance(fetched, torch.Tensor) and float(fetched.min()) >= 0 and float(fetched.max()) <= 1
     assert table.row_names is not None and len(set(table.row_names)) == len(table.label)
+    seen = table.view_inputs("train")
+    assert name != "bffhq" or (seen.files is None and seen.position is None)  # which would tell the attribute
     assert [len(rows) for rows in table.split.values()] == [sum(counts) for counts in layouts.COUNTS.values()]
 
 

@@ -93,16 +93,3 @@ def test_columns_that_are_hardly_categories() -> None:
         fitted(frame, names=["name"])
     with pytest.raises(InputError, match="no column left for features"):
         fitted(frame[["name"]])
-
-
-@pytest.mark.parametrize("days", [28, 4])
-def test_dates_and_numbers_of_other_countries_are_told(days: int) -> None:
-    frame = pd.DataFrame({"a": np.arange(1200) % 9})
-    frame["when"] = [f"{1 + i % days:02}/{1 + i % 12:02}/{2000 + i % 24}" for i in range(1200)]
-    frame["price"] = [f"{i % (40 * days)},5" for i in range(1200)]
-    notes = fitted(frame, 1000)[2]
-    told = " ".join(notes)
-    assert "'01/01/2000' looks like a date" in told and "'0,5' looks like a number: give --data.decimal ," in told
-    if days == 28:
-        with pytest.raises(InputError, match=r"'price' holds .* --data.decimal"):
-            fitted(frame, names=["price"])

@@ -50,6 +50,10 @@ def test_a_folder_per_label(root: Path) -> None:
     rows = torch.arange(20)
     assert [value >= 100 for value in brightness(table, rows)] == table.label[rows].bool().tolist()
     assert table.row_names is not None and "cat/deep/3.png" in table.row_names
+    seen = table.view_inputs("test")
+    read = [int(path.stem) + 100 * ("dog" in path.parts) for path in seen.files]
+    assert read == brightness(table, table.split["test"]) == seen.images(torch.arange(4))[:, 0, 0, 0].tolist()
+    assert seen.position is None  # folders are read label by label: a row's place would be its label
     (note,) = table.notes
     assert "no images by name" in note and "cat/notes.txt" in note and "dog/notes.txt" in note
     assert table.metadata["split"] == "drawn label by label, 10 % valid, 20 % test, seed 0"
@@ -136,10 +140,3 @@ def test_pixels_of_more_than_eight_bits_fill_the_range_of_the_set(kind: str, tmp
     again = load(tmp_path / "run").source
     _, store, _ = next(iter(again.read(again.new_rows([tmp_path / f"new.{suffix}"]), run.info)))
     assert np.abs(255 * store.fetch(torch.arange(1))[0, 0].numpy() - grey[0] // 2).max() <= 1
-
-
-def test_images_that_are_all_the_same_are_refused_before_training(tmp_path: Path) -> None:
-    for number in range(20):
-        save(tmp_path / "set" / ("a", "b")[number % 2] / f"{number}.png", 7)
-    with pytest.raises(InputError, match="same input"):
-        train(ComponentConfig("ImageFolder", {"root": str(tmp_path / "set"), "size": 4}), **SHORT)

@@ -38,17 +38,6 @@ def indices(loader: BatchLoader, epoch: int = 0, first_step: int = 0) -> list[in
     return torch.cat([batch.index for batch in loader.epoch(epoch, first_step)]).tolist()
 
 
-@settings(max_examples=20)
-@given(rows=st.integers(1, 40), batch_size=st.integers(1, 50), shuffle=st.booleans(), epoch=st.integers(0, 5))
-def test_every_row_comes_exactly_once_an_epoch(rows: int, batch_size: int, shuffle: bool, epoch: int) -> None:
-    loader = BatchLoader(numbered_table(rows), "train", batch_size=batch_size, shuffle=shuffle)
-    batches = list(loader.epoch(epoch))
-    assert sorted(indices(loader, epoch)) == list(range(rows))
-    joins = shuffle and rows > batch_size > 1 and rows % batch_size == 1  # a single row to the batch before it
-    assert len(loader) == len(batches) == -(-rows // batch_size) - joins
-    assert all(len(batch.label) == batch_size for batch in batches[:-1])
-
-
 def test_a_batch_holds_the_inputs_and_labels_of_its_rows() -> None:
     table = numbered_table()
     loader = BatchLoader(table, "train", batch_size=4, shuffle=True, with_attributes=True)
@@ -87,16 +76,6 @@ def test_an_epoch_can_be_entered_anywhere(weight: Tensor | None) -> None:
     whole = [batch.index.tolist() for batch in loader.epoch(1)]
     for step in range(len(loader) + 1):
         assert [batch.index.tolist() for batch in loader.epoch(1, step)] == whole[step:]
-
-
-def test_integer_weights_repeat_rows_exactly() -> None:
-    weight = torch.tensor([0, 3, 1, 0, 2, 1, 1, 1, 5, 0])
-    loader = BatchLoader(numbered_table(), "train", batch_size=4, sample_weight=weight)
-    assert len(loader) == 4  # 14 rows
-    for epoch in range(3):
-        counted = torch.bincount(torch.tensor(indices(loader, epoch)), minlength=10)
-        assert torch.equal(counted, weight)
-    assert indices(loader, 0) != indices(loader, 1)
 
 
 def test_float_weights_draw_in_proportion() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 
 from logit_correction.correlation import Correlation
+from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.types import UNKNOWN
@@ -36,6 +38,8 @@ def test_what_cannot_be_trained_on_is_refused(table: DataTable) -> None:
         (replace(table, split={"train": train, "valid": train}), "the test split has no rows"),
         (replace(table, label=label.clone().fill_(1)), "one label only"),
         (replace(table, label=label % 2), "no training row has label label 2"),
+        (replace(table, inputs=ArrayStore(torch.ones(len(label), 3))), "all training rows have the same input"),
+        (replace(table, inputs=ArrayStore(torch.eye(len(label)) / 0)), "holds NaN or infinity"),
     ):
         with pytest.raises(InputError, match=message):
             found.check()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pandas as pd
@@ -11,11 +10,9 @@ import pytest
 import torch
 from PIL import Image
 
-from logit_correction.data.own import ImageFolder, Table
+from logit_correction.data.own import Table
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
-from logit_correction.types import ViewInputs
-from logit_correction_lab.sources.photos import BiasedFFHQ
 
 ROWS = 40
 BAD = 7
@@ -43,19 +40,6 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "rows.csv"
 
 
-def look(table: DataTable, split: str) -> ViewInputs:
-    """The inputs of a split, checked for what every source has."""
-    seen, rows = table.view_inputs(split), table.split[split]
-    assert seen.num_rows == len(rows) > 0
-    some = torch.tensor([seen.num_rows - 1, 0])
-    fetched, expected = seen.inputs(some), table.inputs.fetch(rows[some])
-    assert torch.equal(fetched, expected)
-    images, stored = seen.images(some), table.inputs.images(rows[some])
-    assert (images is None and stored is None) or torch.equal(images, stored)
-    assert seen.position is None or seen.position.tolist() == rows.tolist()
-    return seen
-
-
 @pytest.mark.parametrize(("kind", "split_column"), [("text", None), ("path", "part"), ("features", None)])
 def test_tables(kind: str, split_column: str | None, file: Path) -> None:
     options = {"text": "text", "path": "image", "features": ["age", "place"]}
@@ -64,8 +48,10 @@ def test_tables(kind: str, split_column: str | None, file: Path) -> None:
     table = source.build().check()
     seen_rows = []
     for split in SPLITS:
-        seen = look(table, split)
-        rows = table.split[split].tolist()
+        seen, rows = table.view_inputs(split), table.split[split].tolist()
+        some = torch.tensor([seen.num_rows - 1, 0])
+        assert torch.equal(seen.inputs(some), table.inputs.fetch(table.split[split][some]))
+        assert seen.position is not None and seen.position.tolist() == rows
         seen_rows += rows
         assert BAD not in rows
         assert (seen.texts is not None) == (kind == "text")
@@ -84,32 +70,8 @@ def test_tables(kind: str, split_column: str | None, file: Path) -> None:
 
 def test_an_attribute_that_is_also_a_feature_is_not_looked_at(file: Path) -> None:
     table = Table(str(file), "mood", features=["age", "writer"], attribute="writer", on_bad_rows="skip").build()
-    assert list(look(table, "train").columns) == ["age"]
+    assert list(table.view_inputs("train").columns) == ["age"]
     assert table.inputs.input_shape == (3,)
-
-
-def test_image_folders(tmp_path: Path) -> None:
-    root = tmp_path / "animals"
-    for i in range(ROWS):
-        label = ("cat", "dog")[i % 2]
-        path = root / label / f"{i}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (4, 4), (i, i, i)).save(path)
-    (root / "cat" / "8.png").write_text("no image")
-    table = ImageFolder(str(root), size=4, on_bad_rows="skip").build().check()
-    for split in SPLITS:
-        seen = look(table, split)
-        assert seen.texts is None and seen.columns == {} and seen.image_shape == (3, 4, 4)
-        assert [int(path.stem) for path in seen.files] == seen.images(torch.arange(seen.num_rows))[:, 0, 0, 0].tolist()
-        assert "8" not in [path.stem for path in seen.files]
-        # Folders are read label by label, so that a row's place would be its label.
-        assert seen.position is None
-
-
-def test_files_named_by_the_attribute_are_kept_back(layouts: ModuleType, tmp_path: Path) -> None:
-    layouts.bffhq(tmp_path)
-    seen = look(BiasedFFHQ(root=str(tmp_path), size=16).build(), "train")
-    assert seen.files is None and seen.position is None and seen.image_shape == (3, 16, 16)
 
 
 def test_no_label_and_no_attribute_can_be_reached() -> None:

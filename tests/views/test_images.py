@@ -81,12 +81,6 @@ def test_a_mark_in_a_corner_changes_its_cell_alone() -> None:
     ]
 
 
-def test_cells_together_give_what_each_gives_alone() -> None:
-    x = images(1030, 1, 8, 8)
-    together = features_of([Colour(), *Places.views_of(inputs_of(images(1, 1, 16, 16)))], inputs_of(x))
-    assert torch.equal(together[7], Places(2, 3).features(inputs_of(x)))
-
-
 # Light
 
 
