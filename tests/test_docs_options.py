@@ -11,10 +11,10 @@ import pytest
 
 import logit_correction
 from logit_correction.cli import COMMANDS, function_of
-from logit_correction.config import PARTS, VIEWS, TrainingConfig
+from logit_correction.config import PARTS, TrainingConfig
 from logit_correction.data.rows import Splitting
 from logit_correction.registry import resolve
-from logit_correction.runs.options import kinds
+from logit_correction.runs.options import VIEWS, kinds
 from logit_correction.runs.train import RANKS
 
 ROOT = Path(__file__).parents[1]

@@ -31,12 +31,11 @@ import yaml
 from gpu_results import ERM, Results
 from gpu_steps import check_syncs, time_steps
 
-from logit_correction.config import RunConfig, merge
 from logit_correction.data.augment import CropFlip
 from logit_correction.data.table import DataTable
 from logit_correction.files import write_text
 from logit_correction.methods import METHODS
-from logit_correction.runs.options import complete
+from logit_correction.runs.options import complete, merge
 from logit_correction_lab.grid import read
 
 PARTS = ("syncs", "steps", "grid")
@@ -81,7 +80,7 @@ def make_grid(options: argparse.Namespace, epochs: int) -> dict[str, Any]:
 def load_table(grid: dict[str, Any], rows: int | None) -> DataTable:
     """The data of the grid's last column, of which so many training rows; images that change each time."""
     flat = merge(grid["common"], list(grid["columns"].values())[-1]) | {"method": ERM}
-    table = complete(RunConfig.from_dict(flat)).data.make().build().check()
+    table = complete(flat).data.make().build().check()
     split = {**table.split, "train": table.split["train"][:rows]}
     return replace(table, split=split, augment=table.augment or CropFlip(padding=1))
 

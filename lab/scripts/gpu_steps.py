@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 
-from logit_correction.config import RunConfig
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.table import DataTable
 from logit_correction.runs.assemble import build_algorithm, build_fabric
@@ -55,7 +54,7 @@ class Clock:
 def make_fit(table: DataTable, flat: dict[str, Any], clock: Clock) -> Fit:
     """A training as the program makes it, without a checkpoint."""
     torch.use_deterministic_algorithms(False)  # a training before may have asked for them
-    config = complete(RunConfig.from_dict({**flat, "selection": "last"}))
+    config = complete({**flat, "selection": "last"})
     algorithm = build_algorithm(config, table.info)
     algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0, None))
     return Fit(algorithm, table, config.training, build_fabric(config.training), None, Display(), loggers=(clock,))

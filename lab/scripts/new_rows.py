@@ -30,9 +30,8 @@ from logit_correction.data.loading import BatchLoader
 from logit_correction.data.reader import DataSource
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, TrainingError
-from logit_correction.runs.api import config_of
-from logit_correction.runs.options import complete_parts
-from logit_correction.runs.train import prepare
+from logit_correction.runs.options import complete
+from logit_correction.runs.train import config_of, prepare
 from logit_correction.shortcuts import choice
 from logit_correction.shortcuts.candidates import Candidate, candidates_of, groups_of, trained, usual_splits
 from logit_correction.shortcuts.new_rows import apart_of
@@ -78,7 +77,7 @@ def collect(config: RunConfig, out: Path) -> None:
     candidates = candidates_of(built.config, table, groups_of(estimator.search))
     if table.has_attributes("train"):
         true = replace(built.config, method=ComponentConfig("LC", {"attributes": "TrueAttributes"}))
-        candidates.append(Candidate(TRUE, "reads attributes", complete_parts(true)))
+        candidates.append(Candidate(TRUE, "reads attributes", complete(true)))
     rows, found = table.split["test"], {}
     for candidate in candidates:
         try:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from logit_correction import InputError, RunConfig, train
+from logit_correction import InputError, train
 from logit_correction_lab.grid import Benchmark, read
 from logit_correction_lab.tables import OF_THE_MACHINE, results
 
@@ -101,7 +101,7 @@ def _trained(benchmark: Benchmark, run: pd.Series) -> pd.DataFrame:
         for cell in benchmark.cells(out):
             if (cell.row, cell.column, cell.seed) == (run["row"], run["column"], run["seed"]):
                 cell.folder.parent.mkdir(parents=True)
-                train(RunConfig.from_dict(cell.options), cell.folder, page=False)
+                train(cell.config(), cell.folder, page=False)
                 results(benchmark, out).to_csv(out / "table.csv", index=False)  # gaps and numbers as in the other
                 return read_table(out / "table.csv")
     raise InputError("the grid beside the table has no such run")

@@ -11,26 +11,17 @@ from typing import Any, Literal
 
 import yaml
 
-from logit_correction.errors import InputError, did_you_mean, no_effect
+from logit_correction.errors import InputError, did_you_mean
 from logit_correction.files import canonical, read_yaml
 
 #: What a run is put together from, each a class with options of its own.
 PARTS = ("data", "method", "network", "biased_network", "encoder")
-
-#: Views that a person knows to be a shortcut, or to be none: options of the estimator, with a short name.
-VIEWS = ("shortcut", "legitimate")
-
-#: The same and what to do in doubt: all options of the estimator with a short name.
-OF_ESTIMATOR = (*VIEWS, "when_unsure")
 
 #: Name -> one line. Each is a file of options in ``presets/``, which count where nothing else is given.
 PRESETS = {
     "paper": "the training of the paper: two networks side by side, a moving prior, Group MixUp",
     "staged": "cross-fitted biased networks first, then logit correction; what StagedLC is",
 }
-
-#: Methods that are another one with the options of a preset.
-PRESET_OF_METHOD = {"StagedLC": "staged"}
 
 #: Training options that follow the data where they are None, as the network does without a name.
 LEFT_TO_THE_DATA = ("epochs", "batch_size", "weight_decay", "threads")
@@ -171,15 +162,17 @@ class RunConfig:
 
     @classmethod
     def from_dict(cls, flat: Mapping[str, Any]) -> RunConfig:
-        """Read the form that ``to_dict`` gives, or a shorter one; options of parts are not checked yet."""
-        flat = {"method": {"name": "LC"}} | spelled_out(flat)
-        needed = ("data", "method")
-        parts: dict[str, Any] = {one: as_part(one, flat.pop(one, None)) for one in PARTS if one in (*needed, *flat)}
+        """Read the form that ``to_dict`` gives; what the options of parts are is checked when a run begins."""
+        training, parts = dict(flat), dict[str, ComponentConfig]()
+        for part in PARTS:
+            if part in flat or part in ("data", "method"):
+                options = as_mapping(part, training.pop(part, None))
+                parts[part] = ComponentConfig(options.pop("name", ""), options)
         known = [option.name for option in fields(TrainingConfig)]
-        for name in flat:
+        for name in training:
             if name not in known:
                 raise InputError(f"There is no option --{name}{did_you_mean(str(name), [*PARTS, *known], '--')}")
-        return cls(**parts, training=TrainingConfig(**flat))
+        return cls(**parts, training=TrainingConfig(**training))
 
     def to_yaml(self) -> str:
         """Return the text of ``config.yaml``."""
@@ -195,57 +188,16 @@ class RunConfig:
             raise InputError(f"{path}: {error}") from error
 
 
-def spelled_out(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with those of their preset under them, parts as mappings, and views in the estimator's.
-
-    Options of a method without a name are those of LC.
-    """
-    flat = {k: value for k, value in flat.items() if value is not None or k not in (*PARTS, "preset", *OF_ESTIMATOR)}
-    for part in PARTS:
-        if part in flat:
-            flat[part] = as_mapping(part, flat[part])
-    preset, known = flat.pop("preset", None), {view: listed(flat.pop(view, None)) for view in VIEWS}
-    known["when_unsure"] = flat.pop("when_unsure", None)
-    if preset is not None:
-        base = load_preset(preset)
-        given = flat.get("method", {}).get("name")
-        if given is not None and str(given).lower() != base["method"]["name"].lower():
-            raise InputError(
-                f"preset {preset} is for method {base['method']['name']}, not {given}: leave one of them out"
-            )
-        flat = merge(base, flat)
-    for option, value in known.items():
-        if value:
-            flat = merge(flat, {"method": {"attributes": {option: value}}})
-    if isinstance(flat.get("method"), dict):
-        flat = merge({"method": {"name": "LC"}}, flat)
-    for name in ("logger", "leave_out"):
-        if isinstance(flat.get(name), str):
-            flat[name] = listed(flat[name])
-    return flat
-
-
-def as_mapping(part: str, given: Any) -> Any:
-    """Return a part as a mapping of its name and options; one that is complete as it is."""
+def as_mapping(part: str, given: Any) -> dict[str, Any]:
+    """Return a part that is given by its name, its place, its name and options, or as a ``ComponentConfig``."""
     if isinstance(given, ComponentConfig):
-        return given if given.cls is not None else {"name": given.name, **given.options}
+        return {"name": given.name, **given.options}
     if isinstance(given, str) or (isinstance(given, PurePath) and part == "data"):
         return {"name": str(given)}
     if isinstance(given, Mapping) and isinstance(given.get("name", ""), str):
         return dict(given)
     hint = "; from_arrays and from_table make it of rows of your own" if part == "data" else ""
     raise InputError(f"--{part} must be a name, or a mapping with a name and options: {{name: NAME, ...}}{hint}")
-
-
-def as_part(part: str, given: Any) -> ComponentConfig:
-    """Return a part that is given as a mapping, or is one; ``InputError`` if it is missing or has no name."""
-    if isinstance(given, ComponentConfig):
-        return given
-    if given is None:
-        raise InputError(f"--{part} is missing: give a name; `logit-correction list` shows them")
-    if "name" not in given:
-        raise InputError(no_effect(part, given))
-    return ComponentConfig(given["name"], {name: value for name, value in given.items() if name != "name"})
 
 
 def plain(value: Any) -> Any:
@@ -279,20 +231,3 @@ def load_preset(name: str) -> dict[str, Any]:
     file = Path(__file__).with_name("presets") / f"{name}.yaml"
     options: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
     return options
-
-
-def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``base`` with ``change`` over it, mapping by mapping; a component of another name replaces the old one."""
-    merged = dict(base)
-    for key, value in change.items():
-        old = merged.get(key)
-        if isinstance(value, str) and isinstance(old, dict) and "name" in old:
-            value = {"name": value}
-        if isinstance(value, dict) and isinstance(old, str):
-            old = {"name": old}
-        if not (isinstance(value, dict) and isinstance(old, dict)):
-            merged[key] = value
-            continue
-        another = "name" in value and "name" in old and str(value["name"]).lower() != str(old["name"]).lower()
-        merged[key] = value if another else merge(old, value)
-    return merged

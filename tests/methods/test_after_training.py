@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from logit_correction import load
+from logit_correction import Run, load, train
 from logit_correction.attributes.mst import least_invariant
 from logit_correction.errors import InputError
-from logit_correction.runs.train import train
 from logit_correction.seeds import make_generator
 
-ERM = {"data": {"name": "Digits"}, "method": {"name": "ERM"}, "epochs": 2, "threads": 1, "selection": "last"}
+ERM: dict[str, Any] = {
+    "data": {"name": "Digits"},
+    "method": {"name": "ERM"},
+    "epochs": 2,
+    "threads": 1,
+    "selection": "last",
+}
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return train(ERM, tmp_path_factory.mktemp("runs") / "erm", page=False)
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return train(**ERM, out=tmp_path_factory.mktemp("runs") / "erm", page=False)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +45,7 @@ def test_a_finished_run_keeps_its_features_and_the_report_says_which_labels_were
     finished: Path, tmp_path: Path, method: dict[str, str], read: dict[str, list[str]]
 ) -> None:
     network = {"name": "FromRun", "run": str(finished)}
-    run = load(train({**ERM, "method": method, "network": network, "epochs": 2}, tmp_path / "run", page=False))
+    run = load(train(**{**ERM, "method": method, "network": network, "epochs": 2}, out=tmp_path / "run", page=False))
     before, after = (one.algorithm.network for one in (load(finished), run))
     assert all(map(torch.equal, before.features.parameters(), after.features.parameters()))
     assert {split: run.report["labels_read"][split] for split in read} == read
@@ -90,6 +96,6 @@ def test_no_assignment_to_environments_breaks_invariance_more() -> None:
 def test_early_networks_tell_the_attribute_of_training_and_of_new_rows(estimator: str, tmp_path: Path) -> None:
     data = {"name": "Digits", "minority_ratio": 0.1}
     config = {**ERM, "data": data, "method": {"name": "LC", "attributes": estimator}, "learning_rate": 3e-3}
-    run = load(train(config, tmp_path / "run", page=False))
+    run = load(train(**config, out=tmp_path / "run", page=False))
     assert run.report["estimated_minority"]["recall"] > 0.5
     assert run.report["test"]["estimated"]["groups"]

@@ -13,7 +13,8 @@ import pytest
 from rich.console import Console
 
 from logit_correction.evaluation.report import DataSummary, GroupReport, Report, Selection
-from logit_correction.pages.console import comparison_table, reports_of, show_runs, to_console
+from logit_correction.pages.compare import comparison_table, reports_of
+from logit_correction.pages.console import show_runs, to_console
 from logit_correction.sentences import of_finding, plain
 
 from .conftest import found, look

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, train
 from logit_correction.runs.assemble import fitted, usual_network
-from logit_correction.runs.options import GIVEN, checked, complete, find_class, kinds
+from logit_correction.runs.options import GIVEN, complete, complete_part, find_class, kinds
 from logit_correction.types import DataInfo
 
 
@@ -70,7 +70,7 @@ def test_options_of_a_component_without_a_name_are_those_of_the_default() -> Non
 @pytest.mark.parametrize(
     ("flat", "expected"),
     [
-        ({"network": {"hidden": [5]}}, "--network.hidden is of no effect without a name"),
+        ({"network": {"hidden": [5]}}, "give --network NAME too"),
         ({"method": None, "preset": "stagd"}, "'stagd' (did you mean staged?)"),
         ({"preset": "paper", "method": "StagedLC"}, "preset paper is for method LC, not StagedLC"),
         ({"gradient_clip": None}, "--gradient_clip"),
@@ -78,8 +78,7 @@ def test_options_of_a_component_without_a_name_are_those_of_the_default() -> Non
         ({"leave_out": 3}, "--leave_out is 3, but must be list[str]"),
         ({"devices": 3, "batch_size": 10}, "--batch_size is 10, but must be divisible by the 3 processes"),
         ({"method": {"name": "LC", "strength": None}}, "--method.strength is None, but must be float"),
-        ({"method": {"attributes": {"file": "rows.csv"}}}, "an option of Given: add --method.attributes Given"),
-        ({"method": {"name": "LC", "prior": {"momentum": 0.7}}}, "--method.prior.momentum is of no effect without"),
+        ({"method": {"name": "LC", "prior": {"momentum": 0.7}}}, "give --method.prior NAME too"),
         ({"method": {"name": "LC", "attributes": {"name": "Online", "schedule": "x"}}}, "Literal['same', 'none']"),
         (
             {"method": {"name": "LC", "attributes": {"name": "Clusters", "attributes": {"name": "Online", "q": "h"}}}},
@@ -107,7 +106,7 @@ def test_no_option_takes_what_is_no_finite_number(kind: str, name: str) -> None:
         text = str(parameter.annotation)
         for value in [10**23] * ("int" in text) or [math.inf] * ("float" in text):
             with pytest.raises(InputError, match=f"--{kind}.{one}"):
-                checked(kind, ComponentConfig(name, needed | {one: [value] if "list" in text else value}))
+                complete_part(kind, ComponentConfig(name, needed | {one: [value] if "list" in text else value}))
 
 
 def test_a_preset_lies_under_what_is_given() -> None:

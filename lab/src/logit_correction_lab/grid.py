@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logit_correction.config import RunConfig, listed, merge
+from logit_correction.config import RunConfig, listed
 from logit_correction.errors import InputError, did_you_mean
 from logit_correction.files import read_yaml
+from logit_correction.runs.options import complete, merge
 
 if TYPE_CHECKING:
     from logit_correction_lab.follow import Follower
@@ -94,8 +95,6 @@ class Cell:
 
     def config(self) -> RunConfig:
         """Return the run's complete config; ``InputError`` that names the cell if an option is wrong."""
-        from logit_correction.runs.options import complete
-
         try:
             return complete({name: value for name, value in self.options.items() if name not in FOLLOWED})
         except InputError as error:

@@ -159,7 +159,7 @@ def _train(config: RunConfig, folder: Path, follower: Follower | None) -> State:
     from logit_correction.training.display import Lines
 
     try:
-        train(config, folder, resume=True, display=Lines(), after_epoch=follower)
+        train(config, folder, resume=True, progress=Lines(), after_epoch=follower)
     except (Interrupted, KeyboardInterrupt, SystemExit):
         return "stopped"
     except (InputError, TrainingError) as error:

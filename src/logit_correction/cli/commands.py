@@ -84,7 +84,6 @@ def _train(configs: Mapping[Path, RunConfig], out: Path, resume: bool) -> int:
     from logit_correction.pages.page import write_page
     from logit_correction.runs.folder import PAGE
     from logit_correction.runs.train import is_first_process, train
-    from logit_correction.training.display import choose_display
 
     told: list[str] = []  # notes on the data, which stand in the report as well
 
@@ -93,7 +92,7 @@ def _train(configs: Mapping[Path, RunConfig], out: Path, resume: bool) -> int:
         show_rows(table, config.data.name, config.method.name)
 
     for number, (folder, config) in enumerate(configs.items()):
-        train(config, folder, resume=resume, display=choose_display(), announce=None if number else announce)
+        train(config, folder, resume=resume, progress=True, announce=None if number else announce)
     if is_first_process(config.training):
         if len(configs) > 1:
             write_page(list(configs), out / PAGE)
@@ -203,7 +202,7 @@ def evaluate_command(
         trust_code: import the custom classes that RUN names; their code has your rights, so only for runs you trust
     """
     from logit_correction.pages.console import show_evaluation
-    from logit_correction.runs.api import load
+    from logit_correction.runs.run import load
 
     if on is None and (label is not None or attribute is not None):
         raise InputError("--label and --attribute name columns of new rows: give --on FOLDER|CSV too")
@@ -238,8 +237,8 @@ def predict_command(run: Path, inputs: list[Path], *, out: Path | None = None, t
     """
     from logit_correction.cli.answers import answer_lines
     from logit_correction.files import replacing
-    from logit_correction.runs.api import load
     from logit_correction.runs.folder import check_parent
+    from logit_correction.runs.run import load
 
     if out is not None:
         check_parent(out)
@@ -280,8 +279,9 @@ def report_command(runs: list[Path], *, out: Path | None = None) -> int:
         runs: folders that `train` wrote, also by --seeds
         out: the page; report.html in the last run's folder by default
     """
+    from logit_correction.pages.compare import runs_of
     from logit_correction.pages.page import write_page
-    from logit_correction.runs.folder import PAGE, runs_of
+    from logit_correction.runs.folder import PAGE
 
     out = out or runs[-1] / PAGE
     write_page(runs_of(runs), out)

@@ -24,9 +24,8 @@ from logit_correction.errors import InputError, reason_of
 from logit_correction.exporting import FORMATS
 from logit_correction.files import new_folder
 from logit_correction.registry import needed, resolve
-from logit_correction.runs.api import load
 from logit_correction.runs.folder import write_json
-from logit_correction.runs.run import Run
+from logit_correction.runs.run import Run, load
 from logit_correction.types import Inputs
 from logit_correction.views.texts import PAIR, WORD
 

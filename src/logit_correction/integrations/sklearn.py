@@ -38,12 +38,12 @@ from logit_correction.evaluation.report import GroupReport
 from logit_correction.finding import ViewName
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
-from logit_correction.runs.api import Part, config_of
 from logit_correction.runs.assemble import build_algorithm, keeping_threads
 from logit_correction.runs.encode import batches_of
 from logit_correction.runs.estimate import AttributeEstimates, estimates_of
+from logit_correction.runs.options import complete
 from logit_correction.runs.run import names_of
-from logit_correction.runs.train import prepare
+from logit_correction.runs.train import Part, config_of, prepare
 from logit_correction.sentences import name_views, plain
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.training.display import choose_display
@@ -426,7 +426,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
     def _method(self) -> Algorithm:
         """Return the trained method; after unpickling it is built from ``model_``."""
         if not hasattr(self, "_algorithm"):
-            config, info = RunConfig.from_dict(dict(self.model_["config"])), DataInfo(**self.model_["info"])
+            rows = ComponentConfig("rows in memory", cls=dict)  # which are not needed again
+            config, info = complete({**self.model_["config"], "data": rows}), DataInfo(**self.model_["info"])
             with without_pretrained_weights():
                 algorithm = build_algorithm(config, info)
             weights = io.BytesIO(self.model_["weights"])

@@ -14,8 +14,8 @@ from logit_correction import sentences
 from logit_correction.errors import format_first, format_percent
 from logit_correction.evaluation.report import AttributeFigures, Group, Report, figures
 from logit_correction.finding import Choice
-from logit_correction.pages.compare import FIGURES, RunFolder, best_of, shown_figures, sides, with_estimates
-from logit_correction.sentences import describe_selection, format_name, format_value
+from logit_correction.pages.compare import FIGURES, best_of, comparison_table, reports_of, sides
+from logit_correction.sentences import format_name, format_value
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,22 +32,6 @@ _UNNAMED = "The test rows name no attributes; plain accuracy favours models that
 
 
 # Tables of runs
-
-
-def reports_of(folders: Sequence[Path | str]) -> list[Report]:
-    """Return the reports of runs that are put side by side: judged by one estimate where nobody named attributes."""
-    return [run.report for run in with_estimates([RunFolder.read(folder) for folder in folders])]
-
-
-def comparison_table(reports: Sequence[Report]) -> pd.DataFrame:
-    """Return one row per report: method, epochs, seed, the ``shown_figures`` of test rows as fractions, selection."""
-    shown = shown_figures([report.test for report in reports])
-    columns = ["method", "epochs", "seed", *shown, "selection"]
-    rows = [
-        [one.called, one.epochs, one.seed, *map(one.test.value, shown), describe_selection(one.selection)]
-        for one in reports
-    ]
-    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(shown, float))
 
 
 def run_as_html(report: Report) -> str:

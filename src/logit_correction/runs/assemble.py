@@ -21,7 +21,7 @@ from logit_correction.errors import InputError
 from logit_correction.evaluation.report import Report
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs.leave_out import without
-from logit_correction.runs.options import checked, find_class
+from logit_correction.runs.options import complete, find_class
 from logit_correction.types import DataInfo, NetworkFactory
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def fitted(config: RunConfig, info: DataInfo) -> tuple[RunConfig, list[str]]:
     told, training, rows = [], config.training, info.num_rows
     if not config.network.name:
         name, why = usual_network(info, config.encoder is not None)
-        config = replace(config, network=checked("network", ComponentConfig(name)))
+        config = complete(replace(config, network=ComponentConfig(name)))
         told.append(f"network {name}, for {why}")
     if training.weight_decay is None:
         numbers = len(info.input_shape) == 1 and not (info.tokens or info.words or config.encoder)
@@ -100,12 +100,11 @@ def usual_network(info: DataInfo, encoded: bool = False) -> tuple[str, str]:
     return ("ConvNet" if min(height, width) < LARGE_SIDE else "ResNet18"), images
 
 
-def network_factory(choice: ComponentConfig, info: DataInfo, part: str = "network") -> NetworkFactory:
+def network_factory(choice: ComponentConfig, info: DataInfo) -> NetworkFactory:
     """Return a function that builds the chosen network; it raises ``InputError`` if what was built is none."""
-    make = checked(part, choice).make
 
     def build() -> nn.Module:
-        built = make(info=info)
+        built = choice.make(info=info)
         if not isinstance(built, nn.Module):
             raise InputError(f"network {choice.name!r} made a {type(built).__name__}, but must make a torch.nn.Module")
         return built
@@ -114,15 +113,15 @@ def network_factory(choice: ComponentConfig, info: DataInfo, part: str = "networ
 
 
 def build_algorithm(config: RunConfig, info: DataInfo) -> Algorithm:
-    """Build the method with its networks; ``InputError`` if an option does not fit the data or the method."""
+    """Build the method of a complete config; ``InputError`` if an option does not fit the data or the method."""
     given: dict[str, Any] = {"seed": config.training.seed}
     if config.biased_network is not None:
         if "biased_network" not in inspect.signature(find_class("method", config.method.name)).parameters:
             raise InputError(f"method {config.method.name} has no biased network: leave --biased_network out")
-        biased = network_factory(config.biased_network, info, "biased_network")
+        biased = network_factory(config.biased_network, info)
         given["biased_network"] = without(biased, config.training.leave_out, info)
     network = without(network_factory(config.network, info), config.training.leave_out, info)
-    algorithm: Algorithm = checked("method", config.method).make(network, info, **given)
+    algorithm: Algorithm = config.method.make(network, info, **given)
     estimator = algorithm.attributes
     if config.biased_network is not None and estimator is not None and not estimator.trains_network:
         raise InputError(f"{type(estimator).__name__} as chosen trains no biased network: leave --biased_network out")

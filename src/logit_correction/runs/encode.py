@@ -30,7 +30,7 @@ from logit_correction.networks.base import Network
 from logit_correction.networks.pretrained import PHOTOS, TEXTS, packaged
 from logit_correction.registry import to_install
 from logit_correction.runs.assemble import LARGE_SIDE, keeping_threads, network_factory
-from logit_correction.runs.options import checked
+from logit_correction.runs.options import complete
 from logit_correction.seeds import derive_seed
 from logit_correction.training.display import Display
 from logit_correction.types import DataInfo, Inputs
@@ -59,17 +59,17 @@ def with_usual_encoder(config: RunConfig, table: DataTable) -> tuple[RunConfig, 
     else:
         network = config.encoder or ComponentConfig("TextClassifier", {"model": model, "pooling": "mean"})
         model = str(network.options["model"])
-        data = checked("data", ComponentConfig(config.data.name, config.data.options | {"tokenizer": model}))
-        reader = data.make().reader
+        data = ComponentConfig(config.data.name, config.data.options | {"tokenizer": model})
+        config = complete(replace(config, data=data))
+        reader = config.data.make().reader
         assert table.texts is not None and isinstance(reader, Texts)
         made = reader.learn(list(table.texts), table.split["train"], Problems("", ()))
         metadata = table.metadata | made.metadata
-        config = replace(config, data=data)
         table = replace(table, inputs=made.inputs, metadata=metadata, preparation=made.preparation)
     kind = "network" if finetune else "encoder"
     told = f"{'fine-tuning' if finetune else 'frozen features'} of {model.rpartition('/')[2]}"
     told += f" (`--network {'ResNet18' if photos else 'Linear'}` does without)"
-    return replace(config, **{kind: checked(kind, network)}), table, [told]  # type: ignore[arg-type]
+    return complete(replace(config, **{kind: network})), table, [told]  # type: ignore[arg-type]
 
 
 def check_finetuned(algorithm: Algorithm, encoder: ComponentConfig | None) -> None:
@@ -129,7 +129,7 @@ class Encoder:
         self.name = choice.name
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(derive_seed(0, "encoder"))
-            network = network_factory(choice, info, "encoder")()
+            network = network_factory(choice, info)()
         if not isinstance(getattr(network, "features", None), nn.Module):
             raise InputError(f"--encoder {choice.name} has no `features`: give it a module of that name")
         self.features = cast(Network, network).features.eval().requires_grad_(False)

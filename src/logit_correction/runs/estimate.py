@@ -22,10 +22,9 @@ from logit_correction.functional import count_prior
 from logit_correction.losses import LogitCorrectedLoss
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import Counted
-from logit_correction.runs.api import Part, config_of, source_of
 from logit_correction.runs.assemble import keeping_threads
 from logit_correction.runs.run import Names, NewInputs, labels_of
-from logit_correction.runs.train import prepare
+from logit_correction.runs.train import Part, config_of, prepare, source_of
 from logit_correction.sentences import plain
 from logit_correction.training.display import Display, choose_display
 from logit_correction.training.fit import attribute_names_of, estimate_rows

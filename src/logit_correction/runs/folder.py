@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +20,7 @@ from logit_correction.config import LEFT_TO_THE_DATA, RunConfig
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import REPORT
 from logit_correction.files import check_new, writable, write_text
+from logit_correction.pages.compare import runs_of
 
 CONFIG, METRICS, PAGE = "config.yaml", "metrics.csv", "report.html"
 PREDICTIONS, VALIDATION, CHECKPOINT = "predictions.parquet", "validation.parquet", "checkpoint.pt"
@@ -51,15 +52,6 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 def is_finished(folder: Path) -> bool:
     """Return whether the folder holds a finished run; its report is the last file written but the page."""
     return (folder / REPORT).is_file()
-
-
-def runs_of(places: Iterable[Path]) -> list[Path]:
-    """Return run folders; one that ``train --seeds`` wrote stands for the runs in it."""
-    found: list[Path] = []
-    for place in places:
-        runs = [config.parent for config in place.glob(f"seed-*/{CONFIG}")]
-        found += sorted(runs, key=lambda run: (len(run.name), run.name)) or [place]  # seed-10 after seed-9
-    return found
 
 
 def check_out(folder: Path, config: RunConfig, resume: bool) -> None:

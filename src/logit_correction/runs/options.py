@@ -10,32 +10,41 @@ from __future__ import annotations
 import math
 import os
 import re
-from argparse import ArgumentError
+from argparse import Action, ArgumentError
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import fields
 from functools import cache, lru_cache
-from inspect import signature
+from inspect import formatannotation, signature
 from typing import Any, TypeAlias
 
-from jsonargparse import ArgumentParser, Namespace
+from jsonargparse import ArgumentParser
 
 from logit_correction.config import (
-    OF_ESTIMATOR,
     PARTS,
-    PRESET_OF_METHOD,
     ComponentConfig,
     RunConfig,
     TrainingConfig,
     as_mapping,
+    listed,
     load_preset,
-    merge,
     plain,
 )
 from logit_correction.data import source_of_place
-from logit_correction.errors import InputError, check_range, did_you_mean, format_list, no_effect
+from logit_correction.errors import InputError, check_range, did_you_mean
 from logit_correction.registry import resolve
+
+#: Views that a person knows to be a shortcut, or to be none: options of the estimator, with a short name.
+VIEWS = ("shortcut", "legitimate")
+
+#: The same and what to do in doubt: all options of the estimator with a short name.
+OF_ESTIMATOR = (*VIEWS, "when_unsure")
+
+#: Options of training that hold a list.
+LISTS = tuple(one.name for one in fields(TrainingConfig) if str(one.type).startswith("list"))
+
+#: Methods that are another one with the options of a preset.
+PRESET_OF_METHOD = {"StagedLC": "staged"}
 
 #: Short names that other programs use, for hints.
 HABITS = {"lr": "learning_rate", "wd": "weight_decay", "dataset": "data", "gpus": "devices"}
@@ -43,10 +52,6 @@ HABITS |= {"model": "network", "arch": "network", "algorithm": "method", "output
 
 #: Most threads, processes or machines of a run; whole numbers go as far as the second, and seeds as the third.
 MOST_PROCESSES, MOST, MOST_OF_SEED = 4096, 2**31 - 1, 2**63 - 1
-
-
-#: A part or component that was chosen: its kind, its name, and its class or the function that makes it.
-Choice: TypeAlias = tuple[str, str, Callable[..., Any]]
 
 #: The least values of options of training, and the greatest where there is one.
 RANGES: dict[str, tuple[float, float]] = {
@@ -56,13 +61,15 @@ RANGES: dict[str, tuple[float, float]] = {
     "threads": (0, MOST_PROCESSES),
 }
 
-
 #: Options that name a file or folder, which become absolute paths: a run's config.yaml works in any folder.
 PATHS = ("file", "root", "published", "run")
 
 #: Constructor arguments that the run itself gives and the user does not.
 GIVEN: dict[str, set[str]] = {kind: {"info"} for kind in ("network", "biased_network", "encoder")}
 GIVEN |= {"method": {"network", "info", "biased_network", "seed"}}
+
+#: A part or component that was chosen: its kind, its name, and its class or the function that makes it.
+Choice: TypeAlias = tuple[str, str, Callable[..., Any]]
 
 
 @cache
@@ -106,37 +113,82 @@ def components_of(cls: Callable[..., Any]) -> Mapping[str, str]:
 def complete(given: RunConfig | Mapping[str, Any]) -> RunConfig:
     """Check every option and fill in the defaults, so that the result says all that a run depends on.
 
-    ``given`` is a config, of which what is complete stays as it is, or what ``RunConfig.from_dict`` reads.
+    ``given`` is a config, of which parts that are complete stay as they are, or a mapping of parts, training options,
+    ``preset``, ``shortcut``, ``legitimate`` and ``when_unsure``. The method is LC if it is left out.
     """
-    config = complete_parts(given if isinstance(given, RunConfig) else RunConfig.from_dict(given))
-    return replace(config, training=_checked_training(parsed(parser_of((), True), vars(config.training)).as_dict()))
-
-
-def complete_parts(config: RunConfig) -> RunConfig:
-    """Check the options of data, method and networks and fill in their defaults; see ``complete``."""
-    parts = {part: getattr(config, part) for part in PARTS}
-    chosen = {part: one for part, one in parts.items() if one is not None and (one.name or part != "network")}
-    checked_parts: dict[str, Any] = {part: checked(part, one) for part, one in chosen.items()}
-    return replace(config, **checked_parts)
-
-
-def checked(kind: str, part: ComponentConfig) -> ComponentConfig:
-    """Return a part with its options checked and completed; one that is complete as it is."""
-    if part.cls is not None:
-        return part
+    if isinstance(given, RunConfig):
+        given = {part: one for part in PARTS if (one := getattr(given, part)) and one.name} | vars(given.training)
+    options = {"method": {"name": "LC"}} | spelled_out(given)
+    if "data" not in options:
+        raise InputError("--data is missing: give a folder of images, the file of a table, or a name of `list data`")
     choices: dict[str, Choice] = {}
-    given = choose(kind, kind, part, choices)
-    return _part_of(kind, parsed(parser_of(tuple(choices.items()), False), {kind: given}).as_dict()[kind], choices)
+    parts: dict[str, Any] = {part: options[part] for part in PARTS if part in options}
+    chosen = {part: one for part, one in parts.items() if not isinstance(one, ComponentConfig)}
+    options = {name: value for name, value in options.items() if name not in PARTS}
+    options |= {part: choose(part, part, one, choices) for part, one in chosen.items()}
+    found = parsed(parser_of(tuple(choices.items()), True), options)
+    parts |= {part: _part_of(part, found.pop(part), choices) for part in chosen}
+    return RunConfig(**parts, training=_checked_training(TrainingConfig(**found)))
+
+
+def spelled_out(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with those of their preset under them, parts as mappings, and views in the estimator's.
+
+    Parts that are complete stay as they are.
+    """
+    short = (*PARTS, "preset", *OF_ESTIMATOR)
+    flat = {name: value for name, value in given.items() if value is not None or name not in short}
+    for part in PARTS:
+        if part in flat and getattr(flat[part], "cls", None) is None:
+            flat[part] = as_mapping(part, flat[part])
+    known = {view: listed(flat.pop(view, None)) for view in VIEWS} | {"when_unsure": flat.pop("when_unsure", None)}
+    if (preset := flat.pop("preset", None)) is not None:
+        base = load_preset(preset)
+        own, chosen = base["method"]["name"], flat.get("method", {}).get("name")
+        if chosen is not None and str(chosen).lower() != own.lower():
+            raise InputError(f"preset {preset} is for method {own}, not {chosen}: leave one of them out")
+        flat = merge(base, flat)
+    for option, value in known.items():
+        if value:
+            flat = merge(flat, {"method": {"attributes": {option: value}}})
+    if isinstance(flat.get("method"), dict):  # options without a name are those of LC
+        flat = merge({"method": {"name": "LC"}}, flat)
+    return flat | {name: listed(flat[name]) for name in LISTS if isinstance(flat.get(name), str)}
+
+
+def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``base`` with ``change`` over it, mapping by mapping; a component of another name replaces the old one."""
+    merged = dict(base)
+    for key, value in change.items():
+        old = merged.get(key)
+        if isinstance(value, str) and isinstance(old, dict) and "name" in old:
+            value = {"name": value}
+        if isinstance(value, dict) and isinstance(old, str):
+            old = {"name": old}
+        if not (isinstance(value, dict) and isinstance(old, dict)):
+            merged[key] = value
+            continue
+        another = "name" in value and "name" in old and str(value["name"]).lower() != str(old["name"]).lower()
+        merged[key] = value if another else merge(old, value)
+    return merged
+
+
+def complete_part(kind: str, given: Any) -> ComponentConfig:
+    """Return one part or component of a run with its options checked and completed."""
+    choices: dict[str, Choice] = {}
+    options = {kind: choose(kind, kind, given, choices)}
+    return _part_of(kind, parsed(parser_of(tuple(choices.items()), False), options)[kind], choices)
 
 
 def choose(kind: str, path: str, given: Any, choices: dict[str, Choice], default: Any = None) -> Any:
     """Return the options of a part with the names of all components inside, and put their classes into ``choices``."""
     if given is None:
         return None
-    full: dict[str, Any] = as_mapping(path, given)
-    if full.get("name", default) is None:
-        raise InputError(no_effect(path, full))
-    full = source_of_place({"name": default} | full) if kind == "data" else {"name": default} | full
+    full = {"name": default} | as_mapping(path, given)
+    if full["name"] is None:
+        raise InputError(f"--{path} has options, but no name: give --{path} NAME too")
+    if kind == "data":
+        full = source_of_place(full)
     of_any_case = {one.lower(): one for one in kinds()[kind][1]}
     full["name"] = name = of_any_case.get(full["name"].lower(), full["name"])
     if kind == "method" and name in PRESET_OF_METHOD:
@@ -163,81 +215,84 @@ def _part_of(path: str, found: Mapping[str, Any], choices: Mapping[str, Choice])
     return ComponentConfig(name, plain(arguments), cls, arguments)
 
 
-def add_options(parser: ArgumentParser, choices: Mapping[str, Choice], training: bool) -> None:
-    """Give a parser the options of training, and those of the chosen classes."""
-    if training:
-        parser.add_argument_group("training").add_class_arguments(TrainingConfig, None, as_group=False)
-    for path, (kind, name, cls) in choices.items():
-        group, components = parser.add_argument_group(f"{path}: {name}"), components_of(cls)
-        text = f"The {kinds()[kind][0]}."
-        group.add_argument(f"--{path}.name", type=str, default=name, metavar="NAME", help=text)
-        add = group.add_class_arguments if isinstance(cls, type) else group.add_function_arguments
-        skip: set[str | int] = {*GIVEN.get(kind, ()), *components}
-        add(cls, path, skip=skip, as_group=False, fail_untyped=False)
+class Options(ArgumentParser):
+    """A parser of the options of classes and functions that says what it has.
+
+    Attributes:
+        actions: Option, such as ``method.strength`` -> what argparse keeps of it: help, default, metavar.
+        types: Option -> its type, as its constructor has it.
+    """
+
+    def __init__(self) -> None:
+        """Begin without options, ``--help`` neither."""
+        self.actions: dict[str, Action] = {}
+        self.types: dict[str, str] = {}
+        super().__init__(exit_on_error=False, add_help=False, print_config=None)
+
+    def add_argument(self, *names: Any, **more: Any) -> Action:
+        action: Action = super().add_argument(*names, **more)
+        self.actions[action.dest] = action
+        return action
+
+    def add(self, of: Callable[..., Any], path: str | None = None, skip: Collection[str] = ()) -> None:
+        """Add the options of a class or function, but those to ``skip``, as ``path.NAME``."""
+        add = self.add_class_arguments if isinstance(of, type) else self.add_function_arguments
+        names = add(of, path, skip={*skip}, as_group=False, fail_untyped=False)
+        own = signature(of).parameters
+        for name in names:
+            if (last := name.rpartition(".")[2]) in own:
+                kind = own[last].annotation
+                self.types[name] = kind if isinstance(kind, str) else formatannotation(kind)
+
+    def add_choices(self, choices: Mapping[str, Choice], training: bool) -> None:
+        """Add the options of the chosen classes, and those of training."""
+        if training:
+            self.add(TrainingConfig)
+        for path, (kind, name, cls) in choices.items():
+            self.add_argument(f"--{path}.name", type=str, default=name, help=f"The {kinds()[kind][0]}.")
+            self.add(cls, path, {*GIVEN.get(kind, ()), *components_of(cls)})
 
 
 @lru_cache(maxsize=256)
-def parser_of(choices: tuple[tuple[str, Choice], ...], training: bool) -> ArgumentParser:
+def parser_of(choices: tuple[tuple[str, Choice], ...], training: bool) -> Options:
     """Return the parser of chosen classes, and of training; kept, since a grid asks for the same again and again."""
-    parser = ArgumentParser(exit_on_error=False)
-    add_options(parser, dict(choices), training)
+    parser = Options()
+    parser.add_choices(dict(choices), training)
     return parser
 
 
-def parsed(parser: ArgumentParser, given: Mapping[str, Any]) -> Namespace:
-    """Return all options of a parser, those that are not given with their defaults."""
-    known, given = known_options(parser), plain(given)
-    leaves = dict(_leaves(given, known))
-    for option, value in leaves.items():
-        check_known(option, known)
-        if value is None and parser.get_default(option) is not None:  # the parser would take it where none may stand
-            with explained(parser, leaves):
-                parser.parse_args([f"--{option}=null"])
-    with explained(parser, leaves):
-        found = deepcopy(parser.parse_object(given))  # defaults that are lists are the parser's own
-    for option, value in found.as_dict().items():
-        _check_numbers(option, value)
-    return found
-
-
-@contextmanager
-def explained(parser: ArgumentParser, given: Mapping[str, Any]) -> Iterator[None]:
-    """Raise what a parser finds wrong as ``InputError``, in its words, which of a wrong type would take ten lines."""
+def parsed(parser: Options, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all options of a parser, those that are not given with their defaults; ``InputError`` if one is wrong."""
+    given = plain(given)
+    leaves = dict(_leaves(given, parser.actions))
+    for option in leaves:
+        check_known(option, parser.actions)
     try:
-        yield
+        for option, value in leaves.items():
+            if value is None and parser.get_default(option) is not None:  # it would take it where none may stand
+                parser.parse_args([f"--{option}=null"])
+        found: dict[str, Any] = deepcopy(parser.parse_object(given)).as_dict()  # default lists are the parser's own
     except (ArgumentError, ValueError, TypeError) as error:
         told = " ".join(str(error).split())
-        for option, value in given.items():
-            hint = getattr(parser._option_string_actions.get(f"--{option}"), "_typehint", None)
-            if hint is not None and f'"{option}"' in told:
-                of_type = hint.__name__ if isinstance(hint, type) else re.sub(r"\w+\.|Type\b", "", str(hint))
-                example = ", such as [a,b]" if "list[" in of_type else ""
-                told = f"--{option} is {value!r}, but must be {of_type}{example}"
+        for option, value in leaves.items():
+            if f'"{option}"' in told:  # in the parser's words it would take ten lines
+                kind = parser.types.get(option, "another type")
+                told = f"--{option} is {value!r}, but must be {kind}{', such as [a,b]' if 'list[' in kind else ''}"
         raise InputError(told) from error
-
-
-def known_options(parser: ArgumentParser) -> list[str]:
-    """Return the names of all options of a parser, such as ``method.strength``."""
-    return [name[2:] for name in parser._option_string_actions if name.startswith("--") and not name.endswith("+")]
+    for option, value in found.items():
+        _check_numbers(option, value)
+    return found
 
 
 def check_known(option: str, known: Collection[str], where: str = "") -> None:
     """Raise ``InputError`` unless there is such an option; ``where`` ends the message."""
     if option in known:
         return
-    part, _, inner = option.partition(".")
-    if part in PARTS and inner and f"{part}.name" not in known:
-        raise InputError(no_effect(part, {inner: None}))
-    if part == "method" and (view := inner.rpartition(".")[2]) in OF_ESTIMATOR:
-        raise InputError(f"--{view} is for methods that look for a shortcut: take --method LC and its own attributes")
     path, _, last = option.rpartition(".")
-    if f"{path}.name" in known and path.endswith(".attributes"):
-        estimators = kinds()["attributes"][1]
-        of = [name for name in estimators if last in signature(find_class("attributes", name)).parameters]
-        if of:
-            raise InputError(f"--{option} is an option of {format_list(of)}: add --{path} {of[0]}{where}")
+    if path.startswith("method") and last in OF_ESTIMATOR:
+        raise InputError(f"--{last} is for methods that look for a shortcut: take --method LC and its own attributes")
     hint = f" (did you mean --{HABITS[option]}?)" if option in HABITS else did_you_mean(option, known, "--")
-    beside = ", ".join(one.rpartition(".")[2] for one in known if one.rpartition(".")[0] == option.rpartition(".")[0])
+    beside = ", ".join(one.rpartition(".")[2] for one in known if one.rpartition(".")[0] == path)
     raise InputError(f"There is no option --{option}{hint}{where or ': there are ' + beside}")
 
 
@@ -266,9 +321,8 @@ def _check_numbers(option: str, value: Any) -> None:
         check_range(f"--{option}", value, 0 if seed else -MOST, MOST_OF_SEED if seed else MOST)
 
 
-def _checked_training(options: Mapping[str, Any]) -> TrainingConfig:
-    """Return options of training whose types fit, if their values make sense together and on this machine."""
-    config = TrainingConfig(**options)
+def _checked_training(config: TrainingConfig) -> TrainingConfig:
+    """Return options of training whose types fit, if their values make sense together."""
     for name, (least, most) in RANGES.items():
         if (value := getattr(config, name)) is not None:
             check_range(f"--{name}", value, least, most)
@@ -281,14 +335,4 @@ def _checked_training(options: Mapping[str, Any]) -> TrainingConfig:
         raise InputError("--compile reduce-overhead is for one process: give --compile true with several devices")
     if config.batch_size is not None and config.batch_size % processes:
         raise InputError(f"--batch_size is {config.batch_size}, but must be divisible by the {processes} processes")
-    import torch
-
-    from logit_correction.training.rules import rule_of
-
-    try:
-        rule_of(config.selection or "last")
-    except InputError as error:
-        raise InputError(f"--selection: {error}") from error
-    if config.device == "cuda" and config.devices > torch.cuda.device_count():
-        raise InputError(f"--device cuda: torch sees {torch.cuda.device_count()} CUDA devices here")
     return config

@@ -37,7 +37,7 @@ from logit_correction.registry import known_names_only
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import build_algorithm, network_factory, prepare_as
 from logit_correction.runs.encode import Encoder, batches_of, encode_table
-from logit_correction.runs.options import complete_parts
+from logit_correction.runs.options import complete
 from logit_correction.runs.write import check_same_data, figures_of, predictions_of
 from logit_correction.training import checkpoint
 from logit_correction.training.fit import estimate_rows, estimate_split
@@ -97,9 +97,8 @@ class Run(os.PathLike[str]):
     @cached_property
     def config(self) -> RunConfig:
         """What was run."""
-        config = RunConfig.read(self.path / run_folder.CONFIG)
         with self.names():
-            return complete_parts(config)
+            return complete(RunConfig.read(self.path / run_folder.CONFIG))
 
     @cached_property
     def source(self) -> DataSource:
@@ -265,6 +264,25 @@ class Run(os.PathLike[str]):
         index, scores = np.arange(len(labels)), torch.cat(logits).numpy()
         predicted = Predictions(index, labels, scores, self.label_names, split="new rows", **known)
         return GroupReport.from_predictions(predicted, correlation).to_dict()
+
+
+def load(run: Run | Path | str, device: str = "cpu", *, trust_code: bool = False) -> Run:
+    """Load a finished run, its trained network too.
+
+    Args:
+        run: Folder that ``train`` wrote.
+        device: Where to predict.
+        trust_code: Import classes that its config names by a dotted path. They may do anything that you may: say so
+            only of a run whose maker you trust. What ``train`` returned is trusted.
+
+    Raises:
+        InputError: If the folder holds no finished run, its checkpoint is damaged, or it names code of its own and is
+            not trusted.
+    """
+    trusted = trust_code or (isinstance(run, Run) and run.trust_code)
+    loaded = Run(Path(run), device, trust_code=trusted)
+    _ = loaded.algorithm  # what is wrong with it is told here
+    return loaded
 
 
 def load_weights(module: nn.Module, state: Mapping[str, Tensor], network: nn.Module) -> None:

@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import torch
 
-from logit_correction.config import RunConfig, TrainingConfig
+from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig, as_mapping, listed
+from logit_correction.data.arrays import from_rows, from_table
 from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.errors import InputError, reason_of
 from logit_correction.files import SEAL, seal, write_text
@@ -28,8 +30,9 @@ from logit_correction.runs.assemble import (
 )
 from logit_correction.runs.encode import check_finetuned, encode_table, with_usual_encoder
 from logit_correction.runs.options import complete
+from logit_correction.runs.run import Run
 from logit_correction.runs.write import check_same_data, write_run
-from logit_correction.training.display import Display
+from logit_correction.training.display import Display, choose_display
 from logit_correction.training.fit import Fit
 from logit_correction.training.record import logging_to, tell
 from logit_correction.training.rules import check_estimates, rule_for, rule_of
@@ -38,64 +41,139 @@ from logit_correction.types import TrainingRows
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
+#: A part of a run: a name, a name with options, or what `from_arrays` and `from_table` return.
+Part: TypeAlias = str | Mapping[str, Any] | ComponentConfig
+
+#: Options of ``train`` and ``audit`` that are those of the data.
+OF_DATA = ("label", "text", "path", "features", "categorical", "split", "split_by", "attribute", "size")
+
 #: Where launchers of several processes say which one a process is; the first one of all holds the folder's lock.
 RANKS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID")
 
 
 @keeping_threads()
 def train(
-    config: RunConfig,
-    out: Path | str,
+    data: Any,
+    out: Path | str | None = None,
     *,
+    method: Part | None = None,
+    network: Part | None = None,
+    biased_network: Part | None = None,
+    encoder: Part | None = None,
+    preset: str | None = None,
+    shortcut: str | Sequence[str] = (),
+    legitimate: str | Sequence[str] = (),
     resume: bool = False,
-    display: Display | None = None,
+    progress: bool | Display = False,
     announce: Callable[[RunConfig, DataTable], None] | None = None,
-    page: bool = True,
-    loggers: Sequence[Any] = (),
     after_epoch: Callable[[Fit], Mapping[str, float]] | None = None,
-) -> Path:
-    """Train one run, write its folder, and return it; see ``logit_correction.train``.
+    page: bool = True,
+    logger: Any = (),
+    **options: Any,
+) -> Run:
+    """Train one run, judge it, and return it.
 
-    ``announce`` is called with the complete config and the data before training starts; ``loggers`` of Lightning take
-    figures beside those that the config names; ``after_epoch`` is ``Fit``'s.
+    Args:
+        data: A data frame, an array or a list of texts, with ``label``; a folder of images, the file of a table or a
+            name such as ``"Digits"``, alone or in a mapping with options; or what ``from_arrays`` or ``from_table``
+            returned. Or a whole ``RunConfig``, with no other option.
+        out: Folder of the run; new or empty, or with ``resume`` that of an unfinished run. None keeps the run in a
+            temporary folder for as long as the returned object lives.
+        method: The method, by default ``LC``, or that of the preset.
+        network: The network; by default one that fits the data.
+        biased_network: The network of methods that have a biased one; by default like ``network``.
+        encoder: A frozen network whose features take the place of the inputs.
+        preset: Name of a preset, whose options count where nothing else is given.
+        shortcut: Views that are known to be a shortcut, such as ``column:scanner``.
+        legitimate: Views that are known to be legitimate causes of the label.
+        resume: Continue an unfinished run; a finished one is left as it is.
+        progress: Show progress as the command does.
+        announce: Called with the complete config and the data before training starts.
+        after_epoch: Called after each epoch; what it returns stands in ``metrics.csv``, see ``Fit``.
+        page: Write ``report.html``.
+        logger: Where figures go in addition to ``metrics.csv``: ``csv``, ``tensorboard``, or loggers of Lightning's.
+        **options: Of the data: ``label``, the column of labels or one label for each row; ``text``, ``path`` or
+            ``features``, the columns to learn from (all that can be features if left out); ``categorical``, ``split``,
+            ``split_by``, ``attribute`` and ``size`` as in ``Table``. Of ``TrainingConfig``: ``epochs``, ``seed`` and
+            the like.
+
+    Raises:
+        InputError: Something given is wrong; nothing was trained.
+        TrainingError: The loss was not finite.
+        OSError: The disk is full; ``resume`` continues.
+        RuntimeError: Another process of the run has ended; ``resume`` continues.
+        Interrupted: Somebody asked to stop; ``resume`` continues.
+
+    >>> run = train({"name": "Digits", "minority_ratio": 0.05}, method="ERM", epochs=1, threads=1)
+    >>> sorted(run.groups.columns)[:4]
+    ['accuracy', 'attribute', 'correct', 'count']
     """
-    out, config = Path(out), complete(config)
+    chosen = list(logger) if isinstance(logger, list | tuple) else [logger]
+    names, loggers = ([one for one in chosen if isinstance(one, str) is named] for named in (True, False))
+    parts = {"method": method, "network": network, "biased_network": biased_network, "encoder": encoder}
+    views = {"shortcut": listed(shortcut) or None, "legitimate": listed(legitimate) or None}
+    config = config_of(data, **parts, **views, preset=preset, logger=names or None, **options)
+    folder, tie = run_folder.given_or_temporary(out, "run")
     first = is_first_process(config.training)
-    display = display if first and display is not None else Display()
+    display = progress if isinstance(progress, Display) else choose_display(quiet=not progress)
+    display = display if first else Display()
     if first:
-        run_folder.check_free(out)
-    run_folder.check_out(out, config, resume)
-    built = None if resume and run_folder.is_finished(out) else prepare(config, display)
+        run_folder.check_free(folder)
+    run_folder.check_out(folder, config, resume)
+    built = None if resume and run_folder.is_finished(folder) else prepare(config, display)
     if built is not None:
-        run_folder.make(out)
-    with run_folder.acquire(out) if first else nullcontext():
-        run_folder.check_out(out, built.config if built else config, resume)  # others may have trained here meanwhile
-        if built is None or (resume and run_folder.is_finished(out)):  # but perhaps it was killed before its page
-            if not (out / SEAL).is_file():
-                seal(out, run_folder.SEALED)
-            _finish(out, page and not (out / run_folder.PAGE).is_file())
-            return out
+        run_folder.make(folder)
+    with run_folder.acquire(folder) if first else nullcontext():
+        run_folder.check_out(folder, built.config if built else config, resume)  # others may have trained meanwhile
+        if built is None or (resume and run_folder.is_finished(folder)):  # but perhaps it was killed before its page
+            if not (folder / SEAL).is_file():
+                seal(folder, run_folder.SEALED)
+            _finish(folder, page and not (folder / run_folder.PAGE).is_file())
+            return tie(Run(folder, trust_code=True))
         fabric = build_fabric(built.config.training)
         fabric.barrier()  # each process has found the folder free before the first one writes into it
         if fabric.is_global_zero:
-            if not (out / run_folder.CONFIG).is_file():
-                write_text(out / run_folder.CONFIG, built.config.to_yaml())
+            if not (folder / run_folder.CONFIG).is_file():
+                write_text(folder / run_folder.CONFIG, built.config.to_yaml())
             if announce is not None:
                 announce(built.config, built.table)
         fabric.barrier()
-        names, loggers = (built.config.training.logger, loggers) if fabric.is_global_zero else ((), ())
-        with logging_to(names, loggers, out, run_folder.flat_options(built.config)) as active:
-            fit = built.fit(display, fabric, out / run_folder.RESUME, loggers=active, after_epoch=after_epoch)
+        names, loggers = (built.config.training.logger, loggers) if fabric.is_global_zero else ([], [])
+        with logging_to(names, loggers, folder, run_folder.flat_options(built.config)) as active:
+            fit = built.fit(display, fabric, folder / run_folder.RESUME, loggers=active, after_epoch=after_epoch)
             display.whole = built.algorithm.num_stages
             with display:
-                fit.run(resume=resume and (out / run_folder.RESUME).is_file())
+                fit.run(resume=resume and (folder / run_folder.RESUME).is_file())
             if fabric.is_global_zero:
-                test = write_run(fit, built.config, out).test.to_dict()
-                _finish(out, page)
+                test = write_run(fit, built.config, folder).test.to_dict()
+                _finish(folder, page)
                 figures = {f"test/{name}": value for name, value in test.items() if isinstance(value, float)}
                 tell(active, lambda logger: logger.log_metrics(figures, step=fit.progress.total_steps))
         fabric.barrier()
-    return out
+    return tie(Run(folder, trust_code=True))  # all that it names was imported here
+
+
+def config_of(data: Any, **options: Any) -> RunConfig:
+    """Return the complete config of data and options, by default with method LC, or of a whole config."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if isinstance(data, RunConfig):
+        if given:
+            raise InputError(f"{next(iter(given))} is given with a whole RunConfig: write it into the config")
+        return complete(data)
+    own = {name: given.pop(name) for name in OF_DATA if name in given}
+    return complete(given | {"data": source_of(data, **own)})
+
+
+def source_of(data: Any, label: Any = None, **options: Any) -> Any:
+    """Return the data source of rows with labels, or a source that is named with further options."""
+    named = isinstance(data, Mapping) and isinstance(data.get("name"), str)
+    if named or isinstance(data, str | Path | ComponentConfig):
+        options |= {} if label is None else {"label": label}
+        return as_mapping("data", data) | options if options else data
+    if label is None:
+        raise InputError("label= is missing: name the column of labels, or give one label for each row")
+    column = np.ndim(label) == 0
+    return from_table(data, label=label, **options) if column else from_rows(data, label, **options)
 
 
 def is_first_process(training: TrainingConfig) -> bool:
@@ -142,6 +220,8 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS)
             "training needs gradients and single precision: train outside of torch.no_grad() and inference_mode(), "
             "after torch.set_default_dtype(torch.float32)"
         )
+    if config.training.device == "cuda" and config.training.devices > torch.cuda.device_count():
+        raise InputError(f"--device cuda: torch sees {torch.cuda.device_count()} CUDA devices here")
     rule = rule_for(config.training)
     if "tensorboard" in config.training.logger:
         needed("tensorboard", "--logger tensorboard", "tensorboard", ", or leave it out")

@@ -23,11 +23,10 @@ from logit_correction.files import SEAL, check_new, check_seal, read_json, read_
 from logit_correction.finding import BIASED, Choice
 from logit_correction.pages.page import audit_as_html, render_audit, save_page
 from logit_correction.runs import folder as run_folder
-from logit_correction.runs.api import config_of, train
 from logit_correction.runs.assemble import build_algorithm, keeping_threads
 from logit_correction.runs.options import complete
 from logit_correction.runs.run import Run
-from logit_correction.runs.train import Built, prepare, training_rows
+from logit_correction.runs.train import Built, config_of, prepare, train, training_rows
 from logit_correction.runs.write import environment
 from logit_correction.sentences import NEEDED_ROWS, advice, headline, of_new_rows, of_price, of_trial, plain
 from logit_correction.shortcuts import answers, cost
@@ -212,10 +211,13 @@ def audit(
     ('cannot tell', ['colour'])
     """
     check_range("ask", 1 if ask is None else ask, 1)
-    config = config_of(data, **options)
     auto: dict[str, Any] = {"name": "Auto", "run": run, "predictions": predictions, "when_unsure": when_unsure}
     auto |= {"shortcut": listed(shortcut) or None, "legitimate": listed(legitimate) or None, "search": True}
-    config = complete(replace(config, method=ComponentConfig("LC", {"attributes": auto})))
+    method = ComponentConfig("LC", {"attributes": auto})
+    if isinstance(data, RunConfig):
+        config = config_of(replace(data, method=method), **options)
+    else:
+        config = config_of(data, **options | {"method": method})
     folder, tie = run_folder.given_or_temporary(out, "audit")
     # What an audit that was killed has left may be written over.
     own = (FIX, SHEET, PAGE, CSV, PARQUET, NEW_ROWS, CANDIDATES, SEAL)

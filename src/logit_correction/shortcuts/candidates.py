@@ -21,7 +21,7 @@ from logit_correction.files import available_cores
 from logit_correction.finding import BASELINE, BIASED
 from logit_correction.runs.assemble import build_algorithm, keeping_threads
 from logit_correction.runs.leave_out import undo
-from logit_correction.runs.options import complete_parts
+from logit_correction.runs.options import complete
 from logit_correction.runs.train import Built, training_rows
 from logit_correction.sentences import name_views
 from logit_correction.shortcuts.search import Search
@@ -58,7 +58,7 @@ def candidates_of(config: RunConfig, table: DataTable, views: Sequence[Sequence[
         method = {"name": "LC", **method}
         part = ComponentConfig(str(method.pop("name")), method)
         own = replace(config, method=part, training=replace(config.training, **training))  # type: ignore[arg-type]
-        return Candidate(name, does, complete_parts(own), tuple(views))
+        return Candidate(name, does, complete(own), tuple(views))
 
     found, kept = [of(BASELINE, "ordinary training", {"name": "ERM"})], config.training.leave_out
     for names in views:
