@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from types import ModuleType
@@ -23,9 +22,6 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 SITE = sorted([*DOCS.rglob("*.md"), *(DOCS / "tutorials").glob("*.py")])
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")])
-PROSE = sorted({*PAGES, *SITE, ROOT / "SECURITY.md"})
-#: Pages to look things up in, which may be long.
-REFERENCE = ("commands.md", "data.md", "parts.md", "extend.md")
 FENCE = re.compile(r"(?:<!-- not run: (?P<why>[^>]+) -->\n)?^```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -76,30 +72,6 @@ def test_files_that_a_page_names_are_there(page: Path) -> None:
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
-def prose(page: Path) -> str:
-    """Return the text of a page or of a tutorial's cells: no code, no table, no heading, no formula."""
-    text = page.read_text()
-    if page.suffix == ".py":
-        cells = re.findall(r"^# %% \[markdown\]\n((?:#.*\n)+)", text, re.MULTILINE)
-        text = "\n\n".join(re.sub(r"^# ?", "", cell, flags=re.MULTILINE) for cell in cells)
-    text = re.sub(
-        r"<!--.*?-->|^ *```.*?^ *```|^\$\$.*?^\$\$|^:::[^\n]*(?:\n [^\n]*)*", "", text, flags=re.DOTALL | re.MULTILINE
-    )
-    lines = [line for line in text.splitlines() if not line.lstrip().startswith(("|", "!"))]
-    return re.sub(r"\]\([^)]*\)", "]", "\n".join(lines))
-
-
-def sentences(text: str) -> list[str]:
-    """Return the sentences of a text. A heading ends one; a blank line, an item of a list and a colon do not."""
-    parts = re.split(r"^#.*$", text, flags=re.MULTILINE)
-    return [one for part in parts for one in re.split(r"(?<=[.!?])[*_)\]\"]*\s+", " ".join(part.split())) if one]
-
-
-@pytest.mark.parametrize("page", PROSE, ids=_name)
-def test_no_sentence_of_a_page_has_more_than_35_words(page: Path) -> None:
-    assert [one for one in sentences(prose(page)) if len(one.split()) > 35] == []
-
-
 def test_no_page_installs_from_an_index_that_lacks_the_package_or_shows_a_backslash_in_code() -> None:
     for page in [*SITE, ROOT / "README.md"]:
         lines = page.read_text().splitlines()
@@ -112,26 +84,6 @@ def test_no_page_installs_from_an_index_that_lacks_the_package_or_shows_a_backsl
 def test_every_command_has_a_section_of_its_own() -> None:
     headings = re.findall(r"^## (\w+)$", (DOCS / "commands.md").read_text(), re.MULTILINE)
     assert headings == list(dict.fromkeys(headings)) and set(headings) == set(COMMANDS)
-
-
-def words(page: Path) -> int:
-    """Return how many words a page has, those of its code and tables too."""
-    return sum(bool(re.search(r"\w", word)) for word in page.read_text().split())
-
-
-def test_the_site_has_at_most_24_pages_and_20000_words() -> None:
-    named = re.findall(
-        r": ([\w/-]+\.(?:md|py))$", (ROOT / "mkdocs.yml").read_text().partition("hooks:")[0], re.MULTILINE
-    )
-    there = [page for page in SITE if "_extensions" not in page.parts]
-    assert sorted(named) == sorted(page.relative_to(DOCS).as_posix() for page in there)
-    assert len(there) <= 24 and sum(map(words, there)) <= 20_000
-    long = {page.name: words(page) for page in there if page.name not in REFERENCE and words(page) > 1500}
-    assert long == {}
-
-
-def test_the_readme_has_at_most_100_lines() -> None:
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 100
 
 
 @pytest.mark.parametrize("name", ["quickstart", "tests"])
@@ -183,15 +135,6 @@ def tutorials() -> ModuleType:
     for package in ("jupytext", "mkdocs", "nbclient", "ipykernel", "nbconvert"):
         pytest.importorskip(package)
     return module_of(DOCS / "_extensions" / "tutorials.py")
-
-
-def test_tutorials_install_first_and_end_with_what_to_conclude(tutorials: ModuleType) -> None:
-    for script in sorted((DOCS / "tutorials").glob("*.py")):
-        cells = json.loads(tutorials.as_notebook(script))["cells"]
-        first = next(cell for cell in cells if cell["cell_type"] == "code")
-        assert "".join(first["source"]).startswith("%pip install") and first["metadata"]["tags"] == ["skip-execution"]
-        assert "## What to conclude" in "".join(cells[-1]["source"])
-        assert f"tutorials/{script.name}\n" in (ROOT / "mkdocs.yml").read_text()
 
 
 @pytest.mark.slow

@@ -176,16 +176,3 @@ def test_a_run_resumed_from_its_state_goes_on_alike(averaging: Any, tmp_path: Pa
         prior.end_epoch()
     for name, value in whole.state_dict().items():
         assert torch.equal(value, resumed.state_dict()[name]), name
-
-
-def test_wrong_tables_and_posteriors_are_refused_and_change_nothing() -> None:
-    prior, label = GroupPrior(2, 2), torch.tensor([0, 1])
-    before = prior.table.clone()
-    for table in (torch.zeros(2, 2), torch.ones(2, 3), -torch.eye(2)):
-        with pytest.raises(ValueError):
-            prior.set_table(table)
-    with pytest.raises(ValueError, match="posterior"):
-        prior.update(label, torch.ones(3, 2))
-    assert torch.equal(prior.table, before)
-    with pytest.raises(ValueError, match="fixed group prior is not updated"):
-        GroupPrior(2, 2, averaging="fixed").update(label, torch.ones(2, 2) / 2)

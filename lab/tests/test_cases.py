@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,16 +51,6 @@ def test_every_family_marks_each_value_in_its_own_way_and_the_same_way_again(nam
         assert len(once) == 24 and not once.equals(rows)
 
 
-def test_a_round_of_cases_has_every_family_and_all_kinds_of_clean_ones() -> None:
-    drawn = [draw_case(number, seed=4) for number in range(len(FAMILIES) * 3 // 2)]
-    assert drawn[5] == draw_case(5, seed=4) != draw_case(5, seed=5)
-    planted = Counter(case.planted[0].family for case in drawn if case.what in ("shortcut", "two"))
-    assert set(planted) == set(FAMILIES) and max(planted.values()) == 1
-    assert len({case.what for case in drawn}) == 8
-    halves = [Counter(case.kind for case in part) for part in (drawn[:54], drawn[54:])]
-    assert all(min(half.values()) >= 5 for half in halves)
-
-
 def test_conflicting_rows_are_as_many_as_asked_for_and_the_hidden_test_is_balanced() -> None:
     case = a_case(PlantedShortcut("category", 2, 1.0, 0.0, 0.05), PlantedShortcut("reading", 3, 1.0, 0.0, 0.2))
     built = build_case(case)
@@ -80,32 +67,3 @@ def test_conflicting_rows_are_as_many_as_asked_for_and_the_hidden_test_is_balanc
     assert torch.equal(again.attribute, table.attribute) and torch.equal(
         again.inputs.fetch(train), table.inputs.fetch(train)
     )
-
-
-@pytest.mark.parametrize("kind", OWN)
-def test_clean_cases_keep_the_labels_of_their_tests(kind: Any) -> None:
-    plain = Case(3, 1, kind, OWN[kind], "wrong labels", 2, 160, 24, wrong=0.5)
-    built, right = build_case(plain), build_case(replace(plain, what="nothing", wrong=0.0))
-    assert torch.equal(built.table.label[built.like], right.table.label[right.like])
-    train = built.table.split["train"]
-    assert 0.4 < float((built.table.label != right.table.label)[train].float().mean()) < 0.6
-    assert (built.table.attribute == -1).all() and torch.equal(built.like, built.balanced)
-    honest = build_case(replace(plain, what="honest", wrong=0.0, strength=1.0))
-    assert torch.equal(honest.table.label, right.table.label)
-    assert not torch.equal(honest.table.inputs.fetch(train), right.table.inputs.fetch(train))
-
-
-def test_a_model_judges_no_case_that_resembles_one_it_has_learned_from(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "scripts"))
-    script, learned = benchmark_script("evidence_model"), []
-    what, sorts = ["shortcut", "shortcut", "two", "random"], ["colour", "noise", "colour+noise", "colour"]
-    table = pd.DataFrame({"what": what, "sorts": sorts}, index=[3, 4, 5, 6])
-
-    def make(others: pd.DataFrame) -> Any:
-        learned.append(others.index.tolist())
-        raise StopIteration
-
-    for row in table.index:
-        with pytest.raises(StopIteration):
-            script.left_out(table.loc[[row]], make, others=table)
-    assert learned == [[4], [3, 6], [], [4]]

@@ -12,7 +12,6 @@ import pytest
 import torch
 from PIL import Image
 
-from logit_correction.errors import InputError
 from logit_correction_lab.sources.stand_ins import SETS, StandIn
 
 DATA = Path(os.environ.get("LOGIT_CORRECTION_DATA", ""))
@@ -91,20 +90,6 @@ def test_other_minority_ratios_train_on_more_and_keep_all_inputs(made_up: Path) 
     assert [len(table.split["train"]) for table in found.values()] == [8, 9, 10]
     assert len({len(table.inputs) for table in found.values()}) == 1
     assert found[0.05].metadata["minority ratio"] == 0.05
-
-
-def test_what_is_wrong_is_told(made_up: Path, tmp_path: Path) -> None:
-    (made_up / "birds-on-scenes.tar").write_bytes(b"no archive")
-    for _ in range(2):  # nothing half unpacked is left
-        with pytest.raises(InputError, match=r"birds-on-scenes\.tar cannot be unpacked"):
-            StandIn("birds-on-scenes", root=str(made_up)).build()
-    assert not any((tmp_path / "cache" / "unpacked").iterdir())
-    with pytest.raises(InputError, match=r"no celeba-subset-train\.tar"):
-        StandIn("celeba-subset", root=str(tmp_path / "cache")).ensure_files()
-    with pytest.raises(InputError, match=r"0\.005, 0\.01, 0\.02, 0\.05, and for fairface"):
-        StandIn("celeba-subset", minority_ratio=0.01)
-    with pytest.raises(InputError, match="unknown"):
-        StandIn("Waterbirds")  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

@@ -73,14 +73,6 @@ def test_means_and_deviations_over_the_seeds() -> None:
     assert "of 1 to 3 seeds" in text
 
 
-def test_the_best_of_a_column_is_bold_and_what_is_missing_is_empty() -> None:
-    text = markdown(benchmark(), frame())
-    assert [cell.startswith("**") for cell in cells(text, "LC")] == [False, True, False, True, False, False]
-    assert not any("**" in cell for cell in cells(text, "ERM"))
-    assert cells(text, "JTT") == [""] * 6 and cells(text, "LC")[4:] == ["", "91.16 (0.97)"]
-    assert cells(text, "DFA") == ["", "", "", "", "", "89.66"]  # not in the grid
-
-
 def test_figures_show_each_column_by_its_own_metric_and_equal_rows_share_the_first_place() -> None:
     given = benchmark(figure="bars", column_metrics={"2": "average"}, columns={"1": {}, "2": {}})
     ((_, drawn),) = figures(given, frame(), pd.DataFrame())
@@ -124,12 +116,3 @@ def test_a_grid_of_two_rules_names_a_winner_among_all_rows(tmp_path: Path, capsy
     read = pd.read_csv(tmp_path / "out" / "table.csv").set_index(["row", "selection"])["attributes_read"].fillna("")
     assert read["worst"].to_dict() == {"valid_worst_group": "train valid", "valid_average": "train"}
     assert set(read["last layer"]) == {"valid"} and set(read["ERM"]) == {""}
-
-
-def test_runs_without_the_accuracy_of_the_grid_end_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    (tmp_path / "mine.yaml").write_text(
-        "title: A table without attributes\ncommon: {data: {name: Planted, set: plain-table, rows: 200}, epochs: 1}\n"
-        "rows: {ERM: {method: ERM}}\ncolumns: {'1': {}}\nseeds: 1\n"
-    )
-    assert main(["benchmark", str(tmp_path / "mine.yaml"), "--out", str(tmp_path / "out")]) == 0
-    assert "metric: average" in capsys.readouterr().out

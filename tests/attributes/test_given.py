@@ -97,19 +97,6 @@ def test_a_bad_file_is_refused_with_what_is_wrong(columns: Any, words: str, smal
     assert "mine.csv" in str(error.value)
 
 
-def test_what_is_not_there_or_cannot_be_an_attribute_is_refused(small, tmp_path) -> None:
-    file = written(tmp_path / "a.csv", path=["img/007.png"], attribute=["a"])
-    columns = {"scanner": np.array(["a"] * 88), "id": np.arange(88)}
-    for estimator, table, words in (
-        (Given(str(tmp_path / "missing.csv")), small, r"missing\.csv"),
-        (Given(file), replace(small, row_names=None), "names rows by path, but the rows of these data have no names"),
-        (Given(column="scaner"), replace(small, columns=columns), r"no column 'scaner' \(did you mean scanner"),
-        (Given(column="scanner"), replace(small, columns=columns), "column 'scanner' has 1 different values"),
-    ):
-        with pytest.raises(InputError, match=words):
-            attached(estimator, table)
-
-
 @pytest.mark.parametrize(("method", "split"), [("LC", "train"), ("LastLayer", "valid")])
 def test_the_report_tells_of_a_given_attribute(method: str, split: str, tmp_path: Path) -> None:
     rows = np.arange(150)

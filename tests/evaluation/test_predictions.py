@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from logit_correction.errors import InputError
 from logit_correction.evaluation import Predictions
 
 
@@ -46,11 +45,3 @@ def test_parquet_round_trip(tmp_path: Path, changes: dict[str, Any]) -> None:
     predictions.save(tmp_path / "predictions.parquet")
     same(predictions, Predictions.load(tmp_path / "predictions.parquet"))
     assert [file.name for file in tmp_path.iterdir()] == ["predictions.parquet"]
-
-
-def test_loading_names_what_is_wrong(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no predictions at"):
-        Predictions.load(tmp_path / "missing.parquet")
-    (tmp_path / "damaged.parquet").write_bytes(b"PAR1 not really")
-    with pytest.raises(InputError, match=r"damaged\.parquet cannot be read"):
-        Predictions.load(tmp_path / "damaged.parquet")

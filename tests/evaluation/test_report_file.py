@@ -72,10 +72,3 @@ def test_a_report_is_read_as_it_was_written(content: dict[str, Any], tmp_path: P
 def test_what_is_wrong_is_named(content: dict[str, Any], place: Any, value: Any, expected: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=rf"report\.json cannot be read \({expected}.*\): put a copy"):
         read(changed(content, place, value), tmp_path)
-
-
-@pytest.mark.parametrize("text", ["{", "[]", "[" * 100_000, '{"method": NaN}'])
-def test_a_damaged_file_is_named(text: str, tmp_path: Path) -> None:
-    (tmp_path / "report.json").write_text(text)
-    with pytest.raises(InputError, match=r"report\.json cannot be read"):
-        Report.read(tmp_path)

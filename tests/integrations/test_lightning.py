@@ -110,12 +110,6 @@ def test_what_is_missing_is_named_before_anything_is_estimated() -> None:
             fit(Plain(), CorrectLogits(None, estimates=ESTIMATES, index=index), loader())
 
 
-def test_a_wrong_place_of_row_numbers_is_refused() -> None:
-    for rows, index in ((ROWS, 1), (loader(torch.arange(40) + 5), 2), (loader(torch.arange(40) - 1), 2)):
-        with pytest.raises(InputError, match="index="):
-            fit(Plain(), CorrectLogits(None, estimates=ESTIMATES, index=index), rows)
-
-
 def test_logits_given_by_name_are_refused_and_the_next_training_corrects_once() -> None:
     class Broken(Plain):
         def training_step(self, batch: Any, number: int) -> Any:

@@ -18,7 +18,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
@@ -136,17 +135,6 @@ def test_frames(sites: tuple, fitted: LogitCorrectionClassifier) -> None:
     assert found.predict(numbers).shape == found.predict(holes).shape == (200,)
 
 
-def test_the_seed_decides(sites: tuple) -> None:
-    X, y = sites[0][["blood", "age"]][:80], sites[1][:80]
-    first, again, drawn = (
-        LogitCorrectionClassifier(**{**QUICK, "random_state": seed, "shortcut": "column:age"})
-        .fit(X, y)
-        .predict_proba(X)
-        for seed in (1, 1, np.random.RandomState(1))
-    )
-    assert (first == again).all() and (first != drawn).any()
-
-
 def test_known_attributes_and_other_methods(sites: tuple) -> None:
     frame, y = sites
     known = LogitCorrectionClassifier(attributes="TrueAttributes", **QUICK).fit(frame, y, attribute=frame["site"])
@@ -253,15 +241,6 @@ def test_boosters_take_the_log_odds_of_the_groups_and_add_no_share_of_the_labels
     other = LogitCorrectionClassifier(estimator=pipeline, **INSIDE).fit(X, y)
     np.testing.assert_array_equal(other.predict(X), alone.predict(X))
     assert alone.estimator_.base_score == other.estimator_[-1].base_score == 0.5
-
-
-def test_an_estimator_that_cannot_be_corrected_is_named() -> None:
-    for wrong, message in (
-        (KNeighborsClassifier(), "KNeighborsClassifier takes neither offsets"),
-        (LogisticRegression, "not yet fitted"),
-    ):
-        with pytest.raises(InputError, match=message):
-            LogitCorrectionClassifier(estimator=wrong).fit([[0.0], [1.0]], [0, 1])
 
 
 @pytest.mark.slow

@@ -43,11 +43,6 @@ def test_all_methods_of_one_seed_start_with_the_same_predicting_network() -> Non
         assert not torch.equal(value, lc.attributes.network.state_dict()[key])
 
 
-def test_a_finished_network_is_refused() -> None:
-    with pytest.raises(TypeError, match="lambda"):
-        ERM(mlp(), INFO)
-
-
 def test_a_method_is_pickled_and_copied(build, make_table, batches) -> None:
     table = make_table()
     method = build("LC", table, network=partial(MLP, table.info), stage=1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor
@@ -11,38 +9,12 @@ from torch.nn.functional import cross_entropy
 
 from logit_correction.data.table import DataTable
 
-from ..conftest import Told, differing
-
-#: A method, and options that hold with any settled estimator.
-METHODS: list[tuple[str, dict[str, Any]]] = [
-    ("LC", {}),
-    ("LC", {"mixing": "GroupMixUp", "prior": {"name": "Counted", "smoothing": 0.1}}),
-    ("Reweighting", {}),
-    ("GroupDRO", {"adjustment": 1.0}),
-]
+from ..conftest import Told
 
 
 def train_rows(table: DataTable) -> tuple[Tensor, Tensor]:
     rows = table.split["train"]
     return table.label[rows], table.attribute[rows]
-
-
-@pytest.mark.parametrize(("name", "options"), METHODS)
-def test_with_a_perfect_estimate_it_trains_as_with_true_attributes(
-    name: str, options: dict[str, Any], table, build, take_steps
-) -> None:
-    true = build(name, table, attributes="TrueAttributes", **options)
-    found = build(name, table, attributes=Told(train_rows(table)[1]), **options)
-    assert true.needs_attributes and not found.needs_attributes
-    assert true.num_stages == found.num_stages == 1
-    plans = [algorithm.begin_stage(0, None).sample_weight for algorithm in (true, found)]
-    assert (plans[0] is None and plans[1] is None) or torch.equal(*plans)
-    assert (plans[0] is not None) is (name == "GroupDRO")
-    for algorithm in (true, found):
-        take_steps(algorithm, table, epochs=4)
-    assert differing(*(one.network.state_dict() for one in (true, found))) == []
-    if true.group_prior is not None:
-        assert torch.equal(true.group_prior.table, found.group_prior.table)
 
 
 @pytest.mark.parametrize("name", ["LC", "Reweighting"])
