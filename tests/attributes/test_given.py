@@ -81,8 +81,6 @@ def test_a_column_of_the_data_or_of_the_file(small, tmp_path) -> None:
         ({"file": ["x"], "attribute": ["a"]}, r"has no column row, line or path: name each row"),
         ({"row": [7, 3], "atribute": ["a", "b"]}, r"no column 'attribute' \(did you mean atribute\?\)"),
         ({"row": [7, 3, 7], "attribute": ["a", "b", "a"]}, "row '7' is empty or stands there twice"),
-        ({"row": [7, None], "attribute": ["a", "b"]}, "row '' is empty or stands there twice: name each row once"),
-        ({"row": [7, 3], "attribute": [None, "-1"]}, "gives no attribute to the rows"),
         ({"row": [1000, 1001], "attribute": ["a", "b"]}, r"gives no attribute to the rows .* such as '1000'"),
         ({"line": [1, 2], "attribute": ["a", "b"]}, "tells of line 1, but line 1 is the header"),
         (
