@@ -106,11 +106,10 @@ def test_each_part_has_a_row_and_each_row_a_part(heading: str, known: dict[str, 
     assert set(rows_of(heading)) == set(known)
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_figures_of_a_method_stand_in_the_results(name: str) -> None:
-    results = "".join(page.read_text() for page in (ROOT / "lab" / "results").glob("*/README.md"))
-    figures = re.findall(r"(?<![\w.-])\d*\.\d+(?![\w.])", " ".join(rows_of("Methods")[name]))
-    assert [figure for figure in figures if figure not in results] == []
+def test_figures_of_the_results_stand_where_they_were_measured() -> None:
+    measured = "".join(page.read_text() for page in (ROOT / "lab" / "results").glob("*/*.md"))
+    figures = re.findall(r"(?<![\w.-])\d+\.\d+(?![\w.])", (DOCS / "results.md").read_text())
+    assert len(figures) > 50 and [figure for figure in figures if figure not in measured] == []
 
 
 @pytest.mark.parametrize("name", VIEWS)
