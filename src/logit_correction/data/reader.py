@@ -6,16 +6,25 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.data.features import mean_and_std
-from logit_correction.data.frames import is_table, plain_values, read_frame, with_names
+from logit_correction.data.frames import (
+    as_text,
+    attributes_as_texts,
+    check_columns,
+    is_table,
+    plain_values,
+    read_frame,
+    texts_of,
+    with_names,
+)
 from logit_correction.data.images import SUFFIXES, Images, find_images, images_of, label_folders
-from logit_correction.data.rows import Learnt, Problems, Reader, Rows, array_store
+from logit_correction.data.rows import Learnt, Problems, Reader, Rows, array_store, places_of
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, InputWarning, reason_of
@@ -24,6 +33,9 @@ from logit_correction.types import DataInfo, as_array
 
 if TYPE_CHECKING:
     import pandas as pd
+
+#: Names of n rows, or the column of a data frame that holds them.
+Names: TypeAlias = "str | Sequence[Any] | NDArray[Any] | Tensor | pd.Series"
 
 #: New rows that are read at a time: image files, and others; and how many probabilities of theirs.
 FILES_AT_A_TIME, ROWS_AT_A_TIME, ANSWERS_AT_A_TIME = 512, 50_000, 1_000_000
@@ -211,3 +223,35 @@ class DataSource(ABC):
                 if not bad_too:
                     part.problems.raise_if_any()
                 yield part, store, forms
+
+
+# -- What is known of new rows
+
+
+def names_of(rows: Rows, given: Names, what: str) -> Sequence[str | None]:
+    """Return the names of rows as text, None where there is none."""
+    given = canonical(str(given)) if np.ndim(given) == 0 else given
+    if not isinstance(given, str):
+        # Of texts and gaps NumPy would make texts alone.
+        values = as_array(given) if isinstance(given, Tensor) else np.asarray(given, dtype=object)
+        names = attributes_as_texts(values) if what == "attribute" else [as_text(value) for value in values.tolist()]
+        if len(names) != len(rows):
+            raise InputError(f"there are {len(rows):,} rows, but {len(names):,} {what}s: give one a row")
+        return names
+    if rows.frame is None:
+        raise InputError(f"{what} {given!r} names a column, and {rows.place} have none: give one {what} a row")
+    check_columns(rows.frame, rows.place, [given])
+    return texts_of(rows.frame, given)
+
+
+def labels_of(rows: Rows, label: Names | None, known: Sequence[str]) -> NDArray[np.int64]:
+    """Return the numbers (n,) of the labels of new rows among the known ones."""
+    label = rows.label if label is None or rows.label is not None else label
+    if label is None:
+        raise InputError("new rows can be judged only by their labels: give label=, a list of names or a column")
+    labels = names_of(rows, label, "label")
+    number, problems = places_of(labels, known), Problems(rows.place, rows.names)
+    for row in (number < 0).nonzero().flatten().tolist():
+        problems.add(row, f"the label {labels[row]!r} is not in the training data" if labels[row] else "has no label")
+    problems.raise_if_any(fix=f"the labels of training are {', '.join(known)}: give one of them to each row")
+    return number.numpy()

@@ -27,7 +27,7 @@ from sklearn.utils.validation import (
 from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.features import Columns, mean_and_std
 from logit_correction.data.frames import as_text
-from logit_correction.data.reader import DataSource, Numbers, as_frame
+from logit_correction.data.reader import DataSource, Numbers, as_frame, names_of
 from logit_correction.data.rows import Reader, Rows, Splitting, check_unlike, coded, make_splits
 from logit_correction.data.stores import InputStore, as_views_see
 from logit_correction.data.table import DataTable
@@ -42,7 +42,6 @@ from logit_correction.runs.assemble import build_algorithm, keeping_threads
 from logit_correction.runs.encode import batches_of
 from logit_correction.runs.estimate import AttributeEstimates, estimates_of
 from logit_correction.runs.options import complete
-from logit_correction.runs.run import names_of
 from logit_correction.runs.train import Part, config_of, prepare
 from logit_correction.sentences import name_views, plain
 from logit_correction.shortcuts.auto import Auto

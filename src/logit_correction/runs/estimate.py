@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from logit_correction.config import RunConfig, as_mapping, listed
-from logit_correction.data.reader import DataSource
+from logit_correction.data.reader import DataSource, Names, labels_of
 from logit_correction.data.stores import as_views_see
 from logit_correction.errors import InputError
 from logit_correction.functional import count_prior
@@ -23,7 +23,7 @@ from logit_correction.losses import LogitCorrectedLoss
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import Counted
 from logit_correction.runs.assemble import keeping_threads
-from logit_correction.runs.run import Names, NewInputs, labels_of
+from logit_correction.runs.run import NewInputs
 from logit_correction.runs.train import Part, config_of, prepare, source_of
 from logit_correction.sentences import plain
 from logit_correction.training.display import Display, choose_display

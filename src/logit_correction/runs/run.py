@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -19,35 +19,31 @@ from torch import Tensor, nn
 from logit_correction.config import RunConfig, listed
 from logit_correction.correlation import Correlation
 from logit_correction.data.features import Columns
-from logit_correction.data.frames import as_text, attributes_as_texts, check_columns, inputs_of, texts_of
+from logit_correction.data.frames import inputs_of, texts_of
 from logit_correction.data.loading import BatchLoader
-from logit_correction.data.reader import DataSource
-from logit_correction.data.rows import Problems, Rows, combined, places_of
+from logit_correction.data.reader import DataSource, Names, labels_of, names_of
+from logit_correction.data.rows import combined, places_of
 from logit_correction.data.stores import InputStore, as_views_see
 from logit_correction.data.table import SPLITS
 from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError, reason_of
 from logit_correction.evaluation.predictions import Predictions, collect
-from logit_correction.evaluation.report import REPORT, DataSummary, GroupReport, Report
-from logit_correction.files import canonical
+from logit_correction.evaluation.report import GroupReport, Report
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.pages.console import run_as_html
 from logit_correction.registry import known_names_only
 from logit_correction.runs import folder as run_folder
-from logit_correction.runs.assemble import build_algorithm, network_factory, prepare_as
+from logit_correction.runs.assemble import build_algorithm, prepare_as
 from logit_correction.runs.encode import Encoder, batches_of, encode_table
 from logit_correction.runs.options import complete
 from logit_correction.runs.write import check_same_data, figures_of, predictions_of
 from logit_correction.training import checkpoint
 from logit_correction.training.fit import estimate_rows, estimate_split
-from logit_correction.types import DataInfo, as_array
+from logit_correction.types import DataInfo
 
 #: What a run predicts: names of files, texts, numbers or mappings of columns, a row each; arrays, or a data frame.
 NewInputs: TypeAlias = Tensor | NDArray[Any] | Sequence[Any] | Mapping[str, Any] | pd.DataFrame
-
-#: Names of n rows, or the column of a data frame that holds them.
-Names: TypeAlias = str | Sequence[Any] | NDArray[Any] | Tensor | pd.Series
 
 
 class Run(os.PathLike[str]):
@@ -142,27 +138,16 @@ class Run(os.PathLike[str]):
     def algorithm(self) -> Algorithm:
         """The method with its networks."""
         with self.names(), without_pretrained_weights():
-            self._check_size()
             algorithm = build_algorithm(self.config, self.info)
         place = self.path / run_folder.CHECKPOINT
         content = checkpoint.read(place)
         try:
-            load_weights(algorithm, content["algorithm"], algorithm.network)
+            algorithm.load_state_dict(content["algorithm"])
         except (RuntimeError, KeyError, AttributeError, TypeError, ValueError) as error:
             raise InputError(f"{place} does not fit the run's config ({reason_of(error)}): train again") from error
+        if not all(bool(one.isfinite().all()) for one in algorithm.network.parameters()):
+            raise InputError(f"{place} holds weights that are NaN or infinite: train again")
         return algorithm.to(self.device).eval()
-
-    def _check_size(self) -> None:
-        """Raise ``InputError`` if networks have more weights than the file has bytes: they might fill the memory."""
-        place, count = self.path / run_folder.CHECKPOINT, 0
-        for choice in (self.config.network, self.config.biased_network):
-            if choice is not None and choice.name != "FromRun":
-                build = network_factory(choice, self.info)
-                with torch.device("meta"), suppress(Exception):  # it is built again, and then tells what is wrong
-                    count += sum(one.numel() for one in build().parameters())
-        if place.is_file() and count > place.stat().st_size:
-            what = f"{run_folder.CONFIG} and {REPORT} describe networks of {count:,} weights"
-            raise InputError(f"{place} has {place.stat().st_size:,} bytes, but {what}: put the former files back")
 
     @cached_property
     def encoder(self) -> Encoder:
@@ -250,8 +235,13 @@ class Run(os.PathLike[str]):
         labels, correlation = labels_of(rows, label, self.label_names), None
         known: dict[str, Any] = {}
         if attribute is not None:
-            values, names, correlation = attributes_of(rows, attribute, self.results.data)
-            known = {"attribute": values, "attribute_names": names}
+            values, names = names_of(rows, attribute, "attribute"), self.results.data.attribute_names
+            there, table = sorted({name for name in values if name}), self.results.data.correlation
+            if not set(there) <= set(names):
+                names = there
+            elif table is not None:
+                correlation = Correlation.from_table(table, len(names))
+            known = {"attribute": places_of(values, names).numpy(), "attribute_names": names}
         logits, estimates, start = [torch.zeros(0, len(self.label_names))], [], 0
         for _, store, forms in self.source.read([rows], self.inputs_info):
             encoded, own = self.encoded(store), torch.from_numpy(labels[start : start + len(store)])
@@ -285,17 +275,6 @@ def load(run: Run | Path | str, device: str = "cpu", *, trust_code: bool = False
     return loaded
 
 
-def load_weights(module: nn.Module, state: Mapping[str, Tensor], network: nn.Module) -> None:
-    """Load a module's state; ``ValueError`` if a weight is of another kind, or one of its ``network`` is not finite."""
-    for name, own in module.state_dict().items():
-        if isinstance(own, Tensor) and name in state and own.is_floating_point() != state[name].is_floating_point():
-            raise ValueError(f"{name} holds {state[name].dtype}")
-    module.load_state_dict(state)
-    for name, value in network.state_dict().items():
-        if isinstance(value, Tensor) and value.is_floating_point() and not bool(value.isfinite().all()):
-            raise ValueError(f"{name} holds NaN or infinity")
-
-
 def from_run(info: DataInfo, run: str) -> nn.Module:
     """Return the predicting network of the finished run in a folder, with its weights; for data of the same inputs.
 
@@ -315,47 +294,3 @@ def from_run(info: DataInfo, run: str) -> nn.Module:
     network = model.algorithm.network.train()
     network.finished = True  # type: ignore[assignment]  # methods that need no training of their own look at it
     return network
-
-
-# -- New rows: what is known of their labels and attributes, and what a run says of them
-
-
-def labels_of(rows: Rows, label: Names | None, known: Sequence[str]) -> NDArray[np.int64]:
-    """Return the numbers (n,) of the labels of new rows among the known ones."""
-    label = rows.label if label is None or rows.label is not None else label
-    if label is None:
-        raise InputError("new rows can be judged only by their labels: give label=, a list of names or a column")
-    labels = names_of(rows, label, "label")
-    number, problems = places_of(labels, known), Problems(rows.place, rows.names)
-    for row in (number < 0).nonzero().flatten().tolist():
-        problems.add(row, f"the label {labels[row]!r} is not in the training data" if labels[row] else "has no label")
-    problems.raise_if_any(fix=f"the labels of training are {', '.join(known)}: give one of them to each row")
-    return number.numpy()
-
-
-def attributes_of(
-    rows: Rows, attribute: Names, data: DataSummary
-) -> tuple[NDArray[np.int64], list[str], Correlation | None]:
-    """Return the attributes of new rows, -1 where unknown, their names, and the correlation where all are known."""
-    values, known = names_of(rows, attribute, "attribute"), data.attribute_names
-    there = sorted({name for name in values if name})
-    if not set(there) <= set(known):
-        return places_of(values, there).numpy(), there, None
-    correlation = None if data.correlation is None else Correlation.from_table(data.correlation, len(known))
-    return places_of(values, known).numpy(), known, correlation
-
-
-def names_of(rows: Rows, given: Names, what: str) -> Sequence[str | None]:
-    """Return the names of rows as text, None where there is none."""
-    given = canonical(str(given)) if np.ndim(given) == 0 else given
-    if not isinstance(given, str):
-        # Of texts and gaps NumPy would make texts alone.
-        values = as_array(given) if isinstance(given, Tensor) else np.asarray(given, dtype=object)
-        names = attributes_as_texts(values) if what == "attribute" else [as_text(value) for value in values.tolist()]
-        if len(names) != len(rows):
-            raise InputError(f"there are {len(rows):,} rows, but {len(names):,} {what}s: give one a row")
-        return names
-    if rows.frame is None:
-        raise InputError(f"{what} {given!r} names a column, and {rows.place} have none: give one {what} a row")
-    check_columns(rows.frame, rows.place, [given])
-    return texts_of(rows.frame, given)
