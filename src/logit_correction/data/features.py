@@ -69,8 +69,7 @@ class Columns(Reader):
         check_columns(frame, rows.place, [*names, *self.categorical, *self.numbers])
         frame = self.written.plain(frame, names)
         left_out, as_names, numbered = [], [], []
-        gaps: list[str] = []  # of numbers and dates
-        nameless: list[str] = []
+        gaps: list[str] = []
         for name in names:
             kind, why = kind_of(frame, name)
             if name in self.categorical:
@@ -94,7 +93,7 @@ class Columns(Reader):
             if why:
                 as_names.append(f"{name!r} ({why})")
             if missing := int((np.isnan(values) if kind in KINDS else values == "").sum()):
-                (gaps if kind in KINDS else nameless).append(f"{name!r} in {missing:,} of {len(rows):,} rows")
+                gaps.append(f"{name!r} in {missing:,} of {len(rows):,} rows")
         if not read:
             fault = f"{rows.place} has no column left for features: name them by --data.features"
             texts = f", or the column of texts by --data.text: {format_first(left_out, SHOWN, '; ')}"
@@ -104,8 +103,7 @@ class Columns(Reader):
             "columns left out of the features, since every row has a whole number of its own, as identifiers do "
             "(--data.numbers keeps them)": numbered,
             "columns that look like numbers or dates, but are read as names": as_names,
-            "columns with missing values, which count as the mean of training": gaps,
-            "columns of names with missing values, which count as one more name": nameless,
+            "columns with missing values, which count as the mean of training or as one more name": gaps,
         }
         return read, rows.names, [f"{what}: {format_first(one, SHOWN, '; ')}" for what, one in told.items() if one]
 

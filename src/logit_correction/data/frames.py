@@ -50,11 +50,8 @@ GAPS = ("", "?", "na", "n/a", "nan", "nat", "none", "null")
 
 #: How people write dates and numbers that are read as names, and what to tell of such a column.
 MISREAD = {
-    r"\d\d?([./-])\d\d?\1\d{4}(\s|$)": "looks like a date: give --data.dayfirst true, or write 2024-12-31",
-    r"(\d{4}[./]\d\d?[./]\d\d?|\d\d?/\d\d?/\d\d)(\s|$)": "looks like a date: write 2024-12-31",
-    r"[+-]?\d{1,3}(,\d{3})+\.\d*$": "looks like a number: give --data.thousands ,",
-    r"[+-]?\d{1,3}(\.\d{3})+(,\d*)?$": "looks like a number: give --data.decimal , and --data.thousands .",
-    r"[+-]?\d+,\d+$": "looks like a number: give --data.decimal , or --data.thousands ,",
+    r"\d{1,4}([./-])\d\d?\1\d{1,4}(\s|$)": "looks like a date: give --data.dayfirst true, or write 2024-12-31",
+    r"[+-]?\d+([.,]\d+)+$": "looks like a number: give --data.decimal and --data.thousands",
     r"[+-]?\d[\d.,]*(\s|(?<=[.,]\d))[^\W\d]\S{0,4}$|[+-]?\d[\d.,]*\s?[%°€$£]": "has a unit: write it without",
 }
 

@@ -131,8 +131,6 @@ def _read_into(
         try:
             if row not in skip:
                 values[row] = read_image(paths[row], (values.shape[2], values.shape[3]), fit, of_range)
-        except FileNotFoundError:
-            return "is missing"
         except UnidentifiedImageError:
             return "is no image that Pillow can read"
         except Exception as error:  # SyntaxError is among them

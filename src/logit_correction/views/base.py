@@ -133,9 +133,8 @@ def find_views(names: Sequence[str], inputs: ViewInputs) -> list[View]:
             chosen = [one]
         if not chosen:
             members = [view.name for view in views]
-            known = format_first(members, 8)
-            known += ". A column that is no feature, as a warning tells, is no view" if family == "column" else ""
-            raise InputError(f"view {family!r} has no member {member!r}{did_you_mean(name, members)}: take {known}")
+            near = did_you_mean(name, members)
+            raise InputError(f"view {family!r} has no member {member!r}{near}: take {format_first(members, 8)}")
         found |= {view.name: view for view in chosen if view.name not in found}
     return list(found.values())
 

@@ -53,7 +53,11 @@ class FileFacts(View):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of huge or oddly written images: they are not decoded here
             inside = dict(zip(distinct, in_threads(_inside, distinct, threads=threads), strict=True))
-        table = torch.tensor([inside[file] + _names(file) for file in files], dtype=torch.float32)
+        names = {
+            file: [*_hashed(file.suffix.lower(), 8), math.log1p(len(file.name)), *_hashed(file.parent.parent.name, 16)]
+            for file in distinct
+        }
+        table = torch.tensor([inside[file] + names[file] for file in files], dtype=torch.float32)
         order = torch.zeros(inputs.num_rows, 7)
         if inputs.position is not None:
             position = torch.as_tensor(inputs.position, dtype=torch.float64).unsqueeze(1)
@@ -61,10 +65,6 @@ class FileFacts(View):
             angle = 2 * math.pi * place * torch.tensor((1, 2, 4), dtype=torch.float64)
             order = torch.cat([place, angle.sin(), angle.cos()], dim=1).float()
         return torch.cat([table, order], dim=1)
-
-
-def _names(file: Path) -> list[float]:
-    return [*_hashed(file.suffix.lower(), 8), math.log1p(len(file.name)), *_hashed(file.parent.parent.name, 16)]
 
 
 def _inside(file: Path) -> list[float]:
