@@ -18,6 +18,7 @@ from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.runs.encode import Encoder, encode_table
 from logit_correction.runs.options import complete
+from logit_correction.training.display import Lines
 
 SMALL = ComponentConfig("ConvNet", {"channels": [4, 6], "hidden": 6})
 
@@ -90,6 +91,16 @@ def test_a_run_trains_a_head_and_predicts_from_images(cache: Path, tmp_path: Pat
     names = np.asarray(table.label_names)[table.label[rows].numpy()]
     assert (model.predict(images) == names).mean() == pytest.approx(report["test"]["average"], abs=0.003)
     assert model.predict_proba(images[:0]).shape == (0, 10)
+    again, told = load(run), list[str]()
+    again.display = Lines()
+    again.display.say = told.append  # type: ignore[method-assign]
+    again.encoder.encode = None  # type: ignore[method-assign,assignment]
+    assert (again.predict(images) == model.predict(images)).all() and not told  # features are kept
+    again = load(run)
+    again.display = Lines()
+    again.display.say = told.append  # type: ignore[method-assign]
+    again.predict(images[:40])
+    assert told[-1] == "encode by ConvNet: step 40 of 40"
     with pytest.raises(InputError, match="images have shape"):
         model.predict(np.zeros((2, 6), np.float32))
 

@@ -239,12 +239,14 @@ def predict_command(run: Path, inputs: list[Path], *, out: Path | None = None, t
     from logit_correction.files import replacing
     from logit_correction.runs.folder import check_parent
     from logit_correction.runs.run import load
+    from logit_correction.training.display import choose_display
 
     if out is not None:
         check_parent(out)
         if out.exists() and any(one.exists() and one.samefile(out) for one in inputs):
             raise InputError(f"--out {out} is an input itself, which would be lost: give another file")
     model = load(run, trust_code=trust_code)
+    model.display = choose_display()
     with ExitStack() as stack:
         file: TextIO = sys.stdout
         if out is not None:

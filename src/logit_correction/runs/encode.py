@@ -8,17 +8,16 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
+from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.cache import cache_folder, digest, kept_array
 from logit_correction.data.images import LARGEST
-from logit_correction.data.loading import BatchLoader, evaluation_batch
+from logit_correction.data.loading import evaluation_batch
 from logit_correction.data.rows import Problems
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
@@ -34,6 +33,9 @@ from logit_correction.runs.options import complete
 from logit_correction.seeds import derive_seed
 from logit_correction.training.display import Display
 from logit_correction.types import DataInfo, Inputs
+
+#: Features of so many rows and more are kept; of fewer they are made as fast.
+KEPT = 32
 
 
 def with_usual_encoder(config: RunConfig, table: DataTable) -> tuple[RunConfig, DataTable, list[str]]:
@@ -85,10 +87,13 @@ def check_finetuned(algorithm: Algorithm, encoder: ComponentConfig | None) -> No
 
 def batches_of(store: InputStore, device: torch.device, most: int | None = None) -> Iterator[Inputs]:
     """Yield the inputs of all rows in order, on a device, as many at a time as fit, at ``most`` so many."""
-    placed, fit = store.to(device), evaluation_batch(store)
-    for rows in torch.arange(len(store), device=device).split(fit if most is None else min(most, fit)):
+    beside, fit = isinstance(store, ArrayStore) and not store.fits(device), evaluation_batch(store)
+    placed = store if beside else store.to(device)
+    every = torch.arange(len(store), device="cpu" if beside else device)
+    for rows in every.split(fit if most is None else min(most, fit)):
         if len(rows):
-            yield placed.fetch(rows)
+            inputs = placed.fetch(rows)
+            yield inputs.to(device) if isinstance(inputs, Tensor) else inputs
 
 
 def rows_at_a_time(device: torch.device) -> int:
@@ -101,17 +106,17 @@ def rows_at_a_time(device: torch.device) -> int:
 
 
 class EncodedStore(ArrayStore):
-    """Features (M, F) in memory, and the store that they were made of, which still has the images."""
+    """Features (M, F) in memory, and the store that they were made of, which still has the images.
 
-    def __init__(
-        self,
-        values: Tensor,
-        original: InputStore,
-        description: EncoderSummary | None = None,
-    ) -> None:
-        """Keep the parts; ``description`` is what ``report.json`` says of the encoder."""
+    Attributes:
+        description: What ``report.json`` says of the encoder.
+    """
+
+    description: EncoderSummary | None = None
+
+    def __init__(self, values: Tensor, original: InputStore) -> None:
         super().__init__(values)
-        self.original, self.description = original, description
+        self.original = original
 
     def digest(self) -> str:  # features differ in their last digits from device to device
         return self.original.digest()
@@ -126,7 +131,7 @@ class Encoder:
 
     def __init__(self, choice: ComponentConfig, info: DataInfo, expected: dict[str, Any] | None = None) -> None:
         """Build the network of a choice; weights that are drawn are the same in every run, whatever its seed."""
-        self.name = choice.name
+        self.name, self.options = choice.name, choice.options
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(derive_seed(0, "encoder"))
             network = network_factory(choice, info)()
@@ -172,10 +177,30 @@ class Encoder:
             raise InputError(f"--encoder {self.name} gives features that are not finite vectors: take another one")
         return values
 
-    def of_store(self, store: InputStore, device: torch.device, bf16: bool = False) -> EncodedStore:
-        """Return the features of new inputs."""
-        values = torch.cat(list(self.encode(batches_of(store, device, rows_at_a_time(device)), device, bf16)))
-        return EncodedStore(values, store)
+    def of_store(
+        self, store: InputStore, device: torch.device, bf16: bool = False, display: Display | None = None
+    ) -> EncodedStore:
+        """Return the features of all rows of a store.
+
+        Those of many rows are kept under a digest of the encoder, its weights and the inputs: the next time they are
+        there at once.
+        """
+
+        def make() -> np.ndarray[Any, Any]:
+            parts, done = list[Tensor](), 0
+            shown = display if display and len(store) >= KEPT else Display()
+            with shown:
+                shown.start(f"encode by {self.name}", len(store), 0)
+                for values in self.encode(batches_of(store, device, rows_at_a_time(device)), device, bf16):
+                    parts.append(values)
+                    shown.update(done := done + len(values), {})
+            return torch.cat(parts).numpy()
+
+        if len(store) < KEPT:
+            return EncodedStore(torch.from_numpy(make()), store)
+        named = json.dumps([self.name, self.options, bf16], sort_keys=True, default=str)
+        path = cache_folder() / "features" / f"{digest([named, self.weights, store.digest()])}.npy"
+        return EncodedStore(torch.from_numpy(kept_array(path, lambda file: np.save(file, make()))[0]), store)
 
 
 def encode_table(
@@ -183,54 +208,32 @@ def encode_table(
 ) -> DataTable:
     """Return ``table`` with every row's inputs replaced by the features of the run's encoder.
 
-    They are kept under a digest of the encoder, its weights and the inputs, so that a second run starts at once. An
-    augmentation is left out: each image is encoded once, as it is.
+    An augmentation is left out: each image is encoded once, as it is.
     """
     assert config.encoder is not None
     encoder = Encoder(config.encoder, table.info, expected)
-    bf16 = config.training.precision == "bf16-mixed"
-    named = json.dumps([encoder.name, config.encoder.options, bf16], sort_keys=True, default=str)
-    path = cache_folder() / "features" / f"{digest([named, encoder.weights, table.inputs.digest()])}.npy"
-    make = partial(_all_features, encoder, table, config.training, bf16, display)
-    kept, _ = kept_array(path, lambda file: np.save(file, make()))
-    values = torch.from_numpy(kept)
-    description = EncoderSummary(
+    training = config.training
+    device = torch.device("cuda" if training.device != "cpu" and torch.cuda.is_available() else "cpu")
+    with keeping_threads():
+        if training.threads:
+            torch.set_num_threads(training.threads)
+        inputs = encoder.of_store(table.inputs, device, training.precision == "bf16-mixed", display)
+    encoder.features.cpu()
+    (features,) = inputs.input_shape
+    inputs.description = EncoderSummary(
         name=encoder.name,
         options=config.encoder.options,
         facts=encoder.metadata,
         weights=encoder.weights,
         input_shape=list(table.inputs.input_shape),
         tokens=table.info.tokens,
-        features=values.shape[1],
+        features=features,
     )
-    metadata = {**table.metadata, "inputs": f"features of {encoder.name}, frozen: {values.shape[1]} numbers a row"}
+    metadata = {**table.metadata, "inputs": f"features of {encoder.name}, frozen: {features} numbers a row"}
     notes = table.notes
     if table.augment is not None:
         notes = (*notes, f"the encoder {encoder.name} sees every image once, without the augmentation asked for")
-    inputs = EncodedStore(values, table.inputs, description)
     return replace(table, inputs=inputs, metadata=metadata, notes=notes, augment=None)
-
-
-@keeping_threads()
-def _all_features(
-    encoder: Encoder, table: DataTable, training: TrainingConfig, bf16: bool, display: Display | None
-) -> np.ndarray[Any, Any]:
-    """Encode every row, in order."""
-    device = torch.device("cuda" if training.device != "cpu" and torch.cuda.is_available() else "cpu")
-    if training.threads:
-        torch.set_num_threads(training.threads)
-    total, parts, done = len(table.inputs), list[Tensor](), 0
-    whole = replace(table, split={"all": torch.arange(total)}, augment=None)
-    size = min(rows_at_a_time(device), evaluation_batch(table.inputs))
-    loader = BatchLoader(whole, "all", batch_size=size, device=device)
-    display = display or Display()
-    with display:
-        display.start(f"encode by {encoder.name}", total, 0)
-        for values in encoder.encode((batch.inputs for batch in loader.epoch()), device, bf16):
-            parts.append(values)
-            display.update(done := done + len(values), {})
-    encoder.features.cpu()
-    return torch.cat(parts).numpy()
 
 
 def _digest_of_weights(module: nn.Module) -> str:

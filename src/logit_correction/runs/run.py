@@ -39,6 +39,7 @@ from logit_correction.runs.encode import Encoder, batches_of, encode_table
 from logit_correction.runs.options import complete
 from logit_correction.runs.write import check_same_data, figures_of, predictions_of
 from logit_correction.training import checkpoint
+from logit_correction.training.display import Display
 from logit_correction.training.fit import estimate_rows, estimate_split
 from logit_correction.types import DataInfo
 
@@ -57,7 +58,10 @@ class Run(os.PathLike[str]):
         results: The same as an object.
         label_names: L names, in the order of the columns of ``predict_proba``.
         device: Where it predicts.
+        display: What shows how far a long prediction is; nothing by default.
     """
+
+    display: Display | None = None
 
     def __init__(self, folder: Path | str, device: str = "cpu", *, trust_code: bool = False) -> None:
         """Read the report of the run in ``folder``; the network is loaded when it is first needed. See ``load``."""
@@ -190,7 +194,7 @@ class Run(os.PathLike[str]):
         if self.config.encoder is None or not len(store):
             return store
         bf16 = self.config.training.precision == "bf16-mixed"
-        return self.encoder.of_store(store, self.device, bf16)
+        return self.encoder.of_store(store, self.device, bf16, self.display)
 
     @torch.no_grad()
     def _logits(self, encoded: InputStore) -> Tensor:
