@@ -214,11 +214,6 @@ def likely_attribute(posterior: Tensor, label: Tensor, correlation: Correlation,
     return torch.where(other_value > odds * own_value, other, own)
 
 
-def answers(network: Callable[[Inputs], Tensor], rows: ViewInputs, device: torch.device) -> Tensor:
-    """Return the class probabilities (n, L) of rows by a network's logits, on the CPU."""
-    return outputs_of(network, rows, device).softmax(dim=1)
-
-
 @torch.no_grad()
 def outputs_of(network: Callable[[Inputs], Tensor], rows: ViewInputs, device: torch.device) -> Tensor:
     """Return what a network makes of rows, (n, C), on the CPU."""

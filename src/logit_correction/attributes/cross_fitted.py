@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from logit_correction.attributes.base import AttributeEstimator, Builder, answers, likely_attribute
+from logit_correction.attributes.base import AttributeEstimator, Builder, likely_attribute, outputs_of
 from logit_correction.attributes.folds import FoldNetworks, draw_halves, ramped_q
 from logit_correction.errors import check_range
 from logit_correction.seeds import StepRandomness, make_generator
@@ -85,14 +85,11 @@ class CrossFitted(AttributeEstimator):
     def estimate_rows(self, outputs: Tensor | None) -> Tensor:
         assert outputs is not None
         self.row_posterior = self.correlation.posterior(outputs)
-        return self._likely(outputs, self.rows.label)
-
-    def _likely(self, probability: Tensor, label: Tensor) -> Tensor:
-        """Return the attribute by class probabilities of the networks."""
-        return likely_attribute(self.correlation.posterior(probability), label, self.correlation)
+        return likely_attribute(self.row_posterior, self.rows.label, self.correlation)
 
     def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
-        return self._likely(answers(self.predict, rows, self.row_attribute.device), label)
+        probability = outputs_of(self.predict, rows, self.row_attribute.device).softmax(dim=1)
+        return likely_attribute(self.correlation.posterior(probability), label, self.correlation)
 
     def describe(self) -> str:
         return "biased networks on the whole input, cross-fitted"

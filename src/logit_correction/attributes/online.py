@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import log_softmax, nll_loss, softmax
 
-from logit_correction.attributes.base import AttributeEstimator, Builder, Estimate, answers
+from logit_correction.attributes.base import AttributeEstimator, Builder, Estimate, outputs_of
 from logit_correction.attributes.folds import hide, ramped_q
 from logit_correction.errors import check_range
 from logit_correction.functional import generalize
@@ -99,8 +99,8 @@ class Online(AttributeEstimator):
         return self.correlation.posterior(outputs).argmax(dim=1)
 
     def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
-        probability = answers(lambda inputs: self.predict(inputs) / self.temperature, rows, self.row_attribute.device)
-        return self.correlation.posterior(probability).argmax(dim=1)
+        found = outputs_of(self.predict, rows, self.row_attribute.device)
+        return self.correlation.posterior(self.probability(found)).argmax(dim=1)
 
     def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Estimate:
         """Train on a batch, unless training has stopped, and estimate the rows' attributes (eq. 3, 11, 12)."""

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from logit_correction.attributes.base import AttributeEstimator, Builder, answers
+from logit_correction.attributes.base import AttributeEstimator, Builder, outputs_of
 from logit_correction.attributes.folds import FoldNetworks, draw_halves
 from logit_correction.errors import check_range
 from logit_correction.seeds import StepRandomness, make_generator
@@ -76,7 +76,7 @@ class XRM(AttributeEstimator):
         return outputs.argmax(dim=1)
 
     def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
-        return answers(self.predict, rows, self.row_attribute.device).argmax(dim=1)
+        return outputs_of(self.predict, rows, self.row_attribute.device).argmax(dim=1)
 
     def describe(self) -> str:
         return "twin networks that imitate each other's held-out mistakes (XRM)"

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from logit_correction.attributes.base import answers, likely_attribute
+from logit_correction.attributes.base import likely_attribute, outputs_of
 from logit_correction.attributes.folds import held_out
 from logit_correction.correlation import Correlation
 from logit_correction.data.frames import RowFile, check_names
@@ -535,7 +535,7 @@ def judged_by_run(run: str, info: DataInfo, rows: TrainingRows) -> Callable[[tor
     def judge(device: torch.device) -> Judged:
         assert rows.view_inputs is not None
         places = torch.arange(len(rows.label))
-        found = answers(network.eval().to(device), rows.view_inputs, device)
+        found = outputs_of(network.eval().to(device), rows.view_inputs, device).softmax(dim=1)
         return Judged("valid", places, found, torch.zeros_like(places), EXAMINED)
 
     return judge

@@ -28,7 +28,7 @@ from logit_correction.seeds import LayerRandomness, derive_seed
 from logit_correction.training import checkpoint
 from logit_correction.training.checkpoint import Progress
 from logit_correction.training.display import Display
-from logit_correction.training.record import FIX, Record
+from logit_correction.training.record import Record
 from logit_correction.training.rules import (
     SelectionRule,
     ValidationRows,
@@ -76,7 +76,18 @@ class Fit:
         self._valid = BatchLoader(self.table, "valid", device=self.fabric.device)
         self._estimates: dict[str, EstimatedAttributes | None] = {}
         device = self.fabric.device
-        prepare(self.algorithm, self.config, device)
+        self.algorithm.to(device)
+        if self.config.channels_last:
+            self.algorithm.to(memory_format=torch.channels_last)
+        for network in self.algorithm.built if self.config.compile else ():
+            # In place, so that names in checkpoints stay. Features apart from the head, a single layer, since some
+            # methods mix or swap features.
+            features = getattr(network, "features", None)  # of a user's network it may be anything
+            if isinstance(features, torch.nn.Module):
+                features.compile(mode=None if self.config.compile is True else self.config.compile)
+            else:
+                # Without CUDA graphs: the next pass would overwrite the logits, which are kept for longer.
+                network.compile()
         self._layers = LayerRandomness(self.config.seed, device)
         self._cuda = [device] if device.type == "cuda" else []
         self._saved_at = self._started = self._shown_at = time.monotonic()
@@ -157,7 +168,8 @@ class Fit:
         # own: the methods reduce what must be common.
         for parameter in algorithm.parameters():
             broadcast_from_first(parameter.data)
-        pretrained = layers_of(algorithm) if config.finetune else []
+        features = [getattr(network, "features", None) for network in algorithm.built] if config.finetune else []
+        pretrained = [list(one.parameters()) for one in features if isinstance(one, torch.nn.Module)]
         theirs, rate = {id(one) for layers in pretrained for one in layers}, self.FINETUNE_RATE
         groups = split(algorithm.parameter_groups(), lambda one: id(one) in theirs, learning_rate_scale=rate)
         optimizer = make_optimizer(groups, config, plan.learning_rate or config.learning_rate)
@@ -273,7 +285,7 @@ class Fit:
         step = self.progress.total_steps
         self.record.pending(step)
         if not all(bool(weight.isfinite().all()) for weight in self.algorithm.parameters()):  # by a bad gradient
-            raise TrainingError(f"the weights are not finite after step {step}: {FIX}")
+            raise TrainingError(f"the weights are not finite after step {step}: {Record.FIX}")
         self.progress.seconds = time.monotonic() - self._started
         if self.checkpoint_path is not None and self.fabric.is_global_zero:
             checkpoint.write(
@@ -359,22 +371,6 @@ def stop_requests() -> Iterator[list[int]]:
             signal.signal(kind, handler)
 
 
-def prepare(algorithm: Algorithm, config: TrainingConfig, device: torch.device) -> None:
-    """Bring a method's networks to the device, in the order of memory and compiled as the config asks."""
-    algorithm.to(device)
-    if config.channels_last:
-        algorithm.to(memory_format=torch.channels_last)
-    for network in algorithm.built if config.compile else ():
-        # In place, so that names in checkpoints stay. Features apart from the head, a single layer, since some methods
-        # mix or swap features.
-        features = getattr(network, "features", None)  # of a user's network it may be anything
-        if isinstance(features, torch.nn.Module):
-            features.compile(mode=None if config.compile is True else config.compile)
-        else:
-            # Without CUDA graphs: the next pass would overwrite the logits, which are kept for longer.
-            network.compile()
-
-
 def make_optimizer(groups: list[dict[str, Any]], config: TrainingConfig, learning_rate: float) -> Optimizer:
     """Return the optimizer of one stage for ``Algorithm.parameter_groups()``."""
     decay = config.weight_decay or 0.0
@@ -397,12 +393,6 @@ def split(groups: list[dict[str, Any]], apart: Callable[[Tensor], bool], **optio
         parts.append({**group, "params": [one for one in group["params"] if not apart(one)]})
         parts.append({**group, **options, "params": [one for one in group["params"] if apart(one)]})
     return [part for part in parts if part["params"]]
-
-
-def layers_of(algorithm: Algorithm) -> list[list[Tensor]]:
-    """Return the parameters of each network's features, in order."""
-    features = [getattr(network, "features", None) for network in algorithm.built]
-    return [list(one.parameters()) for one in features if isinstance(one, torch.nn.Module)]
 
 
 def clip_gradients(groups: Iterable[dict[str, Any]], largest: float) -> None:

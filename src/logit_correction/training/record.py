@@ -7,9 +7,10 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -19,15 +20,14 @@ from logit_correction.files import replacing
 
 Row = dict[str, float | int]
 
-#: What helps where figures are not finite.
-FIX = "lower --learning_rate, or set --gradient_clip 1"
-
 
 class Record:
     """Collects a step's logs on the device and turns them into rows now and then.
 
     Reading a figure from a GPU makes the host wait, so the steps between two rows are read together.
     """
+
+    FIX: ClassVar = "lower --learning_rate, or set --gradient_clip 1"  # where figures are not finite
 
     def __init__(self, loggers: list[Any] | None = None) -> None:
         """Start empty; ``loggers`` of Lightning take each row of figures with its step."""
@@ -51,7 +51,7 @@ class Record:
         steps = [dict(zip(figures, islice(numbers, len(figures)), strict=True)) for figures in self._pending]
         for number, figures in enumerate(steps, start=step - len(steps) + 1):
             if not math.isfinite(figures["loss"]):
-                raise TrainingError(f"the loss became {figures['loss']} at step {number}: {FIX}")
+                raise TrainingError(f"the loss became {figures['loss']} at step {number}: {self.FIX}")
         return steps
 
     def flush(self, step: int, **where: float | int) -> bool:
@@ -105,15 +105,6 @@ class Record:
             writer.writerows(self.rows)
 
 
-def make_logger(name: str, folder: Path) -> Any:
-    """Return Lightning's logger ``csv`` or ``tensorboard``, which writes into ``folder``."""
-    from lightning_fabric.loggers import CSVLogger, TensorBoardLogger
-
-    if name == "csv":
-        return CSVLogger(folder, name="csv")
-    return TensorBoardLogger(folder, name="", version="tensorboard", default_hp_metric=False)
-
-
 def tell(loggers: list[Any], act: Callable[[Any], object]) -> None:
     """Let each logger do something; one that fails is left out with a warning, and the training goes on."""
     for logger in list(loggers):
@@ -130,8 +121,16 @@ def tell(loggers: list[Any], act: Callable[[Any], object]) -> None:
 def logging_to(
     names: Sequence[str], given: Sequence[Any], folder: Path, options: Mapping[str, Any]
 ) -> Iterator[list[Any]]:
-    """Begin the loggers of these names and those given with the options of a run; close them when the block ends."""
-    loggers, status = [*(make_logger(name, folder.absolute()) for name in names), *given], "failed"
+    """Begin loggers with the options of a run, and close them when the block ends.
+
+    Those of the names ``csv`` and ``tensorboard`` are Lightning's and write into ``folder``.
+    """
+    loggers, status, folder = list(given), "failed", folder.absolute()
+    if names:
+        from lightning_fabric.loggers import CSVLogger, TensorBoardLogger
+
+        board = partial(TensorBoardLogger, name="", version="tensorboard", default_hp_metric=False)
+        loggers = [CSVLogger(folder, "csv") if one == "csv" else board(folder) for one in names] + loggers
     tell(loggers, lambda logger: logger.log_hyperparams(dict(options)))
     try:
         yield loggers

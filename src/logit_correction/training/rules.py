@@ -234,11 +234,6 @@ class Selected:
     prediction: Tensor
 
 
-def clone_state(state: dict[str, object]) -> dict[str, object]:
-    """Copy a state dict, so that training on does not change it."""
-    return {key: value.detach().clone() if isinstance(value, Tensor) else value for key, value in state.items()}
-
-
 def update_best(
     best: dict[str, Selected],
     rules: Mapping[str, SelectionRule],
@@ -262,5 +257,6 @@ def update_best(
             if not rule.is_level(rows, replace(rows, prediction=held.prediction)):
                 continue
             score, prediction = held.score, held.prediction
-        kept = kept or clone_state(state)
+        if kept is None:  # a copy, which training on does not change
+            kept = {key: one.detach().clone() if isinstance(one, Tensor) else one for key, one in state.items()}
         best[name] = Selected(score, epoch, kept, prediction)
