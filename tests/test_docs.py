@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,8 +14,6 @@ from logit_correction.errors import MissingPackage
 from logit_correction.methods import METHODS
 from logit_correction.registry import resolve
 from logit_correction.views import VIEWS
-
-from .conftest import module_of
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -126,26 +123,3 @@ def test_the_source_distribution_and_the_image_hold_what_there_is() -> None:
     suffixes = (".md", ".py", ".yml", ".cff")
     assert {path.name for path in ROOT.glob("*") if path.is_file() and path.suffix in suffixes} <= included
     assert {line.strip("/") for line in (ROOT / ".dockerignore").read_text().split()} & included == set()
-
-
-@pytest.fixture(scope="module")
-def tutorials() -> ModuleType:
-    """The hook that runs tutorials when the site is built."""
-    for package in ("jupytext", "mkdocs", "nbclient", "ipykernel", "nbconvert"):
-        pytest.importorskip(package)
-    return module_of(DOCS / "_extensions" / "tutorials.py")
-
-
-@pytest.mark.slow
-def test_a_tutorial_is_run_once_and_one_that_fails_stops_the_build(tmp_path: Path, tutorials: ModuleType) -> None:
-    from mkdocs.exceptions import PluginError
-
-    script = tmp_path / "small.py"
-    script.write_text("# %% [markdown]\n# # Small\n\n# %%\nprint(6 * 7)\n")
-    place = tutorials.executed(script, tmp_path)
-    assert tutorials.executed(script, tmp_path) == place
-    text, _ = tutorials.as_markdown(tutorials.read(place / "notebook.ipynb"), "small")
-    assert text.startswith("# Small\n\n[Download as a notebook](small.ipynb)") and "\n    42\n" in text
-    script.write_text("# %%\nraise ValueError('no such thing')\n")
-    with pytest.raises(PluginError, match=r"(?s)small\.py does not run.*no such thing"):
-        tutorials.executed(script, tmp_path)

@@ -104,10 +104,3 @@ def test_one_page_names_every_environment_variable_that_is_read() -> None:
     read = {name for text in sources for name in re.findall(pattern, text)}
     page = (ROOT / "docs" / "installation.md").read_text()
     assert len(read) > 3 and [name for name in sorted(read | set(RANKS)) if f"`{name}`" not in page] == []
-
-
-def test_the_page_on_installation_lists_every_extra() -> None:
-    project = (ROOT / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[2].partition("\n[")[0]
-    page = (ROOT / "docs" / "installation.md").read_text()
-    extras = re.findall(r"^([a-z-]+) = \[", project, re.MULTILINE)
-    assert len(extras) > 5 and [extra for extra in extras if f"`{extra}`" not in page] == []

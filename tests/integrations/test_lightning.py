@@ -108,19 +108,3 @@ def test_what_is_missing_is_named_before_anything_is_estimated() -> None:
     for index in (2, "index"):
         with pytest.raises(InputError, match="no row numbers"):
             fit(Plain(), CorrectLogits(None, estimates=ESTIMATES, index=index), loader())
-
-
-def test_logits_given_by_name_are_refused_and_the_next_training_corrects_once() -> None:
-    class Broken(Plain):
-        def training_step(self, batch: Any, number: int) -> Any:
-            return self.criterion(input=self.network(batch[0]), target=batch[1])
-
-    module, callback = Broken(), CorrectLogits(None, estimates=ESTIMATES, index=2)
-    with pytest.raises(InputError, match=r"call self.criterion\(logits, label\), by position"):
-        fit(module, callback)
-    logits = module.network(INPUTS).detach().requires_grad_()
-    torch.testing.assert_close(module.criterion(logits, LABEL), torch.nn.functional.cross_entropy(logits, LABEL))
-    again, expected = Plain(), Plain()
-    fit(again, callback)
-    fit(expected, CorrectLogits(None, estimates=ESTIMATES, index=2))
-    assert again.seen == expected.seen

@@ -10,7 +10,6 @@ import torch
 
 from logit_correction import Run, load, train
 from logit_correction.attributes.mst import least_invariant
-from logit_correction.errors import InputError
 from logit_correction.seeds import make_generator
 
 ERM: dict[str, Any] = {
@@ -72,13 +71,6 @@ def test_rows_that_erm_gets_wrong_have_at_most_half_of_the_weight(build, make_ta
         method._look()
         assert least < float(method.weight[wrong].sum()) <= 0.5
     assert float(method.weight[wrong].min() / method.weight[~wrong].max()) > 1  # and yet each weighs more
-
-
-def test_groups_must_be_known_and_there_must_be_validation_rows(build, make_table) -> None:
-    with pytest.raises(InputError, match="Given or TrueAttributes"):
-        build("LastLayer", make_table(), attributes="CrossFitted")
-    with pytest.raises(InputError, match="validation rows"):
-        build("LastLayer", make_table(valid=0))
 
 
 def test_no_assignment_to_environments_breaks_invariance_more() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
@@ -12,19 +11,10 @@ from torch import nn
 from logit_correction.config import TrainingConfig
 from logit_correction.methods.erm import ERM
 from logit_correction.networks.small import ConvNet
-from logit_correction.training.fit import make_optimizer, scheduled_factor
+from logit_correction.training.fit import make_optimizer
 from logit_correction.types import DataInfo
 
 INFO = DataInfo(num_labels=3, num_rows=48, input_shape=(3, 8, 8))
-
-
-def test_schedules() -> None:
-    config = TrainingConfig(step_every=10, step_factor=0.2)
-    cosine = [scheduled_factor("cosine", step, 40, config) for step in range(41)]
-    assert cosine == pytest.approx([math.cos(math.pi * step / 80) ** 2 for step in range(41)])
-    steps = [scheduled_factor("step", step, 1000, config) for step in (0, 9, 10, 19, 20, 35)]
-    assert steps == pytest.approx([1, 1, 0.2, 0.2, 0.04, 0.008])
-    assert {scheduled_factor("none", step, 100, config) for step in range(100)} == {1.0}
 
 
 @pytest.mark.parametrize("kind", ["sgd", "adam", "adamw"])

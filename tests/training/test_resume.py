@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from logit_correction.data.stores import ArrayStore
 from logit_correction.errors import InputError
 from logit_correction.methods.base import Algorithm
-from logit_correction.networks.small import MLP
 from logit_correction.training import checkpoint
 from logit_correction.training.fit import Fit
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
@@ -164,25 +163,3 @@ def test_a_run_that_died_goes_on_from_its_last_checkpoint(calls: int, make_table
     resumed = trainer.fit(table, "LC")
     resumed.run(resume=True)
     assert_ended_alike(whole, resumed)
-
-
-def noisy(info: DataInfo) -> nn.Module:
-    """Return a network that behaves otherwise in training."""
-    return nn.Sequential(nn.BatchNorm1d(12), MLP(info, hidden=(8,)))
-
-
-def test_between_the_stages_the_training_rows_are_predicted_in_evaluation_mode(make_table, trainer) -> None:
-    table = make_table()
-    fit = trainer.fit(table, TwoStages, network=lambda: noisy(table.info))
-    fit.run()
-    (first, nothing, _), (second, logits, state) = fit.algorithm.given
-    assert (first, nothing, second) == (0, None, 1)
-    index, attribute, training, with_gradient = fit.algorithm.seen[0]
-    assert len(fit.algorithm.seen) == 1 and index.tolist() == list(range(48))
-    assert attribute is None and not training and not with_gradient
-    network = noisy(table.info).eval()
-    network.load_state_dict(state)
-    assert not torch.equal(state["0.running_mean"], torch.zeros(12))
-    assert logits.shape == (48, 3) and logits.dtype == torch.float32
-    torch.testing.assert_close(logits, 2 * network(table.inputs.fetch(table.split["train"])))
-    assert fit.algorithm.training
