@@ -1,4 +1,4 @@
-"""The parts that CONTRIBUTING shows: each is a file of examples/extensions and one line, or one field of the report."""
+"""The parts that CONTRIBUTING shows: each is a file of examples/extensions and one line, or an entry of one file."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 
@@ -71,6 +72,18 @@ def test_one_file_and_one_line_make_a_part_of_the_package(tmp_path: Path) -> Non
         )
         assert found == 1
         names.write_text(text)
+    candidate, function, kind = re.findall(
+        r"^```text\n(def _minutes.*?|\"times\": .*?|\"Early\": \"what.*?)^```$", CONTRIBUTING, re.MULTILINE | re.DOTALL
+    )
+    for file, start, entry in (
+        ("data/frames.py", "KINDS = {\n", f"{function}\n\nKINDS = {{\n    {kind}"),
+        ("shortcuts/candidates.py", "ESTIMATORS = {\n", f"ESTIMATORS = {{\n    {candidate}"),
+    ):
+        text = (package / file).read_text()
+        assert text.count(f"\n{start}") == 1
+        (package / file).write_text(text.replace(start, entry))
+    table = pd.DataFrame({"at": [f"{row % 24:02d}:30" for row in range(240)], "site": ["a", "b", "c"] * 80})
+    table.assign(ill=["no", "yes"] * 120).to_csv(tmp_path / "rows.csv", index=False)
     report = package / "evaluation" / "report.py"
     figure = re.findall(r"^```text\n(error: .*)\n```$", CONTRIBUTING, re.MULTILINE)[0]
     column = 'half: float | None = figure("Half a column", lambda rows: [0.5] * len(rows.names))'
@@ -79,12 +92,15 @@ def test_one_file_and_one_line_make_a_part_of_the_package(tmp_path: Path) -> Non
 
     parts = ("--data", "Points", "--network", "ResidualMLP", "--method", "LC", "--method.mixing", "Noise")
     view = ("--method", "Reweighting", "--shortcut", "brightness")
+    rows = ("--data", "rows.csv", "--data.label", "ill")
     commands = [
         ["list", "--all"],
         ["train", *parts, "--method.attributes", "Early", *SHORT, "--out", "lc"],
         ["train", "--data", "Points", "--method", "FocalLoss", *SHORT, "--out", "focal"],
         ["train", "--data", "Digits", *view, *SHORT, "--out", "view"],
         ["report", "lc", "focal", "--out", "both.html"],
+        ["train", *rows, "--method", "ERM", *SHORT, "--out", "times"],
+        ["audit", *rows, "--new-rows", "rows.csv", *SHORT, "--out", "audit"],
     ]
     # One process, for its start takes longer than all of them.
     program = f"from logit_correction.cli import main\nassert not any(map(main, {commands!r}))"
@@ -100,11 +116,14 @@ def test_one_file_and_one_line_make_a_part_of_the_package(tmp_path: Path) -> Non
     for section in SECTIONS:
         name, line = re.findall(r'"([^"]+)"', section["line"])[::2]
         assert section["dict"] == "MIXING" or re.search(rf"^  {name} +{re.escape(line)}$", listed, re.MULTILINE)
+    assert "LC by Early" in (tmp_path / "audit" / "candidates.yaml").read_text()
+    read = json.loads((tmp_path / "times" / "report.json").read_text())["data"]["preparation"]
+    assert [column["kind"] for column in read["columns"]] == ["times", "names"]
     written = [json.loads((tmp_path / run / "report.json").read_text())["test"] for run in ("lc", "focal")]
     assert all(one["groups"][0]["half"] == 0.5 for one in written)
     errors = [one["error"] for one in written]
     assert errors == pytest.approx([1 - one["average"] for one in written])
-    assert len(re.findall(r"\bError\b", listed)) == 3  # a heading of each console table
+    assert len(re.findall(r"\bError\b", listed)) == 4  # a heading of each console table
     page = (tmp_path / "both.html").read_text()
     assert "<b>Error rate</b>: rows that are wrong" in page and "Error rate: " in page.split("<table")[0]
     assert f'class="num best" data-name="Error rate">{100 * min(errors):.1f}<' in page  # the smallest error
