@@ -71,19 +71,6 @@ def reason_of(error: BaseException) -> str:
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
-def no_effect(path: str, options: Any) -> str:
-    """Return the message that options of something that has no name are of no effect.
-
-    >>> no_effect("network", {"hidden": {"size": 5}})
-    '--network.hidden.size is of no effect without a name: give --network NAME too'
-    """
-    option = path
-    while isinstance(options, dict) and options:
-        name, options = next(iter(options.items()))
-        option += f".{name}"
-    return f"--{option} is of no effect without a name: give --{path} NAME too"
-
-
 def is_missing(value: Any) -> bool:
     """Return whether a figure is absent: None or NaN."""
     return value is None or (isinstance(value, float) and math.isnan(value))

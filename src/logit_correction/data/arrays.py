@@ -48,18 +48,14 @@ class Arrays(DataSource):
         except Exception as error:  # zipfile and NumPy raise many kinds
             raise InputError(f"{self.file} cannot be read ({reason_of(error)}): call from_arrays again") from error
         inputs = arrays.pop("inputs")
-        rows = Rows("the arrays", range(len(inputs)), values=inputs)
-        read, _, _ = self.reader.check(rows)
         texts = {name: [as_text(value) for value in values.tolist()] for name, values in arrays.items()}
         attribute = attributes_as_texts(arrays["attribute"]) if "attribute" in arrays else None
+        every = range(len(inputs))
         return build_table(
-            rows.problems,
-            texts["label"],
+            Rows("the arrays", every, values=inputs, label=texts["label"], split=texts.get("split")),
             self.reader,
-            read,
             self.splitting,
             source="arrays given in Python",
-            splits=texts.get("split"),
             label_kind=label_kind(arrays["label"]),
             attributes={"attribute": attribute} if attribute else {},
             augment=named_augmentation(self.augment) if inputs.ndim == 4 else None,

@@ -22,7 +22,7 @@ from logit_correction.data.rows import ALIASES, SHOWN, Learnt, Problems, Reader,
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import NEW
 from logit_correction.errors import InputError, check_range, format_first, reason_of
-from logit_correction.files import in_threads, is_within, plain, printable
+from logit_correction.files import canonical, in_threads, is_within, plain, printable
 from logit_correction.views.files import IMAGES
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
@@ -168,7 +168,9 @@ class Images(Reader):
             self.size = (preparation["size"],) * 2
 
     def check(self, rows: Rows) -> tuple[list[Path], list[str], list[str]]:
-        """Return the files that all rows of a table name, and these names."""
+        """Return the files of all rows, and their names."""
+        if rows.files is not None:
+            return list(rows.files), list(rows.names), []
         files, names = self._named(rows, self.root or rows.folder or Path())
         return files, [printable(name or "") for name in names], []
 
@@ -275,11 +277,12 @@ def label_folders(root: Path) -> dict[Path, str | None]:
     return dict.fromkeys(splits)
 
 
-def find_images(root: Path, folders: Iterable[Path]) -> tuple[list[Path], list[Path], Problems, list[str]]:
+def find_images(root: Path, folders: Mapping[Path, str | None]) -> tuple[Rows, list[str]]:
     """Find the images in folders of ``root``, or in itself, and in all below them; links may not leave it.
 
     Returns:
-        The files, the folder of each, what is wrong with links, and what to tell.
+        The rows, with the name of the folder as their label, with its split where it has one, and with what is wrong
+        with links; and what to tell.
     """
     # A link that leads to no file is told of, whatever its name: it may stand for a folder of images.
     found = {folder: visible_files(folder) for folder in folders}
@@ -293,12 +296,24 @@ def find_images(root: Path, folders: Iterable[Path]) -> tuple[list[Path], list[P
     other = [printable(path) for paths in found.values() for path in paths if path not in taken]
     if other:  # in one line: each folder may hold what its owner's computer puts into every folder
         notes.append(f"files that are no images by name are left out: {format_first(other, SHOWN, '; ')}")
-    problems = Problems(str(root), [printable(path.relative_to(root).as_posix()) for path, _ in files])
+    # Images that lie in the folder of a split itself have no label.
+    names = {
+        folder: None if split and folder.parent == root else canonical(printable(folder.name))
+        for folder, split in folders.items()
+    }
+    rows = Rows(
+        str(root),
+        range(len(files)),
+        folder=root,
+        files=[path for path, _ in files],
+        label=[names[folder] for _, folder in files],
+        split=[folders[folder] for _, folder in files] if any(folders.values()) else None,
+    )
     base = os.path.realpath(root)
     outside = {folder for folder in {path.parent for path, _ in files} if not is_within(folder, base)}
     for row, (path, _) in enumerate(files):
         if path.parent in outside or (path.is_symlink() and not is_within(path, base)):
-            problems.add(row, f"is a link that leaves the folder, to {os.path.realpath(path)}")
+            rows.problems.add(row, f"is a link that leaves the folder, to {os.path.realpath(path)}")
         elif not path.is_file():
-            problems.add(row, "is a link to no file")
-    return [path for path, _ in files], [folder for _, folder in files], problems, notes
+            rows.problems.add(row, "is a link to no file")
+    return rows, notes

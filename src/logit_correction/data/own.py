@@ -15,7 +15,7 @@ from logit_correction.data.frames import Written, check_columns, label_kind, rea
 from logit_correction.data.images import Images, find_images, label_folders
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Rows, Splitting, build_table
-from logit_correction.data.table import NEW, DataTable
+from logit_correction.data.table import DataTable
 from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError
 from logit_correction.files import canonical, printable
@@ -58,21 +58,14 @@ class ImageFolder(DataSource):
                 f"{self.root} must hold a folder of images for each of at least two labels, or such folders in train, "
                 f"valid and test; it holds {holds or 'nothing'}: give the folder above it, or a table of images itself"
             )
-        files, of_file, problems, notes = find_images(self.root, folders)
-        unlabelled = {folder for folder, split in folders.items() if split == NEW and folder.parent == self.root}
-        labels = [None if folder in unlabelled else canonical(printable(folder.name)) for folder in of_file]
-        splits = None if folders[of_file[0]] is None else [folders[folder] for folder in of_file]
+        rows, notes = find_images(self.root, folders)
         return build_table(
-            problems,
-            labels,
+            rows,
             self.reader,
-            files,
             self.splitting,
             source=f"the images of {self.root.resolve().name}",
-            splits=splits,
             notes=notes,
             augment=self.augment,
-            row_names=problems.rows,
             ordered=False,  # folders are read label by label: the place of a row would tell its label
         )
 
@@ -174,24 +167,26 @@ class Table(DataSource):
             frame = frame.drop(columns=UNNAMED)
             notes.append(f"the first column, without a name, is not used ({UNNAMED})")
         check_columns(frame, place, [one for one in (self.label, self.split, self.split_by, *self.attributes) if one])
-        rows = Rows(place, frame.index, frame, self.file.parent)
+        rows = Rows(
+            place,
+            frame.index,
+            frame,
+            self.file.parent,
+            label=texts_of(frame, self.label),
+            split=texts_of(frame, self.split) if self.split else None,
+        )
         if SPLIT in frame.columns and SPLIT not in self.named:
             notes.append("the column 'split' is not used: give --data.split split to use it")
-        read, names, of_inputs = self.reader.check(rows)
         return build_table(
-            rows.problems,
-            texts_of(frame, self.label),
+            rows,
             self.reader,
-            read,
             self.splitting,
             source="rows given in Python" if from_python else f"the rows of {self.file.name}",
-            splits=texts_of(frame, self.split) if self.split else None,
             split_by=self.split_by,
             units=texts_of(frame, self.split_by) if self.split_by else (),
             attributes={name: texts_of(frame, name) for name in self.attributes},
-            notes=[*notes, *of_inputs],
+            notes=notes,
             augment=self.augment,
-            row_names=names,
             label_kind=label_kind(frame[self.label]),
             lines=torch.tensor(frame.index.to_numpy()) if frame.index.name == "line" else None,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -28,7 +29,7 @@ from logit_correction.data.rows import Learnt, Problems, Reader, Rows, array_sto
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, InputWarning, reason_of
-from logit_correction.files import canonical, printable
+from logit_correction.files import canonical
 from logit_correction.types import DataInfo, as_array
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Numbers(Reader):
         self.mean: Any = None  # (F,) of vectors, and their deviation
         self.std: Any = None
 
-    def check(self, rows: Rows) -> tuple[tuple[ArrayStore, dict[str, Any], NDArray[Any]], Sequence[str], list[str]]:
+    def check(self, rows: Rows) -> tuple[tuple[ArrayStore, dict[str, Any], NDArray[Any]], None, list[str]]:
         """Return the arrays, and the columns of vectors, named by their number; what is not finite is noted, and 0."""
         if rows.values is None:
             raise InputError("this model takes arrays of numbers: give one")
@@ -65,7 +66,7 @@ class Numbers(Reader):
         given = values if self.mean is None else (values - self.mean) / self.std
         width = values.shape[1] if values.ndim == 2 else 0
         columns = {str(i): values[:, i] for i in range(width)} if width <= MOST_SEEN else {}
-        return (array_store(given, rows.problems, self.scale), {"columns": columns}, values), rows.names, []
+        return (array_store(given, rows.problems, self.scale), {"columns": columns}, values), None, []
 
     def learn(self, read: tuple[ArrayStore, dict[str, Any], NDArray[Any]], train: Tensor, problems: Problems) -> Learnt:
         store, forms, values = read
@@ -154,19 +155,18 @@ def _rows_of_places(places: Sequence[Path], labelled: bool, tables: bool, layout
             folders = label_folders(place) if labelled else {place: None}
             if any(folders.values()):
                 raise InputError(f"{place} holds folders of splits: give one, such as {next(iter(folders)).parent}")
-            found, of_file, problems, notes = find_images(place, folders)
+            rows, notes = find_images(place, folders)
+            problems, found = rows.problems, rows.files or ()
             if labelled or len(problems) == len(found):
                 problems.raise_if_any()
             elif problems:
-                found = [file for file, good in zip(found, problems.good.tolist(), strict=True) if good]
                 notes.append(f"{problems.place}: left out: {problems}")
             for note in notes:
                 warnings.warn(note, InputWarning, stacklevel=2)
             if labelled:
-                label = [canonical(printable(folder.name)) for folder in of_file]
-                yield Rows(str(place), range(len(label)), files=found, label=label)
+                yield replace(rows, folder=None)
             else:
-                files += found
+                files += [file for file, good in zip(found, problems.good.tolist(), strict=True) if good]
         elif is_table(place) or (tables and not image) or not (place.exists() or image):
             if files:
                 yield Rows("images", range(len(files)), files=files)

@@ -100,8 +100,9 @@ class Rows:
     Attributes:
         place: Where they are from, for messages.
         numbers: The number of each; the line of a CSV.
-        folder: Where the files that a frame names lie.
-        label: Of files, the folder of the label that each lies in.
+        folder: Where the files that a frame names lie, or these files themselves.
+        label: The label of each, None where it is missing, if they come with labels.
+        split: What each is for, None where it is missing, if they come with splits.
     """
 
     place: str
@@ -109,7 +110,8 @@ class Rows:
     frame: pd.DataFrame | None = None
     folder: Path | None = None
     files: Sequence[Path] | None = None
-    label: Sequence[str] | None = None
+    label: Sequence[str | None] | None = None
+    split: Sequence[str | None] | None = None
     texts: Sequence[str] | None = None
     values: NDArray[Any] | None = None
 
@@ -119,7 +121,9 @@ class Rows:
     @property
     def names(self) -> Sequence[str]:
         """What messages call each row."""
-        return row_names(self.numbers) if self.files is None else [printable(path) for path in self.files]
+        if self.files is None:
+            return row_names(self.numbers)
+        return [printable(path.relative_to(self.folder) if self.folder else path) for path in self.files]
 
     @cached_property
     def problems(self) -> Problems:
@@ -130,7 +134,7 @@ class Rows:
         """Yield the rows, so many at a time."""
         for start in range(0, len(self), size):
             part = slice(start, start + size)
-            forms = {name: getattr(self, name) for name in ("numbers", "files", "label", "texts", "values")}
+            forms = {name: getattr(self, name) for name in ("numbers", "files", "label", "split", "texts", "values")}
             forms = {name: None if of is None else of[part] for name, of in forms.items()}
             yield replace(self, frame=None if self.frame is None else self.frame.iloc[part], **forms)
 
@@ -156,8 +160,8 @@ class Reader(ABC):
     scale = 1.0  # what inputs, bytes brought to [0, 1] before, are multiplied by
 
     @abstractmethod
-    def check(self, rows: Rows) -> tuple[Any, Sequence[str], list[str]]:
-        """Return what is read of all rows, what people call each, and what to tell a user."""
+    def check(self, rows: Rows) -> tuple[Any, Sequence[str] | None, list[str]]:
+        """Return what is read of all rows, what people call each if it has a name, and what to tell a user."""
 
     @abstractmethod
     def learn(self, read: Any, train: Tensor, problems: Problems) -> Learnt:
@@ -314,27 +318,26 @@ def _units(label: Tensor, rows: Tensor, unit: Tensor | None) -> tuple[Tensor, Te
 
 
 def build_table(
-    problems: Problems,
-    labels: Sequence[str | None],
+    rows: Rows,
     reader: Reader,
-    read: Any,
     splitting: Splitting,
     *,
     source: str,
-    splits: Sequence[str | None] | None = None,
     split_by: str | None = None,
     units: Sequence[str | None] = (),
     attributes: Mapping[str, Sequence[str | None]] | None = None,
     notes: Sequence[str] = (),
     **more: Any,
 ) -> DataTable:
-    """Make the table of rows that a user gave, everything still a text, None where it is missing.
+    """Make the table of rows that a user gave with their labels; texts are None where they are missing.
 
     Everything that is wrong with single rows is gathered before it is told. Rows that are left out stay in the table
-    and belong to no split. When all else is checked ``reader`` learns of ``read``, what its ``check`` returned; it may
-    add to the problems. ``more`` are fields of the table as they are.
+    and belong to no split. When all else is checked ``reader`` learns of the rows; it may add to the problems. ``more``
+    are fields of the table as they are.
     """
-    given = None
+    assert rows.label is not None
+    read, row_names, of_reader = reader.check(rows)
+    problems, labels, splits, given = rows.problems, rows.label, rows.split, None
     for row, value in enumerate(units):
         if value is None:
             problems.add(row, f"column {split_by!r} is empty")
@@ -408,9 +411,10 @@ def build_table(
         label_names=label_names,
         attribute_names=attribute_names,
         metadata={"source": source} | of_inputs | {"split": how},
-        notes=(*left_out, *notes),
+        notes=(*left_out, *notes, *of_reader),
         attribute_notes=(told,) if unknown.any() and not unknown.all() else (),
         preparation=preparation,
+        row_names=row_names,
         drawn=tuple(name for name in SPLITS[1:] if given is None or name not in given),
         **forms,
         **more,
