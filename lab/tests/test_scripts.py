@@ -11,6 +11,7 @@ from logit_correction_lab.grid import read
 RESULTS = sorted(path for path in (Path(__file__).parents[1] / "results").glob("*/*.yaml") if path.name != "model.yaml")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_every_row_of_the_committed_results_can_be_trained_again(path: Path, tmp_path: Path) -> None:
     cells = {cell.row: cell for cell in read(str(path)).cells(tmp_path)}

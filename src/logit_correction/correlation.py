@@ -47,14 +47,14 @@ class Correlation:
 
     @classmethod
     def one_to_one(cls, num_labels: int) -> Correlation:
-        """Label j has attribute value j."""
+        """Return the correlation in which label j has attribute value j."""
         return cls(torch.eye(num_labels, dtype=torch.float64))
 
     @classmethod
     def from_table(
         cls, table: Mapping[int, Sequence[int]] | Sequence[Sequence[int]], num_attributes: int | None = None
     ) -> Correlation:
-        """Row y lists the attribute values of label y, with equal weights.
+        """Return the correlation of a table, whose row y lists the attribute values of label y; they weigh alike.
 
         Args:
             table: One row for each of the labels 0..L-1, as a mapping or in order.
@@ -78,7 +78,7 @@ class Correlation:
 
     @classmethod
     def counted(cls, label: Tensor, attribute: Tensor, num_labels: int, num_attributes: int) -> Correlation:
-        """Each label (N,) has its commonest attribute value (N,); rows of -1 are left out."""
+        """Return the correlation in which each label has its commonest attribute; (N,) each, -1 where unknown."""
         known = attribute >= 0
         cell = label[known] * num_attributes + attribute[known]
         counts = torch.bincount(cell, minlength=num_labels * num_attributes).view(num_labels, num_attributes)
@@ -91,7 +91,7 @@ class Correlation:
         return f"{labels}-to-{values}"
 
     def posterior(self, class_probs: Tensor) -> Tensor:
-        """Posterior of the attribute, P(a | x) (B, K), from a biased network's class probabilities (B, L) (eq. 11, 12).
+        """Return P(a | x), (B, K), from a biased network's class probabilities (B, L) (eq. 11, 12).
 
         For the one-to-one correlation these are the class probabilities themselves, not a copy.
         """
@@ -104,20 +104,20 @@ class Correlation:
         return (class_probs.unsqueeze(2) * weights).sum(dim=1)
 
     def is_minority(self, label: Tensor, attribute: Tensor) -> Tensor:
-        """Which rows (B,) of these labels (B,) and attributes (B,) conflict with the correlation; of -1 none."""
+        """Return which rows (B,) of these labels and attributes, (B,) each, conflict; none of attribute -1 does."""
         aligned = self._on(label.device, torch.bool)[label, attribute]
         return ~aligned & (attribute >= 0)
 
     def minority_groups(self, device: torch.device | str = "cpu") -> Tensor:
-        """Which groups (y, a) conflict with the correlation, (L, K) bool."""
+        """Return which groups (y, a) conflict with the correlation, (L, K) bool."""
         return ~self._on(torch.device(device), torch.bool)
 
     def to_table(self) -> list[list[int]]:
-        """The attribute values of each label, in order; the weights themselves are left out."""
+        """Return the attribute values of each label, in order; the weights themselves are left out."""
         return [row.nonzero().flatten().tolist() for row in self.weights > 0]
 
     def _on(self, device: torch.device, dtype: torch.dtype) -> Tensor:
-        """The weights (as bool: which are positive) on a device, copied there once."""
+        """Return the weights (as bool: which are positive) on a device, copied there once."""
         placed = self._placed.get((device, dtype))
         if placed is None:
             placed = self._placed[device, dtype] = self.weights.to(device=device, dtype=dtype)

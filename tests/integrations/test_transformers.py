@@ -18,9 +18,10 @@ ESTIMATES = AttributeEstimates(LABEL, ATTRIBUTE, ("0", "1"), ("a", "b"), None, n
 ROWS = [{"input_ids": [2, 4 + int(y), 6 + int(a), 3], "labels": int(y)} for y, a in zip(LABEL, ATTRIBUTE, strict=True)]
 
 
-def test_the_loss_is_the_corrected_one_in_training_alone(tiny_bert: Path, tmp_path: Path) -> None:
+def test_the_loss_is_the_corrected_one_in_training_alone(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     pytest.importorskip("accelerate")
+    tiny_bert = request.getfixturevalue("tiny_bert")
 
     class CorrectedTrainer(LogitCorrectionMixin, transformers.Trainer):  # type: ignore[misc]
         """As a user writes it."""

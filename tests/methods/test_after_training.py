@@ -84,7 +84,7 @@ def test_no_assignment_to_environments_breaks_invariance_more() -> None:
     assert own >= penalty.max() - 1e-4
 
 
-@pytest.mark.parametrize("estimator", ["XRM", "MST"])
+@pytest.mark.parametrize("estimator", ["XRM", pytest.param("MST", marks=pytest.mark.slow)])
 def test_early_networks_tell_the_attribute_of_training_and_of_new_rows(estimator: str, tmp_path: Path) -> None:
     data = {"name": "Digits", "minority_ratio": 0.1}
     config = {**ERM, "data": data, "method": {"name": "LC", "attributes": estimator}, "learning_rate": 3e-3}

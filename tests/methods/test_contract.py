@@ -55,6 +55,17 @@ PAPER = {
 #: Options beside the default ones under which the contract must hold too, each on one source.
 FURTHER: list[tuple[str, dict[str, Any], str]] = [
     ("LC", PAPER, IMAGES),
+    ("LC", {"attributes": "Clusters"}, SEVERAL),
+    ("LC", {"attributes": GIVEN, "prior": {"name": "Counted", "smoothing": 1.0}, "oversampling": 0.5}, FEATURES),
+    ("Reweighting", {"attributes": SIDE_BY_SIDE}, IMAGES),
+    ("GroupDRO", {"attributes": ONCE_AHEAD, "adjustment": 1.0}, IMAGES),
+    ("LC", {"attributes": "XRM"}, IMAGES),
+    ("PostHoc", {"attributes": GIVEN}, FEATURES),
+    ("LastLayer", {"attributes": "TrueAttributes"}, IMAGES),
+]
+
+#: And a sweep, for the slow tests.
+SWEEP: list[tuple[str, dict[str, Any], str]] = [
     ("LC", {"attributes": SIDE_BY_SIDE, "prior": {"name": "Moving", "averaging": "dataset"}}, IMAGES),
     ("LC", {"attributes": {"name": "Online", "correlation": "known"}, "mixing": "NoMixing"}, FEWER),
     ("LC", {"attributes": ONCE_AHEAD, "mixing": {"name": "GroupMixUp", "rows": "minority-rows"}}, IMAGES),
@@ -69,20 +80,13 @@ FURTHER: list[tuple[str, dict[str, Any], str]] = [
     ),
     ("LC", {"attributes": {**HALVES, "correlation": "known"}}, FEWER),
     ("LC", {"attributes": HEADS, "strength": 0.5}, IMAGES),
-    ("LC", {"attributes": GIVEN, "prior": {"name": "Counted", "smoothing": 1.0}, "oversampling": 0.5}, FEATURES),
-    ("LC", {"attributes": "Clusters"}, SEVERAL),
     ("LC", {"attributes": {"name": "Clusters", "attributes": {**ONCE_AHEAD, "temperature": 0.5}}}, SEVERAL),
-    ("Reweighting", {"attributes": SIDE_BY_SIDE}, IMAGES),
     ("Reweighting", {"attributes": "TrueAttributes"}, SEVERAL),
-    ("GroupDRO", {"attributes": ONCE_AHEAD, "adjustment": 1.0}, IMAGES),
     ("GroupDRO", {"attributes": GIVEN}, FEATURES),
     ("DFA", {"swap_from_epoch": 0.0}, IMAGES),
-    ("LC", {"attributes": "XRM"}, IMAGES),
     ("GroupDRO", {"attributes": "EIIL"}, FEATURES),
     ("Reweighting", {"attributes": "MST", "balance": "conditional"}, FEATURES),
-    ("PostHoc", {"attributes": GIVEN}, FEATURES),
     ("LastLayer", {"attributes": GIVEN}, FEATURES),
-    ("LastLayer", {"attributes": "TrueAttributes"}, IMAGES),
 ]
 
 
@@ -93,19 +97,20 @@ def said(value: Any) -> str:
     return str(value)
 
 
-def cases(name: str, options: dict[str, Any], source: str) -> list[Any]:
+def cases(name: str, options: dict[str, Any], source: str, marks: Any = ()) -> list[Any]:
     """A method under its options in every stage; ``build`` takes the stage among the options."""
     cls, info = resolve("method", name, METHODS), biased_table(**SOURCES[source]).info
     stages = cls(lambda: MLP(info, hidden=(8,)), info, **made(cls, options)).num_stages
     named = f"{name} {said(options)} {source}"
-    return [pytest.param(name, {**options, "stage": k}, source, id=f"{named} {k}") for k in range(stages)]
+    return [pytest.param(name, {**options, "stage": k}, source, id=f"{named} {k}", marks=marks) for k in range(stages)]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     # LC stands for those that search as it does: StagedLC is LC, and the others stand below with other estimators.
     alike = ("StagedLC", "Reweighting", "PostHoc")
-    given = [*((name, {}, FEATURES) for name in METHODS if name not in alike), *FURTHER]
-    every = [case for one in given for case in cases(*one)]
+    every = [case for name in METHODS if name not in alike for case in cases(name, {}, FEATURES)]
+    every += [case for one in FURTHER for case in cases(*one)]
+    every += [case for one in SWEEP for case in cases(*one, marks=pytest.mark.slow)]
     if "tmp_path" in metafunc.fixturenames:  # trains all stages, where the first one is
         every = [case for case in every if not case.values[1]["stage"]]
     metafunc.parametrize(("name", "options", "source"), every)

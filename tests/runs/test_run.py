@@ -273,7 +273,3 @@ def test_forged_entries_are_named(digits_run: Path, run: Run, tmp_path: Path) ->
         (copy / "report.json").write_text(json.dumps(report | {"data": {**report["data"], entry: value}}))
         with pytest.raises(InputError, match=message):
             load(copy).predict(people(3, 0))
-    old = report | {"environment": {**report["environment"], "version": "0.1.0"}}
-    (copy / "report.json").write_text(json.dumps(old))
-    with pytest.raises(InputError, match=r"is of version 0\.1\.0, .* train --config .*config\.yaml --out NEW"):
-        load(copy)

@@ -22,7 +22,7 @@ SHIPPED = Path(__file__).parent / "grids"
 FOLLOWED = ("watch", "also_select")
 
 #: Kinds of figures.
-KINDS = ("accuracy", "bars", "curves", "margins", "none")
+FIGURES = ("accuracy", "bars", "curves", "margins", "none")
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def _check(grid: Benchmark, where: str) -> None:
         if not isinstance(own, dict):
             raise InputError(f"{where}: {name!r} is {own!r}: give options of a run, such as {{method: {{name: LC}}}}")
     figures = grid.figures
-    known("figure", [one.get("kind") for one in figures], KINDS)
+    known("figure", [one.get("kind") for one in figures], FIGURES)
     of_kind = {"curves": ("kind", "metric"), "margins": ("kind", "margin", "over")}  # the last is of version 0.1
     for asked in figures:
         known(f"key of figure {asked['kind']},", asked, of_kind.get(asked["kind"], ("kind",)))

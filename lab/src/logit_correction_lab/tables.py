@@ -122,7 +122,7 @@ def write_results(benchmark: Benchmark, out: Path, seeds: int | None = None) -> 
     write_text(out / "table.md", markdown(benchmark, frame))
     changed = "" if seeds is None else f"# Run with --seeds {seeds}.\n"
     write_text(out / "benchmark.yaml", changed + benchmark.text)
-    drawn = list(figures(benchmark, frame, history(benchmark, out)))
+    drawn = list(drawn_figures(benchmark, frame, history(benchmark, out)))
     for name, svg in drawn:
         write_text(out / f"{name}.svg", svg + "\n")
     shown, told = tables(benchmark, frame), _outcome(benchmark, frame)
@@ -239,7 +239,7 @@ _DASHES = ("-", "--", ":", "-.")
 _RATIOS = {"least": "train_margin_ratio", "mean": "train_mean_margin_ratio"}
 
 
-def figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFrame) -> Iterator[tuple[str, str]]:
+def drawn_figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFrame) -> Iterator[tuple[str, str]]:
     """Draw the figures that the benchmark asks for: the name of each file without the ending, and the SVG.
 
     What there are no figures for is left out.

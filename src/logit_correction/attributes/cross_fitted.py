@@ -14,9 +14,6 @@ from logit_correction.errors import check_range
 from logit_correction.seeds import StepRandomness, make_generator
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, ViewInputs
 
-#: Exponent of the networks' generalized cross-entropy, and the share of the epochs over which it rises from 0.
-Q, Q_RAMP_UP = 0.7, 2 / 3
-
 
 class CrossFitted(AttributeEstimator):
     """Biased networks trained on one half of the rows, with generalized cross-entropy, estimate the other half.
@@ -24,6 +21,8 @@ class CrossFitted(AttributeEstimator):
     What a network knows by heart of a minority row does not help it on the other half, so there it goes by the
     shortcut. The networks are of the kind of the robust one (``--biased_network`` names another).
     """
+
+    Q, Q_RAMP_UP = 0.7, 2 / 3  # exponent of the generalized cross-entropy, and the share of epochs in which it rises
 
     trains_network = True
     num_stages = 1
@@ -65,7 +64,7 @@ class CrossFitted(AttributeEstimator):
         return Stage(epochs=self.epochs)
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
-        q = ramped_q(Q, epoch, Q_RAMP_UP * self.epochs)
+        q = ramped_q(self.Q, epoch, self.Q_RAMP_UP * self.epochs)
         generator = randomness.next(batch.label.device) if self.input_dropout else None
         total = self.networks.loss(batch, q, self.input_dropout, generator)
         return Step(total, {"loss_biased": total.detach() / len(self.networks)})

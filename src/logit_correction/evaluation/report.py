@@ -7,12 +7,11 @@ by ``figure``. Tables, pages and sentences take its name, value and meaning from
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 import pandas as pd
@@ -30,8 +29,8 @@ from logit_correction.functional import metrics as by_group
 from logit_correction.functional.losses import margin
 from logit_correction.plain_values import frame_of, from_plain, to_plain
 
-#: Name of the file, and what to do about a damaged one.
-REPORT, FIX = "report.json", "put a copy of it back, or train again into a new folder"
+#: Name of the file.
+REPORT = "report.json"
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,7 @@ class JudgedRows:
         return by_group.group_mean(self.right, self.membership)
 
     def of_labels(self) -> Tensor:
-        """(L,), the accuracy of each label."""
+        """Return the accuracy of each label, (L,)."""
         return by_group.group_mean(self.right, by_group.label_membership(self.label, self.logits.shape[1]))
 
     def interval(self, end: int) -> NDArray[Any]:
@@ -445,6 +444,8 @@ class Report:
     the same of figures by which nothing was chosen.
     """
 
+    FIX: ClassVar = "put a copy of it back, or train again into a new folder"  # where the file is damaged
+
     method: str
     method_options: dict[str, Any] = field(default_factory=dict)
     data: DataSummary
@@ -510,18 +511,13 @@ class Report:
             )
         if not file.is_file():
             raise InputError(f"{folder} is not a run folder: give one that `train` has written")
-        content = read_json(file, FIX)
-        environment = content.get("environment") if isinstance(content, dict) else None
-        if isinstance(environment, dict) and f"{environment.get('version')}.".startswith("0.1."):
-            again = shlex.join(["logit-correction", "train", "--config", str(config), "--out", "NEW"])
-            old = f"{folder} is of version {environment['version']}, whose runs are not read"
-            raise InputError(f"{old}: train it again, `{again}`")
+        content = read_json(file, cls.FIX)
         try:
             report = cast(Report, from_plain(cls, content))
             _ = report.finding  # so that one of another version is told here
         except (ValueError, TypeError) as error:  # Python names the entries that are missing
-            raise InputError(f"{file} cannot be read ({error}): {FIX}") from error
-        check_seal(file, FIX)
+            raise InputError(f"{file} cannot be read ({error}): {cls.FIX}") from error
+        check_seal(file, cls.FIX)
         return report
 
 

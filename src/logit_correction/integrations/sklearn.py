@@ -181,7 +181,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         """
         if self.estimator is not None:
             argument_of(self.estimator)
-        form: dict[str, Any] = {"kind": kind_of(X)}
+        form: dict[str, Any] = {"kind": kind_of_rows(X)}
         rows = self._checked(X, form["kind"], reset=True)
         form["names"] = [str(name) for name in getattr(self, "feature_names_in_", ())]
         self.classes_, label = _checked_labels(rows, y)
@@ -279,8 +279,6 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         training = dict(self.training or {})
         if twice := [name for name in training if known.get(name) is not None]:
             raise InputError(f"{twice[0]} is an argument of the classifier: leave it out of training")
-        if no_use := [name for name in ("selection", "logger") if training.get(name)]:
-            raise InputError(f"The classifier validates nothing and keeps no log: leave {no_use[0]} out of training")
         data = ComponentConfig("rows in memory", cls=lambda: InMemory(table))
         config = config_of(data, **known | options | training)
         if config.training.devices * config.training.nodes > 1:
@@ -401,7 +399,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
     def _new_rows(self, X: Any) -> Any:
         """Return checked new rows, for ``read_rows``."""
         of_fit = self.model_["form"]["kind"]
-        kind = of_fit if isinstance(X, list) and not X else kind_of(X)
+        kind = of_fit if isinstance(X, list) and not X else kind_of_rows(X)
         if kind != of_fit and {kind, of_fit} != {"numbers", "columns"}:
             raise InputError(f"fit was given {of_fit}, and these rows are {kind}: give the same kind of rows")
         if of_fit == "columns" and as_frame(X) is None:
@@ -443,7 +441,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
 # -- rows, labels, attributes
 
 
-def kind_of(X: Any) -> str:
+def kind_of_rows(X: Any) -> str:
     """Return the kind of rows: ``numbers`` (n, F), ``images``, ``texts``, or ``columns``: any other frame."""
     frame = None if issparse(X) else as_frame(X, index=False)
     if frame is not None:

@@ -19,7 +19,6 @@ from logit_correction.data import SOURCES
 from logit_correction.errors import InputError, is_missing
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import (
-    FIX,
     DataSummary,
     Figure,
     GroupReport,
@@ -90,11 +89,11 @@ class RunFolder:
         """Read a run folder; raise ``InputError`` where it holds no finished run, or a file of it is damaged."""
         path, file = Path(path), Path(path) / "metrics.csv"
         report = Report.read(path)
-        check_seal(file, FIX)
+        check_seal(file, Report.FIX)
         try:
             metrics = pd.read_csv(plain(file)).apply(pd.to_numeric) if file.exists() else pd.DataFrame()
         except (OSError, ValueError) as error:
-            raise InputError(f"{file} cannot be read ({error}): {FIX}, or remove it") from error
+            raise InputError(f"{file} cannot be read ({error}): {Report.FIX}, or remove it") from error
         return cls(path, report, metrics)
 
     def groups(self, estimated: bool = False) -> pd.DataFrame:
