@@ -157,8 +157,6 @@ def test_columns_of_an_audits_rows(run: Run) -> None:
     assert ((rows["label"] != rows["attribute"]) == rows["conflicting"]).all()
     asked = json.loads((run("audit-asked") / "audit.json").read_text())
     assert asked["verdict"] == "cannot tell" and asked["question"].keys() == {"views", "text"}
-    photos = pd.read_csv(run("audit-photos") / "rows.csv")
-    assert {"path", "p_five", "p_four", "p_one", "p_three"} <= set(photos)
 
 
 def test_a_run_can_be_moved_and_read_only(door: Callable[..., Any], run: Run, here: Path, tmp_path: Path) -> None:

@@ -25,9 +25,16 @@ def compare(name: str, folder: Path) -> None:
         assert wanted.get(key) is None or abs(found[key] - wanted[key]) <= 0.03, (name, key, found[key], wanted[key])
 
 
-@pytest.mark.parametrize("name", golden.RUNS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=[pytest.mark.slow] * (one == "audit-photos")) for one in golden.RUNS]
+)
 def test_figures(name: str, run: Callable[[str], Path]) -> None:
     compare(name, run(name))
+
+
+@pytest.mark.slow
+def test_figures_of_an_audit_of_photos(run: Callable[[str], Path]) -> None:
+    compare("audit-photos", run("audit-photos"))
 
 
 @pytest.mark.slow

@@ -14,7 +14,6 @@ import pytest
 import torch
 
 import logit_correction
-from logit_correction import functional
 from logit_correction.losses import LogitCorrectedLoss
 
 Run = Callable[[str], Path]
@@ -43,16 +42,6 @@ def test_the_names_are_there() -> None:
         found = importlib.import_module(module)
         assert [name for name in names.split() if not hasattr(found, name)] == []
     assert [name for name in logit_correction.__all__ if not hasattr(logit_correction, name)] == []
-
-
-def test_figures_of_groups() -> None:
-    label, attribute = torch.tensor([0, 0, 0, 1, 1, 1]), torch.tensor([0, 0, 1, 1, 1, -1])
-    prediction = torch.tensor([0, 1, 0, 1, 1, 0])
-    members = functional.group_membership(label, attribute, 2, 2)
-    found = functional.group_accuracy(prediction, label, members)
-    assert found[[0, 1, 3]].tolist() == [0.5, 1.0, 1.0] and found[2].isnan()
-    assert functional.group_balanced_accuracy(prediction, label, members).item() == pytest.approx(2.5 / 3)
-    assert functional.worst_group_accuracy(prediction, label, members).item() == 0.5
 
 
 def test_train_load_and_the_run(tmp_path: Path) -> None:
@@ -97,24 +86,13 @@ def test_arrays_and_frames(here: Path) -> None:
     assert run.evaluate(frame)["count"] == 500
 
 
-def test_a_frame_is_read_as_its_file(run: Run, here: Path) -> None:
-    loaded, frame = logit_correction.load(run("patients-lc")), pd.read_csv(here / "later.csv")
-    found = loaded.predict_proba(frame)
-    assert np.array_equal(found, loaded.predict_proba(frame[::-1])[::-1])
-    assert loaded.evaluate(frame)["average"] == loaded.evaluate(here / "later.csv")["average"]
-
-
 def test_audit_and_fix(here: Path, tmp_path: Path) -> None:
     frame = pd.read_csv(here / "patients.csv")
-    asked = logit_correction.audit(frame, label="outcome", epochs=6, threads=1, try_fix=False)
-    assert (asked.verdict, asked.views) == ("cannot tell", []) and "may rely on the column `scanner`" in repr(asked)
-    assert asked.fix(tmp_path / "ordinary").report["method"] == "ERM"  # on the evidence of so few rows
     options = {"epochs": 6, "threads": 1, "try_fix": False, "shortcut": "column:scanner"}
     found = logit_correction.audit(frame, label="outcome", **options)
     assert (found.verdict, found.views) == ("shortcut", ["column:scanner"])
     assert len(found.rows) == 420 and found.summary["verdict"] == "shortcut"
-    shown = found._repr_html_()
-    assert "named a shortcut" in shown and "<code>scanner</code>" in shown and "named a shortcut" in repr(found)
+    assert "<code>scanner</code>" in found._repr_html_() and "named a shortcut" in repr(found)
     fixed = found.fix(tmp_path / "fixed")
     assert (
         fixed.report["method"] == "LC" and fixed.report["epochs"] == 6 and set(fixed.predict(frame)) == {"ill", "well"}
@@ -155,48 +133,12 @@ def test_rows_need_labels_and_a_folder_takes_options(here: Path) -> None:
     assert run.config.data.options["size"] == 16
 
 
-def test_estimate_attributes(here: Path) -> None:
-    frame = pd.read_csv(here / "patients.csv")
-    inputs, label = frame.drop(columns="outcome"), frame["outcome"].to_numpy()
-    found = logit_correction.estimate_attributes(inputs, label, epochs=6, threads=1)
-    assert found.verdict == "shortcut" and "scanner" in found.sentence
-    assert found.attribute.shape == (600,) and tuple(found.prior().shape) == (2, 2)
-    goes_with = pd.crosstab(found.attribute, frame["scanner"]).to_numpy()
-    assert goes_with.max(1).sum() / goes_with.sum() > 0.95
-    loss = found.loss()(torch.zeros(600, 2), torch.from_numpy(found.label), torch.from_numpy(found.attribute))
-    assert loss.isfinite() and found.log_prior_of_rows().shape == (600, 2)
-    assert found.sample_weight().mean() == pytest.approx(1, abs=1e-6)
-    assert list(found.to_frame()) == ["row", "label", "attribute"]
-    assert found.of(inputs[:20], label[:20]).shape == (20,)
-
-
-def test_a_method_of_ones_own_needs_trust(
-    door: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "my_doors_method.py").write_text(
-        "import logit_correction\n\n\nclass Mine(logit_correction.ERM):\n    pass\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    words = ("--data", "Digits", "--epochs", "1", "--threads", "1", "--out", tmp_path / "run")
-    assert door("train", "--method", "my_doors_method.Mine", *words).status == 0
-    refused = door("evaluate", tmp_path / "run", "--json")
-    assert refused.status == 2 and "my_doors_method.Mine" in refused.err
-    assert door("evaluate", tmp_path / "run", "--json", "--trust-code").status == 0
-    with pytest.raises(logit_correction.InputError, match="my_doors_method"):
-        logit_correction.load(tmp_path / "run")
-
-
 QUICK: dict[str, Any] = {"epochs": 1, "threads": 1, "page": False}
 
 
-def test_rows_and_labels_of_any_kind_are_answered_in_kind() -> None:
+def test_tensors_and_names_that_are_numbers_are_rows_and_columns() -> None:
     label = np.arange(200) % 2
     rows = (40 * np.random.default_rng(0).random((200, 3)) + 150 * label[:, None]).astype(np.uint8)
-    of_bytes = np.array([b"a", b"b"])[label]
-    for given in (np.array(label.tolist(), dtype=object), label.astype(bool).astype(object), of_bytes):
-        run = logit_correction.train(rows, label=given, method="ERM", **QUICK | {"epochs": 3})
-        expected = given.astype(str) if given.dtype.kind == "S" else np.array(given.tolist())
-        assert run.predict(rows).tolist() == expected.tolist() == run.predict(rows.astype(float)).tolist()
     columns = {"a": torch.from_numpy(rows[:, 0]), "label": torch.from_numpy(label)}
     run = logit_correction.train(columns, label="label", method="ERM", **QUICK)
     assert run.predict({"a": columns["a"]}).shape == (200,)
