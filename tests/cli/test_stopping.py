@@ -16,6 +16,8 @@ import torch
 
 from logit_correction.cli import main
 
+from ..conftest import differing, trained_tensors
+
 #: Two stages: an epoch of ten steps in which the biased network trains alone, and one more.
 METHOD = ("--method", "my_parts.Stopped", "--method.attributes", "Online", "--method.attributes.head_start_epochs", "1")
 WORDS = ("--data", "Digits", *METHOD, "--network", "MLP", "--epochs", "1", "--batch_size", "128", "--threads", "1")
@@ -48,7 +50,7 @@ def stopped(once: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(once, tmp_path / "my run"))
 
 
-def test_a_checkpoint_that_does_not_fit_leaves_the_last_one(stopped: Path, door: Any) -> None:
+def test_a_run_whose_checkpoint_does_not_fit_goes_on_as_if_it_was_never_stopped(stopped: Path, door: Any) -> None:
     with no_file_over(870_000):
         outcome = door("train", "--resume", "--out", stopped)
     assert outcome.status == 1
@@ -56,7 +58,12 @@ def test_a_checkpoint_that_does_not_fit_leaves_the_last_one(stopped: Path, door:
     assert last.startswith(f"error: {stopped / 'resume.pt'} cannot be written (File too large): ")
     assert last.endswith(f"continue with: logit-correction train --resume --out '{stopped}'")
     assert {path.name for path in stopped.iterdir()} >= {"config.yaml", "resume.pt"}
+    refused = door("evaluate", stopped)
+    assert refused.status == 2 and str(stopped) in refused.err
+    assert door("train", *WORDS, "--out", stopped).status == 2  # not without --resume
     assert door("train", "--resume", "--out", stopped).status == 0
+    assert door("train", *WORDS, "--out", stopped.parent / "whole").status == 0
+    assert differing(trained_tensors(stopped), trained_tensors(stopped.parent / "whole")) == []
 
 
 def test_another_command_names_what_it_cannot_write(door: Any, tmp_path: Path, once: Path) -> None:

@@ -157,7 +157,8 @@ def test_tensors_and_names_that_are_numbers_are_rows_and_columns() -> None:
 def test_views_in_an_array_and_a_file_alone(here: Path) -> None:
     views = np.array(["column:scanner"])
     run = logit_correction.train(here / "patients.csv", label="outcome", shortcut=views, **QUICK)
-    assert run.report["evidence"]["views"] == views.tolist()
+    assert run.report["method"] == "LC" and run.report["evidence"]["views"] == views.tolist()
+    assert run.report["evidence"]["sentence"] in run._repr_html_()
     found = logit_correction.estimate_attributes(here / "patients.csv", "outcome", shortcut=views, epochs=1, threads=1)
     assert len(found.label) == len(pd.read_csv(here / "patients.csv"))
     with pytest.raises(logit_correction.InputError, match="ask is 0"):

@@ -105,16 +105,6 @@ def test_a_run_trains_a_head_and_predicts_from_images(cache: Path, tmp_path: Pat
         model.predict(np.zeros((2, 6), np.float32))
 
 
-def test_an_encoder_that_has_changed_since_is_refused(cache: Path, tmp_path: Path) -> None:
-    run = train(config(), tmp_path / "run", page=False)
-    report = json.loads((run / "report.json").read_text())
-    report["encoder"]["weights"] = "0" * 32
-    (run / "report.json").write_text(json.dumps(report))
-    (run / ".checksums").unlink()
-    with pytest.raises(InputError, match="ConvNet has other weights than when the run was trained"):
-        load(run).predict(np.zeros((1, 3, 8, 8), np.uint8))
-
-
 @pytest.mark.parametrize(
     ("encoder", "expected"),
     [

@@ -43,11 +43,6 @@ def with_dose(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(dose=-3 * frame["dose"] + 1)
 
 
-def at_another_hour(frame: pd.DataFrame) -> pd.DataFrame:
-    """The same day, but for a part of it that standardised dates hardly tell."""
-    return frame.assign(taken=frame["taken"].dt.floor("D") + pd.Timedelta(hours=23))
-
-
 #: View -> a change of what it alone sees.
 OF_TABLES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "column:dose": with_dose,
@@ -228,19 +223,12 @@ def test_an_export_is_blind_as_well(views: list[str], images: np.ndarray, tmp_pa
     np.testing.assert_allclose(torch.tensor(logits).softmax(1), run.predict_proba(images), atol=1e-5)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("view", ["column:city", "missing", "spelling"])
-def test_an_export_of_a_table_is_blind_as_well(view: str, table: Any, tmp_path: Path) -> None:
-    run = train(table, leave_out=view, **OPTIONS)
-    assert (export(run, "torch-export", tmp_path / "out") / "model.pt2").is_file()  # compared with the run before
-
-
 # -- what cannot be
 
 
 @pytest.mark.parametrize(
     "view",
-    ["column:sex", "column", "colour", "word:shop", "places:1,1", "file", "biased", "nonsense", "pair:sex & so on"],
+    ["column:sex", "column", "colour", "word:shop", "biased", "nonsense", "pair:sex & so on"],
 )
 def test_what_cannot_be_left_out_of_a_table_is_refused_before_training(view: str, table: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"--leave_out {view}: .*name it by --shortcut, or change the data"):
@@ -248,13 +236,8 @@ def test_what_cannot_be_left_out_of_a_table_is_refused_before_training(view: str
     assert not (tmp_path / "run" / "report.json").exists() and not (tmp_path / "run" / "checkpoint.pt").exists()
 
 
-@pytest.mark.parametrize("view", ["places:5,1", "places:x", "places", "column:age", "spelling", "colour:red"])
-def test_what_cannot_be_left_out_of_images_is_refused(view: str, images: np.ndarray, tmp_path: Path) -> None:
+@pytest.mark.parametrize("view", ["places:5,1", "places", "column:age", "spelling", "colour:red", "texture"])
+def test_what_cannot_be_left_out_of_images_is_refused(view: str, tmp_path: Path) -> None:
+    small = np.random.default_rng(0).integers(0, 256, (40, 1, 16, 16)).astype(np.uint8)  # without fine structure
     with pytest.raises(InputError, match=f"--leave_out {view}: "):
-        train(from_arrays(images, np.arange(60) % 2), tmp_path / "run", leave_out=view, **OPTIONS)
-
-
-def test_small_images_have_no_fine_structure_to_leave_out(tmp_path: Path) -> None:
-    small = np.random.default_rng(0).integers(0, 256, (40, 1, 16, 16)).astype(np.uint8)
-    with pytest.raises(InputError, match="--leave_out texture"):
-        train(from_arrays(small, np.arange(40) % 2), tmp_path / "run", leave_out="texture", **OPTIONS)
+        train(from_arrays(small, np.arange(40) % 2), tmp_path / "run", leave_out=view, **OPTIONS)

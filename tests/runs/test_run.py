@@ -24,7 +24,6 @@ from logit_correction import (
     RunConfig,
     TrainingConfig,
     audit,
-    from_arrays,
     load,
     train,
 )
@@ -199,17 +198,6 @@ def test_a_run_reads_its_data_as_it_read_them_for_training(tmp_path: Path) -> No
     frame.to_csv(file, index=False)
     with pytest.raises(InputError, match=r"was trained on the columns 'age', 'form': name these by --data\.features"):
         train(file, **same, features="age")
-
-
-def test_arrays_that_were_changed_on_disk_are_not_those_of_training(tmp_path: Path) -> None:
-    frame = people(200, 0)
-    inputs = np.stack([frame["age"], frame["form"] == "new"], axis=1)
-    data = from_arrays(inputs, frame["answer"], folder=tmp_path)
-    run = fitted(tmp_path / "run", data, "ERM")
-    assert run.evaluate()["groups"] == run.report["test"]["groups"]
-    np.savez(data.options["file"], inputs=inputs[:, ::-1], label=frame["answer"].to_numpy(dtype=str))
-    with pytest.raises(InputError):
-        run.evaluate()
 
 
 def test_the_network_of_a_run_serves_another(digits_run: Path, model: Run, images: np.ndarray, tmp_path: Path) -> None:
