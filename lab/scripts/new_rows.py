@@ -8,9 +8,10 @@
 killed. FOLDER holds ``BAR`` and the packages of the source ``Wild``, unpacked; SETS is what ``evidence_sets.py`` wrote.
 
 ``judge`` divides the test rows into halves, draws up to 1,000 new rows of the first, as many of each group (label by
-attribute), and judges what is chosen on the second, groups alike. Answers are the true labels, of which ``--wrong``
-says how many are wrong; ``--new-rows`` how many rows there are; ``--harder`` takes those of which ERM is least sure.
-``--without`` leaves candidates out.
+attribute), and judges what is chosen on the second, groups alike. ``--like training`` draws and judges by the shares of
+the training rows, ``mixture`` by the mean of both, ``labels`` by those of training but for the labels, of which one has
+80 %. Answers are the true labels, of which ``--wrong`` says how many are wrong; ``--new-rows`` how many rows there are;
+``--harder`` takes those of which ERM is least sure. ``--without`` leaves candidates out.
 """
 
 from __future__ import annotations
@@ -95,6 +96,7 @@ def collect(config: RunConfig, out: Path) -> None:
     default = [*estimator.finding.views]
     kept = {"found": found, "label": table.label[rows].numpy(), "attribute": table.attribute[rows].numpy()}
     kept |= {"default": default, "rows": len(table.split["train"]), "usual": usual_splits(table)}
+    kept["trained on"] = {name: getattr(table, name)[table.split["train"]].numpy() for name in ("label", "attribute")}
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_bytes(pickle.dumps(kept))
     print(f"{out.stem}: {len(found)} candidates, {time.monotonic() - started:.0f} s", flush=True)
@@ -118,10 +120,29 @@ def collect_drawn(number: int, seed: int, out: Path, sources: Path) -> None:
 # -- judgement
 
 
-def groups_of_rows(kept: dict[str, Any]) -> np.ndarray:
-    """Return the group of each test row: label by attribute, or the label where attributes are unknown."""
+def groups_of_rows(kept: dict[str, Any], rows: dict[str, Any]) -> np.ndarray:
+    """Return the group of each of the rows: label by attribute, or the label where attributes are unknown."""
     known = (kept["attribute"] >= 0).all() and len(np.unique(kept["attribute"])) > 1
-    return np.asarray(kept["label"] * 1000 + (kept["attribute"] if known else 0))
+    return np.asarray(rows["label"] * 1000 + (rows["attribute"] if known else 0))
+
+
+def shares_of(kept: dict[str, Any], groups: np.ndarray, like: str, draw: np.random.Generator) -> np.ndarray:
+    """Return the share that each of the ``groups`` has of the new rows."""
+    alike = np.full(len(groups), 1 / len(groups))
+    if like == "groups":
+        return alike
+    own = groups_of_rows(kept, kept["trained on"])
+    training = np.array([(own == group).sum() for group in groups], dtype=float)
+    training /= training.sum()
+    if like == "mixture":
+        return (alike + training) / 2
+    if like == "labels":
+        label = groups // 1000
+        favoured = draw.choice(np.unique(label))
+        for one in np.unique(label):
+            wanted = 0.8 if one == favoured else 0.2 / (len(np.unique(label)) - 1)
+            training[label == one] *= wanted / max(1e-9, training[label == one].sum())
+    return training / training.sum()
 
 
 def judged(kept: dict[str, Any], answers: int, seed: int, asked: argparse.Namespace) -> dict[str, float]:
@@ -129,9 +150,10 @@ def judged(kept: dict[str, Any], answers: int, seed: int, asked: argparse.Namesp
     draw, names = np.random.default_rng(seed), [name for name in kept["found"] if name not in (TRUE, *asked.without)]
     logits = torch.stack([torch.from_numpy(kept["found"][name]["test"]).float() for name in names])
     usual = torch.stack([torch.from_numpy(kept["found"][name]["usual"]).float() for name in names])
-    said, label, group = logits.argmax(dim=2).numpy(), kept["label"], groups_of_rows(kept)
-    _, of_group, rows = np.unique(group, return_inverse=True, return_counts=True)
-    weight = 1 / rows[of_group]
+    said, label, group = logits.argmax(dim=2).numpy(), kept["label"], groups_of_rows(kept, kept)
+    present, of_group, rows = np.unique(group, return_inverse=True, return_counts=True)
+    share = shares_of(kept, present, asked.like, draw)
+    weight = (share / rows)[of_group]
     half = np.zeros(len(label), dtype=bool)
     for one in np.unique(group):
         own = draw.permutation(np.flatnonzero(group == one))
@@ -142,10 +164,14 @@ def judged(kept: dict[str, Any], answers: int, seed: int, asked: argparse.Namesp
         hard = sure <= np.quantile(sure, 1 / 3)
     other = np.flatnonzero(~half & hard)
     accuracy = 100 * ((said[:, other] == label[other]) * weight[other]).sum(axis=1) / weight[other].sum()
-    allowed = half & hard
-    present = [np.flatnonzero(allowed & (group == one)) for one in np.unique(group)]
-    each = max(1, min(asked.new_rows // len(present), *(len(own) for own in present if len(own))))
-    pool = np.concatenate([draw.permutation(own)[:each] for own in present])  # no row twice: a copy tells nothing new
+    of_each = [np.flatnonzero(half & hard & (group == one)) for one in present]
+    there = min(
+        [asked.new_rows, *(len(own) / part for own, part in zip(of_each, share, strict=True) if len(own) and part)]
+    )
+    each = [max(1, round(there * part)) if part else 0 for part in share]
+    pool = np.concatenate(
+        [draw.permutation(own)[:some] for own, some in zip(of_each, each, strict=True)]
+    )  # no row twice
     change = choice.change_of(apart_of(logits[:, pool]).numpy(), apart_of(usual).numpy(), seed)
     places, chances = choice.draw(said[:, pool], answers, seed)
     told = label[pool[places]]
@@ -220,6 +246,7 @@ def main() -> None:
     parser.add_argument("--new-rows", type=int, default=1000)
     parser.add_argument("--wrong", type=float, default=0.0)
     parser.add_argument("--harder", action="store_true")
+    parser.add_argument("--like", choices=("groups", "training", "mixture", "labels"), default="groups")
     parser.add_argument("--without", nargs="*", default=[], help="candidates that are not asked, such as 'LC by MST'")
     parser.add_argument("--quiet", action="store_true")
     asked = parser.parse_args()
