@@ -26,7 +26,7 @@ from logit_correction.data.frames import (
 )
 from logit_correction.data.images import SUFFIXES, Images, find_images, images_of, label_folders
 from logit_correction.data.rows import Learnt, Problems, Reader, Rows, array_store, places_of
-from logit_correction.data.stores import ArrayStore, InputStore
+from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, InputWarning, reason_of
 from logit_correction.files import canonical
@@ -54,8 +54,8 @@ class Numbers(Reader):
         self.mean: Any = None  # (F,) of vectors, and their deviation
         self.std: Any = None
 
-    def check(self, rows: Rows) -> tuple[tuple[ArrayStore, dict[str, Any], NDArray[Any]], None, list[str]]:
-        """Return the arrays, and the columns of vectors, named by their number; what is not finite is noted, and 0."""
+    def check(self, rows: Rows) -> tuple[NDArray[Any], None, list[str]]:
+        """Return the arrays; rows that are not finite are noted."""
         if rows.values is None:
             raise InputError("this model takes arrays of numbers: give one")
         values = images_of(rows.values) if rows.values.ndim == 4 else rows.values
@@ -63,27 +63,25 @@ class Numbers(Reader):
             values = values.astype(np.float32)
         if self.mean is not None and values.shape[1:] != self.mean.shape:
             raise InputError(f"inputs have shape {values.shape[1:]}, but must have {self.mean.shape}")
-        given = values if self.mean is None else (values - self.mean) / self.std
-        width = values.shape[1] if values.ndim == 2 else 0
-        columns = {str(i): values[:, i] for i in range(width)} if width <= MOST_SEEN else {}
-        return (array_store(given, rows.problems, self.scale), {"columns": columns}, values), None, []
+        array_store(values, rows.problems)
+        return values, None, []
 
-    def learn(self, read: tuple[ArrayStore, dict[str, Any], NDArray[Any]], train: Tensor, problems: Problems) -> Learnt:
-        store, forms, values = read
-        if not self.learns or values.ndim != 2:
-            return Learnt(store, forms)
+    def learn(self, read: NDArray[Any], train: Tensor, problems: Problems) -> Learnt:
+        """Return the arrays as inputs, and the columns of vectors, named by their number."""
+        width = read.shape[1] if read.ndim == 2 else 0
+        if self.learns and width and self.mean is None:
+            self.mean, self.std = mean_and_std(read[train.numpy()].astype(np.float64))
+        given = read if self.mean is None else (read - self.mean) / self.std  # before they lose digits, as tables are
+        store = array_store(given, problems, self.scale)
+        forms = {"columns": {str(i): read[:, i] for i in range(width)} if width <= MOST_SEEN else {}}
         if self.mean is None:
-            self.mean, self.std = mean_and_std(values[train.numpy()].astype(np.float64))
-        store = array_store((values - self.mean) / self.std, problems)  # before they lose digits, as tables are
-        told: dict[str, object] = {"features": f"{store.input_shape[0]}, standardised by the training rows"}
+            return Learnt(store, forms)
+        told: dict[str, object] = {"features": f"{width}, standardised by the training rows"}
         return Learnt(store, forms, told, {"mean": self.mean.tolist(), "std": self.std.tolist()})
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:
         if "mean" in preparation:
             self.mean, self.std = (np.asarray(preparation[name]) for name in ("mean", "std"))
-
-    def transform(self, rows: Rows) -> tuple[InputStore, dict[str, Any]]:
-        return self.check(rows)[0][:2]
 
 
 def rows_of(

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.errors import InputError
 from logit_correction.files import canonical
-from logit_correction.types import CHUNK, ViewInputs
+from logit_correction.types import ViewInputs
 from logit_correction.views.base import View
 
 if TYPE_CHECKING:
@@ -118,13 +118,9 @@ class TermView(TextView):
 
     def features(self, inputs: ViewInputs) -> Tensor:
         texts = inputs.texts or []
-        values = torch.zeros(len(texts), max(1, len(self.terms)))
-        if self.terms:
-            vectorizer = self._vectorizer(vocabulary=self.terms, dtype=np.float32)
-            for start in range(0, len(texts), CHUNK):
-                there = vectorizer.transform(texts[start : start + CHUNK]).toarray()
-                values[start : start + CHUNK] = torch.from_numpy(there)
-        return values
+        if not self.terms:
+            return torch.zeros(len(texts), 1)
+        return torch.from_numpy(self._vectorizer(vocabulary=self.terms, dtype=np.float32).transform(texts).toarray())
 
 
 class Words(TermView):
@@ -240,28 +236,11 @@ class Form(TextView):
     )
 
     def features(self, inputs: ViewInputs) -> Tensor:
-        texts = inputs.texts or []
-        parts = [_form(texts[start : start + CHUNK]) for start in range(0, len(texts), CHUNK)]
-        return torch.from_numpy(np.concatenate(parts, dtype=np.float32))
+        return torch.tensor([_form(text) for text in inputs.texts or []])
 
 
-def _form(texts: Sequence[str]) -> NDArray[np.float64]:
-    """Return the form of few texts, from the numbers of all their characters one after another."""
-    length = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
-    codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    row = np.repeat(np.arange(len(texts)), length)
-    # Each kind of character is looked up once and then counted.
-    found, place = np.unique(codes, return_inverse=True)
-    characters = [chr(code) for code in found.tolist()]
-
-    def count(where: NDArray[np.bool_]) -> NDArray[np.int64]:
-        return np.bincount(row[where], minlength=len(texts))
-
-    of_kind = {name: np.array([test(c) for c in characters], dtype=bool)[place] for name, test in KINDS.items()}
-    black = ~of_kind["white space"]
-    begins = np.ones(len(codes), dtype=bool)
-    begins[1:] = ~black[:-1] | (row[1:] != row[:-1])
-    words, blacks = count(black & begins), count(black)
-    shares = [count(where) / length.clip(min=1) for where in of_kind.values()]
-    marks = [np.log1p(count(codes == ord(mark))) for mark in MARKS]
-    return np.stack([np.log1p(length), np.log1p(words), blacks / words.clip(min=1), *shares, *marks], axis=1)
+def _form(text: str) -> list[float]:
+    count, words, length = Counter(text), text.split(), max(1, len(text))
+    shares = [sum(rows for one, rows in count.items() if test(one)) / length for test in KINDS.values()]
+    of_words = math.log1p(len(words)), sum(map(len, words)) / max(1, len(words))
+    return [math.log1p(len(text)), *of_words, *shares, *(math.log1p(count[mark]) for mark in MARKS)]
