@@ -15,7 +15,7 @@ from scipy.sparse import csr_matrix
 from logit_correction import InputError, from_arrays, from_table, train
 from logit_correction.data.arrays import Arrays
 from logit_correction.data.own import Table
-from logit_correction.runs.options import complete_part
+from logit_correction.runs.options import complete
 
 SHORT = {"method": "ERM", "device": "cpu", "epochs": 1}
 
@@ -49,9 +49,9 @@ def test_a_file_that_was_changed_is_refused_and_made_again(tmp_path: Path, spoil
         whole = file.read_bytes()
         file.write_bytes(spoil(whole))
         with pytest.raises(InputError, match=r"has been changed .*call from_(arrays|table) again"):
-            complete_part("data", chosen).make().build()
+            complete({"data": chosen}).data.make().build()
         assert make() == chosen and file.read_bytes() == whole
-        complete_part("data", chosen).make().build()
+        complete({"data": chosen}).data.make().build()
 
 
 def test_attributes_and_splits(tmp_path: Path) -> None:

@@ -64,7 +64,6 @@ WORDS: dict[str, tuple[str, str]] = {
     "resume nothing": ("train --resume --out hollow", "hollow"),
     "split": ("evaluate RUN --split dev", "dev"),
     "a last seed too large": (f"train {ONE} --data Digits --method ERM --seed {2**63 - 1} --seeds 3 --out x", "seed"),
-    "a path of no user": (f"train {ONE} --data Arrays --data.file ~nobody-here/a.npz --method ERM --out x", "~"),
     "no run": ("evaluate hollow", "hollow"),
     "evaluate an unknown label": ("evaluate TABLE_RUN --on strangers.csv", "healthy"),
     "evaluate many unknown labels": (

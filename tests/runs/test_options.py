@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, train
 from logit_correction.runs.assemble import fitted, usual_network
-from logit_correction.runs.options import GIVEN, complete, complete_part, find_class, kinds
+from logit_correction.runs.options import GIVEN, complete, find_class, kinds
 from logit_correction.types import DataInfo
 
 
@@ -105,8 +105,9 @@ def test_no_option_takes_what_is_no_finite_number(kind: str, name: str) -> None:
     for one, parameter in taken.items():
         text = str(parameter.annotation)
         for value in [10**23] * ("int" in text) or [math.inf] * ("float" in text):
-            with pytest.raises(InputError, match=f"--{kind}.{one}"):
-                complete_part(kind, ComponentConfig(name, needed | {one: [value] if "list" in text else value}))
+            part = {"name": name, **needed, one: [value] if "list" in text else value}
+            with pytest.raises(InputError, match=rf"--(method\.)?{kind}\.{one}"):
+                complete({"data": "Digits", "method": part if kind == "method" else {"name": "LC", kind: part}})
 
 
 def test_a_preset_lies_under_what_is_given() -> None:

@@ -8,7 +8,6 @@ import shlex
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 from logit_correction import __version__
 from logit_correction.errors import InputError, Interrupted, TrainingError, did_you_mean
@@ -67,9 +66,12 @@ def main(argv: list[str] | None = None) -> int:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # the loading of weights has no place among our lines
     try:
+        function = function_of(words[0])
+        from logit_correction.cli.arguments import arguments_of
+
         with warnings.catch_warnings():
-            warnings.showwarning = _show_plainly
-            status = _call(*words)
+            warnings.showwarning = lambda message, *where, **more: print(f"warning: {message}", file=sys.stderr)
+            status = function(**arguments_of(words[0], function, words[1:]))
         sys.stdout.flush()
         return status
     except BaseException as error:
@@ -78,19 +80,11 @@ def main(argv: list[str] | None = None) -> int:
         return _report(error, words)
 
 
-def _call(command: str, *words: str) -> int:
-    """Call the function of a command with what its words give."""
+def function_of(command: str) -> Callable[..., int]:
+    """Return the function of a command; ``benchmark`` is one of the laboratory."""
     if command not in COMMANDS:
         hint = did_you_mean(command, COMMANDS)
         raise InputError(f"There is no command {command!r}{hint}: take one of {', '.join(COMMANDS)}")
-    from logit_correction.cli.arguments import arguments_of
-
-    function = function_of(command)
-    return function(**arguments_of(command, function, words))
-
-
-def function_of(command: str) -> Callable[..., int]:
-    """Return the function of a command; ``benchmark`` is one of the laboratory."""
     if command == "benchmark":
         from logit_correction.registry import installed, to_install_laboratory
 
@@ -101,10 +95,6 @@ def function_of(command: str) -> Callable[..., int]:
     from logit_correction.cli import commands
 
     return getattr(commands, f"{command}_command")
-
-
-def _show_plainly(message: Warning | str, *where: Any, **more: Any) -> None:
-    print(f"warning: {message}", file=sys.stderr)
 
 
 def _report(error: BaseException, words: list[str]) -> int:
@@ -122,8 +112,6 @@ def _report(error: BaseException, words: list[str]) -> int:
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:  # only a person gives such a name
         name = str(error.filename)[:60]
         error = InputError(f"No file can have the name {name!r}…, it is too long: give a file or folder")
-    if isinstance(error, RuntimeError) and "determine home directory" in str(error):
-        error = InputError("A path begins with ~ and a name that no user here has: write the path out")
     told = str(error)
     if isinstance(error, NoRoom):
         goes_on = f" and continue with: {again}" if words[0] == "train" else ", or give another place"

@@ -158,7 +158,9 @@ def _add_run(parser: Options, given: Mapping[str, Any], known: Sequence[str], wh
     for name in known:
         if name in HELP and name not in choices:
             parser.add_argument(f"--{name}", help=HELP[name])
-    parser.add_choices(choices, whole)
+    if whole:
+        parser.add(TrainingConfig)
+    parser.add_choices(choices)
 
 
 def _help(

@@ -18,6 +18,7 @@ from jsonargparse.typing import PositiveInt
 
 from logit_correction.config import PRESETS, ComponentConfig, RunConfig
 from logit_correction.errors import InputError, check_range, did_you_mean
+from logit_correction.runs.options import complete
 
 #: Exit status where ``audit --fail-on`` names the verdict.
 FOUND = 3
@@ -33,8 +34,6 @@ def quickstart_command(*, out: Path = Path("quickstart"), seed: int = 0) -> int:
         out: folder to write
         seed: seed of the data and of training
     """
-    from logit_correction.runs.options import complete
-
     common = {"data": {"name": "Digits", "seed": seed}, "seed": seed, **QUICKSTART}
     configs = {out / method: complete({**common, "method": method}) for method in ("ERM", "LC")}
     return _train(configs, out, resume=True)

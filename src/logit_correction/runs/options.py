@@ -126,7 +126,7 @@ def complete(given: RunConfig | Mapping[str, Any]) -> RunConfig:
     chosen = {part: one for part, one in parts.items() if not isinstance(one, ComponentConfig)}
     options = {name: value for name, value in options.items() if name not in PARTS}
     options |= {part: choose(part, part, one, choices) for part, one in chosen.items()}
-    found = parsed(parser_of(tuple(choices.items()), True), options)
+    found = parsed(parser_of(tuple(choices.items())), options)
     parts |= {part: _part_of(part, found.pop(part), choices) for part in chosen}
     return RunConfig(**parts, training=_checked_training(TrainingConfig(**found)))
 
@@ -171,13 +171,6 @@ def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
         another = "name" in value and "name" in old and str(value["name"]).lower() != str(old["name"]).lower()
         merged[key] = value if another else merge(old, value)
     return merged
-
-
-def complete_part(kind: str, given: Any) -> ComponentConfig:
-    """Return one part or component of a run with its options checked and completed."""
-    choices: dict[str, Choice] = {}
-    options = {kind: choose(kind, kind, given, choices)}
-    return _part_of(kind, parsed(parser_of(tuple(choices.items()), False), options)[kind], choices)
 
 
 def choose(kind: str, path: str, given: Any, choices: dict[str, Choice], default: Any = None) -> Any:
@@ -244,20 +237,19 @@ class Options(ArgumentParser):
                 kind = own[last].annotation
                 self.types[name] = kind if isinstance(kind, str) else formatannotation(kind)
 
-    def add_choices(self, choices: Mapping[str, Choice], training: bool) -> None:
-        """Add the options of the chosen classes, and those of training."""
-        if training:
-            self.add(TrainingConfig)
+    def add_choices(self, choices: Mapping[str, Choice]) -> None:
+        """Add the options of the chosen classes."""
         for path, (kind, name, cls) in choices.items():
             self.add_argument(f"--{path}.name", type=str, default=name, help=f"The {kinds()[kind][0]}.")
             self.add(cls, path, {*GIVEN.get(kind, ()), *components_of(cls)})
 
 
 @lru_cache(maxsize=256)
-def parser_of(choices: tuple[tuple[str, Choice], ...], training: bool) -> Options:
-    """Return the parser of chosen classes, and of training; kept, since a grid asks for the same again and again."""
+def parser_of(choices: tuple[tuple[str, Choice], ...]) -> Options:
+    """Return the parser of training and of chosen classes; kept, since a grid asks for the same again and again."""
     parser = Options()
-    parser.add_choices(dict(choices), training)
+    parser.add(TrainingConfig)
+    parser.add_choices(dict(choices))
     return parser
 
 
