@@ -206,15 +206,6 @@ def test_a_run_in_use_is_refused(door: Door, run: Run, bad: Path) -> None:
     assert [path.name for path in (bad / "x").iterdir() if path.name != ".lock"] == []
 
 
-def test_other_data_than_it_was_trained_on(door: Door, here: Path, bad: Path) -> None:
-    text = (here / "patients.csv").read_text()
-    (bad / "mine.csv").write_text(text)
-    words = f"train --method ERM {ONE} --data mine.csv --data.label outcome --data.features * --out x"
-    assert door(*words.split()).status == 0
-    (bad / "mine.csv").write_text(text.replace(",ill", ",dead"))
-    refused(door, ["evaluate", "x"], "x", bad)
-
-
 def test_a_checkpoint_with_code_is_never_run(door: Door, run: Run, bad: Path) -> None:
     import torch
 

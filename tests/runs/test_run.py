@@ -118,43 +118,6 @@ def test_new_rows_are_judged_by_estimated_groups_as_the_test_is(run: Run, tmp_pa
     assert named["estimated"] == run.evaluate(tmp_path / "new.csv")["estimated"]
 
 
-def test_two_named_columns_are_corrected_by_in_every_combination(tmp_path: Path) -> None:
-    def rows(count: int, agreeing: float, seed: int) -> pd.DataFrame:
-        frame, draw = people(count, seed), np.random.default_rng(seed + 1)
-        for name, values in (("form", ["old", "new"]), ("site", ["north", "south"])):
-            side = (frame["answer"] == "yes") ^ (draw.random(count) > agreeing)
-            frame[name] = np.array(values)[side.astype(int)]
-        return frame
-
-    def right(*columns: str) -> float:
-        views = [f"column:{name}" for name in columns]
-        run = train(rows(1500, 0.95, 0), tmp_path / "-".join(columns), label="answer", shortcut=views, **SHORT)
-        return float((run.predict(balanced) == balanced["answer"]).mean())
-
-    balanced = rows(600, 0.5, 9)
-    assert right("form", "site") > right("form") + 0.1
-    block = load(tmp_path / "form-site").evaluate(balanced)["estimated"]
-    counts = {(one["label"], one["attribute"]): one["count"] for one in block["groups"]}
-    for (answer, form, site), own in balanced.groupby(["answer", "form", "site"]):
-        value = f"form of {'yes' if form == 'new' else 'no'}, site of {'yes' if site == 'south' else 'no'}"
-        assert counts[answer, value] == len(own)
-
-
-def test_other_data_are_not_taken_for_those_of_training(tmp_path: Path) -> None:
-    file = tmp_path / "people.csv"
-    people(200, 0).to_csv(file, index=False)
-    run = fitted(tmp_path / "run", table_of(file), "ERM")
-    figures = run.evaluate("valid")
-    assert figures["estimated"] is None
-    people(210, 0).to_csv(file, index=False)
-    with pytest.raises(InputError, match=r"are not those that .*run was trained on.*`evaluate --on FILE`"):
-        run.evaluate("valid")
-    with pytest.raises(InputError, match=r"are not those that .*run was trained on.*`--predictions`"):
-        audit(table_of(file), tmp_path / "audit", run=run, epochs=1, threads=1)
-    people(200, 0).to_csv(file, index=False)
-    assert run.evaluate("valid") == figures
-
-
 def changed(frame: pd.DataFrame, column: str, value: Any) -> pd.DataFrame:
     frame = frame.copy()
     frame.loc[7, column] = value
