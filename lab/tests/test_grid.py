@@ -111,10 +111,10 @@ def check_built(config: RunConfig, text_model: Path) -> None:
     info = DataInfo(10, 100, (3, 28, 28), num_attributes=attributes, correlation=correlation)
     if config.network.name == "TextClassifier":
         options = config.network.options | {"model": str(text_model)}
-        config = replace(config, network=ComponentConfig("TextClassifier", options))
+        config = complete(replace(config, network=ComponentConfig("TextClassifier", options)))
         info = DataInfo(2, 100, (12,), tokens=True)
     if config.network.name.startswith("ResNet"):
-        config = replace(config, network=ComponentConfig("ConvNet"))
+        config = complete(replace(config, network=ComponentConfig("ConvNet")))
     algorithm = build_algorithm(fitted(config, info)[0], info)
     label, attribute = torch.arange(100) % info.num_labels, torch.arange(100) % info.num_attributes
     seen = ViewInputs(100, lambda rows: torch.zeros(len(rows), *info.input_shape))

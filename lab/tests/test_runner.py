@@ -12,9 +12,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from logit_correction import train
 from logit_correction.files import SEAL
 from logit_correction.runs.folder import FolderHeld, acquire
+from logit_correction.runs.train import train
 from logit_correction_lab.follow import SELECTIONS
 from logit_correction_lab.grid import Benchmark, read
 from logit_correction_lab.tables import OF_THE_MACHINE, history, results
@@ -31,7 +31,7 @@ def table_of(out: Path) -> pd.DataFrame:
 def trained_here(grid: Benchmark, out: Path) -> pd.DataFrame:
     """The table of an undisturbed series of the same runs."""
     for cell in grid.cells(out):
-        train(cell.config(), cell.folder, page=False)
+        train(cell.config(), cell.folder, page=False, after_epoch=cell.follower())
     results(grid, out).to_csv(out / "table.csv", index=False)
     return table_of(out)
 
@@ -132,7 +132,7 @@ def test_sigterm_lets_the_run_under_way_save_and_begins_no_other(write_grid: Any
     process.send_signal(signal.SIGTERM)
     assert process.wait() == 130
     assert f"stopped; continue with: logit-correction benchmark {path} --out {out}" in process.told
-    assert {file.name for file in folder.iterdir()} == {"config.yaml", "resume.pt"}
+    assert {file.name for file in folder.iterdir()} - {SELECTIONS} == {"config.yaml", "resume.pt"}
     assert not (out / "corrected" / "5" / "seed-0").exists()
 
 
