@@ -15,12 +15,6 @@ AugmentationName = Literal["none", "crop-flip", "resized-crop-flip"]
 #: Pixels of black border that crop-flip may shift an image into, as published for CIFAR-10 and BiasedFFHQ.
 PADDING = 4
 
-#: Smallest share of the area that resized-crop-flip keeps, as published for Waterbirds and CelebA.
-LEAST_AREA = 0.7
-
-#: Greatest ratio of width to height of that part, and of height to width, as torchvision draws it.
-MOST_SHAPE = 4 / 3
-
 #: Random whole numbers for each image: 0..``DRAWN`` - 1.
 DRAWS, DRAWN = 5, 2**62
 
@@ -57,10 +51,13 @@ class CropFlip:
 
 
 def resized_crop_flip(images: Tensor, draws: Tensor) -> Tensor:
-    """Take 70 to 100 % of each image, resized to the whole, and mirror half of the time."""
+    """Take 70 to 100 % of each image, resized to the whole, and mirror half of the time.
+
+    As published for Waterbirds and CelebA; width is to height as 3 to 4 at least and 4 to 3 at most.
+    """
     height, width = images.shape[2:]
     area, shape, top, left = (draws[:, :4].float() / DRAWN).unbind(1)
-    area, shape = LEAST_AREA + (1 - LEAST_AREA) * area, (math.log(MOST_SHAPE) * (2 * shape - 1)).exp()
+    area, shape = 0.7 + 0.3 * area, (math.log(4 / 3) * (2 * shape - 1)).exp()
     down, across = (area / shape).sqrt().clamp(max=1), (area * shape).sqrt().clamp(max=1)
     # Where each row and column of the result lies in the image, whose edges are -1 and 1.
     y = ((1 - down) * (2 * top - 1))[:, None] + down[:, None] * _middles(height, images.device)

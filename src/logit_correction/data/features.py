@@ -28,9 +28,6 @@ Column = dict[str, Any]
 #: Numbers of either kind.
 Numbers = TypeVar("Numbers", NDArray[Any], Tensor)
 
-#: Relative to the mean, a standard deviation that may come of rounding alone.
-ROUNDING = 10 * np.finfo(np.float64).eps
-
 
 class Columns(Reader):
     """Reads columns of numbers and dates, standardised by the training rows, and of names, each a 0 or 1 of its own.
@@ -226,5 +223,5 @@ def mean_and_std(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDAr
     Rounding alone makes numbers deviate from their mean, so that what is no larger than it counts as none.
     """
     mean, std = values.mean(axis=0), values.std(axis=0)
-    varies = std > ROUNDING * np.abs(mean)  # false where either is no number
+    varies = std > 10 * np.finfo(np.float64).eps * np.abs(mean)  # false where either is no number
     return mean, np.where(varies & (values.max(axis=0) > values.min(axis=0)), std, 1.0)

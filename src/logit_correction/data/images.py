@@ -37,8 +37,8 @@ Range = tuple[float, float]
 #: ``stretch`` changes the proportions; ``crop`` keeps them and takes the middle.
 Fit = Literal["stretch", "crop"]
 
-#: Longest side that images are read at where nobody says one; networks of photos want no more. And files looked at.
-LARGEST, SOME_FILES = 224, 100
+#: Longest side that images are read at where nobody says one; networks of photos want no more.
+LARGEST = 224
 
 
 def read_image(
@@ -68,12 +68,12 @@ def read_image(
 
 
 def looked_at(paths: Sequence[Path]) -> tuple[int, Range | None]:
-    """Return what some files show: the median shorter side, at most 224, and the range of pixels of more than 8 bits.
+    """Return what 100 files show: the median shorter side, at most 224, and the range of pixels of more than 8 bits.
 
     What 12 bits or a sensor fill is unknown, so that the least number becomes black and the greatest white.
     """
     sides, ends = [], list[float]()
-    for path in paths[:: max(1, len(paths) // SOME_FILES)]:
+    for path in paths[:: max(1, len(paths) // 100)]:
         # What cannot be read is told of when it is read.
         with suppress(Exception), Image.open(plain(path), formats=IMAGES) as file:
             sides.append(min(file.size))

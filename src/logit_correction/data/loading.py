@@ -16,13 +16,10 @@ from logit_correction.errors import InputError
 from logit_correction.seeds import make_generator
 from logit_correction.types import Batch, Inputs
 
-#: Most rows and most bytes of inputs of one batch of evaluation.
-EVALUATION_ROWS, EVALUATION_BYTES = 1000, 64 * 2**20
-
 
 def evaluation_batch(store: InputStore) -> int:
-    """Return how many rows to evaluate at a time, fewer for larger inputs."""
-    return max(1, min(EVALUATION_ROWS, EVALUATION_BYTES // max(1, store.row_bytes)))
+    """Return how many rows to evaluate at a time: at most 1,000, and 64 MiB of inputs."""
+    return max(1, min(1000, 64 * 2**20 // max(1, store.row_bytes)))
 
 
 class BatchLoader:

@@ -41,12 +41,11 @@ Names: TypeAlias = "str | Sequence[Any] | NDArray[Any] | Tensor | pd.Series"
 #: New rows that are read at a time: image files, and others; and how many probabilities of theirs.
 FILES_AT_A_TIME, ROWS_AT_A_TIME, ANSWERS_AT_A_TIME = 512, 50_000, 1_000_000
 
-#: Features of which each is a column that can be looked at alone; of more, one says little.
-MOST_SEEN = 256
-
 
 class Numbers(Reader):
     """Reads arrays: images, or feature vectors, standardised where mean and deviation are known."""
+
+    MOST_SEEN = 256  # features of which each is a column that can be looked at alone; of more, one says little
 
     def __init__(self, scale: float = 1.0, learns: bool = False) -> None:
         """Choose what inputs are multiplied by, and whether vectors are standardised by the training rows."""
@@ -73,7 +72,7 @@ class Numbers(Reader):
             self.mean, self.std = mean_and_std(read[train.numpy()].astype(np.float64))
         given = read if self.mean is None else (read - self.mean) / self.std  # before they lose digits, as tables are
         store = array_store(given, problems, self.scale)
-        forms = {"columns": {str(i): read[:, i] for i in range(width)} if width <= MOST_SEEN else {}}
+        forms = {"columns": {str(i): read[:, i] for i in range(width)} if width <= self.MOST_SEEN else {}}
         if self.mean is None:
             return Learnt(store, forms)
         told: dict[str, object] = {"features": f"{width}, standardised by the training rows"}

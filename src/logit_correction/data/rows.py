@@ -283,23 +283,19 @@ def make_splits(
             f"labels with too few {what} to split ({what} per label: {format_first(few, SHOWN)}): each needs at least "
             f"{least}, one a split: add rows, drop the label, give a split, or name another column of labels"
         )
-    parts: dict[str, list[Tensor]] = {name: [] for name in ("train", *shares)}
+    drawn_for = torch.zeros(len(unit_label), dtype=torch.long)
     for y, name in enumerate(label_names):
         own = ((unit_label == y) & (size > 0)).nonzero().flatten()
         rows_of_label = int(size[own].sum())
         # A generator of its own for each label: more rows of one label leave the split of the others as it was.
         own = own[torch.randperm(len(own), generator=make_generator(splitting.seed, "split", str(name)))]
-        for part, share in shares.items():
+        for number, share in enumerate(shares.values(), 1):
             enough = torch.searchsorted(size[own].cumsum(0), max(1, round(share * rows_of_label)))
             drawn = min(int(enough) + 1, len(own) - 1) if share and len(own) else 0
-            parts[part].append(own[:drawn])
+            drawn_for[own[:drawn]] = number
             own = own[drawn:]
-        parts["train"].append(own)
-    drawn_for = torch.full((len(unit_label),), -1)
-    for number, units in enumerate(parts.values()):
-        drawn_for[torch.cat(units)] = number
     of_row = drawn_for[unit[split["train"]]]
-    split |= {name: split["train"][of_row == number] for number, name in enumerate(parts)}
+    split |= {name: split["train"][of_row == number] for number, name in enumerate(("train", *shares))}
     told = ", ".join(f"{100 * share:g} % {name}" for name, share in shares.items())
     how = f"drawn label by label, {told}, seed {splitting.seed}"
     how += f", rows of one {split_by} together" if split_by else ""

@@ -16,9 +16,6 @@ from logit_correction.types import Inputs, ViewInputs
 #: Inputs of more bytes may not all lie in memory: their batches are read ahead.
 LARGE = 4 * 2**30
 
-#: Bytes of inputs that are digested at a time.
-DIGESTED = 16 * 2**20
-
 
 class InputStore(ABC):
     """Holds the inputs of all rows of a table."""
@@ -56,7 +53,7 @@ class InputStore(ABC):
     def digest(self) -> str:
         """Return the SHA-256 of every input, in order: another row, column or pixel is another digest."""
         state = hashlib.sha256(f"{len(self)} {self.input_shape} {self.scale} ".encode())
-        for rows in torch.arange(len(self)).split(max(1, DIGESTED // self.row_bytes)):
+        for rows in torch.arange(len(self)).split(max(1, 16 * 2**20 // self.row_bytes)):
             inputs = self.images(rows) if self.holds_bytes else self.fetch(rows)
             for name, part in inputs.items() if isinstance(inputs, dict) else [("", cast(Tensor, inputs))]:
                 state.update(name.encode())

@@ -26,9 +26,6 @@ SPLITS = ("train", "valid", "test")
 #: A further split: rows that the model will be used on, with labels or without.
 NEW = "new"
 
-#: What is told of a row to people.
-SHOWN_COLUMNS, SHOWN_CHARACTERS = 8, 2000
-
 
 @dataclass(frozen=True)
 class DataTable:
@@ -117,13 +114,13 @@ class DataTable:
         cell = (label * shape[1] + attribute)[attribute != UNKNOWN]
         return torch.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
 
-    def contents(self, rows: Tensor, first: Sequence[str] = (), most: int = SHOWN_COLUMNS) -> list[str] | None:
-        """Return what rows of texts, or of at most so many columns, hold, for people; None of other data.
+    def contents(self, rows: Tensor, first: Sequence[str] = (), most: int = 8) -> list[str] | None:
+        """Return what rows hold, for people: of texts their beginning, else so many columns; None of other data.
 
         The ``first`` columns come first.
         """
         if self.texts is not None:
-            return [str(self.texts[row])[:SHOWN_CHARACTERS] for row in rows.tolist()]
+            return [str(self.texts[row])[:2000] for row in rows.tolist()]
         names = sorted(self.columns, key=lambda name: name not in first)[:most]
         more = f" and {len(self.columns) - len(names)} more" if len(names) < len(self.columns) else ""
         told = [[f"{name} {one}" for one in self.spelled(name, self.columns[name][rows.numpy()])] for name in names]

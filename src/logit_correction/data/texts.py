@@ -35,9 +35,6 @@ MOST_WORDS = 512
 #: Length of a text's vector; at length 1 a small network takes many epochs to notice its inputs at all.
 LENGTH = 16.0
 
-#: A text of fewer words tells a network that counts them next to nothing.
-FEWEST_WORDS = 2
-
 
 class TokenStore(InputStore):
     """Tokens of texts, (M, T) whole numbers by name (``input_ids``, ``attention_mask``), resident in memory."""
@@ -115,9 +112,9 @@ class Texts(Reader):
                 rows.problems.add(row, f"column {self.column!r} is empty" if self.column else "has no text")
         read = [text or "" for text in texts]
         some = read[:: max(1, len(read) // ROWS)]
-        few = sum(len(words_of(text)) < FEWEST_WORDS for text in some)
+        few = sum(len(words_of(text)) < 2 for text in some)
         fix = "give another column by --data.text, or a column of categories by --data.features"
-        note = f"{few:,} of {len(some):,} texts have fewer than {FEWEST_WORDS} words: {fix}"
+        note = f"{few:,} of {len(some):,} texts have fewer than 2 words: {fix}"
         return read, [beginning(text, 160) for text in read], [note] if 2 * few > len(some) else []
 
     def learn(self, read: list[str], train: Tensor, problems: Problems) -> Learnt:
