@@ -3,14 +3,11 @@
     python lab/scripts/evidence_sets.py SETS                     # real texts and tables, once
     python lab/scripts/evidence.py --real SETS --out CASES       # goes on where it was killed
     python lab/scripts/evidence.py --real SETS --out CASES --part 1/2 --seed 0    # every second case
-    python lab/scripts/evidence.py --real SETS --out MORE --also XRM MST          # further estimators as candidates
     python lab/scripts/evidence_model.py CASES                   # signs, the model, and its judgement
 
-Of each case it trains ERM, and LC by several attributes: the true one, that of the cross-fitted biased networks (the
-preset ``staged``), and those of the most promising views and of several joined. It also keeps what columns of a table
-say beside the candidate's, and parts of a text's words. All held-out probabilities are kept, row by row, in one file
-for each case, so that a new sign can be computed without training again. True attributes are kept to judge by, and are
-given to nothing but LC by the true attribute.
+Of each case it trains ERM, and LC by several attributes: the true one, and those of the most promising views. All
+held-out probabilities are kept, row by row, in one file for each case, so that a new sign can be computed without
+training again. True attributes are kept to judge by, and are given to nothing but LC by the true attribute.
 """
 
 from __future__ import annotations
@@ -20,7 +17,6 @@ import json
 import math
 import time
 import traceback
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,34 +26,26 @@ import torch
 from evidence_cases import Case, build_case, draw_case
 from evidence_shortcuts import FAMILIES
 from torch import Tensor
-from torch.nn.functional import one_hot
 
-from logit_correction.attributes import ESTIMATORS
 from logit_correction.attributes.base import AttributeEstimator, Builder
-from logit_correction.attributes.cross_fitted import CrossFitted
 from logit_correction.attributes.folds import draw_folds
-from logit_correction.attributes.folds import held_out as cross_fitted
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.files import replacing
+from logit_correction.finding import EVERYTHING
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
 from logit_correction.networks.small import MLP, ConvNet, Linear
-from logit_correction.registry import resolve
 from logit_correction.seeds import derive_seed, make_generator
 from logit_correction.shortcuts.auto import FOLDS
-from logit_correction.shortcuts.heads import estimate_by_heads, logistic
-from logit_correction.shortcuts.search import Judged, Search, column_features, told_by
+from logit_correction.shortcuts.heads import estimate_by_heads
+from logit_correction.shortcuts.search import Judged, Search
 from logit_correction.types import Batch, DataInfo, NetworkFactory, TrainingRows
-from logit_correction.views.base import EVERYTHING, available_views, find_views
-from logit_correction.views.tables import columns_of
+from logit_correction.views.base import available_views, find_views
 
 #: Most candidates that are views; of images fewer, which take longest.
 MOST_VIEWS, MOST_OF_IMAGES = 4, 3
-
-#: Parts that the words of texts are divided into at random, each looked at by itself.
-BLOCKS = 6
 
 
 class Settled(AttributeEstimator):
@@ -150,7 +138,7 @@ def probabilities(method: Algorithm, inputs: Tensor) -> Tensor:
 # -- one case
 
 
-def collect(case: Case, real: Path, also: Sequence[str] = ()) -> dict[str, Any]:
+def collect(case: Case, real: Path) -> dict[str, Any]:
     """Train all that is to be compared on a case; return arrays by name, and plain values under ``meta``."""
     started = time.process_time()
     built = build_case(case, real)
@@ -188,7 +176,7 @@ def collect(case: Case, real: Path, also: Sequence[str] = ()) -> dict[str, Any]:
     # What each view says of them.
     judged = Judged("train", torch.arange(info.num_rows), held_out, fold)
     plain = Correlation.one_to_one(info.num_labels)
-    search = Search(rows, judged.rows, judged, plain, derive_seed(seed, "estimate"), info)
+    search = Search(rows, judged.rows, judged, plain, derive_seed(seed, "estimate"))
     assert rows.view_inputs is not None
     views = [view for view in available_views(rows.view_inputs) if view.breadth < EVERYTHING]
     search.look(views)
@@ -198,8 +186,6 @@ def collect(case: Case, real: Path, also: Sequence[str] = ()) -> dict[str, Any]:
         "family": case.family,
         "sorts": sorts_of(case),
         "views": [{"name": " + ".join(look.views), "breadth": look.breadth} for look in search.looks],
-        "verdict": "",  # of the program, which reads the model
-        "auto": [],
         "budget": budget.steps,
     }
 
@@ -212,20 +198,7 @@ def collect(case: Case, real: Path, also: Sequence[str] = ()) -> dict[str, Any]:
         attribute = table.attribute[split["train"]]
         known = Correlation.counted(label["train"], attribute, info.num_labels, info.num_attributes)
         keep("truth", fitted(LC(network, info, attributes=Settled(attribute, known), seed=seed)))
-    staged = fitted(LC(network, info, attributes=CrossFitted(), seed=seed))
-    biased = staged.attributes
-    assert biased is not None and biased.row_posterior is not None
-    keep("staged", staged)
-    found |= {"staged/probability": biased.row_posterior, "staged/attribute": biased.row_attribute}
-    meta["candidates"] = {"staged": []}
-    for name in also:
-        method = fitted(LC(network, info, attributes=resolve("attribute estimator", name, ESTIMATORS)(), seed=seed))
-        assert method.attributes is not None
-        keep(name, method)
-        meta["candidates"][name] = []
-        known, told = method.attributes.row_attribute, method.attributes.row_posterior
-        told = one_hot(known, info.num_labels).float() if told is None else told
-        found |= {f"{name}/probability": told, f"{name}/attribute": known}
+    meta["candidates"] = {}
     most = MOST_OF_IMAGES if case.kind == "images" else MOST_VIEWS
     for number, names in enumerate(search.promising()[:most]):
         chosen_views = find_views(names, rows.view_inputs)
@@ -234,17 +207,6 @@ def collect(case: Case, real: Path, also: Sequence[str] = ()) -> dict[str, Any]:
         meta["candidates"][name] = names
         keep(name, fitted(LC(network, info, attributes=Settled(own, plain), seed=seed)))
         found |= {f"{name}/probability": probability, f"{name}/attribute": own}
-    if case.kind == "tables":
-        columns = {name: column_features(values) for name, values in rows.view_inputs.columns.items()}
-        for name, views in meta["candidates"].items():
-            looked = columns_of(views, columns) or [told_by(columns, found[f"{name}/attribute"])]
-            rest = torch.cat([part for column, part in columns.items() if column not in looked], dim=1)
-            fit = logistic(rest, label["train"], info.num_labels)
-            found[f"{name}/rest"] = cross_fitted(fit, fold, info.num_labels)
-    if case.kind == "texts":
-        blocks = torch.randperm(info.input_shape[0], generator=make_generator(seed, "words")).chunk(BLOCKS)
-        fits = [logistic(inputs["train"][:, block], label["train"], info.num_labels) for block in blocks]
-        found["blocks"] = torch.stack([cross_fitted(fit, fold, info.num_labels) for fit in fits])
     meta["seconds"] = round(time.process_time() - started, 1)
     return {**{name: as_small(value) for name, value in found.items()}, "meta": json.dumps(meta)}
 
@@ -267,7 +229,6 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cases", type=int, default=10_000, help="how many, from the first on")
     parser.add_argument("--part", default="0/1", help="I/N: every N-th case, from the I-th on")
-    parser.add_argument("--also", nargs="*", default=[], help="estimators that are candidates too, such as XRM")
     options = parser.parse_args()
     torch.set_num_threads(1)
     options.out.mkdir(parents=True, exist_ok=True)
@@ -278,7 +239,7 @@ def main() -> None:
             continue
         case = draw_case(number, options.seed)
         try:
-            found = collect(case, options.real, options.also)
+            found = collect(case, options.real)
         except (InputError, RuntimeError, ValueError, IndexError, np.linalg.LinAlgError):
             print(f"case {number} failed ({case.family}, {case.data})\n{traceback.format_exc()}", flush=True)
             continue

@@ -82,41 +82,24 @@ class Look:
 
 @dataclass(frozen=True)
 class Signs:
-    """The signs of a candidate, some of which the model reads; see ``evidence.signs_of``.
+    """What tells whether it helps to correct by a candidate; see ``evidence.signs_of``.
 
     Attributes:
-        flagged: Judged rows that the candidate takes for bias-conflicting; ``followed``: how many the network follows.
+        flagged: Judged rows that the candidate takes for bias-conflicting.
         error: Share of the other rows that the network gets wrong.
-        follows: Share of the flagged rows that the network follows, drawn to ``error`` where they are few.
-        excess: The first less the second; ``lift``: the same as odds.
+        excess: Share of the flagged rows in which the network says what the candidate says, less ``error``.
+        explains: Share of the network's mistakes that these rows explain.
         plain_information: Share of the label's entropy that plain heads take away.
-        explains: Share of the network's mistakes that the flagged rows explain.
-        accuracy: Of the network.
-        rest: How typical flagged rows are of their label to what else is known; see ``evidence.independence``.
-        linked: How the candidate and other looks rise together on rows that do not conflict.
-        doubtful: Whether the network is less sure of flagged rows; where it is as sure, labels may be wrong.
+        typical: How much less typical of their label flagged rows are to other views than other rows are: from 0.5,
+            as of a mark that was laid on regardless of what else is there, to 1.
     """
 
     flagged: int
     error: float
-    followed: int
-    follows: float
     excess: float
-    lift: float
-    plain_information: float
     explains: float
-    accuracy: float
-    rest: float
-    linked: float
-    doubtful: float
-
-
-@dataclass(frozen=True)
-class Along:
-    """A look that says what a biased network says in a share of its conflicting rows."""
-
-    views: tuple[str, ...]
-    share: float
+    plain_information: float
+    typical: float
 
 
 @dataclass(frozen=True)
@@ -126,27 +109,12 @@ class Weighed:
     Attributes:
         views: The names of its views; ``biased`` for what biased networks learn first.
         probability: That correcting by it helps, by the model of signs.
-        clear: Whether it is a shortcut without more ado.
-        may_be_wrong_labels: Whether the rows that it flags look as rows would whose labels are wrong.
         signs: What the model reads.
-        along: Of a biased network: the looks that say the same.
     """
 
     views: tuple[str, ...]
     probability: float
-    clear: bool
-    may_be_wrong_labels: bool
     signs: Signs
-    along: tuple[Along, ...] = ()
-
-
-@dataclass(frozen=True)
-class ToldApart:
-    """The area under the curve by which a network tells conflicting rows from others; see ``evidence.told_apart``."""
-
-    told_apart: float
-    told_apart_low: float
-    told_apart_high: float
 
 
 @dataclass(frozen=True)
@@ -163,7 +131,6 @@ class Finding:
         about: The views of the candidate that the verdict is about; empty where there is none.
         leak: The views of a look that agrees with the label in all rows or all but a few, so that no row can show
             whether it is a shortcut.
-        apart: Whether wrong labels may explain the conflicting rows of what is corrected by.
         looks: All looks.
         candidates: All candidates, the likeliest to help first.
     """
@@ -176,7 +143,6 @@ class Finding:
     judged: int = 0
     about: tuple[str, ...] = ()
     leak: tuple[str, ...] = ()
-    apart: ToldApart | None = None
     looks: tuple[Look, ...] = ()
     candidates: tuple[Weighed, ...] = ()
 
@@ -202,17 +168,17 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; for programs that read them, the figures of what is corrected by stand on top."""
         found = {"view": ", ".join(self.views) or None, "corrects": self.corrects, **to_plain(self)}
-        tops = [to_plain(self.candidate), found.pop("apart"), to_plain(self.look) if self.corrects else None]
+        tops = [to_plain(self.candidate), to_plain(self.look) if self.corrects else None]
         inside = (*found, "sentence", "signs")
         return found | {name: value for top in tops if top for name, value in top.items() if name not in inside}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Finding:
         """Return the finding that ``to_dict`` gave; ``ValueError`` if something is missing or of another version."""
-        missing = [one.name for one in fields(cls) if one.name not in plain and one.name != "apart"]
+        missing = [one.name for one in fields(cls) if one.name not in plain]
         if missing:
             raise ValueError(f"the finding of a shortcut has no {missing[0]}: it is damaged, or of another version")
-        found: Finding = from_plain(cls, {**plain, "apart": plain if "told_apart" in plain else None})
+        found: Finding = from_plain(cls, plain)
         return found
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from logit_correction.errors import NBSP, format_first, format_list, format_percent, is_missing
-from logit_correction.finding import BASELINE, BIASED, FEWEST, Choice, Finding, Look, ViewName, Weighed
+from logit_correction.finding import BASELINE, BIASED, FEWEST, Choice, Finding, Look, ViewName
 
 #: Members of a family of views that are named one by one; of more of them the first.
 _MOST_MEMBERS = 6
@@ -148,20 +148,19 @@ def of_finding(finding: Finding) -> str:
         return word
     if finding.leak:
         return of_leak(finding.look_of(finding.leak), finding.who)
-    if (weighed := finding.candidate) is None:
+    if (look := finding.look) is None:
         if finding.judged < FEWEST:
             return f"{finding.judged} rows are too few to tell a shortcut by"
         if not finding.looks:
             return "There is no view of these inputs to look through"
         none = "Beside what you call legitimate no" if finding.legitimate else "No"
-        return f"{none} view and no biased network says of any row that it looks like another label"
-    told = _of_candidate(weighed, finding.look, finding.who)
+        return f"{none} view says of any row that it looks like another label"
+    told = _of_look(look, finding.who)
     return f"{word}. {told}" if finding.named else told
 
 
-def _of_candidate(weighed: Weighed, look: Look | None, who: str) -> str:
-    """Return what a candidate tells, and who follows it."""
-    assert look is not None
+def _of_look(look: Look, who: str) -> str:
+    """Return what views tell, and who follows them."""
     view, several = name_views(look.views), is_plural(look.views)
     predict, point = ("predict", "point") if several else ("predicts", "points")
     right, network = (format_percent(share, unit=" %") for share in (look.accuracy, look.network_accuracy))
@@ -169,16 +168,7 @@ def _of_candidate(weighed: Weighed, look: Look | None, who: str) -> str:
     with_view, with_label = (round(look.rows * (share or 0)) for share in (look.follows_view, look.follows_label))
     where = f"On the {format_rows(look.rows)} where {view} clearly {point} to another label"
     follows = f"{where}, {who} follows {'them' if several else 'it'} in {with_view:,} and the label in {with_label:,}"
-    if look.views == (BIASED,):  # the rows that the probability rests on
-        follows = f"On the {format_rows(weighed.signs.flagged)} that they take for another label, {who} follows them"
-        follows += f" in {weighed.signs.followed:,}"
-    told += f". {follows if look.rows else f'{capitalize(view)} never clearly {point} to another label'}"
-    if weighed.along:
-        told += f". They coincide with {name_views([name for one in weighed.along for name in one.views])}"
-    if weighed.may_be_wrong_labels:
-        told += f". {capitalize(who)} is as sure of these rows as where the label is right"
-        told += ". Wrong labels would look the same"
-    return told
+    return f"{told}. {follows if look.rows else f'{capitalize(view)} never clearly {point} to another label'}"
 
 
 def of_leak(look: Look | None, who: str) -> str:
@@ -209,9 +199,8 @@ def advice(finding: Finding, asked: Sequence[str] | None = None) -> str:
     if not views:
         named: Sequence[str] = ()
         if finding.candidates and finding.verdict != "none found":  # else that would be a hint
-            likely = finding.candidates[0]
-            named = [view for one in likely.along for view in one.views] or likely.views
-        such = f", such as `{options('shortcut', named[:1])}`" if named and tuple(named) != (BIASED,) else ""
+            named = finding.candidates[0].views
+        such = f", such as `{options('shortcut', named[:1])}`" if named else ""
         add = f"add `--shortcut VIEW`{such}. `logit-correction list views` shows the names"
         return f"If you know a shortcut, name it: {add}"
     if finding.verdict != "shortcut":
@@ -226,16 +215,6 @@ def options(name: str, views: Sequence[str]) -> str:
     families = [ViewName.of(view).family for view in views]
     named = [view if families.count(of) <= _MOST_MEMBERS else of for of, view in zip(families, views, strict=True)]
     return " ".join(f"--{name} {shlex.quote(view)}" for view in dict.fromkeys(named))
-
-
-def describe_noise(finding: Finding) -> str:
-    """Return whether label errors explain the rows that conflict; empty where nobody looked, and of no rows."""
-    apart, look, weighed = finding.apart, finding.look, finding.candidate
-    if apart is None or look is None or weighed is None or not look.rows:
-        return ""
-    do = "do not explain" if apart.told_apart_low > 0.5 and not weighed.may_be_wrong_labels else "may explain"
-    ends = f"90 % interval {apart.told_apart_low:.2f} to {apart.told_apart_high:.2f}"
-    return f"Label errors {do} them (AUC {apart.told_apart:.2f}, {ends}; label errors would give 0.5)"
 
 
 # An audit
@@ -255,9 +234,7 @@ def next_commands(found: Mapping[str, Any], place: str) -> dict[str, str]:
     again = f"logit-correction audit --config {place}/config.yaml {{}} --out {{}}"
     commands = {}
     if asked and verdict == "cannot tell" and not found["views"]:
-        doubtful = finding.candidate is not None and finding.candidate.may_be_wrong_labels
-        right = "the labels are right and " if doubtful else ""
-        commands[f"If {right}it is an accident:"] = again.format(options("shortcut", asked["views"]), "another-audit")
+        commands["If it is an accident:"] = again.format(options("shortcut", asked["views"]), "another-audit")
     if examined and found["views"] and not found["leans"]:
         if not str(examined).endswith((".csv", ".parquet")):  # a run, not somebody's predictions
             test = f"logit-correction evaluate {shlex.quote(str(examined))} --on new-rows"
@@ -313,16 +290,10 @@ def telling_terms(contrasts: Sequence[Mapping[str, Any]]) -> list[str]:
     return list({row["label"]: row["term"] for row in reversed(rows)}.values())[::-1][:2]
 
 
-def question(views: Sequence[str], doubtful: bool = False) -> str:
-    """Return the one question that only a person can answer; a ``doubtful`` one begins with the labels."""
-    if doubtful:
-        return f"First look at the rows that look like another label: are their labels right? {question(views)}"
-    if list(views) == [BIASED]:
-        compare = "Compare the rows that look like another label with the others of their label"
-        return f"{compare}. Is the difference a legitimate cause of the label, or an accident of this data?"
-    name = name_views(views)
+def question(views: Sequence[str]) -> str:
+    """Return the one question that only a person can answer."""
     are, cause = ("Are", "legitimate causes") if is_plural(views) else ("Is", "a legitimate cause")
-    return f"{are} {name} {cause} of the label, or an accident of this data?"
+    return f"{are} {name_views(views)} {cause} of the label, or an accident of this data?"
 
 
 def classifiers(found: Mapping[str, Any]) -> dict[str, str]:

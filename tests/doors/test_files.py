@@ -21,8 +21,8 @@ AUDIT_FILES = {"audit.json", "config.yaml", "fix.yaml", "report.html", "rows.csv
 
 EVIDENCE = """
 verdict view views sentence breadth accuracy network_accuracy ratio ratio_low ratio_high rows share follows_view
-follows_label follows_low follows_high information probability corrects candidates told_apart
-told_apart_low told_apart_high looks named legitimate who judged about leak
+follows_label follows_low follows_high information probability corrects candidates
+looks named legitimate who judged about leak
 """
 TEST = """
 count average group_balanced worst_group worst_class minority majority minority_margin majority_margin adjusted_average
@@ -106,8 +106,7 @@ def test_columns_of_the_metrics(run: Run) -> None:
     plain, lc = (pd.read_csv(run(name) / "metrics.csv") for name in ("digits-erm", "digits-lc"))
     assert set(plain) >= wanted
     assert set(lc) >= wanted | {"loss_robust", "loss_ordinary", "valid_estimated_within_error"}
-    # The views alone show a clear shortcut, so stage 1, which trains the biased networks, has no steps.
-    assert plain["step"].max() == 76 and lc["stage"].unique().tolist() == [0, 2]
+    assert plain["step"].max() == 76 and lc["stage"].unique().tolist() == [0, 1]
 
 
 def test_columns_of_the_predictions(run: Run) -> None:

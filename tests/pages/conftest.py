@@ -140,8 +140,8 @@ def look(view: str, ratio: float | None = 0.9, breadth: int = 0, rows: int = 76)
 
 def found(verdict: Verdict, views: Sequence[str], *looks: Look, corrects: bool = True, **more: Any) -> Finding:
     """A verdict on views, and what others tell."""
-    signs = Signs(12, 0.1, 9, 0.7, 0.6, 2.0, 0.5, 0.5, 0.9, 0.5, 0.1, 0.9)
-    weighed = [Weighed(tuple(views), 0.8, True, False, signs)] if looks and views else []
+    signs = Signs(12, 0.1, 0.6, 0.5, 0.5, 0.5)
+    weighed = [Weighed(tuple(views), 0.8, signs)] if looks and views else []
     about = tuple(views) if weighed else ()
     given = {"named": not weighed, "judged": 100 if looks else 0, "looks": looks, "candidates": tuple(weighed)} | more
     return Finding(verdict, tuple(views) if corrects else (), about=about, **given)

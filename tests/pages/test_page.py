@@ -6,7 +6,6 @@ import itertools
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from typing import Any
 import pytest
 
 from logit_correction.errors import NBSP, InputError
-from logit_correction.finding import ToldApart
 from logit_correction.pages.page import render_page, write_page
 from logit_correction.sentences import advice, headline, plain
 
@@ -133,15 +131,16 @@ NOBODY = {"count": 0, "recall": None, "precision": None, "examples": []}
 
 
 def test_a_shortcut_is_named_with_its_figures_and_what_to_say_against_it(birds: Make, tmp_path: Path) -> None:
-    told = plain(replace(SHORTCUT, apart=ToldApart(0.86, 0.8, 0.92)))
-    runs = [birds(tmp_path / "LC0", "LC", evidence=told, attributes="heads on colour", estimated_minority=NOBODY)]
+    runs = [
+        birds(tmp_path / "LC0", "LC", evidence=plain(SHORTCUT), attributes="heads on colour", estimated_minority=NOBODY)
+    ]
     runs += [birds(tmp_path / "ERM", "ERM"), birds(tmp_path / "LC1", "LC", seed=1, evidence=plain(NONE))]
     page = render_page(runs).replace(NBSP, " ")
     assert ", seed 1): none found." in page and ", seed 0): colour." in page
     assert "<code>--legitimate colour</code>" in page and "heads on colour" in page
     order = [page.index(f"what {view} looks at") for view in ("colour", "border", "inputs")]
     assert order == sorted(order)  # by their ratio, what sees everything last
-    assert "74 / 20<small>of 76 rows (10 %)</small>" in page and "AUC 0.86, 90 % interval 0.80 to 0.92" in page
+    assert "74 / 20<small>of 76 rows (10 %)</small>" in page
 
 
 def test_views_are_named_as_a_reader_types_them() -> None:

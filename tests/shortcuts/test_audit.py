@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +12,10 @@ import pytest
 import torch
 
 from logit_correction import Audit, InputError, audit, from_table, load, train
-from logit_correction.finding import Finding
 from logit_correction.pages.console import show_audit
 from logit_correction.pages.page import render_audit
 from logit_correction.sentences import next_commands
-from logit_correction.shortcuts.cost import balanced, question
+from logit_correction.shortcuts.cost import balanced
 from logit_correction.shortcuts.evidence import Model
 from logit_correction_lab.sources.planted import Planted
 
@@ -165,8 +163,7 @@ def test_a_classifier_that_is_given_is_examined(tmp_path: Path) -> None:
 
 
 def test_in_doubt_the_page_shows_the_rows_that_it_asks_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    doubtful = replace(Model.shipped(), verdict={"shortcut": 1.0, "cannot tell": 0.4})
-    monkeypatch.setattr(Model, "shipped", lambda: doubtful)
+    monkeypatch.setattr(Model, "verdicts", {"shortcut": 1.0, "cannot tell": 0.4})
     found = audit(DATA, tmp_path / "out", **SHORT)
     assert (found.verdict, found.views) == ("cannot tell", [])
     assert not (found.path / "fix.yaml").exists()
@@ -174,13 +171,6 @@ def test_in_doubt_the_page_shows_the_rows_that_it_asks_about(tmp_path: Path, mon
     assert (found.rows["conflicting"].to_numpy(dtype=bool) == conflicts(found.rows["row"])).mean() > 0.99
     assert found.summary["contrasts"][0]["view"] == "column:form_version" and found.summary["shown"]
     assert "network" in found.summary["cost"] and "fixed" not in found.summary["cost"]
-    # A guard that holds the probability down is told, with what to look at.
-    finding = Finding.from_dict(found.summary["evidence"])
-    in_doubt = [replace(one, may_be_wrong_labels=True) for one in finding.candidates]
-    guarded = replace(finding, candidates=tuple(in_doubt))
-    told = question(guarded)
-    assert told and "labels right" in told["text"] and "labels right" not in found.summary["question"]["text"]
-    assert "labels are right" in next(iter(next_commands(found.summary | {"evidence": guarded.to_dict()}, "here")))
 
 
 def test_the_easiest_features_may_be_named_though_a_view_is_a_clear_shortcut(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from logit_correction.evaluation.report import Report
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.evidence import Model
 from logit_correction.shortcuts.search import Judged, Search
-from logit_correction.types import DataInfo, TrainingRows, ViewInputs
+from logit_correction.types import TrainingRows, ViewInputs
 from logit_correction.views.images import Places
 from logit_correction_lab.sources.planted import Planted
 
@@ -97,11 +96,10 @@ def test_the_verdict_does_not_depend_on_the_epochs(tmp_path: Path) -> None:
 
 
 def test_in_doubt_a_person_chooses_whether_to_correct(monkeypatch: pytest.MonkeyPatch) -> None:
-    doubtful = replace(Model.shipped(), verdict={"shortcut": 1.0, "cannot tell": 0.0})
-    monkeypatch.setattr(Model, "shipped", lambda: doubtful)
+    monkeypatch.setattr(Model, "verdicts", {"shortcut": 1.0, "cannot tell": 0.0})
     table = Planted(set="column", rows=600).build()
     for when_unsure, corrects in (("correct", True), ("leave", False)):
-        estimator = prepared(Auto(legitimate=["biased"], when_unsure=when_unsure), table, epochs=10)
+        estimator = prepared(Auto(when_unsure=when_unsure), table, epochs=10)
         assert estimator.finding.verdict == "cannot tell" and estimator.finding.corrects is corrects
         assert estimator.abstained is not corrects and bool((estimator.row_attribute >= 0).any()) is corrects
 
@@ -144,8 +142,7 @@ def test_many_places_together_are_no_narrow_look(num_labels: int, breadth: int) 
     network, rows = torch.eye(num_labels)[label], torch.arange(len(label))
     judged = Judged("train", rows, network, draw_folds(len(label), 3, generator))
     correlation = Correlation.one_to_one(num_labels)
-    info = DataInfo(num_labels, len(label), (1, 32, 32))
-    search = Search(TrainingRows(label, view_inputs=inputs), rows, judged, correlation, seed=0, info=info)
+    search = Search(TrainingRows(label, view_inputs=inputs), rows, judged, correlation, seed=0)
     search.look(Places.views_of(inputs))
     (found,) = search.looks
     assert len(found.views) == num_labels and found.accuracy > 0.95

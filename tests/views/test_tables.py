@@ -18,7 +18,7 @@ from logit_correction.correlation import Correlation
 from logit_correction.shortcuts.evidence import information
 from logit_correction.shortcuts.heads import logistic, scaled
 from logit_correction.shortcuts.search import Judged, Search
-from logit_correction.types import DataInfo, TrainingRows, ViewInputs
+from logit_correction.types import TrainingRows, ViewInputs
 from logit_correction.views.base import available_views, find_views, state_of, view_of
 from logit_correction.views.tables import MOST_OF_A_ROW, Inputs, Missing, OneColumn, Pairs, columns_of
 
@@ -115,8 +115,7 @@ def test_all_numbers_of_every_row() -> None:
 def search_of(inputs: ViewInputs, label: torch.Tensor) -> Search:
     learned = torch.arange(len(label))
     judged = Judged("train", learned, torch.full((len(label), 2), 0.5), learned % 3)
-    info = DataInfo(2, len(label), (3,))
-    return Search(TrainingRows(label, view_inputs=inputs), learned, judged, Correlation.one_to_one(2), 0, info)
+    return Search(TrainingRows(label, view_inputs=inputs), learned, judged, Correlation.one_to_one(2), 0)
 
 
 def test_two_columns_together_tell_what_neither_does_and_a_pair_is_kept_as_plain_values() -> None:
@@ -137,17 +136,6 @@ def test_two_columns_together_tell_what_neither_does_and_a_pair_is_kept_as_plain
     assert kept is not None and torch.equal(view_of(kept).features(inputs), pair.features(inputs))
     some = pair.features(inputs_of(left=[np.nan, 9e300, 1.0], right=[1.0, -9e300, np.nan]))
     assert some.sum(1).tolist() == [1, 3, 1]  # at a gap there is a cell, and nothing less, greater or apart
-
-
-def test_a_biased_network_that_sees_what_a_person_calls_legitimate_is_no_candidate() -> None:
-    draw, label = np.random.default_rng(0), torch.arange(600) % 2
-    says = torch.from_numpy(np.where(draw.random(600) < 0.9, label, 1 - label.numpy()))
-    inputs = inputs_of(honest=says.numpy() + 0.1 * draw.normal(size=600), noise=draw.normal(size=600))
-    for legitimate, candidates in (["column:honest"], []), (["column:noise"], [("biased",)]):
-        search = search_of(inputs, label)
-        search.legitimate = find_views(legitimate, inputs)
-        search.weigh(torch.nn.functional.one_hot(says, 2) * 0.9 + 0.05)
-        assert [one.views for one in search.corrections] == candidates
 
 
 def test_equal_numbers_tell_what_no_column_does() -> None:

@@ -196,7 +196,6 @@ def evidence_block(finding: Finding) -> dict[str, Any]:
             }
             for one in looks[:_MOST_VIEWS]
         ],
-        "noise": sentences.describe_noise(finding),
     }
 
 

@@ -294,10 +294,8 @@ def _written(out: Path, built: Built, estimator: Auto, try_fix: bool, quiet: boo
     if not (said or examined) and (finding.look is None or finding.look.rows < NEEDED_ROWS):
         views = []  # on the evidence of so few rows nothing is advised
     question = None if said else cost.question(finding)
-    doubted = looked.corrections[0] if question and not views else None
-    about = shown = views or ([*doubted.views] if doubted else [])
-    if about == [BIASED]:  # which shows nothing: what it goes along with does
-        shown = [name for one in (finding.candidate.along if finding.candidate else ()) for name in one.views]
+    doubted = looked.correction_by(question["views"]) if question and not views else None
+    shown = [] if views == [BIASED] else views or ([*doubted.views] if doubted else [])
     frame = rows_frame(table, estimator, views, doubted)
     write_rows(frame, out)
     write_text(out / run_folder.CONFIG, replace(config, method=ComponentConfig("LC")).to_yaml())
@@ -325,7 +323,7 @@ def _written(out: Path, built: Built, estimator: Auto, try_fix: bool, quiet: boo
         "groups": cost.groups(frame, names),
         "cost": {} if few or several else cost.cost(frame, who),
         "shown": shown_rows(frame),
-        "contrasts": contrasts(table, frame, shown) if about else [],
+        "contrasts": contrasts(table, frame, shown) if views or doubted else [],
         "words": spoken(table),
         "evidence": evidence,
         "rows": {

@@ -58,14 +58,15 @@ class Auto(AttributeEstimator):
     1. ERM networks of the kind of the robust one are trained in folds and predict rows that they did not see.
        Instead, the network of a given ``run`` predicts the validation rows, or ``predictions`` are read.
        They train as long as the search needs, whatever the epochs of the method.
-    2. So do heads on each view that the data permit, and biased networks as those of ``CrossFitted``.
-    3. The most promising views and the biased networks each estimate the attribute. A model
-       that was learned from drawn shortcuts gives each the probability that correcting by it helps; see ``evidence``.
-    4. The likeliest is corrected by if its probability is high enough. Otherwise nothing is corrected, and the method
-       trains as ERM does.
+    2. So do heads on each view that the data permit.
+    3. The most promising views each estimate the attribute. A model that was learned from drawn shortcuts gives each
+       the probability that correcting by it helps; see ``evidence``.
+    4. One is corrected by if that is high enough: of several the narrowest look. Otherwise nothing is corrected, and
+       the method trains as ERM does.
 
     A person who knows says so: the views under ``shortcut`` are corrected by, those under ``legitimate`` never.
-    Nothing is looked for then, unless ``search`` says so. ``biased`` is what the biased networks learn first.
+    Nothing is looked for then, unless ``search`` says so. ``biased`` is what biased networks as those of
+    ``CrossFitted`` learn first.
     """
 
     networks: FoldNetworks  # the ordinary ones; none where nothing is left for them to do
@@ -91,7 +92,7 @@ class Auto(AttributeEstimator):
                 ``biased`` is what biased networks learn first.
             legitimate: Views, or families of views, that are known to be no shortcut: never corrected by.
             when_unsure: Whether to ``correct`` where the verdict is ``cannot tell``, or to ``leave`` the training as
-                it is; None does what costs least on average over the drawn data sets.
+                it is, as by default.
             views: Families of views to look at; by default all that the data permit.
             run: Folder of a finished run of ERM on the same data and split. Its answers on the validation rows
                 replace networks trained in folds.
@@ -122,7 +123,7 @@ class Auto(AttributeEstimator):
         self.family_names, self.run, self.predictions, self.when_unsure = views, run, predictions, when_unsure
         trains = self._searches and run is None and predictions is None
         self._stages = ["ordinary"] if trains else []
-        if (trains and BIASED not in self.legitimate) or self.shortcut == [BIASED]:
+        if self.shortcut == [BIASED]:
             self._stages.append(BIASED)
         self.num_stages = len(self._stages)
         self.biased = None
@@ -167,12 +168,14 @@ class Auto(AttributeEstimator):
 
     def _named(self, names: Sequence[str]) -> list[View]:
         assert self.rows.view_inputs is not None
-        return find_views([name for name in names if name != BIASED], self.rows.view_inputs)
+        return find_views(names, self.rows.view_inputs)
 
     def _corrected_by(self, names: Sequence[str]) -> list[View]:
         """Return the views of these names, less those that a person calls legitimate; none for ``biased``."""
+        if BIASED in names:
+            return []
         found = [view for view in self._named(names) if view.name not in self._never]
-        if not found and names and BIASED not in names:
+        if names and not found:
             raise InputError("all views that shortcut names are legitimate: leave one out")
         return found
 
@@ -183,9 +186,6 @@ class Auto(AttributeEstimator):
         seen = None if bool((self.fold >= 0).all()) else (self.fold >= 0).long()
         if (biased := self._biased_alone) is not None:
             self._ordinary = outputs
-            # Nothing is asked of biased networks where a shortcut is clear, unless a person asks.
-            if outputs is not None and self._looked(outputs).clear and self.shortcut != [BIASED]:
-                return Stage(epochs=0)
             return replace(biased.begin_stage(0, None), sample_weight=seen, step_rows=ROWS_OF_A_BIASED_STEP)
         epochs, size = self.length()
         return Stage(epochs=epochs, sample_weight=seen, step_rows=size)
@@ -226,12 +226,13 @@ class Auto(AttributeEstimator):
         self.stage = self.num_stages
         biased = outputs if BIASED in self._stages else None
         if self._searches:
-            search = self.search or self._looked(outputs if biased is None else self._ordinary)
-            if search.clear and self.shortcut != [BIASED]:
-                biased = None
-            search.weigh(None if biased is None else biased[self.fold >= 0])
-            views = self._corrected_by(self.shortcut)
-            self.finding = search.take_word(views) if self.shortcut else search.conclude(self.when_unsure)
+            search = self._looked(outputs if biased is None else self._ordinary)
+            if self.shortcut:
+                said = None if biased is None else biased[self.fold >= 0]
+                found = search.take_word(self._corrected_by(self.shortcut), said)
+            else:
+                found = search.conclude(self.when_unsure)
+            self.finding = replace(found, legitimate=tuple(view.name for view in self._named(self.legitimate)))
         else:
             self.finding = Finding("shortcut", tuple(self.shortcut), named=True)
         self.abstained = not self.finding.corrects
@@ -240,17 +241,16 @@ class Auto(AttributeEstimator):
         self._drop_networks()
 
     def _looked(self, ordinary: Tensor | None) -> Search:
-        """Look through the views, at what ordinary networks (N, L) said, or at what a given classifier says."""
+        """Look through the views at what ordinary networks (N, L) said, or a given classifier says, and weigh them."""
         seen = (self.fold >= 0).nonzero().squeeze(1)  # what heads may learn from
         if ordinary is None:
             judged = self._judge if isinstance(self._judge, Judged) else self._judge(self.row_attribute.device)
         else:
             judged = Judged("train", seen, ordinary[seen], self.fold[seen])
         broadcast_from_first(judged.network)
-        seed = derive_seed(self.seed, "estimate")
-        legitimate = self._named(self.legitimate)
-        self.search = Search(self.rows, seen, judged, self.correlation, seed, self.info, legitimate)
+        self.search = Search(self.rows, seen, judged, self.correlation, derive_seed(self.seed, "estimate"))
         self.search.look(self.views)
+        self.search.weigh()
         return self.search
 
     def _drop_networks(self) -> None:

@@ -102,8 +102,7 @@ def groups_of(search: Search, named: Sequence[str] = ()) -> list[list[str]]:
     groups = [list(named)] if named and BIASED not in named else []
     groups += [[*names] for names in search.promising()]
     two = search.telling()[:2]
-    if len(two) == 2 and not any(BIASED in look.views for look in two):  # which sees the whole input, beside nothing
-        groups.append([name for look in two for name in look.views])
+    groups += [[name for look in two for name in look.views]] if len(two) == 2 else []
     for names in list(groups):
         words = [f"word:{word}" for name in names for word in search.telling_words(name)]
         groups += [list(dict.fromkeys(words))] if words else []

@@ -108,7 +108,5 @@ def too_few(finding: Finding) -> str:
 def question(finding: Finding) -> dict[str, Any] | None:
     """Return the one question that only a person can answer, and the views it is about; None where nothing is asked."""
     # Of a leak nothing is asked: it is no candidate.
-    weighed = finding.candidate if finding.verdict == "cannot tell" else None
-    views = finding.candidates[0].views if weighed else finding.views
-    doubtful = weighed is not None and weighed.may_be_wrong_labels
-    return {"views": [*views], "text": sentences.question(views, doubtful)} if views else None
+    views = finding.about if finding.verdict == "cannot tell" else finding.views
+    return {"views": [*views], "text": sentences.question(views)} if views else None

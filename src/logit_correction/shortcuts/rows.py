@@ -76,7 +76,7 @@ def rows_frame(
         frame.loc[places, "score"] = score.numpy().round(4)
         told = doubted or search.correction_by(views)
         assert told is not None
-        seen, places = search.seen_by(told), asked.numpy()
+        seen, places = search.seen[told.views], asked.numpy()
         says, conflict = conflict_of(seen, label[asked])
         frame.loc[places, "view_label"] = names[says.numpy()]
         frame.loc[places, "sure"] = conflict.numpy()

@@ -26,7 +26,6 @@ from logit_correction.finding import (
     FEWEST,
     ORDINARY,
     RICH,
-    Along,
     Finding,
     Look,
     Verdict,
@@ -39,11 +38,9 @@ from logit_correction.seeds import make_generator
 from logit_correction.shortcuts.evidence import (
     LEAST_ROWS,
     Model,
-    conflict_of,
     information,
     look_of,
     signs_of,
-    told_apart,
 )
 from logit_correction.shortcuts.heads import (
     KeptHeads,
@@ -55,31 +52,18 @@ from logit_correction.shortcuts.heads import (
 )
 from logit_correction.types import DataInfo, TrainingRows
 from logit_correction.views.base import View, features_of
-from logit_correction.views.columns import cuts_of, flags, is_numeric, missing_in, part_of
-from logit_correction.views.tables import MISSING, PARTS, Inputs, Pairs, columns_of, compared
-from logit_correction.views.texts import OUTERMOST, WORD, TermView, Words
+from logit_correction.views.columns import cuts_of, part_of
+from logit_correction.views.tables import MISSING, PARTS, Pairs, compared
+from logit_correction.views.texts import OUTERMOST, WORD, TermView
 
 #: A view is a candidate if it takes away more than this share of the label's entropy, or where none does.
 USEFUL = 0.03
 
-#: Parts that the words of texts are divided into at random, each looked at by itself.
-BLOCKS = 6
-
 #: Words of each label that are left out where a view of words is promising.
 WORDS = 5
 
-#: Names of a column that are told apart where the rest of a table is looked at.
-MOST_NAMES = 30
-
-#: A view looks at the same shortcut as another if it says the same in this share of the other's rows in conflict.
-SAME = 1 / 3
-
 #: A simple view that is right in this share of the rows, and contradicted in hardly any, may be a leak of the label.
 LEAK = 0.99
-
-#: What goes along with a biased network's attribute is named from the first share of its conflicting rows on; from the
-#: second the attribute is that of a legitimate view, which errs half as often elsewhere.
-ALONG, MOSTLY = 0.3, 0.5
 
 
 @dataclass(frozen=True)
@@ -127,32 +111,20 @@ class Search:
         label: (m,) their labels.
         seen: Views -> (m, L) class probabilities of a head on them that was not trained on the row.
         looks: What they tell.
-        corrections: What might be corrected by, the likeliest to help first.
-        clear: The views of a shortcut that needs no weighing; empty without one.
-        legitimate: What a person calls a legitimate cause: biased networks that see nothing else are not weighed.
+        corrections: What might be corrected by, the surest first.
     """
 
     def __init__(
-        self,
-        rows: TrainingRows,
-        learned: Tensor,
-        judged: Judged,
-        correlation: Correlation,
-        seed: int,
-        info: DataInfo,
-        legitimate: Sequence[View] = (),
+        self, rows: TrainingRows, learned: Tensor, judged: Judged, correlation: Correlation, seed: int
     ) -> None:
         """Put the rows together; where validation rows are judged, heads learn from the training rows ``learned``."""
         assert rows.view_inputs is not None
         self.judged, self.num_labels, self.report = judged, correlation.num_labels, rows.report
-        self.correlation, self.seed, self._info = correlation, seed, info
+        self.correlation, self.seed = correlation, seed
         self.seen: dict[Views, Tensor] = {}
         self.looks: list[Look] = []
         self.corrections: list[Correction] = []
-        self.clear: Views = ()
-        self.legitimate = legitimate
         self._views: dict[str, tuple[View, list[Tensor]]] = {}
-        self._rest: list[Tensor] = []  # what parts of the texts say
         if judged.split == "train":
             self._inputs = [rows.view_inputs.take(judged.rows)]
             self._label, self._fold = rows.label[judged.rows], judged.fold
@@ -178,11 +150,6 @@ class Search:
                 members = self._related([view for view in members if isinstance(view, Pairs)])
             if members:
                 self._look(members, choose_members=True)
-        clear = self._clear_views()
-        # Rich statistics know something of the label itself: the model must not speak against them.
-        least = Model.shipped().clear["rich probability"]
-        rich = any(one.breadth >= RICH and one.views == clear for one in self.looks)
-        self.clear = () if rich and self._weigh(clear).weighed.probability < least else clear
 
     def _related(self, pairs: Sequence[Pairs]) -> list[View]:
         """Return the pair of columns that tells most of the label beyond what either tells alone, if one does."""
@@ -238,6 +205,9 @@ class Search:
         breadth = max(view.breadth for view in views)
         if any(view.together is not None and len(views) > view.together for view in views):
             breadth = max(breadth, RICH)
+        columns = self._inputs[-1].columns
+        if len(views) > 2 and 2 * len(views) > len(columns) > 0:  # that is the table
+            breadth = EVERYTHING
         sentence = " and ".join(view.sentence for view in views)
         return self._told(tuple(view.name for view in views), sentence, breadth, seen)
 
@@ -250,16 +220,6 @@ class Search:
 
         return held_out(logistic(features, label, size, choose), self._fold, size)[self._fold >= 0]
 
-    def _is_legitimate(self, attribute: Tensor) -> bool:
-        """Return whether an estimate (m,) mostly conflicts where a view that a person calls legitimate errs so too."""
-        flagged = attribute != self.label
-        for view in self.legitimate:
-            said = self._by_heads([view], *self._scaled([view])).argmax(dim=1)
-            same, errs = (said == attribute)[flagged].float().mean(), (said != self.label).float().mean()
-            if same >= max(MOSTLY, 2 * float(errs)):
-                return True
-        return False
-
     def _told(self, views: Views, sentence: str, breadth: int, seen: Tensor) -> Look:
         self.seen[views] = seen
         self.looks = [one for one in self.looks if one.views != views]
@@ -268,18 +228,15 @@ class Search:
 
     # -- candidates
 
-    def weigh(self, biased: Tensor | None = None) -> None:
-        """Weigh the most promising views, and what biased networks (m, L) say of the judged rows."""
-        for views in [self.clear] if self.clear else self.promising():  # a clear shortcut is named whatever else is
+    def weigh(self) -> None:
+        """Weigh the most promising views. The surest verdict comes first, of equal ones the narrowest look."""
+        for views in self.promising():
             self._weigh(views)
-        if biased is not None:
-            attribute = likely_attribute(self.correlation.posterior(biased), self.label, self.correlation)
-            if not self._is_legitimate(attribute):
-                self._judge((BIASED,), attribute, biased, None)
 
-        def rank(one: Correction) -> tuple[bool, bool, float]:
-            few = one.weighed.signs.flagged < LEAST_ROWS  # of which nothing can be concluded
-            return few, not one.weighed.clear, -one.weighed.probability
+        def rank(one: Correction) -> tuple[bool, int, int, float]:
+            few, look = one.weighed.signs.flagged < LEAST_ROWS, self.look_of(one.views)
+            verdict = ("shortcut", "cannot tell", "none found").index(Model.verdict_of(one.weighed.probability))
+            return few, verdict, look.breadth, -look.accuracy  # of few rows nothing can be concluded
 
         self.corrections.sort(key=rank)
 
@@ -298,8 +255,8 @@ class Search:
     def promising(self) -> list[Views]:
         """Return the views to weigh: those that say most of the label and explain most mistakes.
 
-        They are a clear shortcut, the two that leave least of the label open, the one whose answer the network gives
-        oftenest where both are wrong about the label, and a pair of columns.
+        They are the two that leave least of the label open, the one whose answer the network gives oftenest where both
+        are wrong about the label, and a pair of columns.
         """
         network, label, telling = self.judged.network.argmax(dim=1), self.label, self.telling()
 
@@ -310,41 +267,11 @@ class Search:
 
         if not telling:
             return []
-        picks = [self.clear] if self.clear else []
-        picks += [telling[0].views, max(telling, key=explains).views, *(one.views for one in telling[1:2])]
+        picks = [telling[0].views, max(telling, key=explains).views, *(one.views for one in telling[1:2])]
         return list(dict.fromkeys([*picks, *(one.views for one in self.looks if is_of_pair(one))]))
-
-    def _clear_views(self) -> Views:
-        """Return the views of a shortcut without more ado, if there is one: of several a simple one if possible.
-
-        Where another simple view often says the same of the rows in conflict and is right more often, it looks at the
-        same shortcut better, and is returned though the network may follow it a little less.
-        """
-        model, network, label = Model.shipped(), self.judged.network, self.label
-
-        def is_clear(look: Look) -> bool:
-            seen = self.seen[look.views]
-            errs = float((network.argmax(dim=1) != label)[seen.argmax(dim=1) == label].float().mean())
-            excess = (look.follows_view or 0.0) - errs
-            return model.is_clear(look, told_apart(seen, network, label), excess, self.num_labels)
-
-        found = [one for one in self._narrow if is_clear(one)]
-        found.sort(key=lambda one: (one.breadth < RICH, len(one.views) == 1, one.accuracy))
-        if not found:
-            return ()
-        says, conflict = conflict_of(self.seen[found[-1].views], label)
-
-        def looks_at_it(look: Look) -> bool:
-            same = self.seen[look.views].argmax(dim=1) == says
-            simple = look.breadth <= max(found[-1].breadth, RICH - 1) and len(look.views) == 1
-            return simple and float(same[conflict].float().mean()) >= SAME
-
-        return max([found[-1], *filter(looks_at_it, self._narrow)], key=lambda one: one.accuracy).views
 
     def _weigh(self, names: Views) -> Correction:
         """Estimate the attribute by views that were looked at, and weigh its signs."""
-        if (known := self.correction_by(names)) is not None:  # what else was looked at since then may speak against it
-            return self._judge(names, known.attribute, known.seen, known.estimate)
         self.report(f"weighing {', '.join(names)}")
         views = [self._views[name][0] for name in names]
         of_parts = self._features(views)
@@ -355,105 +282,65 @@ class Search:
         if len(of_parts) > 1:
             seen = kept.of_features(torch.cat(of_parts[1], dim=1))
             attribute = likely_attribute(self.correlation.posterior(seen), self.label, self.correlation, kept.odds)
-        return self._judge(names, attribute, seen, estimate)
+        return self._judge(self.look_of(names), attribute, seen, estimate)
 
     def _judge(
-        self, views: Views, attribute: Tensor, seen: Tensor, estimate: tuple[Tensor, Tensor, KeptHeads] | None
+        self, look: Look, attribute: Tensor, seen: Tensor, estimate: tuple[Tensor, Tensor, KeptHeads] | None
     ) -> Correction:
-        alone = self.seen.get(views, seen)
-        others = {key: one for key, one in self.seen.items() if not {*key} & {*views}}
-        looks = [one.numpy() for one in others.values()], [one.numpy() for one in self._rest_of(views, attribute)]
-        network = self.judged.network.numpy()
-        signs = signs_of(self.label.numpy(), network, attribute.numpy(), alone.numpy(), *looks)
-        clear, model = self.clear == views, Model.shipped()
-        weighed = Weighed(
-            views=views,
-            probability=model.judge(signs, self._part_of(views), clear),
-            clear=clear,
-            may_be_wrong_labels=model.may_be_wrong_labels(signs),
-            signs=signs,
-        )
-        if views == (BIASED,):
-            flagged = attribute != self.label
-            same = {key: (one.argmax(dim=1) == attribute)[flagged] for key, one in others.items()}
-            along = [Along(key, float(rows.float().mean())) for key, rows in same.items()]
-            along = sorted((one for one in along if one.share >= ALONG), key=lambda one: -one.share)[:3]
-            weighed = replace(weighed, along=tuple(along))
-        found = Correction(weighed, attribute, seen, estimate)
-        self.corrections = [one for one in self.corrections if one.views != views] + [found]
+        rows = self._inputs[-1]
+        kind = "texts" if rows.texts else "tables" if rows.columns else "images"
+        others = [one.numpy() for views, one in self.seen.items() if not {*views} & {*look.views}]
+        if kind != "images" or (look.breadth < RICH and len(look.views) == 1):
+            others = []  # a look at one thing sees no object
+        label, network, alone = self.label.numpy(), self.judged.network.numpy(), self.seen[look.views].numpy()
+        signs = signs_of(label, network, attribute.numpy(), alone, others)
+        found = Correction(Weighed(look.views, Model.judge(signs, kind), signs), attribute, seen, estimate)
+        self.corrections.append(found)
         return found
-
-    def _part_of(self, views: Views) -> str:
-        """Return by which weights of the model a candidate is judged."""
-        looked = self._inputs[-1]
-        return BIASED if views == (BIASED,) else "texts" if looked.texts else "tables" if looked.columns else "images"
-
-    def _rest_of(self, views: Sequence[str], attribute: Tensor) -> list[Tensor]:
-        """Return what the rest of a table beside the candidate's columns says (m, L), or parts of the texts."""
-        columns, texts = self._inputs[-1].columns, self._inputs[-1].texts
-        judged = self.judged.fold if len(self.judged.fold.unique()) > 1 else torch.arange(len(self.label)) % 2
-
-        def told(features: Tensor) -> Tensor:
-            return held_out(logistic(features, self.label, self.num_labels), judged, self.num_labels)
-
-        if columns and texts is None:
-            parts = {name: column_features(values) for name, values in columns.items()}
-            looked_at = columns_of(views, parts) or [told_by(parts, attribute)]
-            rest = [part for name, part in parts.items() if name not in looked_at]
-            return [told(torch.cat(rest, dim=1))] if rest else []
-        if texts is not None and not self._rest:
-            self.report("looking at parts of the texts")
-            words = Inputs() if self._info.words else Words()
-            words.fit(self._inputs[-1])
-            features = words.features(self._inputs[-1])
-            order = torch.randperm(features.shape[1], generator=make_generator(self.seed, "words"))
-            self._rest = [told(features[:, block]) for block in order.chunk(BLOCKS)]
-        return self._rest
 
     # -- the verdict
 
     def conclude(self, when_unsure: Literal["correct", "leave"] | None = None) -> Finding:
         """Draw the verdict from what was weighed."""
-        model, enough = Model.shipped(), len(self.label) >= FEWEST
+        enough = len(self.label) >= FEWEST
         best = next((one for one in self.corrections if one.weighed.signs.flagged >= LEAST_ROWS), None)
-        verdict = model.verdict_of(best.weighed.probability) if best is not None else "none found"
+        verdict = Model.verdict_of(best.weighed.probability) if best is not None else "none found"
         if verdict == "none found" and enough:
             leak = [one for one in self.looks if one.breadth < RICH and one.accuracy >= LEAK and one.rows < LEAST_ROWS]
             if leak:  # nothing was found since no row can show it, which must not read as if all were well
                 return self._found("cannot tell", leak=max(leak, key=lambda one: (one.accuracy, -one.breadth)).views)
         if best is None:
             return self._found(verdict if self.looks and enough else "cannot tell")
-        in_doubt = verdict == "cannot tell" and (when_unsure or model.when_unsure) == "correct"
+        in_doubt = verdict == "cannot tell" and when_unsure == "correct"
         return self._about(best, verdict, corrects=verdict == "shortcut" or in_doubt)
 
-    def take_word(self, views: Sequence[View]) -> Finding:
-        """Take a person's word that these views, or none for the biased network's, are a shortcut."""
+    def take_word(self, views: Sequence[View], biased: Tensor | None = None) -> Finding:
+        """Take a person's word that these views are a shortcut, or what ``biased`` networks (m, L) learn first."""
+        if biased is not None:
+            look = self._told((BIASED,), "what a network learns first of the whole input", EVERYTHING, biased)
+            attribute = likely_attribute(self.correlation.posterior(biased), self.label, self.correlation)
+            return self._about(self._judge(look, attribute, biased, None), "shortcut", corrects=True, named=True)
         few = views[0].few if views and all(view.few is not None for view in views) else None
         if few is not None and len(views) > few * self.num_labels:  # a whole family of words
             features = torch.cat(self._features(views)[0], dim=1)
             telling = telling_features(features, self._label[: len(features)], self.num_labels, few)
             views = [views[number] for number in telling.tolist()]
-        names = tuple(view.name for view in views) or (BIASED,)
+        names = tuple(view.name for view in views)
         best = next((one for one in self.corrections if sorted(one.views) == sorted(names)), None)
         if best is None:
             self._look(views, choose_members=False)
-            self.clear = self._clear_views()
             best = self._weigh(names)
         return self._about(best, "shortcut", corrects=True, named=True)
 
     def _about(self, best: Correction, verdict: Verdict, corrects: bool, named: bool = False) -> Finding:
         """Return a verdict on a candidate."""
-        seen, network = self.seen_by(best), self.judged.network
         found = self._found(verdict, about=best.views, named=named)
-        if not corrects:
-            return found
-        return replace(found, views=best.views, apart=told_apart(seen, network, self.label))
+        return replace(found, views=best.views) if corrects else found
 
     def _found(self, verdict: Verdict, about: Views = (), leak: Views = (), named: bool = False) -> Finding:
         return Finding(
             verdict,
             named=named,
-            legitimate=tuple(view.name for view in self.legitimate),
             who=self.judged.who,
             judged=len(self.label),
             about=about,
@@ -471,19 +358,13 @@ class Search:
         terms = [word for column in columns.tolist() for word in view.terms[column].removeprefix(OUTERMOST).split()]
         return [word for word in dict.fromkeys(terms) if re.fullmatch(WORD, word)]
 
-    def seen_by(self, correction: Correction) -> Tensor:
-        """Return what the views of a candidate say of the judged rows, (m, L)."""
-        return self.seen[self.look_of(correction).views]
-
     def correction_by(self, views: Sequence[str]) -> Correction | None:
         """Return the candidate of some views; None where they were not weighed."""
         return next((one for one in self.corrections if one.views == tuple(views)), None)
 
-    def look_of(self, correction: Correction) -> Look:
-        """Return what the views of a candidate tell."""
-        known = next((one for one in self.looks if one.views == correction.views), None)
-        of_all = "what a network learns first of the whole input"
-        return known or self._told(correction.views, of_all, RICH, correction.seen)
+    def look_of(self, views: Views) -> Look:
+        """Return what some views tell that were looked at."""
+        return next(one for one in self.looks if one.views == views)
 
 
 def is_of_pair(look: Look) -> bool:
@@ -500,29 +381,6 @@ def of_cells(cell: NDArray[Any], label: NDArray[Any], half: NDArray[Any], num_la
         shares = counts.sum(axis=0) / max(1, counts.sum())
         found[own] = ((counts + 4 * shares) / (counts.sum(axis=1, keepdims=True) + 4))[cell[own]]
     return found
-
-
-def column_features(values: NDArray[Any]) -> Tensor:
-    """Return what a linear head sees of a column of a table, (n, F): a number and its square, or its common names."""
-    missing = torch.from_numpy(missing_in(values))
-    if is_numeric(values):
-        number = torch.from_numpy(values.astype(np.float32))
-        known = number[~missing]
-        number = ((number - known.mean()) / (known.std() + 1e-6)).masked_fill(missing, 0).nan_to_num().clamp(-5, 5)
-        return torch.stack([number, number.square() / 3, missing.float()], dim=1)
-    names = cuts_of(values, MOST_NAMES)
-    return torch.cat([torch.from_numpy(flags(part_of(values, names), len(names))), missing[:, None].float()], dim=1)
-
-
-def told_by(columns: dict[str, Tensor], attribute: Tensor) -> str:
-    """Return the column of a table that tells an attribute best, by least squares."""
-    target = torch.nn.functional.one_hot(attribute).float()
-
-    def left(values: Tensor) -> float:
-        seen = torch.cat([values, torch.ones(len(values), 1)], dim=1)
-        return float((target - seen @ torch.linalg.lstsq(seen, target, driver="gelsd").solution).square().sum())
-
-    return min(columns, key=lambda name: left(columns[name]))
 
 
 # -- classifiers that are given

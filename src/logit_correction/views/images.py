@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, avg_pool2d
 
+from logit_correction.finding import RICH
 from logit_correction.types import ViewInputs
 from logit_correction.views.base import View
 
@@ -82,6 +83,7 @@ class Thumbnail(ImageView):
     """The image averaged to 4 x 4 points: 16 numbers for each channel."""
 
     name = "thumbnail"
+    breadth = RICH
     least_side = 16
 
     def look(self, images: Tensor) -> Tensor:
