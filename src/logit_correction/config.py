@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from enum import Enum
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, Literal
 
 import yaml
@@ -123,6 +121,11 @@ class ComponentConfig:
     cls: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
     arguments: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the form of ``config.yaml``: the name, and the options beside it."""
+        own = {name: one.to_dict() if isinstance(one, ComponentConfig) else one for name, one in self.options.items()}
+        return {"name": self.name, **own}
+
     def make(self, *given: Any, **more: Any) -> Any:
         """Make it, with further arguments that the run gives."""
         assert self.cls is not None, f"{self.name} was not completed"
@@ -157,8 +160,8 @@ class RunConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form of ``config.yaml``: parts as ``{name, options...}``, training options flat."""
-        parts = {part: plain(one) for part in PARTS if (one := getattr(self, part)) is not None and one.name}
-        return parts | {name: plain(value) for name, value in vars(self.training).items()}
+        parts = {part: one.to_dict() for part in PARTS if (one := getattr(self, part)) is not None and one.name}
+        return parts | vars(self.training)
 
     @classmethod
     def from_dict(cls, flat: Mapping[str, Any]) -> RunConfig:
@@ -166,8 +169,13 @@ class RunConfig:
         training, parts = dict(flat), dict[str, ComponentConfig]()
         for part in PARTS:
             if part in flat or part in ("data", "method"):
-                options = as_mapping(part, training.pop(part, None))
-                parts[part] = ComponentConfig(options.pop("name", ""), options)
+                given = training.pop(part, None)
+                options = {"name": given} if isinstance(given, str) else given
+                if not isinstance(options, Mapping) or not isinstance(options.get("name"), str):
+                    raise InputError(
+                        f"--{part} must be a name, or a mapping with a name and options: {{name: NAME, ...}}"
+                    )
+                parts[part] = ComponentConfig(options["name"], {k: v for k, v in options.items() if k != "name"})
         known = [option.name for option in fields(TrainingConfig)]
         for name in training:
             if name not in known:
@@ -186,33 +194,6 @@ class RunConfig:
             return cls.from_dict(flat)
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
-
-
-def as_mapping(part: str, given: Any) -> dict[str, Any]:
-    """Return a part that is given by its name, its place, its name and options, or as a ``ComponentConfig``."""
-    if isinstance(given, ComponentConfig):
-        return {"name": given.name, **given.options}
-    if isinstance(given, str) or (isinstance(given, PurePath) and part == "data"):
-        return {"name": str(given)}
-    if isinstance(given, Mapping) and isinstance(given.get("name", ""), str):
-        return dict(given)
-    hint = "; from_arrays and from_table make it of rows of your own" if part == "data" else ""
-    raise InputError(f"--{part} must be a name, or a mapping with a name and options: {{name: NAME, ...}}{hint}")
-
-
-def plain(value: Any) -> Any:
-    """Return a value in the form that ``config.yaml`` and ``report.json`` hold."""
-    if isinstance(value, ComponentConfig):
-        return {"name": value.name, **plain(value.options)}
-    if isinstance(value, Enum):
-        return value.name
-    if isinstance(value, Mapping):
-        return {str(key): plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(part) for part in value]
-    if getattr(value, "ndim", None) == 0:
-        return value.item()  # NumPy's numbers are no plain ones
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def listed(names: str | Sequence[str] | None) -> list[str]:

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from logit_correction.config import RunConfig, as_mapping, listed
+from logit_correction.config import RunConfig, listed
 from logit_correction.data.reader import DataSource, Names, labels_of
 from logit_correction.data.stores import as_views_see
 from logit_correction.errors import InputError
@@ -23,6 +23,7 @@ from logit_correction.losses import LogitCorrectedLoss
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import Counted
 from logit_correction.runs.assemble import keeping_threads
+from logit_correction.runs.options import as_mapping
 from logit_correction.runs.run import NewInputs
 from logit_correction.runs.train import Part, config_of, prepare, source_of
 from logit_correction.sentences import plain

@@ -14,8 +14,10 @@ from argparse import Action, ArgumentError
 from collections.abc import Callable, Collection, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import fields
+from enum import Enum
 from functools import cache, lru_cache
 from inspect import formatannotation, signature
+from pathlib import PurePath
 from typing import Any, TypeAlias
 
 from jsonargparse import ArgumentParser
@@ -25,10 +27,8 @@ from logit_correction.config import (
     ComponentConfig,
     RunConfig,
     TrainingConfig,
-    as_mapping,
     listed,
     load_preset,
-    plain,
 )
 from logit_correction.data import source_of_place
 from logit_correction.errors import InputError, check_range, did_you_mean
@@ -53,11 +53,13 @@ HABITS |= {"model": "network", "arch": "network", "algorithm": "method", "output
 #: Most threads, processes or machines of a run; whole numbers go as far as the second, and seeds as the third.
 MOST_PROCESSES, MOST, MOST_OF_SEED = 4096, 2**31 - 1, 2**63 - 1
 
-#: The least values of options of training, and the greatest where there is one.
-RANGES: dict[str, tuple[float, float]] = {
+#: The least and the greatest values of options of training.
+LIMITS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("epochs", "batch_size", "log_every", "step_every"), (1, MOST)),
     **dict.fromkeys(("devices", "nodes"), (1, MOST_PROCESSES)),
     **dict.fromkeys(("weight_decay", "gradient_clip"), (0, math.inf)),
+    **dict.fromkeys(("learning_rate", "step_factor"), (1e-12, math.inf)),
+    "sgd_momentum": (0, 1),
     "threads": (0, MOST_PROCESSES),
 }
 
@@ -128,7 +130,13 @@ def complete(given: RunConfig | Mapping[str, Any]) -> RunConfig:
     options |= {part: choose(part, part, one, choices) for part, one in chosen.items()}
     found = parsed(parser_of(tuple(choices.items())), options)
     parts |= {part: _part_of(part, found.pop(part), choices) for part in chosen}
-    return RunConfig(**parts, training=_checked_training(TrainingConfig(**found)))
+    training = TrainingConfig(**found)
+    processes = training.devices * training.nodes
+    if training.compile == "reduce-overhead" and processes > 1:
+        raise InputError("--compile reduce-overhead is for one process: give --compile true with several devices")
+    if training.batch_size is not None and training.batch_size % processes:
+        raise InputError(f"--batch_size is {training.batch_size}, but must be divisible by the {processes} processes")
+    return RunConfig(**parts, training=training)
 
 
 def spelled_out(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,6 +179,33 @@ def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
         another = "name" in value and "name" in old and str(value["name"]).lower() != str(old["name"]).lower()
         merged[key] = value if another else merge(old, value)
     return merged
+
+
+def as_mapping(part: str, given: Any) -> dict[str, Any]:
+    """Return a part that is given by its name, its place, its name and options, or as a ``ComponentConfig``."""
+    if isinstance(given, ComponentConfig):
+        return given.to_dict()
+    if isinstance(given, str) or (isinstance(given, PurePath) and part == "data"):
+        return {"name": str(given)}
+    if isinstance(given, Mapping) and isinstance(given.get("name", ""), str):
+        return dict(given)
+    hint = "; from_arrays and from_table make it of rows of your own" if part == "data" else ""
+    raise InputError(f"--{part} must be a name, or a mapping with a name and options: {{name: NAME, ...}}{hint}")
+
+
+def plain(value: Any) -> Any:
+    """Return a value in the form that ``config.yaml`` and ``report.json`` hold."""
+    if isinstance(value, ComponentConfig):
+        return plain(value.to_dict())
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, Mapping):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if getattr(value, "ndim", None) == 0:
+        return value.item()  # NumPy's numbers are no plain ones
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def choose(kind: str, path: str, given: Any, choices: dict[str, Choice], default: Any = None) -> Any:
@@ -271,8 +306,9 @@ def parsed(parser: Options, given: Mapping[str, Any]) -> dict[str, Any]:
                 kind = parser.types.get(option, "another type")
                 told = f"--{option} is {value!r}, but must be {kind}{', such as [a,b]' if 'list[' in kind else ''}"
         raise InputError(told) from error
-    for option, value in found.items():
-        _check_numbers(option, value)
+    for option, value in _leaves(found, parser.actions):
+        for one in value if isinstance(value, list | tuple) else [value]:
+            _check_number(option, one)
     return found
 
 
@@ -298,33 +334,11 @@ def _leaves(given: Mapping[str, Any], known: Collection[str], path: str = "") ->
             yield option, value
 
 
-def _check_numbers(option: str, value: Any) -> None:
-    """Raise ``InputError`` unless all numbers of an option are such that programs can count with."""
-    if isinstance(value, Mapping):
-        for name, part in value.items():
-            _check_numbers(f"{option}.{name}", part)
-    elif isinstance(value, list | tuple):
-        for part in value:
-            _check_numbers(option, part)
-    elif isinstance(value, float) and not math.isfinite(value):
+def _check_number(option: str, value: Any) -> None:
+    """Raise ``InputError`` if a value is a number that programs cannot count with, or that the option does not take."""
+    if isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"--{option} is {value}, but must be a finite number")
-    elif isinstance(value, int):
-        seed = re.search(r"(^|[._])seed$", option)
-        check_range(f"--{option}", value, 0 if seed else -MOST, MOST_OF_SEED if seed else MOST)
-
-
-def _checked_training(config: TrainingConfig) -> TrainingConfig:
-    """Return options of training whose types fit, if their values make sense together."""
-    for name, (least, most) in RANGES.items():
-        if (value := getattr(config, name)) is not None:
-            check_range(f"--{name}", value, least, most)
-    for name in ("learning_rate", "step_factor"):
-        if not getattr(config, name) > 0:
-            raise InputError(f"--{name} is {getattr(config, name)}, but must be positive")
-    check_range("--sgd_momentum", config.sgd_momentum, 0, 1, open_end=True)
-    processes = config.devices * config.nodes
-    if config.compile == "reduce-overhead" and processes > 1:
-        raise InputError("--compile reduce-overhead is for one process: give --compile true with several devices")
-    if config.batch_size is not None and config.batch_size % processes:
-        raise InputError(f"--batch_size is {config.batch_size}, but must be divisible by the {processes} processes")
-    return config
+    if isinstance(value, int | float):
+        most = math.inf if isinstance(value, float) else MOST
+        usual = (0, MOST_OF_SEED) if re.search(r"(^|[._])seed$", option) else (-most, most)
+        check_range(f"--{option}", value, *LIMITS.get(option, usual))

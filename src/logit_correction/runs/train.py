@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import torch
 
-from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig, as_mapping, listed
+from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig, listed
 from logit_correction.data.arrays import from_rows, from_table
 from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.errors import InputError, reason_of
@@ -29,7 +29,7 @@ from logit_correction.runs.assemble import (
     prepare_as,
 )
 from logit_correction.runs.encode import check_finetuned, encode_table, with_usual_encoder
-from logit_correction.runs.options import complete
+from logit_correction.runs.options import as_mapping, complete
 from logit_correction.runs.run import Run
 from logit_correction.runs.write import check_same_data, write_run
 from logit_correction.training.display import Display, choose_display
