@@ -25,9 +25,7 @@ def compare(name: str, folder: Path) -> None:
         assert wanted.get(key) is None or abs(found[key] - wanted[key]) <= 0.03, (name, key, found[key], wanted[key])
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=[pytest.mark.slow] * (one == "audit-photos")) for one in golden.RUNS]
-)
+@pytest.mark.parametrize("name", [name for name in golden.RUNS if name != "audit-photos"])
 def test_figures(name: str, run: Callable[[str], Path]) -> None:
     compare(name, run(name))
 
