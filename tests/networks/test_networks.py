@@ -84,53 +84,43 @@ def test_every_network_is_tried_here() -> None:
     assert {name for name, _, _ in [*CASES, *LARGE_CASES]} == {name for name in NETWORKS if name != "FromRun"}
 
 
-class TestEveryNetwork:
-    def test_is_its_head_after_its_features_and_every_parameter_gets_a_gradient(
-        self, case: tuple[Make, DataInfo]
-    ) -> None:
-        make, info = case
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            network: Any = make()
-        assert all(module.training for module in network.modules())
-        logits = network(random_inputs(info))
-        assert logits.shape == (6, info.num_labels) and bool(torch.isfinite(logits).all())
-        (logits * torch.arange(1, info.num_labels + 1)).square().sum().backward()
-        assert all(p.grad is not None for p in network.parameters())
-        network.eval()
-        features = network.features(random_inputs(info))
-        assert isinstance(network.head, nn.Linear) and features.shape == (6, network.head.in_features)
-        assert torch.equal(network.head(features), network(random_inputs(info)))
+def test_every_network_is_its_head_after_its_features_row_by_row_and_its_state_is_all_that_it_is(case: Any) -> None:
+    make, info = case
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network, second, inputs = make(), make(), random_inputs(info)
+    assert all(module.training for module in network.modules())
+    logits = network(inputs)
+    assert logits.shape == (6, info.num_labels) and bool(torch.isfinite(logits).all())
+    (logits * torch.arange(1, info.num_labels + 1)).square().sum().backward()
+    assert all(p.grad is not None for p in network.parameters())
+    features, expected = network.eval().features(inputs), network(inputs)
+    assert isinstance(network.head, nn.Linear) and features.shape == (6, network.head.in_features)
+    assert torch.equal(network.head(features), expected)
+    one_by_one = torch.cat([network(take(inputs, slice(row, row + 1))) for row in range(6)])
+    torch.testing.assert_close(one_by_one, expected, rtol=1e-3, atol=1e-4)
+    assert not torch.equal(expected, second.eval()(inputs))
+    second.load_state_dict(network.state_dict())
+    assert torch.equal(expected, second(inputs))
 
-    def test_judges_each_row_by_itself_in_evaluation_and_its_state_is_all_that_it_is(
-        self, case: tuple[Make, DataInfo]
-    ) -> None:
-        make, info = case
-        network, second, inputs = make().eval(), make().eval(), random_inputs(info)
-        expected = network(inputs)
-        one_by_one = torch.cat([network(take(inputs, slice(row, row + 1))) for row in range(6)])
-        torch.testing.assert_close(one_by_one, expected, rtol=1e-3, atol=1e-4)
-        assert not torch.equal(expected, second(inputs))
-        second.load_state_dict(network.state_dict())
-        assert torch.equal(expected, second(inputs))
 
-    def test_trains_with_lc(self, case: tuple[Make, DataInfo]) -> None:
-        make, info = case
-        hidden = 0.0 if info.tokens else 0.5
-        mixing = GroupMixUp(place="features" if info.tokens else "inputs")
-        method = LC(make, info, attributes=Online(input_dropout=hidden), mixing=mixing)
-        method.setup(TrainingRows(torch.arange(info.num_rows) % info.num_labels))
-        method.begin_stage(0, None)
-        optimizer = torch.optim.SGD(method.parameter_groups(), lr=1e-3)
-        batch = Batch(random_inputs(info), torch.arange(6) % info.num_labels, torch.arange(6))
-        before = [p.detach().clone() for p in method.network.parameters()]
-        for step in range(2):
-            loss = method(batch, step / 2).loss
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            assert bool(torch.isfinite(loss))
-        assert any(not torch.equal(p, old) for p, old in zip(method.network.parameters(), before, strict=True))
+def test_every_network_trains_with_lc(case: Any) -> None:
+    make, info = case
+    hidden = 0.0 if info.tokens else 0.5
+    mixing = GroupMixUp(place="features" if info.tokens else "inputs")
+    method = LC(make, info, attributes=Online(input_dropout=hidden), mixing=mixing)
+    method.setup(TrainingRows(torch.arange(info.num_rows) % info.num_labels))
+    method.begin_stage(0, None)
+    optimizer = torch.optim.SGD(method.parameter_groups(), lr=1e-3)
+    batch = Batch(random_inputs(info), torch.arange(6) % info.num_labels, torch.arange(6))
+    before = [p.detach().clone() for p in method.network.parameters()]
+    for step in range(2):
+        loss = method(batch, step / 2).loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        assert bool(torch.isfinite(loss))
+    assert any(not torch.equal(p, old) for p, old in zip(method.network.parameters(), before, strict=True))
 
 
 TOO_SMALL = DataInfo(num_labels=2, num_rows=1, input_shape=(3, 3, 8))
