@@ -18,7 +18,7 @@ from logit_correction.errors import InputError, InputWarning, format_first
 from logit_correction.views.columns import FEWEST_NAMES, commonest, most_names
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 #: What a column was found to be: its name, its kind, and its categories, or mean and std of its numbers; ``gaps`` if
 #: rows of any split had no value: true if training rows did. Among categories the empty text stands for no value.
@@ -58,9 +58,9 @@ class Columns(Reader):
 
     def check(self, rows: Rows) -> tuple[dict[str, tuple[str, NDArray[Any]]], Sequence[str], list[str]]:
         """Return kind and values of each column; rows with no number or date in a column of such are noted."""
-        assert rows.frame is not None
         if self.learnt:
-            return self._read(rows, rows.frame), rows.names, []
+            return self._read(rows), rows.names, []
+        assert rows.frame is not None
         every, frame, read = self.names == ["*"], rows.frame, {}
         names = [name for name in frame.columns if name not in self.others] if every else self.names
         check_columns(frame, rows.place, [*names, *self.categorical, *self.numbers])
@@ -113,15 +113,31 @@ class Columns(Reader):
             raise InputError(f"the run was trained on the columns '{took}': name these by --data.features")
 
     def learn(self, read: Mapping[str, tuple[str, NDArray[Any]]], train: Tensor, problems: Problems) -> Learnt:
-        """Find out mean and deviation, or the categories, of each column over the training rows, and transform all."""
+        """Find out mean and deviation, or the categories, of each column over the training rows, and transform all.
+
+        Views see the columns as they were written, but no attribute, though it be a feature.
+        """
+        import pandas as pd
+
         good, rows = problems.good.numpy(), train.numpy()
         self.learnt = self.learnt or [_learn(name, *column, rows, good) for name, column in read.items()]
-        store, forms = self._inputs({name: values for name, (_, values) in read.items()})
+        written, numbers = {name: values for name, (_, values) in read.items()}, []
+        for column in self.learnt:
+            values = written[column["name"]]
+            if "categories" in column:
+                values = pd.Index(column["categories"], dtype=object).get_indexer(pd.Index(values))
+            elif "gaps" not in column:  # only rows that are left out have some
+                values = np.where(np.isnan(values), column["mean"], values)
+            numbers.append(torch.from_numpy(np.asarray(values, np.float64)))
+        store = ArrayStore(FromColumns(self.learnt)(torch.stack(numbers, 1)))
+        hours = {f"{one['name']} hour": hours_of(written[one["name"]]) for one in self.learnt if "hours" in one}
+        known = {**written, **hours, **written}  # a column that has the name of another's hours keeps it
+        seen = {name: values for name, values in known.items() if name not in self.others}
         told = f"{store.input_shape[0]}, standardised by the training rows"
-        return Learnt(store, forms, {"features": told}, {"columns": self.learnt})
+        return Learnt(store, {"columns": seen}, {"features": told}, {"columns": self.learnt})
 
-    def transform(self, rows: Rows) -> tuple[ArrayStore, dict[str, Any]]:
-        """Return new rows as vectors (n, F), and the columns as they were written; bad rows are noted."""
+    def _read(self, rows: Rows) -> dict[str, tuple[str, NDArray[Any]]]:
+        """Return kind and values of each column of training, found by its name, or by its place in an array."""
         import pandas as pd
 
         names, frame = [column["name"] for column in self.learnt], rows.frame
@@ -129,11 +145,6 @@ class Columns(Reader):
             if rows.values is None or rows.values.shape[1:] != (len(names),):
                 raise InputError(f"inputs must be a table with the columns {', '.join(names)}, or a number for each")
             frame = pd.DataFrame(rows.values, columns=names)
-        return self._inputs({name: values for name, (_, values) in self._read(rows, frame).items()})
-
-    def _read(self, rows: Rows, frame: pd.DataFrame) -> dict[str, tuple[str, NDArray[Any]]]:
-        """Return kind and values of each column of training, found by its name."""
-        names = [column["name"] for column in self.learnt]
         check_columns(frame, rows.place, names)
         frame = self.written.plain(frame, names)
         read: dict[str, tuple[str, NDArray[Any]]] = {}
@@ -147,23 +158,6 @@ class Columns(Reader):
                 what = f"column {name!r} holds names that the model was not trained to tell apart, such as"
                 warnings.warn(f"{what} {unknown[0]!r}: they count as none of the names", InputWarning, 4)
         return read
-
-    def _inputs(self, read: Mapping[str, NDArray[Any]]) -> tuple[ArrayStore, dict[str, Any]]:
-        """Return rows as vectors (M, F), and the columns for views; no attribute, though it be a feature."""
-        import pandas as pd
-
-        numbers = []
-        for column in self.learnt:
-            values = read[column["name"]]
-            if "categories" in column:
-                values = pd.Index(column["categories"], dtype=object).get_indexer(pd.Index(values))
-            elif "gaps" not in column:  # only rows that are left out have some
-                values = np.where(np.isnan(values), column["mean"], values)
-            numbers.append(torch.from_numpy(np.asarray(values, np.float64)))
-        hours = {f"{one['name']} hour": hours_of(read[one["name"]]) for one in self.learnt if "hours" in one}
-        known = {**read, **hours, **read}  # a column that has the name of another's hours keeps it
-        seen = {name: values for name, values in known.items() if name not in self.others}
-        return ArrayStore(FromColumns(self.learnt)(torch.stack(numbers, 1))), {"columns": seen}
 
 
 class FromColumns(nn.Module):

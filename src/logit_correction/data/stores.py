@@ -61,10 +61,9 @@ class InputStore(ABC):
         return state.hexdigest()
 
 
-def as_views_see(store: InputStore, forms: Mapping[str, Any], encoded: InputStore | None = None) -> ViewInputs:
-    """Return rows as views may look at them: the inputs (or what an encoder made of them), images, and other forms."""
-    inputs = store if encoded is None else encoded
-    return ViewInputs(num_rows=len(store), inputs=inputs.fetch, images=store.images, **forms)
+def as_views_see(store: InputStore, forms: Mapping[str, Any]) -> ViewInputs:
+    """Return rows as views may look at them: the inputs, images, and other forms."""
+    return ViewInputs(num_rows=len(store), inputs=store.fetch, images=store.images, **forms)
 
 
 class ArrayStore(InputStore):

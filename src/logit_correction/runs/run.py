@@ -251,7 +251,7 @@ class Run(os.PathLike[str]):
             encoded, own = self.encoded(store), torch.from_numpy(labels[start : start + len(store)])
             start += len(own)
             logits.append(self._logits(encoded))
-            estimates.append(estimate_rows(self.algorithm, own, as_views_see(store, forms, encoded)))
+            estimates.append(estimate_rows(self.algorithm, own, as_views_see(encoded, forms)))
         told = [one for one in estimates if one is not None]
         if told and len(told) == len(estimates):
             known["estimate"] = replace(told[0], attribute=np.concatenate([one.attribute for one in told]))

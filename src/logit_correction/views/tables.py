@@ -166,24 +166,21 @@ class Pairs(View):
 
     def fit(self, inputs: ViewInputs) -> None:
         self._cuts = [cuts_of(inputs.columns[column], PARTS) for column in self.columns]
-        if (apart := apart_of(*(inputs.columns[column] for column in self.columns))) is not None:
-            self._edges = edges_of(apart, BINS)
+        self._edges = edges_of(self._apart(inputs), BINS)
+
+    def _apart(self, inputs: ViewInputs) -> NDArray[np.float64]:
+        """Return the difference (N,) of two columns of numbers, NaN where missing; of names there is none."""
+        first, second = (inputs.columns[name] for name in self.columns)
+        return numbers_of(first) - numbers_of(second) if is_numeric(first) and is_numeric(second) else np.zeros(0)
 
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return a flag for each cell, for less, equal and greater, and for each bin of the difference, (N, 119)."""
         values = [inputs.columns[name] for name in self.columns]
         first, second = (part_of(*one, PARTS + 2) for one in zip(values, self._cuts, strict=True))
         found = [flags(first * (PARTS + 2) + second, (PARTS + 2) ** 2), flags(compared(*values), MISSING)]
-        if self._edges and (apart := apart_of(*values)) is not None:
+        if self._edges and len(apart := self._apart(inputs)):
             found.append(flags(part_of(apart, self._edges), len(self._edges) + 1))
         return torch.from_numpy(np.concatenate(found, axis=1))
-
-
-def apart_of(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.float64] | None:
-    """Return the difference (N,) of two columns of numbers, NaN at a gap; None of names."""
-    if not (is_numeric(first) and is_numeric(second)):
-        return None
-    return np.asarray(numbers_of(first) - numbers_of(second))
 
 
 def compared(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.int64]:
