@@ -25,7 +25,7 @@ from sklearn.utils.validation import (
 )
 
 from logit_correction.config import ComponentConfig, RunConfig
-from logit_correction.data.features import Columns, mean_and_std
+from logit_correction.data.features import Columns
 from logit_correction.data.frames import as_text
 from logit_correction.data.reader import DataSource, Numbers, as_frame, names_of
 from logit_correction.data.rows import Reader, Rows, Splitting, check_unlike, coded, make_splits
@@ -456,19 +456,18 @@ def kind_of_rows(X: Any) -> str:
 def read_rows(form: dict[str, Any], X: Any, fit: bool = False) -> tuple[InputStore, dict[str, Any]]:
     """Return rows as inputs of networks, and as views see them; ``fit`` learns ``form``, how rows are read."""
     kind = form["kind"]
-    if fit and kind == "numbers":
-        with np.errstate(over="ignore", invalid="ignore"):
-            form["mean"], form["std"] = mean_and_std(X)
     rows = Rows("the rows", range(len(X)), **{{"columns": "frame", "texts": "texts"}.get(kind, "values"): X})
-    reader: Reader = Columns(list(X.columns)) if kind == "columns" else Texts() if kind == "texts" else Numbers()
-    if kind == "numbers" or not fit:
-        reader.prepare(form)
+    reader: Reader = Numbers(learns=True) if kind in ("numbers", "images") else Texts()
+    if kind == "columns":
+        reader = Columns(list(X.columns))
     if fit:
         read, _, _ = reader.check(rows)
         rows.problems.raise_if_any()
-        store, forms, _, found = reader.learn(read, torch.arange(len(X)), rows.problems)
+        with np.errstate(over="ignore", invalid="ignore"):  # of numbers whose mean no float holds
+            store, forms, _, found = reader.learn(read, torch.arange(len(X)), rows.problems)
         form |= found
     else:
+        reader.prepare(form)
         store, forms = reader.transform(rows)
         rows.problems.raise_if_any()
     if form.setdefault("shape", store.input_shape) != store.input_shape:
