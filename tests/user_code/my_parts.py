@@ -14,7 +14,6 @@ from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
-from logit_correction.networks.base import Network
 from logit_correction.types import UNKNOWN, Batch, DataInfo, Step, ViewInputs
 from logit_correction.views.base import View
 
@@ -134,19 +133,3 @@ class Tail(View):
         values = inputs.inputs(torch.arange(inputs.num_rows))
         assert isinstance(values, Tensor)
         return values.flatten(1)[:, 3:].float()
-
-
-class Seeing(Network):
-    """An encoder of red, green and blue, that takes red for a goldfish, blue for a shark and green for a tench."""
-
-    def __init__(self, info: DataInfo) -> None:
-        super().__init__()
-        self.features = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
-        self.head = nn.Linear(3, info.num_labels)
-        known = nn.Linear(3, 1000)
-        with torch.no_grad():
-            known.weight.mul_(0.01)
-            known.bias.mul_(0.01)
-            known.weight[0], known.bias[0] = torch.tensor([0, 40.0, 0]), -8
-            known.weight[1], known.weight[2] = torch.tensor([9.0, 0, -9]), torch.tensor([-9.0, 0, 9])
-        self.classes = (known,)
