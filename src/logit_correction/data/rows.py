@@ -212,9 +212,7 @@ def files_within(
         elif not inside:
             problems.add(row, f"{name!r} lies outside of {root} (name the folder of all files by --data.root)")
         elif not found:
-            above = root.absolute().parent  # tables of archives tell names as the archive has them
-            fix = f", but lies in {above} (--data.root {above})" if os.path.isfile(above / name) else ""
-            problems.add(row, f"{name!r} is missing in {root}{fix}")
+            problems.add(row, f"{name!r} is missing in {root} (name another folder by --data.root)")
     return paths
 
 

@@ -175,12 +175,8 @@ class Places(ImageView):
     def __init__(self, row: int, column: int) -> None:
         """Choose the cell: row 1..4 from the top, column 1..4 from the left."""
         self.name, self.cell = f"places:{row},{column}", (row - 1, column - 1)
-        vertical = {1: "top", self.grid: "bottom"}.get(row, "")
-        across = {1: "left", self.grid: "right"}.get(column, "")
-        where = f"a cell at the {vertical or across} edge" if vertical or across else "a cell near the centre"
-        if vertical and across:
-            where = f"the cell in the {vertical} {across} corner"
-        self.sentence = f"{where} (row {row}, column {column} of a grid of {self.grid} x {self.grid})"
+        grid = f"a grid of {self.grid} x {self.grid}"
+        self.sentence = f"the cell in row {row} from the top and column {column} from the left of {grid}"
 
     @classmethod
     def views_of(cls, inputs: ViewInputs) -> list[View]:

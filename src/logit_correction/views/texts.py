@@ -6,7 +6,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -153,16 +153,6 @@ class Words(TermView):
     def fit(self, inputs: ViewInputs) -> None:
         if self.word is None:
             super().fit(inputs)
-
-    @classmethod
-    def features_together(cls, members: Sequence[View], inputs: ViewInputs) -> list[Tensor]:
-        """Read the texts once for all words that a person named."""
-        words = [view.word for view in members if isinstance(view, Words) and view.word is not None]
-        if len(words) < max(2, len(members)):
-            return super().features_together(members, inputs)
-        all_words = cls()
-        all_words.terms = words
-        return list(all_words.features(inputs).split(1, dim=1))
 
 
 def shortened(text: str) -> str:
