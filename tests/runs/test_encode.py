@@ -74,7 +74,9 @@ def test_it_works_once_and_anew_for_other_inputs_or_weights_or_options(cache: Pa
     assert len(list(cache.glob("*.npy"))) == 4
 
 
-def test_a_run_trains_a_head_and_predicts_from_images(cache: Path, tmp_path: Path) -> None:
+def test_a_run_trains_a_head_and_predicts_from_images(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     method = ComponentConfig("LC", {"attributes": {"name": "Online", "head_start_epochs": 1, "epochs": 1}})
     training = TrainingConfig(epochs=2, batch_size=128, threads=1)
     run = train(RunConfig(ComponentConfig("Digits"), method, encoder=SMALL, training=training), tmp_path / "run")
@@ -101,6 +103,8 @@ def test_a_run_trains_a_head_and_predicts_from_images(cache: Path, tmp_path: Pat
     again.display.say = told.append  # type: ignore[method-assign]
     again.predict(images[:40])
     assert told[-1] == "encode by ConvNet: step 40 of 40"
+    monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(run / "report.json"))  # no folder
+    assert (load(run).predict(images) == model.predict(images)).all()
     with pytest.raises(InputError, match="images have shape"):
         model.predict(np.zeros((2, 6), np.float32))
 

@@ -18,6 +18,10 @@ from logit_correction.errors import InputError
 from logit_correction.files import checksum_of_file, plain, replacing, write_text
 
 
+class NotKept(InputError):
+    """A file cannot be written to the cache."""
+
+
 def cache_folder() -> Path:
     """Return the folder for what can be made again: $LOGIT_CORRECTION_CACHE, else ~/.cache/logit_correction."""
     named = os.environ.get("LOGIT_CORRECTION_CACHE")
@@ -91,4 +95,4 @@ def _writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         fix = "make room, or name another folder by LOGIT_CORRECTION_CACHE"
-        raise InputError(f"{path} cannot be written ({error.strerror or error}): {fix}") from error
+        raise NotKept(f"{path} cannot be written ({error.strerror or error}): {fix}") from error

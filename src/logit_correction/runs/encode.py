@@ -7,6 +7,7 @@ import json
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.config import ComponentConfig, RunConfig
-from logit_correction.data.cache import cache_folder, digest, kept_array
+from logit_correction.data.cache import NotKept, cache_folder, digest, kept_array
 from logit_correction.data.images import LARGEST
 from logit_correction.data.loading import evaluation_batch
 from logit_correction.data.rows import Problems
@@ -196,11 +197,12 @@ class Encoder:
                     shown.update(done := done + len(values), {})
             return torch.cat(parts).numpy()
 
-        if len(store) < KEPT:
-            return EncodedStore(torch.from_numpy(make()), store)
-        named = json.dumps([self.name, self.options, bf16], sort_keys=True, default=str)
-        path = cache_folder() / "features" / f"{digest([named, self.weights, store.digest()])}.npy"
-        return EncodedStore(torch.from_numpy(kept_array(path, lambda file: np.save(file, make()))[0]), store)
+        if len(store) >= KEPT:
+            named = json.dumps([self.name, self.options, bf16], sort_keys=True, default=str)
+            path = cache_folder() / "features" / f"{digest([named, self.weights, store.digest()])}.npy"
+            with suppress(NotKept):  # such as where a run predicts and nothing can be written
+                return EncodedStore(torch.from_numpy(kept_array(path, lambda file: np.save(file, make()))[0]), store)
+        return EncodedStore(torch.from_numpy(make()), store)
 
 
 def encode_table(
