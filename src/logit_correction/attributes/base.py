@@ -66,7 +66,6 @@ class AttributeEstimator(nn.Module, ABC):
     Attributes:
         components: Constructor argument that is a component with options of its own -> key of ``runs.options.kinds``.
         needs_attributes: Whether it reads attribute labels.
-        trains_network: Whether it trains networks of the kind that ``attach`` is given.
         num_stages: How many stages of the training loop it wants before the method's own.
         settled: See above.
         correlation: Which attribute values are a label's majority; by default label j has value j.
@@ -80,7 +79,6 @@ class AttributeEstimator(nn.Module, ABC):
 
     components: ClassVar[Mapping[str, str]] = {}
     needs_attributes: bool = False
-    trains_network: bool = False
     num_stages: int = 0
     settled: bool = True
     run: str | None = None

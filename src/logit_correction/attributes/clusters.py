@@ -44,7 +44,6 @@ class Clusters(AttributeEstimator):
     """
 
     components = MappingProxyType({"attributes": "attributes"})
-    trains_network = True
     num_stages = 1
     table: Tensor
     center: Tensor

@@ -24,7 +24,6 @@ class CrossFitted(AttributeEstimator):
 
     Q, Q_RAMP_UP = 0.7, 2 / 3  # exponent of the generalized cross-entropy, and the share of epochs in which it rises
 
-    trains_network = True
     num_stages = 1
     networks: FoldNetworks
 

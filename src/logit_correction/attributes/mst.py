@@ -22,7 +22,6 @@ class MST(AttributeEstimator):
     by predicted label.
     """
 
-    trains_network = True
     num_stages = 3  # rounds; each trains the network anew
     share = 0.1  # of the rows, seen in the first round
 

@@ -29,7 +29,6 @@ class Online(AttributeEstimator):
     training after so many epochs in all. If both are equal, the estimates are settled before the robust network starts.
     """
 
-    trains_network = True
     keeps_features = False
     features: Tensor  # (B, F) of the inputs that were seen last, where they are kept
 

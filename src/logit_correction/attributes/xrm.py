@@ -21,7 +21,6 @@ class XRM(AttributeEstimator):
     that the held-out twin predicts is the attribute.
     """
 
-    trains_network = True
     num_stages = 1
     target: Tensor
 

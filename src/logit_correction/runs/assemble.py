@@ -21,29 +21,12 @@ from logit_correction.errors import InputError
 from logit_correction.evaluation.report import Report
 from logit_correction.methods.base import Algorithm
 from logit_correction.runs.leave_out import without
-from logit_correction.runs.options import complete, find_class
+from logit_correction.runs.options import complete
 from logit_correction.types import DataInfo, NetworkFactory
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-
-#: Steps that a training should at least have: small data take more epochs, for a network learns by steps.
-LEAST_STEPS, LEAST_EPOCHS, MOST_EPOCHS = 1500, 15, 100
-
-#: Epochs of a pretrained network that is trained whole.
-FINETUNE_EPOCHS = 5
-
-#: Rows from which on a batch has so many rows.
-BATCHES = ((500_000, 1024), (20_000, 256), (8_000, 128), (4_000, 64), (0, 32))
-
-#: Weight decay where rows are numbers: without it an MLP knows a few thousand rows by heart, the minority's first, and
-#: then no correction is left to be learned from. ``lab/results/weight-decay`` has what was measured.
-DECAY_OF_NUMBERS = 1e-3
-
-#: Networks that wait for each other's threads longer than they compute, on vectors and on small images; of a finished
-#: run as a rule one of these.
-SMALL_NETWORKS = ("MLP", "Linear", "ConvNet", "FromRun")
 
 #: Images of a shorter side are vectors to a network, and of one as long as the second they want a deep one.
 SMALL_SIDE, LARGE_SIDE = 16, 64
@@ -54,33 +37,39 @@ def fitted(config: RunConfig, info: DataInfo) -> tuple[RunConfig, list[str]]:
 
     ``info`` has the sizes of the data, behind an encoder those of its features.
     """
-    told, training, rows = [], config.training, info.num_rows
+    told, found, training, rows = list[str](), dict[str, Any](), config.training, info.num_rows
     if not config.network.name:
         name, why = usual_network(info, config.encoder is not None)
         config = complete(replace(config, network=ComponentConfig(name)))
         told.append(f"network {name}, for {why}")
     if training.weight_decay is None:
+        # Without it an MLP knows a few thousand rows of numbers by heart, the minority's first, and then no correction
+        # is left to be learned from. ``lab/results/weight-decay`` has what was measured.
         numbers = len(info.input_shape) == 1 and not (info.tokens or info.words or config.encoder)
-        training = replace(training, weight_decay=DECAY_OF_NUMBERS if numbers else 0.0)
-        told += [f"weight decay {training.weight_decay:g}"] if numbers else []
-    if training.batch_size is None:
-        size, processes = next(size for least, size in BATCHES if rows >= least), training.devices * training.nodes
-        training = replace(training, batch_size=math.ceil(size / processes) * processes)
-        told.append(f"batches of {training.batch_size}")
+        found["weight_decay"] = 1e-3 if numbers else 0.0
+        told += ["weight decay 0.001"] if numbers else []
+    if (size := training.batch_size) is None:
+        sizes, processes = (
+            ((500_000, 1024), (20_000, 256), (8_000, 128), (4_000, 64)),
+            training.devices * training.nodes,
+        )
+        size = next((size for least, size in sizes if rows >= least), 32)
+        found["batch_size"] = size = math.ceil(size / processes) * processes
+        told.append(f"batches of {size}")
     if training.epochs is None and training.finetune:
-        training = replace(training, epochs=FINETUNE_EPOCHS)
-        told.append(f"{FINETUNE_EPOCHS} epochs")
-    if training.epochs is None:
-        steps = math.ceil(rows / (training.batch_size or 1))
-        epochs = min(MOST_EPOCHS, max(LEAST_EPOCHS, math.ceil(LEAST_STEPS / steps)))
-        training = replace(training, epochs=epochs)
+        found["epochs"] = 5
+        told.append("5 epochs")
+    elif training.epochs is None:  # small data take more epochs, for a network learns by steps
+        steps = math.ceil(rows / size)
+        found["epochs"] = epochs = min(100, max(15, math.ceil(1500 / steps)))
         told.append(f"{epochs} epochs, {epochs * steps:,} steps, for {rows:,} rows")
     if training.threads is None:
-        images = len(info.input_shape) == 3
-        small = config.network.name in SMALL_NETWORKS and not (images and max(info.input_shape[1:]) >= LARGE_SIDE)
-        training = replace(training, threads=int(small))
+        # Some networks wait for each other's threads longer than they compute, on vectors and on small images.
+        large = len(info.input_shape) == 3 and max(info.input_shape[1:]) >= LARGE_SIDE
+        small = config.network.name in ("MLP", "Linear", "ConvNet", "FromRun") and not large
+        found["threads"] = int(small)
         told += ["one processor thread"] if small else []
-    return replace(config, training=training), told
+    return replace(config, training=replace(training, **found)), told
 
 
 def usual_network(info: DataInfo, encoded: bool = False) -> tuple[str, str]:
@@ -113,18 +102,14 @@ def network_factory(choice: ComponentConfig, info: DataInfo) -> NetworkFactory:
 
 
 def build_algorithm(config: RunConfig, info: DataInfo) -> Algorithm:
-    """Build the method of a complete config; ``InputError`` if an option does not fit the data or the method."""
+    """Build the method of a complete config; ``InputError`` if an option does not fit the data."""
+    assert config.method.cls is not None
     given: dict[str, Any] = {"seed": config.training.seed}
-    if config.biased_network is not None:
-        if "biased_network" not in inspect.signature(find_class("method", config.method.name)).parameters:
-            raise InputError(f"method {config.method.name} has no biased network: leave --biased_network out")
+    if config.biased_network is not None and "biased_network" in inspect.signature(config.method.cls).parameters:
         biased = network_factory(config.biased_network, info)
         given["biased_network"] = without(biased, config.training.leave_out, info)
     network = without(network_factory(config.network, info), config.training.leave_out, info)
     algorithm: Algorithm = config.method.make(network, info, **given)
-    estimator = algorithm.attributes
-    if config.biased_network is not None and estimator is not None and not estimator.trains_network:
-        raise InputError(f"{type(estimator).__name__} as chosen trains no biased network: leave --biased_network out")
     return algorithm
 
 

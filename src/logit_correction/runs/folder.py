@@ -34,9 +34,6 @@ RESUME = "resume.pt"
 #: Held by the process that writes.
 LOCK = ".lock"
 
-#: Seconds to wait for a lock that another process just looks at, or is just giving back.
-_PATIENCE = 0.5
-
 Owner = TypeVar("Owner")
 
 
@@ -146,7 +143,7 @@ def acquire(folder: Path) -> Iterator[None]:
     path = folder.resolve() / LOCK
     lock = FileLock(path, is_singleton=True)
     try:
-        lock.acquire(timeout=_PATIENCE)
+        lock.acquire(timeout=0.5)  # another process may just look at it, or just give it back
     except Timeout as error:
         raise FolderHeld(f"--out {folder} is in use by another process: wait for it, or give another folder") from error
     except OSError as error:

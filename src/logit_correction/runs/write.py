@@ -42,9 +42,6 @@ from logit_correction.training.fit import Fit, attribute_names_of
 from logit_correction.training.rules import rule_of
 from logit_correction.types import UNKNOWN
 
-#: So many rows that were taken for minority are shown.
-NUM_EXAMPLES, MOST_CHARACTERS = 24, 300
-
 
 def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     """Evaluate what was trained and write the folder; the report comes last, so a finished run has it all.
@@ -224,13 +221,13 @@ def _estimated_minority(found: dict[str, Tensor], table: DataTable, algorithm: A
 
 
 def _examples(estimated: Tensor, minority: Tensor, table: DataTable, names: Sequence[str]) -> list[Example]:
-    """Return the first rows taken for minority, the labels taking turns."""
+    """Return the first 24 rows taken for minority, the labels taking turns, with at most 300 characters of a text."""
     order, label = minority.nonzero().flatten(), table.label[table.split["train"]]
     turn = torch.zeros(len(order), dtype=torch.long)
     for value in range(len(table.label_names)):
         own = label[order] == value
         turn[own] = torch.arange(int(own.sum()))
-    index = order[turn.argsort(stable=True)][:NUM_EXAMPLES]
+    index = order[turn.argsort(stable=True)][:24]
     rows = table.split["train"][index]
     images = table.inputs.images(rows) if len(rows) else None
     pictures = png_uris(images) if images is not None else [None] * len(index)
@@ -240,7 +237,7 @@ def _examples(estimated: Tensor, minority: Tensor, table: DataTable, names: Sequ
     return [
         Example(
             index=int(i),
-            name=name and name[:MOST_CHARACTERS],
+            name=name and name[:300],
             label=str(table.label_names[int(label[i])]),
             estimated_attribute=str(names[int(estimated[i])]),
             attribute=str(table.attribute_names[int(attribute)]) if int(attribute) != UNKNOWN else None,
