@@ -1,4 +1,4 @@
-"""OneColumn of a table, each alone; the pattern of what is missing; all numbers of a row."""
+"""Columns of a table, each alone and two together; the pattern of what is missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from logit_correction.shortcuts.heads import logistic, scaled
 from logit_correction.shortcuts.search import Judged, Search
 from logit_correction.types import TrainingRows, ViewInputs
 from logit_correction.views.base import available_views, find_views, state_of, view_of
-from logit_correction.views.tables import MOST_OF_A_ROW, Inputs, Missing, OneColumn, Pairs, columns_of
+from logit_correction.views.tables import Missing, OneColumn, Pairs, columns_of
 
 
 def inputs_of(**columns: Any) -> ViewInputs:
@@ -96,20 +96,6 @@ def test_the_pattern_of_missing_values() -> None:
     new = inputs_of(a=[np.nan, 0.0], b=["x", "x"], c=[np.nan, 1.0])  # nothing was missing in c before
     assert view.features(new).tolist() == [[1, 0, 2], [0, 0, 0]] and view.features(new).dtype == torch.float32
     assert Missing.views_of(inputs_of(a=[1.0, 2.0], b=["x", "y"])) == []
-
-
-def numbers(values: torch.Tensor) -> ViewInputs:
-    return ViewInputs(num_rows=len(values), inputs=lambda rows: values[rows])
-
-
-def test_all_numbers_of_every_row() -> None:
-    values = torch.randn(1100, 3, 4, 5)
-    (view,) = Inputs.views_of(numbers(values))
-    assert torch.equal(view.features(numbers(values)), values.reshape(1100, 60))
-    odd = torch.tensor([[1.5, float("nan")], [float("inf"), -float("inf")]], dtype=torch.float16)
-    found = view.features(numbers(odd))
-    assert found.dtype == torch.float32 and found.tolist() == [[1.5, 0], [0, 0]] and bool(odd.isnan().any())
-    assert Inputs.views_of(numbers(torch.zeros(2, MOST_OF_A_ROW + 1))) == []
 
 
 def search_of(inputs: ViewInputs, label: torch.Tensor) -> Search:

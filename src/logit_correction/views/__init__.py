@@ -23,5 +23,4 @@ VIEWS: dict[str, tuple[str, str]] = {
     "opening": (_HERE + "texts.Opening", "the first words of a text"),
     "closing": (_HERE + "texts.Closing", "the last words of a text"),
     "texture": (_HERE + "textures.Texture", "colours and textures of small patches, wherever they are"),
-    "inputs": (_HERE + "tables.Inputs", "all numbers that the network sees, or a frozen encoder's features"),
 }

@@ -1,8 +1,7 @@
-"""Views of tables: each column alone, and what is missing; and all numbers of a row, whatever they are."""
+"""Views of tables: each column alone, two together, and what is missing."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from itertools import combinations
 from typing import Any
@@ -12,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.finding import EVERYTHING, ViewName
+from logit_correction.finding import ViewName
 from logit_correction.types import ViewInputs
 from logit_correction.views.base import View
 from logit_correction.views.columns import (
@@ -45,9 +44,6 @@ PARTS, MOST_PAIRED = 8, 40
 
 #: What ``compared`` says at a gap, beyond less, equal and greater.
 MISSING = 3
-
-#: Numbers of a row of which a small head makes something, at most.
-MOST_OF_A_ROW = 8192
 
 
 class OneColumn(View):
@@ -229,29 +225,3 @@ class Missing(View):
         missing = {name: missing_in(values) for name, values in inputs.columns.items()}
         number = np.sum(list(missing.values()), axis=0)
         return torch.from_numpy(np.stack([*(missing[name] for name in self._columns), number], axis=1)).float()
-
-
-class Inputs(View):
-    """All numbers that the network sees, in a row: pixels, features, or what a frozen encoder makes of them.
-
-    It can see everything, so that what it finds is no evidence by itself; only the head upon it is small.
-    """
-
-    name = "inputs"
-    breadth = EVERYTHING
-    needs = f"inputs of at most {MOST_OF_A_ROW} numbers"
-
-    def can_look(self, inputs: ViewInputs) -> bool:
-        first = inputs.inputs(torch.zeros(1, dtype=torch.long)) if inputs.num_rows else None  # tokens are no numbers
-        return isinstance(first, Tensor) and 0 < math.prod(first.shape[1:]) <= MOST_OF_A_ROW
-
-    def features(self, inputs: ViewInputs) -> Tensor:
-        """Return the inputs, (N, F); what is not finite is 0."""
-        values = torch.zeros(0, 0)
-        for rows in inputs.chunks():
-            part = inputs.inputs(rows)
-            assert isinstance(part, Tensor)
-            if not len(values):  # filled in place, so that there is no second copy
-                values = torch.zeros(inputs.num_rows, math.prod(part.shape[1:]))
-            values[rows] = part.reshape(len(rows), -1).float().cpu()
-        return values.nan_to_num_(0.0, 0.0, 0.0)
