@@ -92,6 +92,8 @@ def names_of_bins(
 ) -> list[str]:
     """Return what people call the bins between edges, by the least and the greatest number that lies in each."""
     there = np.unique(numbers[np.isfinite(numbers)])
+    if not len(there):
+        return ["any number"] * (len(edges) + 1)
     starts = [0, *np.searchsorted(there, edges).tolist()]
     ends = [*starts[1:], len(there)]
     low, high = spell(there[starts]), spell(there[[end - 1 for end in ends]])
