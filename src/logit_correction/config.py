@@ -24,12 +24,6 @@ PRESETS = {
 #: Training options that follow the data where they are None, as the network does without a name.
 LEFT_TO_THE_DATA = ("epochs", "batch_size", "weight_decay", "threads")
 
-#: Training options that say how a run goes on its machine, and by which nothing changes that comes out of it.
-PLACE_OF_TRAINING = ("threads", "log_every", "logger")
-
-#: Options of a data source that say where its files are.
-PLACE_OF_DATA = ("root", "download")
-
 
 @dataclass(frozen=True)
 class TrainingConfig:

@@ -43,7 +43,12 @@ FIRST = {
 LATER = ("preset", "biased_network", "encoder", "print_config")
 
 #: What stands for the value of an option in the help, by its name or by the first word of its type.
-PLACEHOLDERS = {"config": "FILE", "when_unsure": "correct|leave", **dict.fromkeys(VIEWS, "VIEW")}
+PLACEHOLDERS = {
+    "config": "FILE",
+    "when_unsure": "correct|leave",
+    "compile": "true|false|reduce-overhead",
+    **dict.fromkeys(VIEWS, "VIEW"),
+}
 PLACEHOLDERS |= {"int": "N", "PositiveInt": "N", "float": "X", "Path": "PATH"}
 
 #: Options of a run that are given by their names alone, and those that may be given several times.
@@ -81,8 +86,7 @@ def arguments_of(command: str, function: Callable[..., int], words: Sequence[str
     file = read_yaml(Path(given.pop("config"))) if "config" in given else {}
     if shown:
         _add_run(parser, file | given, of_run, whole)
-        flags = {*FLAGS, *(name for name, one in parameters.items() if one.default is False)}
-        print(_help(parser, command, cleandoc(function.__doc__ or ""), places, flags, whole, shown == "help_all"))
+        print(_help(parser, command, cleandoc(function.__doc__ or ""), places, whole, shown == "help_all"))
         raise SystemExit(0)
     found = options.parsed(parser, own)
     if not of_run:
@@ -163,9 +167,7 @@ def _add_run(parser: Options, given: Mapping[str, Any], known: Sequence[str], wh
     parser.add_choices(choices)
 
 
-def _help(
-    parser: Options, command: str, text: str, places: Sequence[str], flags: set[str], whole: bool, every: bool
-) -> str:
+def _help(parser: Options, command: str, text: str, places: Sequence[str], whole: bool, every: bool) -> str:
     """Return the help of a command: the options of a run that most people want by what they are for, or all."""
     found: dict[str, dict[str, Any]] = {}
     for option, action in parser.actions.items():
@@ -189,7 +191,8 @@ def _help(
             kind = parser.types.get(name, type(action.default).__name__)
             choices = re.findall(r"'(.+?)'", kind) or re.findall(r"[\w-]+", str(action.metavar or ""))
             usual = PLACEHOLDERS.get(kind.partition(" ")[0]) or "|".join(choices) or "NAME"
-            value = "" if name in flags else PLACEHOLDERS.get(name, usual)
+            flag = kind == "bool" and action.default is False and "." not in name
+            value = "" if flag else PLACEHOLDERS.get(name, usual)
             told = HELP.get(name) or (action.help or "").replace("``", "").rstrip(".")
             if isinstance(action.default, int | float | str) and action.default is not False and action.default != "":
                 told += f" (default {'true' if action.default is True else action.default})"

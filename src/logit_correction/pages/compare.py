@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 import torch
 
-from logit_correction.config import PLACE_OF_DATA, PLACE_OF_TRAINING
 from logit_correction.data import SOURCES
 from logit_correction.errors import InputError, is_missing
 from logit_correction.evaluation.predictions import Predictions
@@ -34,7 +33,7 @@ from logit_correction.registry import resolve
 from logit_correction.sentences import describe_selection, format_name, format_value
 
 #: Training options that change where and how fast a run goes, not what comes out of it.
-_NOT_THE_METHOD = {*PLACE_OF_TRAINING, "deterministic", "device", "devices", "nodes", "selection"}
+_NOT_THE_METHOD = ("threads", "log_every", "logger", "deterministic", "device", "devices", "nodes", "selection")
 
 _SHOWN = {name: one for name, one in figures(GroupReport).items() if one.in_tables}
 _ESTIMATED = {
@@ -113,7 +112,7 @@ class RunFolder:
     def task(self) -> dict[str, Any]:
         """Return the options of the data source that make it another task; a person's own folders are such."""
         data = self.report.data
-        left_out = ("seed",) if is_own(data) else ("seed", *PLACE_OF_DATA)
+        left_out = ("seed",) if is_own(data) else ("seed", "root", "download")  # the last two: where its files are
         return _flat({name: value for name, value in data.options.items() if name not in left_out})
 
 
@@ -283,14 +282,13 @@ def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _differences(settings: Sequence[dict[str, Any]]) -> list[list[str]]:
-    """Return of each what not all share, such as ``minority ratio 0.01``; paths as a page names them, if it can."""
+    """Return of each what not all share, such as ``minority ratio 0.01``."""
     told: list[list[str]] = [[] for _ in settings]
     for name in dict.fromkeys(name for one in settings for name in one):
         values = [one.get(name) for one in settings]
-        shown, count = [without_places(value) for value in values], len({*map(_key, values)})
-        if count > 1:
-            for texts, value in zip(told, shown if len({*map(_key, shown)}) == count else values, strict=True):
-                texts += [] if value is None else [f"{format_name(name)} {format_value(value)}"]
+        if len({*map(_key, values)}) > 1:
+            for texts, value in zip(told, values, strict=True):
+                texts += [] if value is None else [f"{format_name(name)} {format_value(without_places(value))}"]
     return told
 
 
