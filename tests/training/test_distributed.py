@@ -6,6 +6,7 @@ import json
 import os
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -203,3 +204,24 @@ def test_a_stage_begins_alike_in_both_processes_though_their_running_statistics_
 def test_a_run_of_two_processes_that_was_stopped_ends_as_one_that_was_not(both: Path) -> None:
     assert (both / "stopped" / "run" / "metrics.csv").is_file()
     assert differing(states_of(both / "stopped", 2)[0], states_of(both / "LC", 2)[0]) == []
+
+
+GRADIENTS = """
+import sys, torch, torch.distributed as dist
+from logit_correction.distributed import average_gradients
+folder, rank = sys.argv[1], int(sys.argv[2])
+dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+both, first, nobody, frozen = (torch.nn.Parameter(torch.zeros(2)) for _ in range(4))
+frozen.requires_grad_(False)
+both.grad = torch.tensor([1.0, 4.0]) * (rank + 1)
+first.grad = None if rank else torch.tensor([3.0, 0.0])
+average_gradients([both, first, nobody, frozen])
+assert both.grad.tolist() == [1.5, 6.0] and first.grad.tolist() == [1.5, 0.0]
+assert nobody.grad is None and frozen.grad is None
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+def test_gradients_are_averaged_and_what_nobody_trains_has_none(two_processes: Any, tmp_path: Path) -> None:
+    two_processes(GRADIENTS, tmp_path)
