@@ -47,17 +47,10 @@ class FileFacts(View):
         return inputs.files is not None
 
     def features(self, inputs: ViewInputs) -> Tensor:
-        files = [Path(file) for file in inputs.files or ()]
-        distinct = list(dict.fromkeys(files))
         threads = min(MOST_THREADS, 4 + available_cores())  # a few reads each: the waiting for a disk is shared
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of huge or oddly written images: they are not decoded here
-            inside = dict(zip(distinct, in_threads(_inside, distinct, threads=threads), strict=True))
-        names = {
-            file: [*_hashed(file.suffix.lower(), 8), math.log1p(len(file.name)), *_hashed(file.parent.parent.name, 16)]
-            for file in distinct
-        }
-        table = torch.tensor([inside[file] + names[file] for file in files], dtype=torch.float32)
+            table = torch.tensor(list(in_threads(_facts, [*map(Path, inputs.files or ())], threads=threads)))
         order = torch.zeros(inputs.num_rows, 7)
         if inputs.position is not None:
             position = torch.as_tensor(inputs.position, dtype=torch.float64).unsqueeze(1)
@@ -67,8 +60,9 @@ class FileFacts(View):
         return torch.cat([table, order], dim=1)
 
 
-def _inside(file: Path) -> list[float]:
-    """Return what the header tells; zeros where it cannot be read."""
+def _facts(file: Path) -> list[float]:
+    """Return what the header and the name tell; zeros where the header cannot be read."""
+    name = [*_hashed(file.suffix.lower(), 8), math.log1p(len(file.name)), *_hashed(file.parent.parent.name, 16)]
     try:
         size = file.stat().st_size
         with Image.open(file, formats=IMAGES) as image:
@@ -77,9 +71,9 @@ def _inside(file: Path) -> list[float]:
             kind = image.format if image.format in _FORMATS else ""
             tables = getattr(image, "quantization", None) or {}  # the coarser, the greater
             sums = [math.log1p(sum(tables.get(index, ()))) for index in range(4)]
-            return [*shape, *(float(kind == known) for known in _FORMATS), *sums, *_exif(image)]
+            return [*shape, *(float(kind == known) for known in _FORMATS), *sums, *_exif(image), *name]
     except Exception:  # Pillow raises errors of many kinds for damaged files, and one of them must not end it all
-        return [0.0] * _INSIDE
+        return [0.0] * _INSIDE + name
 
 
 def _exif(image: Image.Image) -> list[float]:
