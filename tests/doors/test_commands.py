@@ -87,14 +87,6 @@ def test_train_prints_the_table_and_names_the_page(run: Run) -> None:
     assert "ERM" in read_page(folder / "report.html")
 
 
-def test_train_from_the_config_of_a_run_gives_the_same_figures(door: Door, run: Run, tmp_path: Path) -> None:
-    before = run("digits-erm")
-    assert door("train", "--config", before / "config.yaml", "--out", tmp_path / "again").status == 0
-    one, two = (json.loads((folder / "report.json").read_text()) for folder in (before, tmp_path / "again"))
-    assert one["test"] == two["test"] and one["selection"] == two["selection"]
-    assert (before / "metrics.csv").read_text() == (tmp_path / "again" / "metrics.csv").read_text()
-
-
 def test_print_config_runs_nothing(door: Door, tmp_path: Path) -> None:
     answer = door("train", *TINY, "--method", "LC", "--print_config", "--out", tmp_path / "run")
     config = yaml.safe_load(answer.out)

@@ -95,12 +95,6 @@ def test_keys_of_the_report(run: Run) -> None:
     assert plain.keys() == report.keys() and plain["evidence"] is None and plain["group_prior"] is None
 
 
-def test_only_methods_that_ask_read_attributes(run: Run) -> None:
-    for name, attribute in (("digits-erm", False), ("digits-lc", False), ("digits-groupdro", True)):
-        read = json.loads((run(name) / "report.json").read_text())["labels_read"]
-        assert ("attribute" in read["train"]) is attribute and "attribute" not in read["valid"]
-
-
 def test_columns_of_the_metrics(run: Run) -> None:
     wanted = {"step", "stage", "epoch", "learning_rate", "loss", "valid_average", "valid_worst_class"}
     plain, lc = (pd.read_csv(run(name) / "metrics.csv") for name in ("digits-erm", "digits-lc"))

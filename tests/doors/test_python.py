@@ -70,6 +70,7 @@ def test_train_from_a_config_and_a_preset() -> None:
     assert named.report["network"]["options"]["hidden"] == [8]
     again = logit_correction.train(logit_correction.RunConfig.read(named.path / "config.yaml"), page=False)
     assert again.report["test"] == named.report["test"]
+    assert (again / "metrics.csv").read_text() == (named / "metrics.csv").read_text()
     assert logit_correction.ComponentConfig("Timm", {"model": "convnext_tiny"}).name == "Timm"
     assert logit_correction.load_preset("paper")
 

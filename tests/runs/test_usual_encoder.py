@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from logit_correction import ComponentConfig, RunConfig, export, load, train
+from logit_correction import ComponentConfig, RunConfig, load, train
 from logit_correction.data.texts import load_tokenizer, tokenize
 from logit_correction.errors import InputError, Interrupted
 from logit_correction.networks import pretrained
@@ -70,7 +70,6 @@ def test_photos_are_encoded_and_the_run_goes_through_every_door(installed: Path,
     again = load(tmp_path / "run")
     assert again.evaluate("test")["average"] == report["test"]["average"]
     assert sum(one["count"] for one in again.evaluate(photos)["groups"]) == 40
-    export(again, "torch-export", tmp_path / "exported")  # compared with the run before it is written
 
 
 def test_without_the_package_it_is_said_what_to_install(photos: Path) -> None:
