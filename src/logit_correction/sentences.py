@@ -1,16 +1,16 @@
-"""Results in plain English: numbers, names, and every sentence that says what a run, a comparison or an audit found.
+"""Results in plain English: numbers, names, and what was found of a shortcut.
 
-All are made from plain values, so that pages, the console, notebooks and ``report.json`` say the same.
+Pages, the console, notebooks and ``report.json`` say the same. ``shortcuts.words`` says what an audit comes to.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from logit_correction.errors import NBSP, format_first, format_list, format_percent, is_missing
-from logit_correction.finding import BASELINE, BIASED, FEWEST, Choice, Finding, Look, ViewName
+from logit_correction.errors import format_first, format_list, format_percent, is_missing
+from logit_correction.finding import BIASED, FEWEST, Finding, Look, ViewName
 
 #: Members of a family of views that are named one by one; of more of them the first.
 _MOST_MEMBERS = 6
@@ -121,14 +121,14 @@ def of_minority(count: int, rows: int, named: Sequence[str]) -> list[str]:
 
 
 #: What to do about a network that is worse than no network.
-_REMEDY = "name fewer shortcuts, try `--method.mixing NoMixing`, or train with `--method ERM`"
+REMEDY = "name fewer shortcuts, try `--method.mixing NoMixing`, or train with `--method ERM`"
 
 
 def of_few_right(accuracy: float, share: float, name: str) -> str:
     """Return what to tell of a network that is right less often than who always names the commonest label."""
     right, most = (format_percent(one, unit=" %") for one in (accuracy, share))
     told = f"the network is right in {right} of the validation rows, but `{name}` alone is the label of {most}"
-    return f"{told}: {_REMEDY}"
+    return f"{told}: {REMEDY}"
 
 
 def of_one_label(name: str, corrects: bool) -> str:
@@ -154,7 +154,7 @@ def of_finding(finding: Finding) -> str:
         if not finding.looks:
             return "There is no view of these inputs to look through"
         none = "Beside what you call legitimate no" if finding.legitimate else "No"
-        return f"{none} view says of any row that it looks like another label"
+        return f"{none} narrow view says of more than two rows that they look like another label"
     told = _of_look(look, finding.who)
     return f"{word}. {told}" if finding.named else told
 
@@ -215,286 +215,3 @@ def options(name: str, views: Sequence[str]) -> str:
     families = [ViewName.of(view).family for view in views]
     named = [view if families.count(of) <= _MOST_MEMBERS else of for of, view in zip(families, views, strict=True)]
     return " ".join(f"--{name} {shlex.quote(view)}" for view in dict.fromkeys(named))
-
-
-# An audit
-
-
-#: Conflicting rows that it takes to tell whether a given classifier relies on a view: with so many the interval of a
-#: share is about 30 points wide.
-NEEDED_ROWS = 30
-
-
-def next_commands(found: Mapping[str, Any], place: str) -> dict[str, str]:
-    """Return what to do after an audit in the folder ``place`` -> by which command, the first thing first."""
-    asked, verdict, examined = found["question"], found["verdict"], found["examined"]
-    if found["new_rows"]:
-        return _commands_for_new_rows(Choice.from_dict(found["new_rows"]), place)
-    finding = Finding.from_dict(found["evidence"])
-    again = f"logit-correction audit --config {place}/config.yaml {{}} --out {{}}"
-    commands = {}
-    if asked and verdict == "cannot tell" and not found["views"]:
-        commands["If it is an accident:"] = again.format(options("shortcut", asked["views"]), "another-audit")
-    if examined and found["views"] and not found["leans"]:
-        if not str(examined).endswith((".csv", ".parquet")):  # a run, not somebody's predictions
-            test = f"logit-correction evaluate {shlex.quote(str(examined))} --on new-rows"
-            commands["Test it on labelled rows from elsewhere, in which the shortcut does not hold:"] = test
-    elif found["views"]:
-        accident = "If it is an accident, train" if asked else "Train"
-        if of_trial(found):
-            accident = "If you are sure that it is an accident all the same, train"
-        fix = f"logit-correction train --config {place}/fix.yaml --out fixed"
-        columns = {ViewName.of(view).family for view in found["views"]} == {"column"}
-        leave = ", or leave it out of the data" if columns else ""
-        commands[f"{accident} a classifier that does not rely on it{leave}:"] = fix
-        rows = round((finding.look.share if finding.look else 0) * found["data"]["rows"]["valid"])
-        if found["views"] == [BIASED] or rows < NEEDED_ROWS:  # the first is no view to examine a classifier by
-            few = f"; an audit of it needs {NEEDED_ROWS} conflicting validation rows, and you have about {rows}"
-            test = f"Then test it on labelled rows from elsewhere{'' if found['views'] == [BIASED] else few}:"
-            commands[test] = "logit-correction evaluate fixed --on new-rows"
-        else:
-            examine = f"logit-correction audit --run fixed {options('shortcut', found['views'])} --out audit-of-fixed"
-            commands["Then check whether it is fixed:"] = examine
-    if asked:
-        legitimate = again.format(options("legitimate", asked["views"]), "another-audit")
-        commands["If it is a legitimate cause, look for another shortcut:"] = legitimate
-    return commands
-
-
-def headline(found: Mapping[str, Any]) -> str:
-    """Return the answer of ``audit.json``: what to train, what a network relies on, or whether a given one does."""
-    views = name_views(found["views"], telling_terms(found["contrasts"]))
-    if found["new_rows"]:
-        new = Choice.from_dict(found["new_rows"])
-        if new.chosen is None:
-            asked = f"Label {new.asked:,} of them" if new.asked else "Label some of them"
-            return f"The new rows differ from the training data. {asked}."
-        if not new.corrects:
-            return f"Train {new.chosen}: {'no correction is better' if new.answers else 'nothing has changed'} there."
-        return f"Train {name_candidate(new.chosen)}: about {_points(new.gain)} points on the new rows."
-    if found["examined"] and views:
-        if found["leans"] is None:
-            return f"It cannot be told whether this classifier relies on {views}."
-        return f"This classifier {'relies' if found['leans'] else 'does not rely'} on {views}."
-    if found["verdict"] == "shortcut":
-        return f"You named a shortcut: {views}."
-    if found["question"]:
-        return f"A network may rely on {name_views(found['question']['views'], telling_terms(found['contrasts']))}."
-    none = found["verdict"] == "none found"
-    return "No shortcut was found." if none else "It cannot be told whether there is a shortcut."
-
-
-def telling_terms(contrasts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the word that tells most of each label, of two labels at most, where all words were looked at."""
-    rows = [row for one in contrasts if one["view"] == "word" for row in one["rows"]]
-    return list({row["label"]: row["term"] for row in reversed(rows)}.values())[::-1][:2]
-
-
-def question(views: Sequence[str]) -> str:
-    """Return the one question that only a person can answer."""
-    are, cause = ("Are", "legitimate causes") if is_plural(views) else ("Is", "a legitimate cause")
-    return f"{are} {name_views(views)} {cause} of the label, or an accident of this data?"
-
-
-def classifiers(found: Mapping[str, Any]) -> dict[str, str]:
-    """Return what tables call the classifier of ``audit.json``, and LC where it was tried."""
-    asked = {"network": capitalize(found["classifier"].removeprefix("the "))}
-    return asked | ({"fixed": "LC"} if "fixed" in found["cost"] else {})
-
-
-def price(cost: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what correcting brings and costs, from the ``cost`` of ``audit.json``; empty where it is unknown.
-
-    A line has a ``name`` and the figures of each classifier on held-out rows: ``accuracy``, ``low`` and ``high``.
-    """
-    known = {who: one for who, one in cost.items() if one["balanced"]["accuracy"] is not None}
-    if not known:
-        return []
-    few, many = (next(iter(known.values()))[kind]["rows"] for kind in ("conflicting", "agreeing"))
-    names = {
-        "balanced": "Balanced: shortcut and label independent",
-        "like_training": "Data like your training data",
-        "conflicting": f"{few:,} bias-conflicting rows",
-        "agreeing": f"{many:,} bias-aligned rows",
-    }
-    return [{"name": name, **{who: one[kind] for who, one in known.items()}} for kind, name in names.items()]
-
-
-def of_price(cost: Mapping[str, Any]) -> str:
-    """Return what correcting changes, in a sentence; empty where LC was not tried."""
-    if "fixed" not in cost or not price(cost):
-        return ""
-    told = [
-        " to ".join(format_percent(cost[who][kind]["accuracy"], unit=" %") for who in ("network", "fixed"))
-        for kind in ("balanced", "like_training")
-    ]
-    return f"With LC, balanced accuracy goes from {told[0]}, and accuracy on data like yours from {told[1]}"
-
-
-def of_trial(found: Mapping[str, Any]) -> str:
-    """Return a warning where LC was tried and lowers balanced accuracy by more than chance; else empty."""
-    before, after = (found["cost"].get(who, {}).get("balanced", {}) for who in ("network", "fixed"))
-    if None in (before.get("accuracy"), after.get("accuracy")) or after["accuracy"] >= before["low"]:
-        return ""
-    leave = f"to leave the data alone, add `{options('legitimate', found['views'])}`"
-    return f"A trial does not confirm it. {of_price(found['cost'])}. You decide: {leave}"
-
-
-# New rows: what changed, what was chosen, what to type
-
-
-def name_candidate(name: str) -> str:
-    """Return what a sentence calls a candidate: marked as a name, unless it holds marked names itself.
-
-    >>> name_candidate("LC by XRM"), name_candidate("without the column `site`")
-    ('`LC by XRM`', 'without the column `site`')
-    """
-    return name if "`" in name else f"`{name}`"
-
-
-def _points(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:+.0f}"
-
-
-def of_change(new: Choice) -> str:
-    """Return how the new rows differ from rows like the training data."""
-    most = max(new.candidates[1:], key=lambda one: one.differs_new - one.differs_usual)
-    if new.corrects and new.trained is not None:
-        most = new.trained
-    share, usual = (format_percent(one, unit=" %") for one in (most.differs_new, most.differs_usual))
-    pair = f"{new.baseline.name} and {name_candidate(most.name)}"
-    rows = f"{pair} disagree on {share} of the {format_rows(new.rows)} that are new"
-    if new.changed:
-        return f"{rows}, and on {usual} of rows like the training data: something that held there does not hold here"
-    return f"{rows}, and on {usual} of rows like the training data, which is no more than chance"
-
-
-def of_choice(new: Choice) -> str:
-    """Return what the answers say; without any, what to do."""
-    first = new.baseline.name
-    if not new.answers:
-        if new.chosen == first:
-            return f"So nothing is corrected for these rows: train {first}"
-        return "A change is a reason to ask, not to correct: rows that are harder look the same. Your answers decide"
-    by = f"By {new.answers:,} labelled new rows"
-    if not new.corrects or new.trained is None:
-        return f"{by}, no correction is clearly better than {first}: train {first}"
-    gain, low, high = map(_points, (new.gain, new.gain_low, new.gain_high))
-    changes = f"{name_candidate(new.trained.name)} changes accuracy there by {gain} points against {first}"
-    better = f"{by}, {changes} (90 % interval {low} to {high})"
-    before, after = (format_percent(one.like_training, unit=" %") for one in (new.baseline, new.trained))
-    stays = f"stays at {after}" if before == after else f"goes from {before} to {after}"
-    return f"{better}. On rows like the training data accuracy {stays}"
-
-
-def of_new_rows(new: Choice) -> list[str]:
-    """Return what the new rows say: the change, the choice, and how sure it is."""
-    more = f"This is not sure yet: it takes about {new.more:,} further answers" if new.answers and new.more else ""
-    return [text for text in (of_change(new), of_choice(new), more) if text]
-
-
-def candidate_rows(new: Choice) -> list[dict[str, str]]:
-    """Return a line of a table for each candidate, ERM first, then by what they gain or by what they say otherwise."""
-    first, *others = new.candidates
-    others.sort(key=lambda one: -one.differs_new if one.gain is None else -one.gain)
-    rows = []
-    for one in (first, *others):
-        differs = [
-            "–" if one is first else format_percent(share, unit="") for share in (one.differs_new, one.differs_usual)
-        ]
-        row = {"Candidate": one.name, "Differs on new rows, %": differs[0], "Differs on usual rows, %": differs[1]}
-        row["Accuracy on usual rows, %"] = format_percent(one.like_training, unit="")
-        if new.answers:
-            gain, low, high = map(_points, (one.gain, one.gain_low, one.gain_high))
-            row["Gain, points"] = "–" if one is first else f"{gain} ({low} to {high})"
-        rows.append(row)
-    return rows
-
-
-def _commands_for_new_rows(new: Choice, place: str) -> dict[str, str]:
-    first = new.baseline.name
-    answer = f"logit-correction audit --answers {place}/sheet.csv --out {place}"
-    asking = f"logit-correction audit --ask {new.more or 20} --out {place}"
-    left = format_rows(new.asked - new.sheet_answers)
-    fill_in = f"Write the labels of {left} into the column `answer` of `sheet.csv`"
-    if new.answers == 0 and new.asked:
-        return {f"{fill_in}, as many as you like, then:": answer}
-    if new.chosen is None:
-        return {"Choose rows to label:": asking}
-    if new.corrects:
-        fix = f"logit-correction train --config {place}/fix.yaml --out fixed"
-        commands = {f"Train {name_candidate(new.chosen)}:": fix}
-    else:
-        ordinary = f"logit-correction train --config {place}/config.yaml --method {first} --out ordinary"
-        commands = {f"Train {first}:": ordinary}
-        commands |= {} if new.answers else {"To be sure, label some rows all the same:": asking}
-    if new.asked > new.sheet_answers:
-        return commands | {"To be surer, fill in more of `sheet.csv`, then:": answer}
-    return commands | ({"To be surer, label more rows:": asking} if new.answers and new.more else {})
-
-
-# A comparison of runs
-
-
-#: Accuracies that a comparison goes by: the first of these that all runs have. The others are the price of a gain.
-_JUDGED_BY = ("minority", "worst_group", "estimated_minority", "worst_class")
-
-
-def conclude(
-    series: Sequence[Any], figures: Mapping[str, Any], named: bool, source: str | None
-) -> tuple[str, list[str], list[str]]:
-    """Return what a comparison of runs on one task comes to: a headline, its price, and what to do next.
-
-    By the worst label it cannot be told whether a shortcut misleads, and then it says so. ``series`` are
-    ``pages.compare.Series``, ``figures`` those that are shown of them, ``named`` is whether the test rows have
-    attributes, ``source`` whence the estimated groups are, if all are judged by such.
-    """
-
-    def shares(name: str) -> str:
-        return format_list([f"{one.name} {format_percent(one.figure(name), 1)}" for one in series])
-
-    known = [name for name in figures if all(one.values(name) for one in series)]
-    key = next((name for name in _JUDGED_BY if name in known), None)
-    if key is None:
-        return "The test data has no rows to judge by.", [], []
-    headline, advice = f"{figures[key].heading} accuracy: {shares(key)}.", []
-    if len(series) > 1 and key != "worst_class":
-        headline = f"{headline} {_outcome(series, key)}."
-    details = [f"{figures[name].heading}: {shares(name)}." for name in known if name not in _JUDGED_BY]
-    if source and key == "estimated_minority":
-        details.append(f"Which rows conflict was estimated by {source}; nobody has checked it.")
-    if any(len(one.runs) > 1 for one in series):
-        ranges = [
-            f"{len(one.runs)} runs, {_range(one.values(key))}" if len(one.runs) > 1 else "1 run" for one in series
-        ]
-        seeds = [f"{one.name} {told}" for one, told in zip(series, ranges, strict=True)]
-        details.append(f"Figures are means over seeds: {'; '.join(seeds)}.")
-    else:
-        advice.append("One seed only, spread unknown: try `--seeds 3`.")
-    if not named:
-        details.append("The test rows name no attributes, so they cannot show whether a shortcut misleads.")
-        advice.append("Judge on rows where the shortcut does not hold: `evaluate RUN --on FOLDER|CSV`.")
-    if len(series) == 1 and series[0].method != BASELINE:
-        advice.append(f"Train the same with `--method {BASELINE}`, then compare: `report RUN RUN`.")
-    if below := [one.name for one in series if one.below_guessing]:  # no other figure stands above that
-        are, them = ("are", "them") if len(below) > 1 else ("is", "it")
-        details.insert(0, headline)
-        headline = f"{format_list(below)} {are} right less often than a guess, labels weighing alike."
-        advice.insert(0, f"Do not use {them}: {_REMEDY}.")
-    return headline, details, advice
-
-
-def _range(values: Sequence[float]) -> str:
-    return f"{format_percent(min(values), 1, unit='')} to {format_percent(max(values), 1)}"
-
-
-def _outcome(series: Sequence[Any], key: str) -> str:
-    """Who is ahead of whom by how much, or that nobody is: the best beside ERM, or else beside the second."""
-    ranked = sorted(series, key=lambda one: one.figure(key), reverse=True)
-    base = next((one for one in series if one.method == BASELINE), None)
-    best = next(one for one in ranked if one is not base)
-    other = base or ranked[1]
-    gain = 100 * (round(best.figure(key), 3) - round(other.figure(key), 3))
-    if not best.differs(other, key):
-        return f"{best.name} and {other.name} differ by no more than chance"
-    return f"{best.name} {'gains' if gain > 0 else 'loses'} {abs(gain):.1f}{NBSP}points against {other.name}"

@@ -14,7 +14,7 @@ import pytest
 
 from logit_correction.errors import NBSP, InputError
 from logit_correction.pages.page import render_page, write_page
-from logit_correction.sentences import advice, headline, plain
+from logit_correction.sentences import advice, plain
 
 from .conftest import found, look
 
@@ -147,12 +147,6 @@ def test_views_are_named_as_a_reader_types_them() -> None:
     assert advice(found("shortcut", ["colour"])) == ""  # the shortcut that a person named needs none
     told = advice(found("shortcut", ["places:1,1", "column:my scanner"], look("places:1,1", 1.0)))
     assert "add `--legitimate places:1,1 --legitimate 'column:my scanner'`" in told
-    terms = [{"kind": "terms", "view": "opening", "rows": [{"term": "dear", "label": "a"}]}]
-    named = {"views": ["opening", "word:free"], "contrasts": terms, "examined": None, "verdict": "shortcut"}
-    named |= {"new_rows": None, "question": None}
-    assert headline(named) == "You named a shortcut: the first words and the word `free`."
-    asked = named | {"verdict": "cannot tell", "question": {"views": ["opening"]}}
-    assert headline(asked) == "A network may rely on the first words."
 
 
 # Whatever stands in a run folder

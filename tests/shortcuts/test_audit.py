@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,10 @@ import pytest
 import torch
 
 from logit_correction import Audit, InputError, audit, from_table, load, train
-from logit_correction.pages.console import show_audit
-from logit_correction.pages.page import render_audit
-from logit_correction.sentences import next_commands
-from logit_correction.shortcuts.cost import balanced
 from logit_correction.shortcuts.evidence import Model
+from logit_correction.shortcuts.page import render_audit, show_audit
+from logit_correction.shortcuts.rows import balanced
+from logit_correction.shortcuts.words import next_commands
 from logit_correction_lab.sources.planted import Planted
 
 DATA = {"name": "Planted", "set": "column", "rows": 900}
@@ -177,22 +177,22 @@ def test_the_easiest_features_may_be_named_though_a_view_is_a_clear_shortcut(tmp
     found = audit(DATA, tmp_path / "out", shortcut="biased", **SHORT)
     assert (found.verdict, found.views) == ("shortcut", ["biased"])
     assert set(found.summary["cost"]) == {"network", "fixed"} and found.rows["attribute"].notna().all()
-    commands = list(next_commands(found.summary, "here").values())
+    commands = list(next_commands(found.told, "here").values())
     assert commands[0].endswith("--out fixed") and commands[1] == "logit-correction evaluate fixed --on new-rows"
     with pytest.raises(InputError, match="both as shortcut and as legitimate"):
         audit(DATA, shortcut="biased", legitimate="biased", **SHORT)
 
 
 def test_an_audit_ends_with_the_commands_that_fix_and_check_and_a_check_in_doubt_with_a_test(found: Audit) -> None:
-    first, second, *_ = next_commands(found.summary, "here").values()
+    first, second, *_ = next_commands(found.told, "here").values()
     assert first == "logit-correction train --config here/fix.yaml --out fixed"
     assert second == "logit-correction evaluate fixed --on new-rows"  # of so few rows an audit could not tell
-    many = found.summary | {"data": found.summary["data"] | {"rows": {"train": 900, "valid": 9000}}}
+    many = replace(found.told, data=found.told.data | {"rows": {"train": 900, "valid": 9000}})
     assert "audit --run fixed --shortcut column:form_version" in list(next_commands(many, "here").values())[1]
     assert "--legitimate column:form_version" in (found.path / "report.html").read_text()
-    checked = found.summary | {"examined": "fixed", "leans": None, "question": None}
+    checked = replace(found.told, examined="fixed", leans=None, question=None)
     assert next(iter(next_commands(checked, "here").values())) == "logit-correction evaluate fixed --on new-rows"
-    assert "fix.yaml" in next(iter(next_commands(checked | {"leans": True}, "here").values()))
+    assert "fix.yaml" in next(iter(next_commands(replace(checked, leans=True), "here").values()))
 
 
 def test_a_trial_that_does_not_confirm_the_verdict_stands_beside_it(
@@ -202,7 +202,7 @@ def test_a_trial_that_does_not_confirm_the_verdict_stands_beside_it(
     assert told not in (found.path / "report.html").read_text() and told not in repr(found)
     cost = found.summary["cost"]
     less = cost["network"] | {"balanced": {"accuracy": cost["fixed"]["balanced"]["low"] - 0.01, "low": 0, "high": 1}}
-    lost = found.summary | {"cost": {"network": cost["fixed"], "fixed": less}}
+    lost = replace(found.told, cost={"network": cost["fixed"], "fixed": less})
     page = render_audit(lost, folder)
     show_audit(lost, folder / "report.html")
     for text in (page.replace("\u00a0", " "), capsys.readouterr().out.replace("\u00a0", " ")):

@@ -18,7 +18,7 @@ from PIL import Image
 
 from logit_correction import Audit, InputError, RunConfig, audit, from_table, train
 from logit_correction.shortcuts import candidates, choice
-from logit_correction.shortcuts.answers import weights_of
+from logit_correction.shortcuts.new_rows import weights_of
 
 SHORT: dict[str, Any] = {"label": "outcome", "epochs": 5, "threads": 1}
 NAMES = ("ill", "well")

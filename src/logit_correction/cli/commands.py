@@ -101,9 +101,9 @@ def _train(configs: Mapping[Path, RunConfig], out: Path, resume: bool) -> int:
 
 def _chosen(config: RunConfig, out: Path, new_rows: Path | None, answers: Path | None) -> RunConfig:
     """Return what new rows, and answers about them, choose to train; ERM as long as nobody has said which is better."""
-    from logit_correction.pages.console import show_audit
     from logit_correction.runs.folder import check_free
     from logit_correction.shortcuts import audit as audits
+    from logit_correction.shortcuts.page import show_audit
 
     check_free(out)
     place = out.with_name(f"{out.name}-audit")
@@ -115,7 +115,7 @@ def _chosen(config: RunConfig, out: Path, new_rows: Path | None, answers: Path |
         if config.method.name != "LC":
             raise InputError("--new-rows chooses the method: leave --method out")
         found = audits.audit(config, place, new_rows=new_rows, progress=True)
-    show_audit(found.summary, place / audits.PAGE)
+    show_audit(found.told, place / audits.PAGE)
     return found.advised
 
 
@@ -155,8 +155,8 @@ def audit_command(
         fail_on: exit with status 3 on this verdict (quote 'cannot tell'); for continuous integration
         json: print audit.json
     """
-    from logit_correction.pages.console import show_audit
     from logit_correction.shortcuts import audit as audits
+    from logit_correction.shortcuts.page import show_audit
 
     if answers is not None and (config is not None or ask is not None):
         raise InputError("--answers reads a sheet into the audit in --out: leave out other options")
@@ -170,12 +170,13 @@ def audit_command(
         audits.Audit(out).ask(ask)
     else:
         raise InputError("--data is missing: give a folder of images, the file of a table, or a data source")
-    found = audits.Audit(out).summary
+    found = audits.Audit(out)
     if json:
-        _print_json({name: value for name, value in found.items() if name not in ("contrasts", "shown", "words")})
+        hidden = ("contrasts", "shown", "words")
+        _print_json({name: value for name, value in found.summary.items() if name not in hidden})
     else:
-        show_audit(found, out / audits.PAGE)
-    return FOUND if fail_on == found["verdict"] else 0
+        show_audit(found.told, out / audits.PAGE)
+    return FOUND if fail_on == found.verdict else 0
 
 
 def evaluate_command(

@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 
 from logit_correction.data import SOURCES
-from logit_correction.errors import InputError, is_missing
+from logit_correction.errors import NBSP, InputError, format_list, format_percent, is_missing
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import (
     DataSummary,
@@ -30,7 +30,7 @@ from logit_correction.finding import BASELINE
 from logit_correction.functional.metrics import wilson_interval
 from logit_correction.pages.plots import series_colors
 from logit_correction.registry import resolve
-from logit_correction.sentences import describe_selection, format_name, format_value
+from logit_correction.sentences import REMEDY, describe_selection, format_name, format_value
 
 #: Training options that change where and how fast a run goes, not what comes out of it.
 _NOT_THE_METHOD = ("threads", "log_every", "logger", "deterministic", "device", "devices", "nodes", "selection")
@@ -312,3 +312,70 @@ def without_places(value: Any) -> Any:
     if isinstance(value, list):
         return [without_places(one) for one in value]
     return shown_path(value) if isinstance(value, str) and Path(value).is_absolute() else value
+
+
+# What a comparison comes to
+
+#: Accuracies that a comparison goes by: the first of these that all runs have. The others are the price of a gain.
+_JUDGED_BY = ("minority", "worst_group", "estimated_minority", "worst_class")
+
+
+def conclude(
+    series: Sequence[Series], figures: Mapping[str, Any], named: bool, source: str | None
+) -> tuple[str, list[str], list[str]]:
+    """Return what a comparison of runs on one task comes to: a headline, its price, and what to do next.
+
+    By the worst label it cannot be told whether a shortcut misleads, and then it says so. ``figures`` are those that
+    are shown of the series, ``named`` is whether the test rows have attributes, ``source`` whence the estimated groups
+    are, if all are judged by such.
+    """
+
+    def shares(name: str) -> str:
+        return format_list([f"{one.name} {format_percent(one.figure(name), 1)}" for one in series])
+
+    known = [name for name in figures if all(one.values(name) for one in series)]
+    key = next((name for name in _JUDGED_BY if name in known), None)
+    if key is None:
+        return "The test data has no rows to judge by.", [], []
+    headline, advice = f"{figures[key].heading} accuracy: {shares(key)}.", []
+    if len(series) > 1 and key != "worst_class":
+        headline = f"{headline} {_outcome(series, key)}."
+    details = [f"{figures[name].heading}: {shares(name)}." for name in known if name not in _JUDGED_BY]
+    if source and key == "estimated_minority":
+        details.append(f"Which rows conflict was estimated by {source}; nobody has checked it.")
+    if any(len(one.runs) > 1 for one in series):
+        ranges = [
+            f"{len(one.runs)} runs, {_range(one.values(key))}" if len(one.runs) > 1 else "1 run" for one in series
+        ]
+        seeds = [f"{one.name} {told}" for one, told in zip(series, ranges, strict=True)]
+        details.append(f"Figures are means over seeds: {'; '.join(seeds)}.")
+    else:
+        advice.append("One seed only, spread unknown: try `--seeds 3`.")
+    if not named:
+        details.append("The test rows name no attributes, so they cannot show whether a shortcut misleads.")
+        advice.append("Judge on rows where the shortcut does not hold: `evaluate RUN --on FOLDER|CSV`.")
+    if len(series) == 1 and series[0].method != BASELINE:
+        advice.append(f"Train the same with `--method {BASELINE}`, then compare: `report RUN RUN`.")
+    if below := [one.name for one in series if one.below_guessing]:  # no other figure stands above that
+        are, them = ("are", "them") if len(below) > 1 else ("is", "it")
+        details.insert(0, headline)
+        headline = f"{format_list(below)} {are} right less often than a guess, labels weighing alike."
+        advice.insert(0, f"Do not use {them}: {REMEDY}.")
+    return headline, details, advice
+
+
+def _range(values: Sequence[float]) -> str:
+    return f"{format_percent(min(values), 1, unit='')} to {format_percent(max(values), 1)}"
+
+
+def _outcome(series: Sequence[Series], key: str) -> str:
+    """Who is ahead of whom by how much, or that nobody is: the best beside ERM, or else beside the second."""
+    value = {one.name: one.figure(key) or 0.0 for one in series}
+    ranked = sorted(series, key=lambda one: value[one.name], reverse=True)
+    base = next((one for one in series if one.method == BASELINE), None)
+    best = next(one for one in ranked if one is not base)
+    other = base or ranked[1]
+    gain = 100 * (round(value[best.name], 3) - round(value[other.name], 3))
+    if not best.differs(other, key):
+        return f"{best.name} and {other.name} differ by no more than chance"
+    return f"{best.name} {'gains' if gain > 0 else 'loses'} {abs(gain):.1f}{NBSP}points against {other.name}"

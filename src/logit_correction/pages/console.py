@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -13,7 +12,6 @@ import pandas as pd
 from logit_correction import sentences
 from logit_correction.errors import format_first, format_percent
 from logit_correction.evaluation.report import AttributeFigures, Group, Report, figures
-from logit_correction.finding import Choice
 from logit_correction.pages.compare import FIGURES, best_of, comparison_table, reports_of, sides
 from logit_correction.sentences import format_name, format_value
 
@@ -188,34 +186,3 @@ def show_evaluation(figures: Mapping[str, Any], title: str, estimated: Mapping[s
     known = [name for name in FIGURES if figures.get(name) is not None]
     told = ", ".join(f"{FIGURES[name].heading.lower()} {format_percent(figures[name], 1, '')}" for name in known)
     say(console, f"accuracy in %: {told}")
-
-
-def _with_interval(figure: Mapping[str, Any]) -> str:
-    value, low, high = (format_percent(figure[name], unit="") for name in ("accuracy", "low", "high"))
-    return f"{value} ({low} to {high})"
-
-
-def show_audit(found: Mapping[str, Any], page: Path) -> None:
-    """Print what ``audit.json`` found, what to do, and the page."""
-    console, new = console_of(), Choice.from_dict(found["new_rows"]) if found["new_rows"] else None
-    say(console, sentences.headline(found), "bold")
-    for text in sentences.of_new_rows(new) if new else (found["sentence"], sentences.of_trial(found)):
-        if text:
-            say(console, f"{text}.")
-    if new:
-        console.print(table_of(pd.DataFrame(sentences.candidate_rows(new))))
-    if not new and (lines := sentences.price(found["cost"])):
-        names = sentences.classifiers(found)
-        rows = [[line["name"], *(_with_interval(line[who]) for who in names)] for line in lines]
-        console.print(table_of(pd.DataFrame(rows, columns=["Accuracy, %, on rows not trained on", *names.values()])))
-    asked = [found["question"]["text"]] if found["question"] and not new else []
-    no_step = found["verdict"] == "none found" and not new
-    commands = {} if no_step else sentences.next_commands(found, shlex.quote(str(page.parent)))
-    in_doubt = found["verdict"] == "cannot tell" and bool(asked)  # then the commands say it
-    for text in (*asked, "" if in_doubt or new else found["would_change"]):
-        if text:
-            say(console, text)
-    show_warnings(found["data"]["warnings"], console)
-    for what, command in list(commands.items())[: 1 if found["examined"] else 2]:
-        say(console, f"{what} {command}")
-    say(console, f"page: {page}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,27 +16,27 @@ import yaml
 from logit_correction import sentences
 from logit_correction.errors import NBSP, InputError, format_list, format_percent, is_missing
 from logit_correction.files import NoRoom, write_text
-from logit_correction.finding import BASELINE, EVERYTHING, Choice, Finding
+from logit_correction.finding import EVERYTHING, Finding
 from logit_correction.pages import plots
 from logit_correction.pages.compare import (
     RunFolder,
     Series,
     best_of,
     compare,
+    conclude,
     is_own,
     shown_figures,
     shown_path,
     without_places,
 )
 from logit_correction.pages.plots import is_picture
-from logit_correction.sentences import name_views
 
 if TYPE_CHECKING:
     from jinja2 import Template
     from markupsafe import Markup
 
-#: So many groups are shown at once, views listed, examples of rows shown, pairs of labels in an audit.
-_MOST_GROUPS, _MOST_VIEWS, _MOST_EXAMPLES, _MOST_PAIRS = 12, 12, 24, 8
+#: So many groups are shown at once, views listed, examples of rows shown.
+_MOST_GROUPS, _MOST_VIEWS, _MOST_EXAMPLES = 12, 12, 24
 
 #: Pairs of figures whose distance tells of a shortcut.
 _GAPS = (("minority", "majority"), ("worst_group", "average"), ("estimated_minority", "estimated_majority"))
@@ -125,7 +125,7 @@ def _part(title: str | None, series: Sequence[Series]) -> dict[str, Any]:
     named, columns = tests[0].named, shown_figures(tests)
     estimates = [test.estimated for test in tests if test.estimated and not named]
     source = estimates[0].source if len(estimates) == len(tests) else None
-    headline, details, advice = sentences.conclude(series, columns, named, source)
+    headline, details, advice = conclude(series, columns, named, source)
     seeds, alone = "reach from the worst to the best run", "are 90 % intervals (Wilson)"
     many, colors = [len(one.runs) > 1 for one in series], {one.name: one.color for one in series}
     return {
@@ -228,63 +228,3 @@ def _provenance(series: Series) -> str:
     method = {"name": report["method"], **report["method_options"]}
     run = {"method": method, "data": data, **read, **{name: report[name] for name in rest}}
     return yaml.safe_dump(without_places(run), sort_keys=False, allow_unicode=True)
-
-
-# The page of an audit, for a person who fears a shortcut, and who is no researcher
-
-
-def render_audit(found: Mapping[str, Any], folder: Path, asked: Sequence[Mapping[str, Any]] = ()) -> str:
-    """Return the page as text, given the content of ``audit.json``.
-
-    ``folder`` is that of the audit, for the commands; ``asked`` are new rows that a person is to label.
-    """
-    conflicting = [one for one in found["groups"] if one["rows"] and one["label"] != one["attribute"]]
-    source, question = found["data"].get("source") or found["data"]["name"], found["question"]
-    # With new rows ``views`` are those of what is trained; all below tells of those that the search found.
-    finding = Finding.from_dict(found["evidence"])
-    of_search = [*finding.views] if found["new_rows"] else found["views"]
-    views = of_search or (question["views"] if question else [])
-    return render(
-        "audit.html.j2",
-        **_first(found),
-        title=f"Audit of {source}",
-        asked=asked,
-        views=name_views(views),
-        several=sentences.is_plural(views),
-        evidence=evidence_block(finding),
-        colours={"network": plots.METHOD_COLORS[BASELINE], "fixed": plots.METHOD_COLORS["LC"]},
-        contrasts=[
-            {
-                **one,
-                "name": name_views([one["view"]], sentences.telling_terms([one])),
-                "several": sentences.is_plural([one["view"]]),
-                "places": name_views([f"places:{cell}" for cell in one.get("cells", ())]),
-            }
-            for one in found["contrasts"]
-        ],
-        words=[{**one, "name": name_views([one["view"]])} for one in found.get("words") or [] if one["rows"]],
-        pairs=sorted(conflicting, key=lambda one: -int(one["rows"]))[:_MOST_PAIRS],
-        commands=sentences.next_commands(found, shlex.quote(shown_path(folder))),
-        what=source,
-    )
-
-
-def audit_as_html(found: Mapping[str, Any]) -> str:
-    """Return what a notebook shows of ``audit.json``: verdict, price, and a few images where the rows are such."""
-    shown = [one for one in found["contrasts"] if one["kind"] == "images"]
-    return render("audit_card.html.j2", **_first(found), contrasts=shown)
-
-
-def _first(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a person sees first: the verdict, whether a trial confirms it, what correcting brings and costs."""
-    told: dict[str, Any] = {"headline": sentences.headline(found), "trial": sentences.of_trial(found), "found": found}
-    if found["new_rows"]:
-        new = Choice.from_dict(found["new_rows"])
-        told |= {"new": sentences.of_new_rows(new), "candidates": sentences.candidate_rows(new)}
-    return {
-        "new": [],
-        "candidates": [],
-        "price": sentences.price(found["cost"]),
-        "classifiers": sentences.classifiers(found),
-        **told,
-    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -21,19 +21,40 @@ from logit_correction.data.table import NEW, DataTable
 from logit_correction.errors import NBSP, InputError, check_range
 from logit_correction.files import SEAL, check_new, check_seal, read_json, read_yaml, seal, write_cells, write_text
 from logit_correction.finding import BIASED, Choice
-from logit_correction.pages.page import audit_as_html, render_audit, save_page
+from logit_correction.pages.page import save_page
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import build_algorithm, keeping_threads
 from logit_correction.runs.options import complete
 from logit_correction.runs.run import Run
 from logit_correction.runs.train import Built, config_of, prepare, train, training_rows
 from logit_correction.runs.write import environment
-from logit_correction.sentences import NEEDED_ROWS, advice, headline, of_new_rows, of_price, of_trial, plain
-from logit_correction.shortcuts import answers, cost
+from logit_correction.sentences import advice, of_finding
+from logit_correction.shortcuts import new_rows as new_rows_of
 from logit_correction.shortcuts.auto import FOLDS, Auto
 from logit_correction.shortcuts.contrast import contrasts, spoken
 from logit_correction.shortcuts.new_rows import check, of_source, of_split
-from logit_correction.shortcuts.rows import CSV, PARQUET, rows_frame, shown_rows, with_fixed, write_rows
+from logit_correction.shortcuts.page import audit_as_html, render_audit
+from logit_correction.shortcuts.rows import (
+    CSV,
+    PARQUET,
+    cost,
+    groups,
+    leans,
+    rows_frame,
+    shown_rows,
+    with_fixed,
+    write_rows,
+)
+from logit_correction.shortcuts.words import (
+    NEEDED_ROWS,
+    AuditSummary,
+    headline,
+    of_new_rows,
+    of_price,
+    of_trial,
+    question,
+    too_few,
+)
 from logit_correction.training.display import Display, choose_display
 
 #: The files of an audit beside its rows.
@@ -57,7 +78,7 @@ class Audit:
 
     Attributes:
         path: Its folder.
-        summary: Content of ``audit.json``.
+        summary: Content of ``audit.json``; ``told`` is the same as a value.
 
     Read back a finished one, look at what conflicts, and train a classifier that does not rely on the shortcut::
 
@@ -80,16 +101,20 @@ class Audit:
         if not (self.path / SEAL).is_file():  # without it a file that was changed by hand fails anywhere
             raise InputError(f"{self.path / SEAL} is missing, so {AUDIT} may have been changed: {AGAIN}")
         check_seal(file, AGAIN)
+        try:
+            self.told = AuditSummary.from_dict(self.summary)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{file} is of another version ({error}): {AGAIN}") from error
 
     @property
     def verdict(self) -> str:
         """``shortcut``, ``none found`` or ``cannot tell``."""
-        return str(self.summary["verdict"])
+        return self.told.verdict
 
     @property
     def views(self) -> list[str]:
         """The views of the shortcut; empty without one."""
-        return list(self.summary["views"])
+        return [*self.told.views]
 
     @cached_property
     def rows(self) -> pd.DataFrame:
@@ -116,9 +141,9 @@ class Audit:
         """
         check_range("ask", count, 1)
         held, file = self.new_rows, self.path / SHEET
-        if file.is_file() and answers.holds_more(held, file):
+        if file.is_file() and new_rows_of.holds_more(held, file):
             raise InputError(f"{file} is filled in: read it first, by --answers {file}, or delete it")
-        table, sheet = answers.ask(held, count, self.summary["training"]["seed"])
+        table, sheet = new_rows_of.ask(held, count, self.told.training["seed"])
         if sheet.empty:
             raise InputError("No answer can tell more: all candidates agree on the rows without a label")
         write_cells(sheet, self.path / SHEET)
@@ -131,18 +156,16 @@ class Audit:
         Raises:
             InputError: The sheet is that of another audit, names what is no label, or has no answer.
         """
-        names = self.summary["data"]["label_names"]
-        self._conclude(answers.answered(self.new_rows, sheet, names))
+        self._conclude(new_rows_of.answered(self.new_rows, sheet, self.told.data["label_names"]))
         return self
 
     def _conclude(self, table: pd.DataFrame) -> None:
         """Write what all answers come to."""
         table.to_parquet(self.path / NEW_ROWS, index=False)
-        told = Choice.from_dict(self.summary["new_rows"])
-        told = answers.concluded(table, told, self.summary["training"]["seed"])
-        self.summary |= {"new_rows": told.to_dict(), **_verdict_of(told)}
-        _write_fix(self.path, told)
-        _write_audit(self.path, self.summary)
+        assert self.told.new_rows is not None
+        chosen = new_rows_of.concluded(table, self.told.new_rows, self.told.training["seed"])
+        self.told = _by_new_rows(self.told, chosen, self.path)
+        self.summary = _write_audit(self.path, self.told)
 
     @property
     def advised(self) -> RunConfig:
@@ -160,13 +183,13 @@ class Audit:
         return train(self.advised, out, progress=progress)
 
     def __repr__(self) -> str:
-        new, tried = self.summary["new_rows"], of_trial(self.summary) or of_price(self.summary["cost"])
-        told = of_new_rows(Choice.from_dict(new)) if new else [self.summary["sentence"], tried]
-        told = [one for one in (headline(self.summary), *told) if one]
-        return "\n".join([*told, f"Audit({str(self.path)!r})"]).replace(NBSP, " ")
+        told, tried = self.told, of_trial(self.told) or of_price(self.told)
+        lines = of_new_rows(told.new_rows) if told.new_rows else [told.sentence, tried]
+        lines = [one for one in (headline(told), *lines) if one]
+        return "\n".join([*lines, f"Audit({str(self.path)!r})"]).replace(NBSP, " ")
 
     def _repr_html_(self) -> str:
-        return audit_as_html(self.summary)
+        return audit_as_html(self.told)
 
 
 def audit(
@@ -242,99 +265,92 @@ def audit(
         started = time.monotonic()
         with display:
             built.fit(display).run(estimator_only=True)
-        found = _written(folder, built, estimator, try_fix, quiet=not progress)
+        told = _written(folder, built, estimator, try_fix, quiet=not progress)
         if decides:
-            found |= {"cost": {}, **_decided(folder, built, estimator, new_rows, ask, display)}
-        _write_audit(folder, found | {"seconds": time.monotonic() - started})
+            chosen = _decided(folder, built, estimator, new_rows, ask, display)
+            told = _by_new_rows(replace(told, cost={}), chosen, folder)
+        _write_audit(folder, replace(told, seconds=time.monotonic() - started))
     return tie(Audit(folder))
 
 
-def _decided(
-    out: Path, built: Built, estimator: Auto, given: Any, count: int | None, display: Display
-) -> dict[str, Any]:
-    """Train all candidates, ask them about the new rows, and return what ``audit.json`` holds of the choice."""
+def _decided(out: Path, built: Built, estimator: Auto, given: Any, count: int | None, display: Display) -> Choice:
+    """Train all candidates, ask them about the new rows, and return what these say."""
     config, table = built.config, built.table
     parts = of_split(table) if given is None else of_source(given, config, table)
-    new, told, candidates = answers.decide(table, config, estimator, parts, display)
+    new, told, candidates = new_rows_of.decide(table, config, estimator, parts, display)
     plain = {one.name: one.config.to_dict() for one in candidates}
     write_text(out / CANDIDATES, yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
     if count is not None or (told.changed and not told.labelled):
-        new, sheet = answers.ask(new, count or ASK, config.training.seed)
+        new, sheet = new_rows_of.ask(new, count or ASK, config.training.seed)
         if len(sheet):
             write_cells(sheet, out / SHEET)
-        told = answers.concluded(new, told, config.training.seed)
+        told = new_rows_of.concluded(new, told, config.training.seed)
     new.to_parquet(out / NEW_ROWS, index=False)
-    _write_fix(out, told)
-    return {"new_rows": told.to_dict(), **_verdict_of(told)}
+    return told
 
 
-def _verdict_of(told: Choice) -> dict[str, Any]:
-    """Return the verdict by new rows: answers or labels speak for a correction, nothing changed, or nobody has said."""
-    verdict = "cannot tell" if told.chosen is None else "shortcut" if told.corrects else "none found"
-    return {"verdict": verdict, "views": [*told.trained.views] if told.trained else []}
-
-
-def _write_fix(out: Path, told: Choice) -> None:
-    """Write how the chosen candidate is trained; without one, or of ERM, there is nothing to fix."""
+def _by_new_rows(told: AuditSummary, new: Choice, out: Path) -> AuditSummary:
+    """Return the verdict by new rows, and write how the chosen candidate is trained; of ERM there is nothing to fix."""
+    verdict = "cannot tell" if new.chosen is None else "shortcut" if new.corrects else "none found"
     (out / FIX).unlink(missing_ok=True)
-    if told.chosen is not None and told.corrects:
-        config = RunConfig.from_dict(read_yaml(out / CANDIDATES)[told.chosen])
+    if new.chosen is not None and new.corrects:
+        config = RunConfig.from_dict(read_yaml(out / CANDIDATES)[new.chosen])
         write_text(out / FIX, config.to_yaml())
+    return replace(told, new_rows=new, verdict=verdict, views=new.trained.views if new.trained else ())
 
 
-def _written(out: Path, built: Built, estimator: Auto, try_fix: bool, quiet: bool) -> dict[str, Any]:
-    """Write every row and the fix, try the fix, and return the content of ``audit.json``."""
+def _written(out: Path, built: Built, estimator: Auto, try_fix: bool, quiet: bool) -> AuditSummary:
+    """Write every row and the fix, try the fix, and return what was found."""
     config, table, finding, looked = built.config, built.table, estimator.finding, estimator.search
     assert finding is not None and looked is not None
-    views, who, said = [*finding.views], finding.who, finding.named  # nobody is asked again who has said so
+    views, who, said = finding.views, finding.who, finding.named
     verdict: str = finding.verdict
     if not said and verdict == "shortcut":  # what the model of signs holds for one is an accident only to a person
         verdict = "cannot tell"
-    examined, names = estimator.run or estimator.predictions, [str(name) for name in table.label_names]
+    given, names = estimator.run or estimator.predictions, [str(name) for name in table.label_names]
+    examined = str(given) if given else None
     if not (said or examined) and (finding.look is None or finding.look.rows < NEEDED_ROWS):
-        views = []  # on the evidence of so few rows nothing is advised
-    question = None if said else cost.question(finding)
-    doubted = looked.correction_by(question["views"]) if question and not views else None
-    shown = [] if views == [BIASED] else views or ([*doubted.views] if doubted else [])
+        views = ()  # on the evidence of so few rows nothing is advised
+    asked = question(finding)
+    doubted = looked.correction_by(asked.views) if asked and not views else None
+    shown = () if views == (BIASED,) else views or (doubted.views if doubted else ())
     frame = rows_frame(table, estimator, views, doubted)
     write_rows(frame, out)
     write_text(out / run_folder.CONFIG, replace(config, method=ComponentConfig("LC")).to_yaml())
     several = len(estimator.kept) > 1  # shortcuts; rows.csv has one of them for each row, and the cost goes by rows.csv
     if views:
-        given: dict[str, Any] = {"name": "Given", "file": str((out / CSV).resolve())}
+        by: dict[str, Any] = {"name": "Given", "file": str((out / CSV).resolve())}
         if several:
-            given = {"name": "Auto", "shortcut": views}
-        fix = replace(config, method=ComponentConfig("LC", {"attributes": given}))
+            by = {"name": "Auto", "shortcut": [*views]}
+        fix = replace(config, method=ComponentConfig("LC", {"attributes": by}))
         write_text(out / FIX, ("" if several else KEPT) + fix.to_yaml())
         if try_fix and examined is None and not several:
             frame = with_fixed(frame, table, answers_of_lc(fix, table, estimator, quiet))
             write_rows(frame, out)
     train = frame[frame["split"] == "train"]
-    few = cost.too_few(finding) if examined else ""  # then no figure is told
-    would_change = "" if said or examined else f"{advice(finding, question['views'] if question else [])}."
-    evidence = plain(finding)
-    return {
-        "verdict": verdict,
-        "views": views,
-        "sentence": few or evidence["sentence"],
-        "leans": cost.leans(finding),
-        "would_change": would_change,
-        "question": question,
-        "groups": cost.groups(frame, names),
-        "cost": {} if few or several else cost.cost(frame, who),
-        "shown": shown_rows(frame),
-        "contrasts": contrasts(table, frame, shown) if views or doubted else [],
-        "words": spoken(table),
-        "evidence": evidence,
-        "rows": {
+    few = too_few(finding) if examined else ""  # then no figure is told
+    return AuditSummary(
+        verdict=verdict,
+        views=views,
+        sentence=few or of_finding(finding),
+        leans=leans(finding),
+        would_change="" if said or examined else f"{advice(finding, asked.views if asked else ())}.",
+        question=asked,
+        groups=groups(frame, names),
+        cost={} if few or several else cost(frame, who),
+        shown=shown_rows(frame),
+        contrasts=contrasts(table, frame, shown) if views or doubted else [],
+        words=spoken(table),
+        evidence=finding,
+        rows={
             "file": CSV,
             "train": len(train),
             "conflicting": int(train["conflicting"].eq(True).sum()),
             "label_noise": int(train["label_noise"].eq(True).sum()) if "label_noise" in train else None,
         },
-        "examined": examined,
-        "classifier": who,
-        "data": {  # without counts of groups, which would read attributes
+        examined=examined,
+        classifier=who,
+        data={  # without counts of groups, which would read attributes
             "name": config.data.name,
             "source": table.metadata.get("source"),
             "options": config.data.options,
@@ -342,12 +358,11 @@ def _written(out: Path, built: Built, estimator: Auto, try_fix: bool, quiet: boo
             "label_names": names,
             "warnings": list(table.notes),
         },
-        "network": {"name": config.network.name, "options": config.network.options},
-        "training": {"epochs": config.training.epochs, "seed": config.training.seed},
-        "labels_read": {"train": ["label"], "valid": ["label"], "test": []},
-        "new_rows": None,
-        "environment": environment(torch.device(config.training.device.replace("auto", "cpu"))),
-    }
+        network={"name": config.network.name, "options": config.network.options},
+        training={"epochs": config.training.epochs, "seed": config.training.seed},
+        labels_read={"train": ["label"], "valid": ["label"], "test": []},
+        environment=environment(torch.device(config.training.device.replace("auto", "cpu"))),
+    )
 
 
 def answers_of_lc(config: RunConfig, table: DataTable, estimator: Auto, quiet: bool) -> Tensor:
@@ -381,8 +396,10 @@ def answers_of_lc(config: RunConfig, table: DataTable, estimator: Auto, quiet: b
     return found
 
 
-def _write_audit(out: Path, found: Mapping[str, Any]) -> None:
-    asked = answers.open_rows(read_frame(out / NEW_ROWS)) if (out / NEW_ROWS).is_file() else []
-    save_page(render_audit(found, out, asked), out / PAGE)
-    run_folder.write_json(out / AUDIT, found)
+def _write_audit(out: Path, told: AuditSummary) -> dict[str, Any]:
+    """Write the page and ``audit.json``, and return its content."""
+    asked = new_rows_of.open_rows(read_frame(out / NEW_ROWS)) if (out / NEW_ROWS).is_file() else []
+    save_page(render_audit(told, out, asked), out / PAGE)
+    run_folder.write_json(out / AUDIT, told.to_dict())
     seal(out, [name for name in (AUDIT, PARQUET, NEW_ROWS, CANDIDATES) if (out / name).is_file()])
+    return read_json(out / AUDIT, AGAIN)

@@ -84,6 +84,7 @@ def _finite(value: float) -> float | None:
 def ratio_interval(one: Tensor, other: Tensor) -> tuple[float, float, float]:
     """Return the ratio of the means of two paired columns of 0 and 1, with its interval of 90 % by the delta method.
 
+    >>> import torch
     >>> [round(value, 3) for value in ratio_interval(torch.tensor([1.0, 1, 0, 1]), torch.tensor([1.0, 1, 1, 1]))]
     [0.75, 0.466, 1.206]
     """

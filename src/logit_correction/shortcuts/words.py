@@ -1,0 +1,306 @@
+"""What an audit found, as a value, and in words: the headline, the price, what new rows say, what to type."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from logit_correction.errors import format_percent
+from logit_correction.finding import BIASED, Choice, Finding, ViewName
+from logit_correction.plain_values import from_plain, to_plain
+from logit_correction.sentences import capitalize, format_rows, is_plural, name_views, options, plain
+
+
+@dataclass(frozen=True)
+class Question:
+    """What only a person can answer, and the views that it is about."""
+
+    views: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class AuditSummary:
+    """What an audit found; the fields are the keys of ``audit.json``.
+
+    Attributes:
+        verdict: Whether there is a shortcut; with new rows, whether a correction is better there.
+        views: What is corrected by; with new rows, by the candidate that they choose.
+        sentence: What was found, in words.
+        leans: Whether a classifier that was given relies on the views; None where that cannot be told.
+        would_change: What a person may say against the verdict.
+        question: What a person is asked.
+        groups: Label by what a row looks like; see ``rows.groups``.
+        cost: Accuracies of the classifier, and of LC where it was tried; see ``rows.cost``.
+        shown: Rows that a page shows.
+        contrasts: What there is to see of the views, and ``words`` of any view of texts; see ``contrast``.
+        evidence: What the search found.
+        rows: The file of all rows, and how many there are of which kind.
+        examined: The run, or the file of predictions, that was given.
+        classifier: What the classifier is called that was asked.
+        data: Name, options and sizes of the data; ``network`` and ``training`` tell of the ordinary networks.
+        labels_read: Split -> which labels were read.
+        environment: On what it ran.
+        new_rows: What new rows say; None without.
+        seconds: How long it took.
+    """
+
+    verdict: str
+    views: tuple[str, ...]
+    sentence: str
+    leans: bool | None
+    would_change: str
+    question: Question | None
+    groups: list[dict[str, Any]]
+    cost: dict[str, dict[str, Any]]
+    shown: list[dict[str, Any]]
+    contrasts: list[dict[str, Any]]
+    words: list[dict[str, Any]]
+    evidence: Finding
+    rows: dict[str, Any]
+    examined: str | None
+    classifier: str
+    data: dict[str, Any]
+    network: dict[str, Any]
+    training: dict[str, Any]
+    labels_read: dict[str, Any]
+    environment: dict[str, Any]
+    new_rows: Choice | None = None
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content of ``audit.json``."""
+        return {**to_plain(self), "evidence": plain(self.evidence)}
+
+    @classmethod
+    def from_dict(cls, held: Mapping[str, Any]) -> AuditSummary:
+        """Return what ``to_dict`` gave; ``ValueError`` or ``TypeError`` if something is missing."""
+        found: AuditSummary = from_plain(cls, held)
+        return found
+
+
+#: Conflicting rows that it takes to tell whether a given classifier relies on a view: with so many the interval of a
+#: share is about 30 points wide.
+NEEDED_ROWS = 30
+
+
+def next_commands(told: AuditSummary, place: str) -> dict[str, str]:
+    """Return what to do after an audit in the folder ``place`` -> by which command, the first thing first."""
+    if told.new_rows is not None:
+        return _commands_for_new_rows(told.new_rows, place)
+    asked, views, finding = told.question, told.views, told.evidence
+    again = f"logit-correction audit --config {place}/config.yaml {{}} --out {{}}"
+    commands = {}
+    if asked and told.verdict == "cannot tell" and not views:
+        commands["If it is an accident:"] = again.format(options("shortcut", asked.views), "another-audit")
+    if told.examined and views and not told.leans:
+        if not told.examined.endswith((".csv", ".parquet")):  # a run, not somebody's predictions
+            test = f"logit-correction evaluate {shlex.quote(told.examined)} --on new-rows"
+            commands["Test it on labelled rows from elsewhere, in which the shortcut does not hold:"] = test
+    elif views:
+        accident = "If it is an accident, train" if asked else "Train"
+        if of_trial(told):
+            accident = "If you are sure that it is an accident all the same, train"
+        columns = {ViewName.of(view).family for view in views} == {"column"}
+        leave = ", or leave it out of the data" if columns else ""
+        fix = f"logit-correction train --config {place}/fix.yaml --out fixed"
+        commands[f"{accident} a classifier that does not rely on it{leave}:"] = fix
+        rows = round((finding.look.share if finding.look else 0) * told.data["rows"]["valid"])
+        if views == (BIASED,) or rows < NEEDED_ROWS:  # the first is no view to examine a classifier by
+            few = f"; an audit of it needs {NEEDED_ROWS} conflicting validation rows, and you have about {rows}"
+            test = f"Then test it on labelled rows from elsewhere{'' if views == (BIASED,) else few}:"
+            commands[test] = "logit-correction evaluate fixed --on new-rows"
+        else:
+            examine = f"logit-correction audit --run fixed {options('shortcut', views)} --out audit-of-fixed"
+            commands["Then check whether it is fixed:"] = examine
+    if asked:
+        legitimate = again.format(options("legitimate", asked.views), "another-audit")
+        commands["If it is a legitimate cause, look for another shortcut:"] = legitimate
+    return commands
+
+
+def headline(told: AuditSummary) -> str:
+    """Return what to train, what a network relies on, or whether a given one does."""
+    terms = telling_terms(told.contrasts)
+    views = name_views(told.views, terms)
+    if (new := told.new_rows) is not None:
+        if new.chosen is None:
+            asked = f"Label {new.asked:,} of them" if new.asked else "Label some of them"
+            return f"The new rows differ from the training data. {asked}."
+        if not new.corrects:
+            return f"Train {new.chosen}: {'no correction is better' if new.answers else 'nothing has changed'} there."
+        return f"Train {name_candidate(new.chosen)}: about {_points(new.gain)} points on the new rows."
+    if told.examined and views:
+        if told.leans is None:
+            return f"It cannot be told whether this classifier relies on {views}."
+        return f"This classifier {'relies' if told.leans else 'does not rely'} on {views}."
+    if told.verdict == "shortcut":
+        return f"You named a shortcut: {views}."
+    if told.question:
+        return f"A network may rely on {name_views(told.question.views, terms)}."
+    none = told.verdict == "none found"
+    return "No shortcut was found." if none else "It cannot be told whether there is a shortcut."
+
+
+def telling_terms(contrasts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the word that tells most of each label, of two labels at most, where all words were looked at."""
+    rows = [row for one in contrasts if one["view"] == "word" for row in one["rows"]]
+    return list({row["label"]: row["term"] for row in reversed(rows)}.values())[::-1][:2]
+
+
+def question(finding: Finding) -> Question | None:
+    """Return the one question that only a person can answer, and the views it is about; None where nothing is asked."""
+    # Of a leak nothing is asked: it is no candidate.
+    views = finding.about if finding.verdict == "cannot tell" else finding.views
+    if not views or finding.named:  # nobody is asked again who has said so
+        return None
+    are, cause = ("Are", "legitimate causes") if is_plural(views) else ("Is", "a legitimate cause")
+    return Question(views, f"{are} {name_views(views)} {cause} of the label, or an accident of this data?")
+
+
+def too_few(finding: Finding) -> str:
+    """Return why a check of a given classifier tells nothing; empty where it has the rows that it needs."""
+    rows = finding.look.rows if finding.look else 0
+    there = f"there {'is' if rows == 1 else 'are'} {rows}. Take more validation rows, or test on rows from elsewhere"
+    needs = f"A check needs {NEEDED_ROWS} held-out rows where the view clearly points to another label"
+    return f"{needs}; {there}" if finding.views and rows < NEEDED_ROWS else ""
+
+
+def classifiers(told: AuditSummary) -> dict[str, str]:
+    """Return what tables call the classifier that was asked, and LC where it was tried."""
+    asked = {"network": capitalize(told.classifier.removeprefix("the "))}
+    return asked | ({"fixed": "LC"} if "fixed" in told.cost else {})
+
+
+def price(told: AuditSummary) -> list[dict[str, Any]]:
+    """Return what correcting brings and costs; empty where it is unknown.
+
+    A line has a ``name`` and the figures of each classifier on held-out rows: ``accuracy``, ``low`` and ``high``.
+    """
+    known = {who: one for who, one in told.cost.items() if one["balanced"]["accuracy"] is not None}
+    if not known:
+        return []
+    few, many = (next(iter(known.values()))[kind]["rows"] for kind in ("conflicting", "agreeing"))
+    names = {
+        "balanced": "Balanced: shortcut and label independent",
+        "like_training": "Data like your training data",
+        "conflicting": f"{few:,} bias-conflicting rows",
+        "agreeing": f"{many:,} bias-aligned rows",
+    }
+    return [{"name": name, **{who: one[kind] for who, one in known.items()}} for kind, name in names.items()]
+
+
+def of_price(told: AuditSummary) -> str:
+    """Return what correcting changes, in a sentence; empty where LC was not tried."""
+    if "fixed" not in told.cost or not price(told):
+        return ""
+    before_after = [
+        " to ".join(format_percent(told.cost[who][kind]["accuracy"], unit=" %") for who in ("network", "fixed"))
+        for kind in ("balanced", "like_training")
+    ]
+    balanced, like = before_after
+    return f"With LC, balanced accuracy goes from {balanced}, and accuracy on data like yours from {like}"
+
+
+def of_trial(told: AuditSummary) -> str:
+    """Return a warning where LC was tried and lowers balanced accuracy by more than chance; else empty."""
+    before, after = (told.cost.get(who, {}).get("balanced", {}) for who in ("network", "fixed"))
+    if None in (before.get("accuracy"), after.get("accuracy")) or after["accuracy"] >= before["low"]:
+        return ""
+    leave = f"to leave the data alone, add `{options('legitimate', told.views)}`"
+    return f"A trial does not confirm it. {of_price(told)}. You decide: {leave}"
+
+
+# New rows: what changed, what was chosen, what to type
+
+
+def name_candidate(name: str) -> str:
+    """Return what a sentence calls a candidate: marked as a name, unless it holds marked names itself.
+
+    >>> name_candidate("LC by XRM"), name_candidate("without the column `site`")
+    ('`LC by XRM`', 'without the column `site`')
+    """
+    return name if "`" in name else f"`{name}`"
+
+
+def _points(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:+.0f}"
+
+
+def of_change(new: Choice) -> str:
+    """Return how the new rows differ from rows like the training data."""
+    most = max(new.candidates[1:], key=lambda one: one.differs_new - one.differs_usual)
+    if new.corrects and new.trained is not None:
+        most = new.trained
+    share, usual = (format_percent(one, unit=" %") for one in (most.differs_new, most.differs_usual))
+    pair = f"{new.baseline.name} and {name_candidate(most.name)}"
+    rows = f"{pair} disagree on {share} of the {format_rows(new.rows)} that are new"
+    if new.changed:
+        return f"{rows}, and on {usual} of rows like the training data: something that held there does not hold here"
+    return f"{rows}, and on {usual} of rows like the training data, which is no more than chance"
+
+
+def of_choice(new: Choice) -> str:
+    """Return what the answers say; without any, what to do."""
+    first = new.baseline.name
+    if not new.answers:
+        if new.chosen == first:
+            return f"So nothing is corrected for these rows: train {first}"
+        return "A change is a reason to ask, not to correct: rows that are harder look the same. Your answers decide"
+    by = f"By {new.answers:,} labelled new rows"
+    if not new.corrects or new.trained is None:
+        return f"{by}, no correction is clearly better than {first}: train {first}"
+    gain, low, high = map(_points, (new.gain, new.gain_low, new.gain_high))
+    changes = f"{name_candidate(new.trained.name)} changes accuracy there by {gain} points against {first}"
+    better = f"{by}, {changes} (90 % interval {low} to {high})"
+    before, after = (format_percent(one.like_training, unit=" %") for one in (new.baseline, new.trained))
+    stays = f"stays at {after}" if before == after else f"goes from {before} to {after}"
+    return f"{better}. On rows like the training data accuracy {stays}"
+
+
+def of_new_rows(new: Choice) -> list[str]:
+    """Return what the new rows say: the change, the choice, and how sure it is."""
+    more = f"This is not sure yet: it takes about {new.more:,} further answers" if new.answers and new.more else ""
+    return [text for text in (of_change(new), of_choice(new), more) if text]
+
+
+def candidate_rows(new: Choice) -> list[dict[str, str]]:
+    """Return a line of a table for each candidate, ERM first, then by what they gain or by what they say otherwise."""
+    first, *others = new.candidates
+    others.sort(key=lambda one: -one.differs_new if one.gain is None else -one.gain)
+    rows = []
+    for one in (first, *others):
+        differs = [
+            "–" if one is first else format_percent(share, unit="") for share in (one.differs_new, one.differs_usual)
+        ]
+        row = {"Candidate": one.name, "Differs on new rows, %": differs[0], "Differs on usual rows, %": differs[1]}
+        row["Accuracy on usual rows, %"] = format_percent(one.like_training, unit="")
+        if new.answers:
+            gain, low, high = map(_points, (one.gain, one.gain_low, one.gain_high))
+            row["Gain, points"] = "–" if one is first else f"{gain} ({low} to {high})"
+        rows.append(row)
+    return rows
+
+
+def _commands_for_new_rows(new: Choice, place: str) -> dict[str, str]:
+    first = new.baseline.name
+    answer = f"logit-correction audit --answers {place}/sheet.csv --out {place}"
+    asking = f"logit-correction audit --ask {new.more or 20} --out {place}"
+    left = format_rows(new.asked - new.sheet_answers)
+    fill_in = f"Write the labels of {left} into the column `answer` of `sheet.csv`"
+    if new.answers == 0 and new.asked:
+        return {f"{fill_in}, as many as you like, then:": answer}
+    if new.chosen is None:
+        return {"Choose rows to label:": asking}
+    if new.corrects:
+        fix = f"logit-correction train --config {place}/fix.yaml --out fixed"
+        commands = {f"Train {name_candidate(new.chosen)}:": fix}
+    else:
+        ordinary = f"logit-correction train --config {place}/config.yaml --method {first} --out ordinary"
+        commands = {f"Train {first}:": ordinary}
+        commands |= {} if new.answers else {"To be sure, label some rows all the same:": asking}
+    if new.asked > new.sheet_answers:
+        return commands | {"To be surer, fill in more of `sheet.csv`, then:": answer}
+    return commands | ({"To be surer, label more rows:": asking} if new.answers and new.more else {})
