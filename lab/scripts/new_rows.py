@@ -172,13 +172,14 @@ def judged(kept: dict[str, Any], answers: int, seed: int, asked: argparse.Namesp
     pool = np.concatenate(
         [draw.permutation(own)[:some] for own, some in zip(of_each, each, strict=True)]
     )  # no row twice
-    change = choice.change_of(apart_of(logits[:, pool]).numpy(), apart_of(usual).numpy(), seed)
+    likely, _ = choice.change_of(apart_of(logits[:, pool]).numpy(), apart_of(usual).numpy(), seed)
+    found = likely <= choice.LEVEL
     places, chances = choice.draw(said[:, pool], answers, seed)
     told = label[pool[places]]
     wrong = draw.random(len(told)) < asked.wrong
     told = np.where(wrong, (told + 1) % (label.max() + 1), told)
     chosen = 0
-    if change.found and len(places):
+    if found and len(places):
         chosen = choice.chosen_of(choice.gains_of(said[:, pool], places, told, 1 / chances[places]), True)
     by_truth = np.nan
     if TRUE in kept["found"]:
@@ -189,7 +190,7 @@ def judged(kept: dict[str, Any], answers: int, seed: int, asked: argparse.Namesp
         "best": accuracy.max(),
         "true": by_truth,
         "chosen": accuracy[chosen],
-        "change": change.found,
+        "change": found,
     }
 
 

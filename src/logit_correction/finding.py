@@ -69,8 +69,6 @@ class Look:
     accuracy: float
     network_accuracy: float
     ratio: float | None
-    ratio_low: float | None
-    ratio_high: float | None
     rows: int
     share: float
     follows_view: float | None
@@ -265,14 +263,3 @@ class Choice:
     def corrects(self) -> bool:
         """Whether something else than ERM was chosen."""
         return self.chosen is not None and self.chosen != self.baseline.name
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        plain: dict[str, Any] = to_plain(self)
-        return plain
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Choice:
-        """Return the choice that ``to_dict`` gave."""
-        found: Choice = from_plain(cls, plain)
-        return found

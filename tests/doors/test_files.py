@@ -20,7 +20,7 @@ RUN_FILES = {"config.yaml", "metrics.csv", "report.json", "report.html", "checkp
 AUDIT_FILES = {"audit.json", "config.yaml", "fix.yaml", "report.html", "rows.csv", "rows.parquet"}
 
 EVIDENCE = """
-verdict view views sentence breadth accuracy network_accuracy ratio ratio_low ratio_high rows share follows_view
+verdict view views sentence breadth accuracy network_accuracy ratio rows share follows_view
 follows_label follows_low follows_high information probability corrects candidates
 looks named legitimate who judged about leak
 """

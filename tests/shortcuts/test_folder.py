@@ -17,35 +17,18 @@ from logit_correction.cli import main
 from logit_correction.files import read_cells, write_cells
 from logit_correction.shortcuts.rows import may_be_mislabelled
 
-SHORT = {"epochs": 3, "threads": 1}
-LABELS = ("=<b>no</b>", "yes")
-
-
-def data_of(folder: Path) -> dict[str, object]:
-    return {"name": "Table", "file": str(folder / "rows.csv"), "label": "label", "features": ["scanner", "age"]}
+from .conftest import LABELS, data_of
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Audit:
-    """An audit of a table whose label is a formula to a spreadsheet, as are the names of its scanners."""
-    folder, draw = tmp_path_factory.mktemp("audit"), np.random.default_rng(0)
-    label = np.asarray(LABELS)[np.arange(420) % 2]
-    told = np.where(draw.random(420) < 0.92, label, np.roll(label, 1))
-    scanner = np.where(told == "yes", "@one", "+two")
-    age = (40 + 10 * (label == "yes") + draw.normal(0, 20, 420)).round(4)
-    pd.DataFrame({"scanner": scanner, "age": age, "label": label}).to_csv(folder / "rows.csv", index=False)
-    return audit(data_of(folder), folder / "out", shortcut=["column:scanner"], **SHORT)  # type: ignore[arg-type]
-
-
-@pytest.fixture(scope="module")
-def asked(found: Audit) -> Audit:
+def asked(named: Audit) -> Audit:
     """An audit with new rows of such names, in which the scanner tells nothing."""
-    folder, draw = found.path.parent, np.random.default_rng(1)
+    folder, draw = named.path.parent, np.random.default_rng(1)
     rows = pd.read_csv(folder / "rows.csv")
     rows["scanner"] = draw.permutation(rows["scanner"])
     rows.drop(columns="label").to_csv(folder / "new.csv", index=False)
-    named = {"shortcut": ["column:scanner"], "new_rows": folder / "new.csv", "ask": 30}
-    return audit(data_of(folder), folder / "asked", **named, **SHORT)  # type: ignore[arg-type]
+    given = {"shortcut": ["column:scanner"], "new_rows": folder / "new.csv", "ask": 30}
+    return audit(data_of(folder), folder / "asked", **given, epochs=3, threads=1)  # type: ignore[arg-type]
 
 
 def cells(file: Path) -> list[str]:
@@ -53,23 +36,23 @@ def cells(file: Path) -> list[str]:
         return [cell for row in csv.reader(opened) for cell in row]
 
 
-def test_a_cell_comes_back_as_it_was_and_is_no_formula(found: Audit, asked: Audit, tmp_path: Path) -> None:
+def test_a_cell_comes_back_as_it_was_and_is_no_formula(named: Audit, asked: Audit, tmp_path: Path) -> None:
     texts = ["=1", "'=1", "''-x", "-x", "@", "+1 day", "\t=1", "-", "plain", "'quoted'", "-1.5", "+3"]
     write_cells(pd.DataFrame({"a": texts, "b": -1.5}), tmp_path / "x.csv")
     held = pd.read_csv(tmp_path / "x.csv", dtype=str, keep_default_na=False)
     assert set(held["b"]) == {"-1.5"} and read_cells(held)["a"].tolist() == texts
-    assert "'=<b>no</b>" in cells(found.path / "rows.csv")
-    for file in (found.path / "rows.csv", asked.path / "sheet.csv", tmp_path / "x.csv"):
+    assert "'=<b>no</b>" in cells(named.path / "rows.csv")
+    for file in (named.path / "rows.csv", asked.path / "sheet.csv", tmp_path / "x.csv"):
         formulas = [cell for cell in cells(file) if cell.startswith(("=", "+", "-", "@", "\t"))]
         assert set(formulas) <= {"-1.5", "+3"}  # numbers
 
 
-def test_the_rows_train_and_the_sheet_is_taken_back_with_such_names(found: Audit, asked: Audit, tmp_path: Path) -> None:
-    given = {"name": "LC", "attributes": {"name": "Given", "file": str(found.path / "rows.csv")}}
-    run = train(data_of(found.path.parent), tmp_path / "run", method=given, page=False, **SHORT)  # type: ignore[arg-type]
+def test_the_rows_train_and_the_sheet_is_taken_back_with_such_names(named: Audit, asked: Audit, tmp_path: Path) -> None:
+    given = {"name": "LC", "attributes": {"name": "Given", "file": str(named.path / "rows.csv")}}
+    run = train(data_of(named.path.parent), tmp_path / "run", method=given, page=False, epochs=3, threads=1)  # type: ignore[arg-type]
     assert set(run.report["group_prior"]["attribute_names"]) == set(LABELS)
     folder = Path(shutil.copytree(asked.path, tmp_path / "copy"))
-    sheet, true = pd.read_csv(folder / "sheet.csv"), pd.read_csv(found.path.parent / "rows.csv")["label"]
+    sheet, true = pd.read_csv(folder / "sheet.csv"), pd.read_csv(named.path.parent / "rows.csv")["label"]
     assert len(sheet) == 30
     assert sheet["content"].str.contains("scanner [+@]", regex=True).all()  # a person sees what the row holds
     answers = true[sheet["line"] - 2].tolist()
@@ -103,17 +86,17 @@ def test_one_changed_bit_is_noticed(
         Audit(folder)
 
 
-def test_the_page_names_the_column_says_the_price_and_shows_what_rows_hold(found: Audit) -> None:
-    page = (found.path / "report.html").read_text(encoding="utf-8").replace("\u00a0", " ")
+def test_the_page_names_the_column_says_the_price_and_shows_what_rows_hold(named: Audit) -> None:
+    page = (named.path / "report.html").read_text(encoding="utf-8").replace("\u00a0", " ")
     assert "You named a shortcut: the column <code>scanner</code>." in page
     # The price stands before everything else that a reader could act on.
     assert page.index("Data like your training data") < page.index("What to do") < page.index("rows</h2>")
     assert ">line " in page and ">row " not in page  # a line of the CSV, as rows.csv has it
-    assert "scanner +two, age " in page and str(found.path) not in page
+    assert "scanner +two, age " in page and str(named.path) not in page
     assert "<b>no</b>" not in page and "&lt;b&gt;no&lt;/b&gt;" in page and "<script" not in page
     assert not re.search(r'(src|href)="(?!data:image/png)', page) and "default-src 'none'" in page
     assert "fix.yaml" in page and "rows.csv" in page and "evaluate fixed --on" in page
-    rows = found.rows
+    rows = named.rows
     assert (rows["line"] == rows["row"] + 2).all() and "name" not in rows
 
 

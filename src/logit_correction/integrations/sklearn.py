@@ -38,6 +38,7 @@ from logit_correction.evaluation.report import GroupReport
 from logit_correction.finding import ViewName
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
+from logit_correction.plain_values import to_plain
 from logit_correction.runs.assemble import build_algorithm, keeping_threads
 from logit_correction.runs.encode import batches_of
 from logit_correction.runs.estimate import AttributeEstimates, estimates_of
@@ -241,7 +242,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         """Return the method that new rows choose, and what the network may not see."""
         import pandas as pd
 
-        from logit_correction.shortcuts import answers
+        from logit_correction.shortcuts.new_rows import decide
 
         if self.estimator is not None or self._method_given() != {"name": "LC"}:
             raise InputError("new_rows choose the method: leave method, attributes and estimator out")
@@ -263,8 +264,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         store, _ = read_rows(form, rows)
         parts = [(pd.DataFrame({"label": label}), batches_of(store, torch.device("cpu")))]
         assert isinstance(built.algorithm.attributes, Auto)
-        _, told, candidates = answers.decide(built.table, built.config, built.algorithm.attributes, parts, display)
-        self.new_rows_ = told.to_dict()
+        _, told, candidates = decide(built.table, built.config, built.algorithm.attributes, parts, display)
+        self.new_rows_ = to_plain(told)
         best = next((one for one in candidates if one.name == told.chosen), candidates[0])
         chosen = best.config.method
         return {"name": chosen.name, **chosen.options}, best.config.training.leave_out

@@ -51,30 +51,16 @@ def interval_of_share(share: Array, rows: int) -> tuple[Array, Array]:
     return (middle - half).clip(0) / (1 + square), (middle + half).clip(0, 1 + square) / (1 + square)
 
 
-@dataclass(frozen=True)
-class Change:
-    """Whether the new rows differ from usual ones, rows like those of training.
-
-    Attributes:
-        likely: How often rows that are exchanged at random differ as much.
-        most: The candidate whose distance from ERM rose most, in standard errors.
-    """
-
-    likely: float
-    most: int
-
-    @property
-    def found(self) -> bool:
-        """Whether something that held in training does not hold in the new rows."""
-        return bool(self.likely <= LEVEL)
-
-
-def change_of(new: Array, usual: Array, seed: int = 0) -> Change:
+def change_of(new: Array, usual: Array, seed: int = 0) -> tuple[float, int]:
     """Return whether candidates are further from ERM on new rows (C, M) than on usual ones (C, U).
 
     The test exchanges rows between the two at random (a permutation test) and compares the greatest rise of all
     candidates: it is exact whatever the candidates are, so that of new rows that are drawn as the usual ones were one
     set in twenty is called changed.
+
+    Returns:
+        How often rows that are exchanged at random differ as much: up to ``LEVEL`` something has changed. And the
+        candidate whose distance from ERM rose most, in standard errors.
     """
     there = np.concatenate([new, usual], axis=1).T.astype(np.float64)
     rows, total = new.shape[1], there.sum(axis=0)
@@ -89,7 +75,7 @@ def change_of(new: Array, usual: Array, seed: int = 0) -> Change:
     chosen[:rows] = 1
     drawn = [rise(generator.permutation(chosen) @ there).max() for _ in range(EXCHANGES)]
     likely = (1 + sum(one >= seen.max() for one in drawn)) / (1 + EXCHANGES)
-    return Change(float(likely), int(seen.argmax()))
+    return float(likely), int(seen.argmax())
 
 
 # -- whom to ask

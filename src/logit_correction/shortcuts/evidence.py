@@ -19,8 +19,8 @@ from logit_correction.functional import wilson_interval
 
 Array: TypeAlias = NDArray[Any]
 
-#: Of every interval, and standard deviations to either side of one.
-CONFIDENCE, DEVIATIONS = 0.9, 1.645
+#: Of every interval.
+CONFIDENCE = 0.9
 
 #: Probability from which a view is sure of a label.
 SURE = 0.8
@@ -56,17 +56,14 @@ def look_of(views: Sequence[str], sentence: str, breadth: int, seen: Tensor, net
     right, network_right = (says == label).double(), (answer == label).double()
     rows = int(conflict.sum())
     with_view, with_label = (int((answer == other)[conflict].sum()) for other in (says, label))
-    ratio, ratio_low, ratio_high = map(_finite, ratio_interval(right, network_right))
-    low, high = map(_finite, map(float, wilson_interval(with_view, with_view + with_label, CONFIDENCE)))
+    low, high = map(float, wilson_interval(with_view, with_view + with_label, CONFIDENCE))
     return Look(
         views=tuple(views),
         sentence=sentence,
         breadth=breadth,
         accuracy=float(right.mean()),
         network_accuracy=float(network_right.mean()),
-        ratio=ratio,
-        ratio_low=ratio_low,
-        ratio_high=ratio_high,
+        ratio=float(right.mean() / network_right.mean()) if network_right.any() else None,
         rows=rows,
         share=rows / max(1, len(label)),
         follows_view=with_view / rows if rows else None,
@@ -75,25 +72,6 @@ def look_of(views: Sequence[str], sentence: str, breadth: int, seen: Tensor, net
         follows_high=high,
         information=information(seen.numpy(), label.numpy()),
     )
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def ratio_interval(one: Tensor, other: Tensor) -> tuple[float, float, float]:
-    """Return the ratio of the means of two paired columns of 0 and 1, with its interval of 90 % by the delta method.
-
-    >>> import torch
-    >>> [round(value, 3) for value in ratio_interval(torch.tensor([1.0, 1, 0, 1]), torch.tensor([1.0, 1, 1, 1]))]
-    [0.75, 0.466, 1.206]
-    """
-    count, a, b = len(one), float(one.mean()), float(other.mean())
-    if a == 0 or b == 0:
-        return (0.0, 0.0, 0.0) if b else (math.inf, 0.0, math.inf)
-    spread = (one / a - other / b).square().mean().item() / count
-    half = DEVIATIONS * math.sqrt(spread)
-    return a / b, a / b * math.exp(-half), a / b * math.exp(half)
 
 
 # -- the signs of a candidate

@@ -370,7 +370,7 @@ def change(table: pd.DataFrame, models: Sequence[Trained], label: choice.Array) 
     """Return how far new rows differ from usual ones; ``label`` (V,) is that of the validation rows."""
     usual = torch.stack([one.usual for one in models])
     predictions, said = predictions_in(table), usual.argmax(dim=2).numpy()
-    seen = choice.change_of(predictions_in(table, "apart_"), apart_of(usual).numpy())
+    likely, most = choice.change_of(predictions_in(table, "apart_"), apart_of(usual).numpy())
     right = (said[:, : len(label)] == label).mean(axis=1)
     differs = {"new": (predictions, predictions.shape[1]), "usual": (said, said.shape[1])}
     figures: dict[str, choice.Array] = {"like_training": right}
@@ -391,8 +391,8 @@ def change(table: pd.DataFrame, models: Sequence[Trained], label: choice.Array) 
         rows=predictions.shape[1],
         labelled=int((table[ROUND] == 0).sum()),
         usual_rows=said.shape[1],
-        changed=seen.found,
-        likely=seen.likely,
-        most=tried[seen.most].name,
+        changed=likely <= choice.LEVEL,
+        likely=likely,
+        most=tried[most].name,
         candidates=tuple(tried),
     )
