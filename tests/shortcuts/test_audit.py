@@ -15,7 +15,6 @@ import torch
 from logit_correction import Audit, InputError, audit, from_table, load, train
 from logit_correction.shortcuts.evidence import Model
 from logit_correction.shortcuts.page import render_audit, show_audit
-from logit_correction.shortcuts.rows import balanced
 from logit_correction.shortcuts.words import next_commands
 from logit_correction_lab.sources.planted import Planted
 
@@ -39,7 +38,7 @@ def conflicts(rows: pd.Series) -> np.ndarray:
     return (table.attribute[chosen] != table.label[chosen]).numpy()
 
 
-@pytest.mark.parametrize("frame", ["{}", "Dear Sir or Madam we {}", "{} best regards the whole team"])
+@pytest.mark.parametrize("frame", ["{}", "{} best regards the whole team"])
 def test_texts_of_which_a_view_learns_no_term_are_audited(frame: str, tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
     # Each word stands in one text: all that texts share is the frame, which nearly all of them have.
@@ -79,11 +78,6 @@ def test_the_shortcut_is_named_with_its_rows_and_what_it_costs(found: Audit) -> 
     assert set(rows["split"]) == {"train"} and rows["row"].is_unique
     assert (rows["network_label"] == rows["label"]).mean() < 0.97  # a network that had seen them would know more
     summary = found.summary
-    for who in ("network", "fixed"):
-        cost = summary["cost"][who]
-        right = (rows[f"{who}_label"] == rows["label"]).to_numpy()
-        assert cost["conflicting"]["low"] <= right[true].mean() <= cost["conflicting"]["high"]
-        assert cost["agreeing"]["accuracy"] == pytest.approx(right[~true].mean(), abs=0.01)
     assert summary["cost"]["network"]["conflicting"]["accuracy"] < summary["cost"]["fixed"]["conflicting"]["accuracy"]
     assert sum(group["rows"] for group in summary["groups"]) == len(rows)
     values = summary["contrasts"][0]
@@ -231,9 +225,3 @@ def test_numbers_and_dates_of_a_column_are_read_as_such(tmp_path: Path) -> None:
     assert sum(counts) <= 0.05 * len(found.rows)
     held = found.rows.set_index("row")["content"]
     assert all(f"taken {frame['taken'][row]}" in text for row, text in held.items())
-
-
-def test_balanced_accuracy_is_the_mean_over_the_groups_of_labels_by_looks() -> None:
-    agreeing, conflicting = ({"accuracy": one, "low": one, "high": one} for one in (0.8, 0.4))
-    groups = [0.8 if label == look else 0.4 for label in range(4) for look in range(4)]
-    assert balanced(conflicting, agreeing, num_labels=4)["accuracy"] == pytest.approx(sum(groups) / len(groups))

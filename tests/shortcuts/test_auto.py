@@ -14,13 +14,12 @@ from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import Report
 from logit_correction.shortcuts.auto import Auto
-from logit_correction.shortcuts.evidence import Model
 from logit_correction.shortcuts.search import Judged, Search
 from logit_correction.types import TrainingRows, ViewInputs
 from logit_correction.views.images import Places
 from logit_correction_lab.sources.planted import Planted
 
-from ..attributes.conftest import attached, prepared
+from ..attributes.conftest import attached
 from ..conftest import differing, trained_tensors
 
 COLUMN = {"set": "column", "rows": 1000}
@@ -37,12 +36,6 @@ def run(out: Path, data: dict[str, Any], method: str = "LC", **options: Any) -> 
     )
     train(config, out, page=False)
     return Report.read(out).to_dict()
-
-
-def valid_accuracy(folder: Path) -> float:
-    """The average accuracy of the last epoch on the validation rows, as the run itself wrote it."""
-    metrics = pd.read_csv(folder / "metrics.csv")
-    return float(metrics["valid_average"].dropna().iloc[-1])
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -93,25 +86,6 @@ def test_the_verdict_does_not_depend_on_the_epochs(tmp_path: Path) -> None:
         for epochs in (1, 3)
     ]
     assert found[0] == found[1]
-
-
-def test_in_doubt_a_person_chooses_whether_to_correct(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Model, "verdicts", {"shortcut": 1.0, "cannot tell": 0.0})
-    table = Planted(set="column", rows=600).build()
-    for when_unsure, corrects in (("correct", True), ("leave", False)):
-        estimator = prepared(Auto(when_unsure=when_unsure), table, epochs=10)
-        assert estimator.finding.verdict == "cannot tell" and estimator.finding.corrects is corrects
-        assert estimator.abstained is not corrects and bool((estimator.row_attribute >= 0).any()) is corrects
-
-
-def test_a_finished_run_of_erm_takes_the_place_of_the_networks_in_folds(tmp_path: Path) -> None:
-    many = {**COLUMN, "rows": 3000}  # a tenth of them for validation, of which one in twenty conflicts
-    run(tmp_path / "ERM", many, method="ERM")
-    report = run(tmp_path / "LC", many, attributes={"name": "Auto", "run": str(tmp_path / "ERM")})
-    evidence = report["evidence"]
-    assert (evidence["verdict"], evidence["view"]) == ("shortcut", "column:form_version")
-    assert evidence["network_accuracy"] == pytest.approx(valid_accuracy(tmp_path / "ERM"))
-    assert report["epochs_per_stage"] == [6]  # nothing was trained but the method's own network
 
 
 def test_a_run_of_other_data_is_refused(tmp_path: Path) -> None:

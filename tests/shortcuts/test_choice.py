@@ -181,27 +181,6 @@ def test_gains_by_rows_that_were_drawn_are_right_in_the_mean_and_within_their_er
     assert (np.mean(errors, axis=0)[1:3] > 0.7 * spread[1:3]).all()
 
 
-@settings(max_examples=40, deadline=None)
-@given(shapes(), st.randoms(use_true_random=False), st.floats(0.5, 4))
-def test_the_order_of_candidates_and_answers_and_the_scale_of_the_weights_change_nothing(
-    predictions: np.ndarray, random: object, scale: float
-) -> None:
-    generator = np.random.default_rng(random.randint(0, 10**6))  # type: ignore[attr-defined]
-    rows = predictions.shape[1]
-    places = generator.permutation(rows)[: max(1, rows // 2)]
-    label, weight = generator.integers(3, size=len(places)), generator.uniform(0.5, 3, len(places))
-    plain = choice.gains_of(predictions, places, label, weight)
-    order, turn = generator.permutation(len(places)), 1 + generator.permutation(len(predictions) - 1)
-    mixed = choice.gains_of(predictions[[0, *turn]], places[order], label[order], weight[order] * scale)
-    for name in ("gain", "error", "answers"):
-        np.testing.assert_allclose(getattr(mixed, name), getattr(plain, name)[[0, *turn]], atol=1e-9)
-    where = generator.permutation(rows)  # and neither does the order of the pool
-    elsewhere = choice.gains_of(predictions[:, where], np.argsort(where)[places], label, weight)
-    np.testing.assert_allclose(elsewhere.gain, plain.gain, atol=1e-12)
-    assert (np.abs(plain.gain) <= choice.disagreement(predictions) + 1e-12).all()
-    assert (plain.gain[choice.disagreement(predictions) == 0] == 0).all()
-
-
 def gains(gain: list[float], error: list[float]) -> choice.Gains:
     return choice.Gains(np.array(gain), np.array(error), np.full(len(gain), 9))
 
@@ -231,15 +210,6 @@ def test_the_best_of_many_equal_candidates_is_told_to_gain_about_nothing() -> No
     assert np.count_nonzero(believed) > 12  # by chance one of them is ahead
     assert np.mean(believed) > 0.03 and abs(np.mean(told)) < 0.4 * np.mean(believed)
     assert all(one <= other for one, other in zip(told, believed, strict=True))
-
-
-def test_a_choice_that_chance_did_not_make_keeps_its_gain() -> None:
-    first = np.zeros(400, dtype=np.int64)
-    better = (np.arange(400) < 120).astype(np.int64)
-    predictions, label = np.stack([first, better, 1 - better]), better
-    places, chance = choice.draw(predictions, 60, 0)
-    gain = choice.corrected_gain(predictions, places, label[places], 1 / chance[places], changed=True, seed=0)
-    assert 0.2 < gain < 0.3  # drawn towards nothing by what is believed before, not by the correction
 
 
 def test_further_answers_are_asked_for_until_the_best_is_told_from_erm() -> None:

@@ -17,8 +17,6 @@ from logit_correction.attributes.folds import held_out
 from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
-from logit_correction.methods.erm import ERM
-from logit_correction.networks.small import MLP
 from logit_correction.shortcuts.heads import (
     Head,
     cross_fit,
@@ -27,7 +25,7 @@ from logit_correction.shortcuts.heads import (
     scaled,
     telling_features,
 )
-from logit_correction.types import DataInfo, TrainingRows, ViewInputs
+from logit_correction.types import TrainingRows
 from logit_correction_lab.sources.planted import Planted
 
 from ..attributes.conftest import all_rows, attached, prepared
@@ -103,26 +101,6 @@ def test_heads_on_a_view_tell_the_planted_attribute(make_table) -> None:
     right = (estimator.row_attribute == attribute).double()
     assert float(right.mean()) > 0.97 and float(right[attribute != label].mean()) > 0.9
     assert estimator.describe() == "heads on my_parts.Tail, cross-fitted"
-
-
-def test_rounds_on_a_view_forget_what_is_known_of_the_label(monkeypatch: pytest.MonkeyPatch) -> None:
-    # One number tells the attribute well, four tell the label a little.
-    label, generator = torch.arange(800) % 2, torch.Generator().manual_seed(0)
-    attribute = torch.where(torch.rand(800, generator=generator) < 0.15, 1 - label, label)
-    values = torch.randn(800, 5, generator=generator) + 0.7 * label[:, None]
-    values[:, 0] += 5 * attribute - 0.7 * label
-    info, recall, told = DataInfo(num_labels=2, num_rows=800, input_shape=(5,)), [], []
-    for rounds in (0, 3):
-        monkeypatch.setattr("logit_correction.shortcuts.heads.ROUNDS", rounds)
-        estimator = Auto(shortcut=["inputs"])
-        estimator.attach(ERM(lambda: MLP(info), info).build, lambda: MLP(info), info, 0)
-        rows = ViewInputs(800, lambda rows: values[rows])
-        estimator.setup(TrainingRows(label, view_inputs=rows, report=told.append))
-        assert len(told) == (2 if rounds else 0)  # long work is done later
-        estimator.finish(None)
-        recall.append(float((estimator.row_attribute == attribute)[attribute != label].double().mean()))
-    assert recall[1] > recall[0] + 0.1
-    assert told[2:] == ["looking at inputs", *(f"estimating the attribute, round {i} of 4" for i in range(1, 5))]
 
 
 def test_views_need_the_inputs_of_all_rows(table: DataTable) -> None:

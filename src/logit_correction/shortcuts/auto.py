@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -77,7 +77,6 @@ class Auto(AttributeEstimator):
         self,
         shortcut: list[str] | None = None,
         legitimate: list[str] | None = None,
-        when_unsure: Literal["correct", "leave"] | None = None,
         views: list[str] | None = None,
         run: str | None = None,
         predictions: str | None = None,
@@ -91,8 +90,6 @@ class Auto(AttributeEstimator):
                 all other views together. Combinations of their values are corrected by, where there are rows enough.
                 ``biased`` is what biased networks learn first.
             legitimate: Views, or families of views, that are known to be no shortcut: never corrected by.
-            when_unsure: Whether to ``correct`` where the verdict is ``cannot tell``, or to ``leave`` the training as
-                it is, as by default.
             views: Families of views to look at; by default all that the data permit.
             run: Folder of a finished run of ERM on the same data and split. Its answers on the validation rows
                 replace networks trained in folds.
@@ -120,7 +117,7 @@ class Auto(AttributeEstimator):
             raise InputError("run and predictions each say who answers as an ordinary classifier: give one")
         if BIASED in self.shortcut and (run is not None or predictions is not None):
             raise InputError(f"a given classifier is not examined by {BIASED}, which nobody trains then: name a view")
-        self.family_names, self.run, self.predictions, self.when_unsure = views, run, predictions, when_unsure
+        self.family_names, self.run, self.predictions = views, run, predictions
         trains = self._searches and run is None and predictions is None
         self._stages = ["ordinary"] if trains else []
         if self.shortcut == [BIASED]:
@@ -231,7 +228,7 @@ class Auto(AttributeEstimator):
                 said = None if biased is None else biased[self.fold >= 0]
                 found = search.take_word(self._corrected_by(self.shortcut), said)
             else:
-                found = search.conclude(self.when_unsure)
+                found = search.conclude()
             self.finding = replace(found, legitimate=tuple(view.name for view in self._named(self.legitimate)))
         else:
             self.finding = Finding("shortcut", tuple(self.shortcut), named=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -300,7 +300,7 @@ class Search:
 
     # -- the verdict
 
-    def conclude(self, when_unsure: Literal["correct", "leave"] | None = None) -> Finding:
+    def conclude(self) -> Finding:
         """Draw the verdict from what was weighed."""
         enough = len(self.label) >= FEWEST
         best = next((one for one in self.corrections if one.weighed.signs.flagged >= LEAST_ROWS), None)
@@ -311,15 +311,14 @@ class Search:
                 return self._found("cannot tell", leak=max(leak, key=lambda one: (one.accuracy, -one.breadth)).views)
         if best is None:
             return self._found(verdict if self.looks and enough else "cannot tell")
-        in_doubt = verdict == "cannot tell" and when_unsure == "correct"
-        return self._about(best, verdict, corrects=verdict == "shortcut" or in_doubt)
+        return self._about(best, verdict)
 
     def take_word(self, views: Sequence[View], biased: Tensor | None = None) -> Finding:
         """Take a person's word that these views are a shortcut, or what ``biased`` networks (m, L) learn first."""
         if biased is not None:
             look = self._told((BIASED,), "what a network learns first of the whole input", EVERYTHING, biased)
             attribute = likely_attribute(self.correlation.posterior(biased), self.label, self.correlation)
-            return self._about(self._judge(look, attribute, biased, None), "shortcut", corrects=True, named=True)
+            return self._about(self._judge(look, attribute, biased, None), "shortcut", named=True)
         few = views[0].few if views and all(view.few is not None for view in views) else None
         if few is not None and len(views) > few * self.num_labels:  # a whole family of words
             features = torch.cat(self._features(views)[0], dim=1)
@@ -330,24 +329,17 @@ class Search:
         if best is None:
             self._look(views, choose_members=False)
             best = self._weigh(names)
-        return self._about(best, "shortcut", corrects=True, named=True)
+        return self._about(best, "shortcut", named=True)
 
-    def _about(self, best: Correction, verdict: Verdict, corrects: bool, named: bool = False) -> Finding:
+    def _about(self, best: Correction, verdict: Verdict, named: bool = False) -> Finding:
         """Return a verdict on a candidate."""
         found = self._found(verdict, about=best.views, named=named)
-        return replace(found, views=best.views) if corrects else found
+        return replace(found, views=best.views) if verdict == "shortcut" else found
 
     def _found(self, verdict: Verdict, about: Views = (), leak: Views = (), named: bool = False) -> Finding:
-        return Finding(
-            verdict,
-            named=named,
-            who=self.judged.who,
-            judged=len(self.label),
-            about=about,
-            leak=leak,
-            looks=tuple(self.looks),
-            candidates=tuple(one.weighed for one in self.corrections),
-        )
+        looks, candidates = tuple(self.looks), tuple(one.weighed for one in self.corrections)
+        who, judged = self.judged.who, len(self.label)
+        return Finding(verdict, (), named, (), who, judged, about, leak, looks, candidates)
 
     def telling_words(self, name: str) -> list[str]:
         """Return the words among the terms of a view that tell most of each label; none of a view of anything else."""
