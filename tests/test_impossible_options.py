@@ -21,7 +21,6 @@ CASES: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (Clusters, {"attributes": Online()}, "give head_start_epochs"),
     (Auto, {"shortcut": ["colour"], "legitimate": ["colour"]}, "both as shortcut and as legitimate"),
     (Auto, {"shortcut": ["colour"], "views": ["texture"]}, "leave views out"),
-    (Auto, {"shortcut": ["colour", "biased"]}, "no other shortcut with it"),
     (Auto, {"run": "folder", "shortcut": ["column:capital"]}, "leave|give one"),
     (Given, {}, "needs a file, or a column of the data"),
     (IndependentMixUp, {"limit": 1.1}, r"limit is 1\.1"),

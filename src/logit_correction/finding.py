@@ -13,8 +13,8 @@ from logit_correction.plain_values import from_plain, to_plain
 
 Verdict: TypeAlias = Literal["shortcut", "none found", "cannot tell"]
 
-#: The method that everything is measured against, and what a biased network learns first, where a view is named.
-BASELINE, BIASED = "ERM", "biased"
+#: The method that everything is measured against.
+BASELINE = "ERM"
 
 #: Who is asked: a network that was trained for it, or a classifier that was given.
 ORDINARY, EXAMINED = BASELINE, "the examined classifier"
@@ -105,7 +105,7 @@ class Weighed:
     """A candidate to correct by, and what speaks for it.
 
     Attributes:
-        views: The names of its views; ``biased`` for what biased networks learn first.
+        views: The names of its views.
         probability: That correcting by it helps, by the model of signs.
         signs: What the model reads.
     """

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from logit_correction.errors import format_first, format_list, format_percent, is_missing
-from logit_correction.finding import BIASED, FEWEST, Finding, Look, ViewName
+from logit_correction.finding import FEWEST, Finding, Look, ViewName
 
 #: Members of a family of views that are named one by one; of more of them the first.
 _MOST_MEMBERS = 6
@@ -83,7 +83,6 @@ _OF_FAMILY = {
     "file": "facts of the file",
     "missing": "missing values",
     "form": "the form of the text",
-    BIASED: "the features that a network learns first",
 }
 
 

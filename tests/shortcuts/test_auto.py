@@ -70,16 +70,6 @@ def test_a_person_who_knows_is_not_searched_past(tmp_path: Path) -> None:
     assert report["epochs_per_stage"] == [6]
 
 
-def test_what_a_biased_network_learns_first_is_a_shortcut_where_a_person_says_so(tmp_path: Path) -> None:
-    report = run(tmp_path / "run", COLUMN, attributes={"name": "Auto", "shortcut": ["biased"]})
-    assert report["evidence"]["views"] == ["biased"] and report["epochs_per_stage"] == [3, 6]
-    found = report["estimated_minority"]
-    assert found["recall"] > 0.3 and found["precision"] > 0.5  # few steps on few rows
-    again = load(tmp_path / "run").evaluate()  # its networks are kept, for rows to come
-    assert again["group_balanced"] == pytest.approx(report["test"]["group_balanced"])
-    assert again["estimated"]["minority"] is not None
-
-
 def test_the_verdict_does_not_depend_on_the_epochs(tmp_path: Path) -> None:
     found = [
         estimate_attributes({"name": "Planted", **COLUMN, "rows": 500}, epochs=epochs, threads=1).evidence

@@ -20,7 +20,7 @@ from logit_correction.data.frames import read_frame
 from logit_correction.data.table import NEW, DataTable
 from logit_correction.errors import NBSP, InputError, check_range
 from logit_correction.files import SEAL, check_new, check_seal, read_json, read_yaml, seal, write_cells, write_text
-from logit_correction.finding import BIASED, Choice
+from logit_correction.finding import Choice
 from logit_correction.pages.page import save_page
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import build_algorithm, keeping_threads
@@ -311,7 +311,7 @@ def _written(out: Path, built: Built, estimator: Auto, try_fix: bool, quiet: boo
         views = ()  # on the evidence of so few rows nothing is advised
     asked = question(finding)
     doubted = looked.correction_by(asked.views) if asked and not views else None
-    shown = () if views == (BIASED,) else views or (doubted.views if doubted else ())
+    shown = views or (doubted.views if doubted else ())
     frame = rows_frame(table, estimator, views, doubted)
     write_rows(frame, out)
     write_text(out / run_folder.CONFIG, replace(config, method=ComponentConfig("LC")).to_yaml())
@@ -337,7 +337,7 @@ def _written(out: Path, built: Built, estimator: Auto, try_fix: bool, quiet: boo
         groups=groups(frame, names),
         cost={} if few or several else cost(frame, who),
         shown=shown_rows(frame),
-        contrasts=contrasts(table, frame, shown) if views or doubted else [],
+        contrasts=contrasts(table, frame, shown) if shown else [],
         words=spoken(table),
         evidence=finding,
         rows={

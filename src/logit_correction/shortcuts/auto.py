@@ -12,12 +12,11 @@ import torch
 from torch import Tensor
 
 from logit_correction.attributes.base import AttributeEstimator, Builder, likely_attribute
-from logit_correction.attributes.cross_fitted import CrossFitted
 from logit_correction.attributes.folds import FoldNetworks, draw_folds
 from logit_correction.correlation import Correlation
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import InputError
-from logit_correction.finding import BIASED, EVERYTHING, Finding, ViewName
+from logit_correction.finding import EVERYTHING, Finding, ViewName
 from logit_correction.seeds import StepRandomness, derive_seed, make_generator
 from logit_correction.shortcuts.heads import KeptHeads, estimate_by_heads, joined, joined_posterior
 from logit_correction.shortcuts.search import Judged, Search, judged_by_file, judged_by_run
@@ -48,9 +47,6 @@ STEPS_ON_IMAGES, STEPS, ROWS_OF_A_STEP, LEAST_EPOCHS, MOST_EPOCHS = 300, 600, 64
 #: Several shortcuts that a person names are told apart where there are so many rows for each label and values of them.
 ROWS_OF_A_CELL = 10
 
-#: Rows of a step of the biased networks.
-ROWS_OF_A_BIASED_STEP = 32
-
 
 class Auto(AttributeEstimator):
     """Finds out whether there is a shortcut before anything is corrected. Reads no attribute label, of any split.
@@ -65,12 +61,10 @@ class Auto(AttributeEstimator):
        the method trains as ERM does.
 
     A person who knows says so: the views under ``shortcut`` are corrected by, those under ``legitimate`` never.
-    Nothing is looked for then, unless ``search`` says so. ``biased`` is what biased networks as those of
-    ``CrossFitted`` learn first.
+    Nothing is looked for then, unless ``search`` says so.
     """
 
     networks: FoldNetworks  # the ordinary ones; none where nothing is left for them to do
-    biased: CrossFitted | None
     _judge: Judged | Callable[[torch.device], Judged]
 
     def __init__(
@@ -88,7 +82,6 @@ class Auto(AttributeEstimator):
             shortcut: Views that are known to be a shortcut, such as ``colour`` or ``column:scanner``: corrected by
                 without a search. Each column is a shortcut of its own, so are the cells of ``places`` and words, and
                 all other views together. Combinations of their values are corrected by, where there are rows enough.
-                ``biased`` is what biased networks learn first.
             legitimate: Views, or families of views, that are known to be no shortcut: never corrected by.
             views: Families of views to look at; by default all that the data permit.
             run: Folder of a finished run of ERM on the same data and split. Its answers on the validation rows
@@ -107,36 +100,22 @@ class Auto(AttributeEstimator):
         known = map(ViewName.of, self.legitimate)
         if words := [str(one) for one in known if one.family == "word" and one.member]:
             raise InputError(f"--legitimate {words[0]}: texts are looked at by all words together: give word")
-        if BIASED in self.shortcut and len(self.shortcut) > 1:
-            raise InputError(f"{BIASED} is what a network sees of the whole input: give no other shortcut with it")
         given = {"views": views, "run": run, "predictions": predictions}
         asked = [name for name, option in given.items() if option is not None]
         if asked and not self._searches:
             raise InputError(f"with shortcut nothing is looked for: leave {asked[0]} out")
         if run is not None and predictions is not None:
             raise InputError("run and predictions each say who answers as an ordinary classifier: give one")
-        if BIASED in self.shortcut and (run is not None or predictions is not None):
-            raise InputError(f"a given classifier is not examined by {BIASED}, which nobody trains then: name a view")
         self.family_names, self.run, self.predictions = views, run, predictions
-        trains = self._searches and run is None and predictions is None
-        self._stages = ["ordinary"] if trains else []
-        if self.shortcut == [BIASED]:
-            self._stages.append(BIASED)
-        self.num_stages = len(self._stages)
-        self.biased = None
-        self._ordinary: Tensor | None = None
+        self.num_stages = int(self._searches and run is None and predictions is None)
         self.kept: Sequence[KeptHeads] = ()  # that tell of other rows; of several, each tells one shortcut
         self.search: Search | None = None  # what it saw, row by row, for those who ask
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
         self.fold = self._draw(info.num_rows)
-        folds = FOLDS if "ordinary" in self._stages else 0
-        networks = [build(network, f"ordinary network {number}") for number in range(folds)]
+        networks = [build(network, f"ordinary network {number}") for number in range(FOLDS * self.num_stages)]
         self.networks = FoldNetworks(networks, self.fold.unsqueeze(0))
-        if BIASED in self._stages:
-            self.biased = CrossFitted()
-            self.biased.attach(build, network, info, seed)
 
     def _draw(self, rows: int) -> Tensor:
         return draw_folds(rows, FOLDS, make_generator(self.seed, "looked at"), MOST_ROWS)
@@ -145,8 +124,6 @@ class Auto(AttributeEstimator):
         super().setup(rows)
         if rows.view_inputs is None:
             raise InputError("Auto looks at all training rows: give TrainingRows.view_inputs, or take Online")
-        if self.biased is not None:
-            self.biased.setup(rows)
         self._never = {view.name for view in self._named(self.legitimate)}
         self._corrected_by(self.shortcut)  # what does not apply is told
         if not self._searches:
@@ -168,9 +145,7 @@ class Auto(AttributeEstimator):
         return find_views(names, self.rows.view_inputs)
 
     def _corrected_by(self, names: Sequence[str]) -> list[View]:
-        """Return the views of these names, less those that a person calls legitimate; none for ``biased``."""
-        if BIASED in names:
-            return []
+        """Return the views of these names, less those that a person calls legitimate."""
         found = [view for view in self._named(names) if view.name not in self._never]
         if names and not found:
             raise InputError("all views that shortcut names are legitimate: leave one out")
@@ -181,9 +156,6 @@ class Auto(AttributeEstimator):
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
         self.stage = stage
         seen = None if bool((self.fold >= 0).all()) else (self.fold >= 0).long()
-        if (biased := self._biased_alone) is not None:
-            self._ordinary = outputs
-            return replace(biased.begin_stage(0, None), sample_weight=seen, step_rows=ROWS_OF_A_BIASED_STEP)
         epochs, size = self.length()
         return Stage(epochs=epochs, sample_weight=seen, step_rows=size)
 
@@ -193,47 +165,31 @@ class Auto(AttributeEstimator):
         epochs = math.ceil(steps * ROWS_OF_A_STEP / max(1, int((self.fold >= 0).sum())))
         return min(MOST_EPOCHS, max(LEAST_EPOCHS, epochs)), ROWS_OF_A_STEP
 
-    @property
-    def _biased_alone(self) -> CrossFitted | None:
-        """The biased networks in the stage that is theirs; None in that of the ordinary ones."""
-        return self.biased if self._stages[self.stage : self.stage + 1] == [BIASED] else None
-
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
-        if (biased := self._biased_alone) is not None:
-            return biased.step(batch, epoch, randomness)
         total = self.networks.loss(batch)
         return Step(total, {"loss_ordinary": total.detach() / FOLDS})
 
     def collect(self, batch: Batch) -> Tensor:
-        biased = self._biased_alone
-        return self.networks.held_out(batch, self.info.num_labels) if biased is None else biased.collect(batch)
+        return self.networks.held_out(batch, self.info.num_labels)
 
     def parameter_groups(self) -> list[dict[str, object]]:
-        biased = self._biased_alone
-        return self.networks.parameter_groups("ordinary_network") if biased is None else biased.parameter_groups()
+        return self.networks.parameter_groups("ordinary_network")
 
     def predict(self, inputs: Inputs) -> Tensor:
-        biased = self._biased_alone
-        return self.networks.log_probabilities(inputs).mean(dim=0) if biased is None else biased.predict(inputs)
+        return self.networks.log_probabilities(inputs).mean(dim=0)
 
     # -- the search, and the estimate
 
     def finish(self, outputs: Tensor | None) -> None:
         """Look for a shortcut, then estimate the attributes, or abstain."""
-        self.stage = self.num_stages
-        biased = outputs if BIASED in self._stages else None
         if self._searches:
-            search = self._looked(outputs if biased is None else self._ordinary)
-            if self.shortcut:
-                said = None if biased is None else biased[self.fold >= 0]
-                found = search.take_word(self._corrected_by(self.shortcut), said)
-            else:
-                found = search.conclude()
+            search = self._looked(outputs)
+            named = self._corrected_by(self.shortcut)
+            found = search.take_word(named) if named else search.conclude()
             self.finding = replace(found, legitimate=tuple(view.name for view in self._named(self.legitimate)))
         else:
             self.finding = Finding("shortcut", tuple(self.shortcut), named=True)
         self.abstained = not self.finding.corrects
-        self._ordinary, self._answers = None, biased
         super().finish(None)
         self._drop_networks()
 
@@ -253,18 +209,12 @@ class Auto(AttributeEstimator):
     def _drop_networks(self) -> None:
         """Forget networks whose work is done: a checkpoint need not hold them."""
         self.networks = FoldNetworks([], self.fold.unsqueeze(0))
-        if self.finding is None or self.finding.views != (BIASED,):
-            self.biased = None
 
     def estimate_rows(self, outputs: Tensor | None) -> Tensor:
         if self.abstained:
             return torch.full_like(self.rows.label, UNKNOWN)
         assert self.rows.view_inputs is not None and self.finding is not None
         names = self.finding.views
-        if names == (BIASED,):
-            assert self.biased is not None and self._answers is not None
-            attribute, self.row_posterior = self.biased.estimate_rows(self._answers), self._answers
-            return attribute
         views, seed = self._corrected_by(names), derive_seed(self.seed, "estimate")
         said, rows = self.finding.named, len(self.rows.label)
         # One estimate for several shortcuts would be that of the surest, row by row.
@@ -296,8 +246,6 @@ class Auto(AttributeEstimator):
 
     def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
         """Return the attribute (n,) of rows by the same odds as of training rows."""
-        if self.biased is not None:
-            return self.biased.estimate_new(label, rows)
         if not self.kept or not all(view.can_look(rows) for heads in self.kept for view in heads.views):
             return None
         own = self.correlation if len(self.kept) == 1 else Correlation.one_to_one(self.info.num_labels)
@@ -306,12 +254,12 @@ class Auto(AttributeEstimator):
 
     def get_extra_state(self) -> dict[str, Any]:
         kept = [heads.state() for heads in self.kept]
-        return {**super().get_extra_state(), "ordinary": self._ordinary, "kept": [] if None in kept else kept}
+        return {**super().get_extra_state(), "kept": [] if None in kept else kept}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Do without the networks where the search was over."""
         super().set_extra_state(state)
-        self._ordinary, self.kept = state["ordinary"], [KeptHeads.from_state(one) for one in state["kept"]]
+        self.kept = [KeptHeads.from_state(one) for one in state["kept"]]
         if len(self.kept) > 1:
             self._combine()
         if self.finding is not None:
@@ -322,8 +270,6 @@ class Auto(AttributeEstimator):
             return "a search for a shortcut"
         if self.abstained:
             return "nowhere, for no shortcut was found"
-        if self.finding.views == (BIASED,):
-            return "biased networks on the whole input, cross-fitted"
         return f"heads on {', '.join(self.finding.views)}, cross-fitted"
 
 

@@ -18,7 +18,7 @@ from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, TrainingError
 from logit_correction.files import available_cores
-from logit_correction.finding import BASELINE, BIASED
+from logit_correction.finding import BASELINE
 from logit_correction.runs.assemble import build_algorithm, keeping_threads
 from logit_correction.runs.leave_out import undo
 from logit_correction.runs.options import complete
@@ -99,7 +99,7 @@ def groups_of(search: Search, named: Sequence[str] = ()) -> list[list[str]]:
     The two that tell most are one more group, since there may be two shortcuts. Of texts, the words that tell most are
     one more for each view of words.
     """
-    groups = [list(named)] if named and BIASED not in named else []
+    groups = [list(named)] if named else []
     groups += [[*names] for names in search.promising()]
     two = search.telling()[:2]
     groups += [[name for look in two for name in look.views]] if len(two) == 2 else []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import groupby
 from typing import Any, TypeAlias
 
@@ -20,7 +19,6 @@ from logit_correction.correlation import Correlation
 from logit_correction.data.frames import RowFile, check_names
 from logit_correction.errors import InputError
 from logit_correction.finding import (
-    BIASED,
     EVERYTHING,
     EXAMINED,
     FEWEST,
@@ -83,19 +81,19 @@ Views: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Correction:
-    """What might be corrected by: views, or what a biased network learns first.
+    """What might be corrected by.
 
     Attributes:
         weighed: What speaks for it.
         attribute: (m,) long, its estimate of the judged rows.
         seen: (m, L) class probabilities of the judged rows.
-        estimate: Attribute and class probabilities of the rows that heads learned from, and the heads, if there are.
+        estimate: Attribute and class probabilities of the rows that heads learned from, and the heads.
     """
 
     weighed: Weighed
     attribute: Tensor
     seen: Tensor
-    estimate: tuple[Tensor, Tensor, KeptHeads] | None = None
+    estimate: tuple[Tensor, Tensor, KeptHeads]
 
     @property
     def views(self) -> Views:
@@ -134,7 +132,6 @@ class Search:
             self._label = torch.cat([rows.label[learned], rows.held_out.label[judged.rows]])
             self._fold = torch.cat([torch.full((len(learned),), -1), judged.fold])
         self.label = self._label[self._fold >= 0]
-        self._half = torch.randint(2, (len(self.label),), generator=make_generator(seed, "pairs")).numpy()
 
     # -- views
 
@@ -153,32 +150,27 @@ class Search:
 
     def _related(self, pairs: Sequence[Pairs]) -> list[View]:
         """Return the pair of columns that tells most of the label beyond what either tells alone, if one does."""
-        part, values, alone = self._part, self._inputs[-1].columns, self._alone
+        label, columns = self.label.numpy(), self._inputs[-1].columns
+        half = torch.randint(2, (len(label),), generator=make_generator(self.seed, "pairs")).numpy()
+
+        def tells(cell: NDArray[Any]) -> float:
+            """Return the information in the labels of rows of the same cell in the other half, drawn to all rows'."""
+            seen = np.zeros((len(label), self.num_labels))
+            for own in (half == 0, half == 1):
+                counts = np.zeros((int(cell.max()) + 1, self.num_labels))
+                np.add.at(counts, (cell[~own], label[~own]), 1)
+                shares = counts.sum(axis=0) / max(1, counts.sum())
+                seen[own] = ((counts + 4 * shares) / (counts.sum(axis=1, keepdims=True) + 4))[cell[own]]
+            return information(seen, label)
+
+        part = {name: part_of(values, cuts_of(values, PARTS), PARTS + 2) for name, values in columns.items()}
+        alone = {name: max(0.0, tells(cell)) for name, cell in part.items()}
         beyond = []
         for a, b in (pair.columns for pair in pairs):
-            cell = (part[a] * (PARTS + 2) + part[b]) * (MISSING + 1) + compared(values[a], values[b])
-            beyond.append(self._tells(cell) - alone[a] - alone[b])
+            cell = (part[a] * (PARTS + 2) + part[b]) * (MISSING + 1) + compared(columns[a], columns[b])
+            beyond.append(tells(cell) - alone[a] - alone[b])
         best = int(np.argmax(beyond))
         return [pairs[best]] if beyond[best] > USEFUL else []
-
-    @cached_property
-    def _part(self) -> dict[str, NDArray[Any]]:
-        """The part of each column that each judged row is in."""
-        columns = self._inputs[-1].columns
-        return {name: part_of(values, cuts_of(values, PARTS), PARTS + 2) for name, values in columns.items()}
-
-    @cached_property
-    def _alone(self) -> dict[str, float]:
-        """What the parts of each column tell of the label."""
-        return {name: max(0.0, self._tells(cell)) for name, cell in self._part.items()}
-
-    def _tells(self, cell: NDArray[Any]) -> float:
-        """Return the information that the cells of the judged rows have of their labels."""
-        return information(self._of_cells(cell), self.label.numpy())
-
-    def _of_cells(self, cell: NDArray[Any]) -> NDArray[Any]:
-        """Return what other rows of the same cell say of each judged row's label, (m, L)."""
-        return of_cells(cell, self.label.numpy(), self._half, self.num_labels)
 
     def _features(self, views: Sequence[View]) -> list[list[Tensor]]:
         """Return the features of each part of the rows, those of each view by themselves; views are fitted once."""
@@ -282,11 +274,7 @@ class Search:
         if len(of_parts) > 1:
             seen = kept.of_features(torch.cat(of_parts[1], dim=1))
             attribute = likely_attribute(self.correlation.posterior(seen), self.label, self.correlation, kept.odds)
-        return self._judge(self.look_of(names), attribute, seen, estimate)
-
-    def _judge(
-        self, look: Look, attribute: Tensor, seen: Tensor, estimate: tuple[Tensor, Tensor, KeptHeads] | None
-    ) -> Correction:
+        look = self.look_of(names)
         rows = self._inputs[-1]
         kind = "texts" if rows.texts else "tables" if rows.columns else "images"
         others = [one.numpy() for views, one in self.seen.items() if not {*views} & {*look.views}]
@@ -313,12 +301,8 @@ class Search:
             return self._found(verdict if self.looks and enough else "cannot tell")
         return self._about(best, verdict)
 
-    def take_word(self, views: Sequence[View], biased: Tensor | None = None) -> Finding:
-        """Take a person's word that these views are a shortcut, or what ``biased`` networks (m, L) learn first."""
-        if biased is not None:
-            look = self._told((BIASED,), "what a network learns first of the whole input", EVERYTHING, biased)
-            attribute = likely_attribute(self.correlation.posterior(biased), self.label, self.correlation)
-            return self._about(self._judge(look, attribute, biased, None), "shortcut", named=True)
+    def take_word(self, views: Sequence[View]) -> Finding:
+        """Take a person's word that these views are a shortcut."""
         few = views[0].few if views and all(view.few is not None for view in views) else None
         if few is not None and len(views) > few * self.num_labels:  # a whole family of words
             features = torch.cat(self._features(views)[0], dim=1)
@@ -362,17 +346,6 @@ class Search:
 def is_of_pair(look: Look) -> bool:
     """Return whether a look is at two columns together."""
     return ViewName.of(look.views[0]).family == "pair"
-
-
-def of_cells(cell: NDArray[Any], label: NDArray[Any], half: NDArray[Any], num_labels: int) -> NDArray[Any]:
-    """Return the shares (n, L) of labels among the rows of the same cell in the other half, drawn to those of all."""
-    found = np.zeros((len(label), num_labels))
-    for own in (half == 0, half == 1):
-        counts = np.zeros((int(cell.max()) + 1, num_labels))
-        np.add.at(counts, (cell[~own], label[~own]), 1)
-        shares = counts.sum(axis=0) / max(1, counts.sum())
-        found[own] = ((counts + 4 * shares) / (counts.sum(axis=1, keepdims=True) + 4))[cell[own]]
-    return found
 
 
 # -- classifiers that are given

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from logit_correction.errors import format_percent
-from logit_correction.finding import BIASED, Choice, Finding, ViewName
+from logit_correction.finding import Choice, Finding, ViewName
 from logit_correction.plain_values import from_plain, to_plain
 from logit_correction.sentences import capitalize, format_rows, is_plural, name_views, options, plain
 
@@ -108,10 +108,11 @@ def next_commands(told: AuditSummary, place: str) -> dict[str, str]:
         fix = f"logit-correction train --config {place}/fix.yaml --out fixed"
         commands[f"{accident} a classifier that does not rely on it{leave}:"] = fix
         rows = round((finding.look.share if finding.look else 0) * told.data["rows"]["valid"])
-        if views == (BIASED,) or rows < NEEDED_ROWS:  # the first is no view to examine a classifier by
-            few = f"; an audit of it needs {NEEDED_ROWS} conflicting validation rows, and you have about {rows}"
-            test = f"Then test it on labelled rows from elsewhere{'' if views == (BIASED,) else few}:"
-            commands[test] = "logit-correction evaluate fixed --on new-rows"
+        if rows < NEEDED_ROWS:
+            few = f"an audit of it needs {NEEDED_ROWS} conflicting validation rows, and you have about {rows}"
+            commands[f"Then test it on labelled rows from elsewhere; {few}:"] = (
+                "logit-correction evaluate fixed --on new-rows"
+            )
         else:
             examine = f"logit-correction audit --run fixed {options('shortcut', views)} --out audit-of-fixed"
             commands["Then check whether it is fixed:"] = examine
