@@ -96,7 +96,7 @@ def test_a_row_gets_another_target_and_counts_as_minority_only_from_the_odds_on(
 def test_heads_on_a_view_tell_the_planted_attribute(make_table) -> None:
     table = make_table(train=600)
     estimator = prepared(Auto(shortcut=["my_parts.Tail"]), table)
-    assert not estimator.trains_network and estimator.num_stages == 0 and not list(estimator.parameters())
+    assert estimator.num_stages == 0 and not list(estimator.parameters())
     attribute, label = table.attribute[table.split["train"]], all_rows(table).label
     right = (estimator.row_attribute == attribute).double()
     assert float(right.mean()) > 0.97 and float(right[attribute != label].mean()) > 0.9
@@ -104,7 +104,7 @@ def test_heads_on_a_view_tell_the_planted_attribute(make_table) -> None:
 
 
 def test_views_need_the_inputs_of_all_rows(table: DataTable) -> None:
-    estimator = attached(Auto(shortcut=["inputs"]), table)
+    estimator = attached(Auto(shortcut=["my_parts.Tail"]), table)
     with pytest.raises(InputError, match=r"give TrainingRows\.view_inputs"):
         estimator.setup(TrainingRows(table.label[table.split["train"]]))
 
