@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, train
@@ -151,6 +151,7 @@ def test_network_and_weight_decay_fit_the_data(
     assert fitted(config, info)[0].training.weight_decay == decay
 
 
+@settings(max_examples=30)
 @given(st.integers(2, 2_000_000), st.integers(1, 8))
 def test_few_rows_take_more_epochs_and_never_twenty_steps(rows: int, processes: int) -> None:
     config = RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM"), ComponentConfig("Linear"))
