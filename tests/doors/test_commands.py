@@ -173,7 +173,7 @@ def test_audit(door: Door, run: Run, here: Path, tmp_path: Path) -> None:
     folder = run("audit-patients")
     text = read_page(folder / "report.html")
     assert "shortcut" in text and "scanner" in text
-    words = ("audit", *patients(here), "--epochs", "6", "--try-fix", "false", "--fail-on", "shortcut", "--json")
+    words = ("audit", *patients(here), "--epochs", "2", "--try-fix", "false", "--fail-on", "shortcut", "--json")
     answer = door(*words, "--shortcut", "column:scanner", "--out", tmp_path / "named")
     assert answer.status == 3 and json.loads(answer.out)["verdict"] == "shortcut"
 
