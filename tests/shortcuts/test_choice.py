@@ -45,14 +45,6 @@ def shapes() -> st.SearchStrategy[np.ndarray]:
 # -- what changed
 
 
-@given(st.lists(st.integers(0, 40), min_size=1, max_size=6))
-def test_intervals_of_shares_are_wilsons(hits: list[int]) -> None:
-    low, high = choice.interval_of_share(np.array(hits) / 40, 40)
-    level = math.erf(choice.DEVIATIONS / math.sqrt(2))
-    wanted = [binomtest(one, 40).proportion_ci(level, "wilson") for one in hits]
-    np.testing.assert_allclose(np.stack([low, high], axis=1), np.array(wanted), atol=1e-9)
-
-
 def test_rows_like_those_of_training_are_called_changed_one_time_in_twenty() -> None:
     found = [
         choice.change_of(whole[:, :70], whole[:, 70:], seed)[0] <= choice.LEVEL
@@ -69,12 +61,6 @@ def test_a_change_is_found_however_few_candidates_see_it_and_names_who_does() ->
         new = distances_of(seed + 1000, 80, (0.05, 0.35, 0.3, 0.0))
         likely, most = choice.change_of(new, usual, seed)
         assert likely <= choice.LEVEL and most == 2
-
-
-def test_less_disagreement_than_usual_and_one_voice_are_no_change() -> None:
-    usual, new = distances_of(0, 100, (0.4, 0.3)), distances_of(1, 100, (0.0, 0.0))
-    for other in (usual, distances_of(2, 100, (0.0, 0.0))):
-        assert choice.change_of(new, other)[0] > choice.LEVEL
 
 
 # -- whom to ask
@@ -123,13 +109,6 @@ def test_any_draw_keeps_its_count_and_asks_nobody_twice(
     # The order of the candidates beside ERM says nothing of a row.
     turned = np.concatenate([predictions[:1], predictions[:0:-1]])
     np.testing.assert_allclose(choice.draw(turned, count, seed, known)[1], chance)
-
-
-def test_each_pattern_of_answers_has_its_share_of_the_rows() -> None:
-    predictions = np.array([[0] * 90, [1] * 60 + [0] * 30, [0] * 60 + [1] * 30])  # two patterns of one chance
-    for seed in range(20):
-        places, _ = choice.draw(predictions, 9, seed)
-        assert (places < 60).sum() == 6
 
 
 # -- who gains

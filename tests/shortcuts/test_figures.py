@@ -143,6 +143,8 @@ def test_new_rows_and_answers(changed: Audit, tmp_path: Path) -> None:
     for number, name in enumerate(names[1:], 1):
         differs = says[number] != says[0]
         assert table[name][0] == f"{100 * differs.mean():.0f}"
+        ends = [told["candidates"][number][f"differs_new_{end}"] for end in ("low", "high")]
+        assert ends == pytest.approx([*binomtest(int(differs.sum()), 300).proportion_ci(0.9, "wilson")])
         # Where both say the same nothing is gained; where they differ, what the answers say, and four rows of -0.05.
         own = weight * differs[known]
         better = (says[number][known] == truth[known]).astype(float) - (says[0][known] == truth[known])

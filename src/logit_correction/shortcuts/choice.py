@@ -44,13 +44,6 @@ def disagreement(predictions: Array) -> Array:
     return np.asarray((predictions != predictions[0]).mean(axis=1))
 
 
-def interval_of_share(share: Array, rows: int) -> tuple[Array, Array]:
-    """Return the ends of the 90 % interval (Wilson) of shares of so many rows."""
-    square = DEVIATIONS**2 / rows
-    middle, half = (share + square / 2), DEVIATIONS * np.sqrt(share * (1 - share) / rows + square / (4 * rows))
-    return (middle - half).clip(0) / (1 + square), (middle + half).clip(0, 1 + square) / (1 + square)
-
-
 def change_of(new: Array, usual: Array, seed: int = 0) -> tuple[float, int]:
     """Return whether candidates are further from ERM on new rows (C, M) than on usual ones (C, U).
 

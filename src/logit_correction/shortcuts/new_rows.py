@@ -25,6 +25,7 @@ from logit_correction.data.table import NEW, DataTable
 from logit_correction.errors import InputError, format_first
 from logit_correction.files import printable, read_cells
 from logit_correction.finding import Choice, Tried
+from logit_correction.functional import wilson_interval
 from logit_correction.pages.compare import shown_path
 from logit_correction.pages.plots import png_uris
 from logit_correction.runs.encode import EncodedStore, Encoder, batches_of
@@ -372,11 +373,11 @@ def change(table: pd.DataFrame, models: Sequence[Trained], label: choice.Array) 
     predictions, said = predictions_in(table), usual.argmax(dim=2).numpy()
     likely, most = choice.change_of(predictions_in(table, "apart_"), apart_of(usual).numpy())
     right = (said[:, : len(label)] == label).mean(axis=1)
-    differs = {"new": (predictions, predictions.shape[1]), "usual": (said, said.shape[1])}
     figures: dict[str, choice.Array] = {"like_training": right}
-    for name, (says, rows) in differs.items():
-        figures[f"differs_{name}"] = share = choice.disagreement(says)
-        figures[f"differs_{name}_low"], figures[f"differs_{name}_high"] = choice.interval_of_share(share, rows)
+    for name, says in (("new", predictions), ("usual", said)):
+        low, high = wilson_interval(torch.from_numpy((says != says[0]).sum(axis=1)), says.shape[1])
+        figures |= {f"differs_{name}": choice.disagreement(says)}
+        figures |= {f"differs_{name}_low": low.numpy(), f"differs_{name}_high": high.numpy()}
     tried = [
         Tried(
             name=model.candidate.name,
