@@ -182,8 +182,9 @@ def judged(kept: dict[str, Any], answers: int, seed: int, asked: argparse.Namesp
     wrong = draw.random(len(told)) < asked.wrong
     told = np.where(wrong, (told + 1) % (label.max() + 1), told)
     chosen = 0
-    if found and len(places):
-        chosen = choice.chosen_of(choice.gains_of(said[:, pool], places, told, 1 / chances[places]), True)
+    if len(places) and (found or asked.anyway):
+        gains = choice.gains_of(said[:, pool], places, told, 1 / chances[places])
+        chosen = choice.chosen_of(gains, found)
     by_truth = np.nan
     if TRUE in kept["found"]:
         right = kept["found"][TRUE]["test"].argmax(axis=1)[other] == label[other]
@@ -250,6 +251,7 @@ def main() -> None:
     parser.add_argument("--new-rows", type=int, default=1000)
     parser.add_argument("--wrong", type=float, default=0.0)
     parser.add_argument("--harder", action="store_true")
+    parser.add_argument("--anyway", action="store_true", help="ask where no change is seen, too")
     parser.add_argument("--like", choices=("groups", "training", "mixture", "labels"), default="groups")
     parser.add_argument("--without", nargs="*", default=[], help="candidates that are not asked, such as 'LC by MST'")
     parser.add_argument("--quiet", action="store_true")
