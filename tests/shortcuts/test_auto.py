@@ -14,12 +14,13 @@ from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import Report
 from logit_correction.shortcuts.auto import Auto
+from logit_correction.shortcuts.evidence import Model
 from logit_correction.shortcuts.search import Judged, Search
 from logit_correction.types import TrainingRows, ViewInputs
 from logit_correction.views.images import Places
 from logit_correction_lab.sources.planted import Planted
 
-from ..attributes.conftest import attached
+from ..attributes.conftest import attached, prepared
 from ..conftest import differing, trained_tensors
 
 COLUMN = {"set": "column", "rows": 1000}
@@ -76,6 +77,15 @@ def test_the_verdict_does_not_depend_on_the_epochs(tmp_path: Path) -> None:
         for epochs in (1, 3)
     ]
     assert found[0] == found[1]
+
+
+def test_in_doubt_a_person_chooses_whether_to_correct(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Model, "verdicts", {"shortcut": 1.0, "cannot tell": 0.0})
+    table = Planted(set="column", rows=600).build()
+    for when_unsure, corrects in (("correct", True), ("leave", False)):
+        estimator = prepared(Auto(when_unsure=when_unsure), table, epochs=10)
+        assert estimator.finding.verdict == "cannot tell" and estimator.finding.corrects is corrects
+        assert estimator.abstained is not corrects and bool((estimator.row_attribute >= 0).any()) is corrects
 
 
 def test_a_run_of_other_data_is_refused(tmp_path: Path) -> None:

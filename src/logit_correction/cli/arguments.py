@@ -15,7 +15,7 @@ from logit_correction.config import PARTS, TrainingConfig, listed
 from logit_correction.errors import InputError
 from logit_correction.files import read_yaml
 from logit_correction.runs import options
-from logit_correction.runs.options import LISTS, VIEWS, Options
+from logit_correction.runs.options import LISTS, OF_ESTIMATOR, VIEWS, Options
 
 #: What the help says where no class says it.
 HELP = {
@@ -28,12 +28,13 @@ HELP = {
     "preset": "A named set of options (`list presets`); any option that you give wins",
     "shortcut": "A view that is a shortcut, such as colour or column:NAME (`list views` shows them); may be repeated",
     "legitimate": "A view that is a legitimate cause of the label; may be repeated",
+    "when_unsure": "Where the verdict is `cannot tell`: correct by the likeliest view, or train as ERM (default leave)",
 }
 
 #: What the plain help of a run shows, by what a person wants to do.
 FIRST = {
     "Data and method": ("data", "method", "network"),
-    "What you know": VIEWS,
+    "What you know": OF_ESTIMATOR,
     "How long and where": ("epochs", "seed", "seeds", "device"),
     "Files": ("out", "resume", "config"),
 }
@@ -42,7 +43,12 @@ FIRST = {
 LATER = ("preset", "biased_network", "encoder", "print_config")
 
 #: What stands for the value of an option in the help, by its name or by the first word of its type.
-PLACEHOLDERS = {"config": "FILE", "compile": "true|false|reduce-overhead", **dict.fromkeys(VIEWS, "VIEW")}
+PLACEHOLDERS = {
+    "config": "FILE",
+    "when_unsure": "correct|leave",
+    "compile": "true|false|reduce-overhead",
+    **dict.fromkeys(VIEWS, "VIEW"),
+}
 PLACEHOLDERS |= {"int": "N", "PositiveInt": "N", "float": "X", "Path": "PATH"}
 
 #: Options of a run that are given by their names alone, and those that may be given several times.
@@ -67,7 +73,7 @@ def arguments_of(command: str, function: Callable[..., int], words: Sequence[str
     needed = whole and parameters["config"].default is not None
     parameters = {name: one for name, one in parameters.items() if name not in ("config", *parts)}
     places = [name for name, one in parameters.items() if one.kind is one.POSITIONAL_OR_KEYWORD]
-    of_run = [*parts, *((*TrainingConfig.__dataclass_fields__, "config", "preset", *VIEWS) if whole else ())]
+    of_run = [*parts, *((*TrainingConfig.__dataclass_fields__, "config", "preset", *OF_ESTIMATOR) if whole else ())]
     of_run = [name for name in of_run if name not in (*parameters, *fixed)]
 
     given, shown = _read(words, parameters, places, of_run)

@@ -127,6 +127,7 @@ def audit_command(
     predictions: Path | None = None,
     shortcut: list[str] | None = None,
     legitimate: list[str] | None = None,
+    when_unsure: Literal["correct", "leave"] | None = None,
     try_fix: bool = True,
     new_rows: Path | None = None,
     ask: PositiveInt | None = None,
@@ -144,6 +145,7 @@ def audit_command(
             column row, line or path, and a column probability_LABEL for each label
         shortcut: a view known to be a shortcut; may be repeated
         legitimate: a view known to be a legitimate cause of the label; may be repeated
+        when_unsure: where the verdict is `cannot tell`, correct by the likeliest view or leave training as ERM
         try_fix: after finding a shortcut, train LC in folds to see what a correction gains and costs
         new_rows: rows that the model will be used on, labelled or not: a folder of images or a table. They decide
             between ERM and every correction
@@ -162,7 +164,13 @@ def audit_command(
         audits.Audit(out).answer(answers)
     elif config is not None:
         known: dict[str, Any] = {"shortcut": shortcut or (), "legitimate": legitimate or (), "try_fix": try_fix}
-        known |= {"run": run, "predictions": predictions, "new_rows": new_rows, "ask": ask}
+        known |= {
+            "when_unsure": when_unsure or "leave",
+            "run": run,
+            "predictions": predictions,
+            "new_rows": new_rows,
+            "ask": ask,
+        }
         audits.audit(config, out, progress=True, **known)
     elif ask is not None:
         audits.Audit(out).ask(ask)

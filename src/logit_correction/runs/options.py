@@ -37,6 +37,9 @@ from logit_correction.registry import resolve
 #: Views that a person knows to be a shortcut, or to be none: options of the estimator, with a short name.
 VIEWS = ("shortcut", "legitimate")
 
+#: All options of the estimator with a short name.
+OF_ESTIMATOR = (*VIEWS, "when_unsure")
+
 #: Options of training that hold a list.
 LISTS = tuple(one.name for one in fields(TrainingConfig) if str(one.type).startswith("list"))
 
@@ -113,7 +116,7 @@ def complete(given: RunConfig | Mapping[str, Any]) -> RunConfig:
     """Check every option and fill in the defaults, so that the result says all that a run depends on.
 
     ``given`` is a config, of which parts that are complete stay as they are, or a mapping of parts, training options,
-    ``preset``, ``shortcut`` and ``legitimate``. The method is LC if it is left out.
+    ``preset``, ``shortcut``, ``legitimate`` and ``when_unsure``. The method is LC if it is left out.
     """
     if isinstance(given, RunConfig):
         given = {part: one for part in PARTS if (one := getattr(given, part)) and one.name} | vars(given.training)
@@ -141,12 +144,13 @@ def spelled_out(given: Mapping[str, Any]) -> dict[str, Any]:
 
     Parts that are complete stay as they are.
     """
-    short = (*PARTS, "preset", *VIEWS)
+    short = (*PARTS, "preset", *OF_ESTIMATOR)
     flat = {name: value for name, value in given.items() if value is not None or name not in short}
     for part in PARTS:
         if part in flat and getattr(flat[part], "cls", None) is None:
             flat[part] = as_mapping(part, flat[part])
-    known = {view: listed(flat.pop(view, None)) for view in VIEWS}
+    known: dict[str, Any] = {view: listed(flat.pop(view, None)) for view in VIEWS}
+    known["when_unsure"] = flat.pop("when_unsure", None)
     if (preset := flat.pop("preset", None)) is not None:
         base = load_preset(preset)
         own, chosen = base["method"]["name"], flat.get("method", {}).get("name")
@@ -314,7 +318,7 @@ def check_known(option: str, known: Collection[str], where: str = "") -> None:
     if option in known:
         return
     path, _, last = option.rpartition(".")
-    if path.startswith("method") and last in VIEWS:
+    if path.startswith("method") and last in OF_ESTIMATOR:
         raise InputError(f"--{last} is for methods that look for a shortcut: take --method LC and its own attributes")
     hint = f" (did you mean --{HABITS[option]}?)" if option in HABITS else did_you_mean(option, known, "--")
     beside = ", ".join(one.rpartition(".")[2] for one in known if one.rpartition(".")[0] == path)

@@ -200,6 +200,7 @@ def audit(
     predictions: Path | str | None = None,
     shortcut: str | Sequence[str] = (),
     legitimate: str | Sequence[str] = (),
+    when_unsure: str = "leave",
     new_rows: Any = None,
     ask: int | None = None,
     try_fix: bool = True,
@@ -215,6 +216,7 @@ def audit(
         predictions: File of a classifier's predictions on rows that it was not trained on; see ``Auto``.
         shortcut: Views that you know to be a shortcut; they are examined whatever the search concludes.
         legitimate: Views that you know to be legitimate causes of the label.
+        when_unsure: ``correct`` or ``leave``, where the verdict is ``cannot tell``; see ``Auto``.
         new_rows: Rows that the model will be used on, with labels or without: a data frame, an array, texts, a folder
             or a table. They decide between ERM and every correction. Rows whose split is ``new`` are such rows too.
         ask: Write a sheet of so many new rows to label; by default 20 if the new rows differ from the training data.
@@ -232,7 +234,7 @@ def audit(
     ('cannot tell', ['colour'])
     """
     check_range("ask", 1 if ask is None else ask, 1)
-    auto: dict[str, Any] = {"name": "Auto", "run": run, "predictions": predictions}
+    auto: dict[str, Any] = {"name": "Auto", "run": run, "predictions": predictions, "when_unsure": when_unsure}
     auto |= {"shortcut": listed(shortcut) or None, "legitimate": listed(legitimate) or None, "search": True}
     method = ComponentConfig("LC", {"attributes": auto})
     if isinstance(data, RunConfig):

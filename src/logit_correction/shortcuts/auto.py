@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -71,6 +71,7 @@ class Auto(AttributeEstimator):
         self,
         shortcut: list[str] | None = None,
         legitimate: list[str] | None = None,
+        when_unsure: Literal["correct", "leave"] = "leave",
         views: list[str] | None = None,
         run: str | None = None,
         predictions: str | None = None,
@@ -83,6 +84,8 @@ class Auto(AttributeEstimator):
                 without a search. Each column is a shortcut of its own, so are the cells of ``places`` and words, and
                 all other views together. Combinations of their values are corrected by, where there are rows enough.
             legitimate: Views, or families of views, that are known to be no shortcut: never corrected by.
+            when_unsure: Where the verdict is ``cannot tell``, ``correct`` by the likeliest view, or ``leave`` training
+                as that of ERM.
             views: Families of views to look at; by default all that the data permit.
             run: Folder of a finished run of ERM on the same data and split. Its answers on the validation rows
                 replace networks trained in folds.
@@ -106,7 +109,7 @@ class Auto(AttributeEstimator):
             raise InputError(f"with shortcut nothing is looked for: leave {asked[0]} out")
         if run is not None and predictions is not None:
             raise InputError("run and predictions each say who answers as an ordinary classifier: give one")
-        self.family_names, self.run, self.predictions = views, run, predictions
+        self.family_names, self.run, self.predictions, self.when_unsure = views, run, predictions, when_unsure
         self.num_stages = int(self._searches and run is None and predictions is None)
         self.kept: Sequence[KeptHeads] = ()  # that tell of other rows; of several, each tells one shortcut
         self.search: Search | None = None  # what it saw, row by row, for those who ask
@@ -185,7 +188,7 @@ class Auto(AttributeEstimator):
         if self._searches:
             search = self._looked(outputs)
             named = self._corrected_by(self.shortcut)
-            found = search.take_word(named) if named else search.conclude()
+            found = search.take_word(named) if named else search.conclude(self.when_unsure == "correct")
             self.finding = replace(found, legitimate=tuple(view.name for view in self._named(self.legitimate)))
         else:
             self.finding = Finding("shortcut", tuple(self.shortcut), named=True)

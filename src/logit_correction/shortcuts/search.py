@@ -288,8 +288,8 @@ class Search:
 
     # -- the verdict
 
-    def conclude(self) -> Finding:
-        """Draw the verdict from what was weighed."""
+    def conclude(self, correct_in_doubt: bool = False) -> Finding:
+        """Draw the verdict from what was weighed, and say what is corrected by."""
         enough = len(self.label) >= FEWEST
         best = next((one for one in self.corrections if one.weighed.signs.flagged >= LEAST_ROWS), None)
         verdict = Model.verdict_of(best.weighed.probability) if best is not None else "none found"
@@ -299,7 +299,7 @@ class Search:
                 return self._found("cannot tell", leak=max(leak, key=lambda one: (one.accuracy, -one.breadth)).views)
         if best is None:
             return self._found(verdict if self.looks and enough else "cannot tell")
-        return self._about(best, verdict)
+        return self._about(best, verdict, verdict == "shortcut" or (verdict == "cannot tell" and correct_in_doubt))
 
     def take_word(self, views: Sequence[View]) -> Finding:
         """Take a person's word that these views are a shortcut."""
@@ -313,12 +313,12 @@ class Search:
         if best is None:
             self._look(views, choose_members=False)
             best = self._weigh(names)
-        return self._about(best, "shortcut", named=True)
+        return self._about(best, "shortcut", corrects=True, named=True)
 
-    def _about(self, best: Correction, verdict: Verdict, named: bool = False) -> Finding:
+    def _about(self, best: Correction, verdict: Verdict, corrects: bool, named: bool = False) -> Finding:
         """Return a verdict on a candidate."""
         found = self._found(verdict, about=best.views, named=named)
-        return replace(found, views=best.views) if verdict == "shortcut" else found
+        return replace(found, views=best.views) if corrects else found
 
     def _found(self, verdict: Verdict, about: Views = (), leak: Views = (), named: bool = False) -> Finding:
         looks, candidates = tuple(self.looks), tuple(one.weighed for one in self.corrections)
