@@ -227,7 +227,7 @@ def name_candidate(name: str) -> str:
 
 
 def _points(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:+.0f}"
+    return "–" if share is None else f"{round(100 * share):+d}"
 
 
 def of_change(new: Choice) -> str:
