@@ -171,11 +171,12 @@ def test_a_view_is_not_both(tmp_path: Path) -> None:
 
 
 def test_an_audit_ends_with_the_commands_that_fix_and_check_and_a_check_in_doubt_with_a_test(found: Audit) -> None:
-    first, second, *_ = next_commands(found.told, "here").values()
-    assert first == "logit-correction train --config here/fix.yaml --out fixed"
-    assert second == "logit-correction evaluate fixed --on new-rows"  # of so few rows an audit could not tell
+    first, second, third, *_ = next_commands(found.told, "here").values()
+    assert first == "logit-correction audit --config here/config.yaml --new-rows new-rows --out another-audit"
+    assert second == "logit-correction train --config here/fix.yaml --out fixed"
+    assert third == "logit-correction evaluate fixed --on new-rows"  # of so few rows an audit could not tell
     many = replace(found.told, data=found.told.data | {"rows": {"train": 900, "valid": 9000}})
-    assert "audit --run fixed --shortcut column:form_version" in list(next_commands(many, "here").values())[1]
+    assert "audit --run fixed --shortcut column:form_version" in list(next_commands(many, "here").values())[2]
     assert "--legitimate column:form_version" in (found.path / "report.html").read_text()
     checked = replace(found.told, examined="fixed", leans=None, question=None)
     assert next(iter(next_commands(checked, "here").values())) == "logit-correction evaluate fixed --on new-rows"

@@ -93,6 +93,9 @@ def next_commands(told: AuditSummary, place: str) -> dict[str, str]:
     asked, views, finding = told.question, told.views, told.evidence
     again = f"logit-correction audit --config {place}/config.yaml {{}} --out {{}}"
     commands = {}
+    if asked and not told.examined:
+        decide = again.format("--new-rows new-rows", "another-audit")
+        commands["Rows that the model will be used on decide, labelled or not. If you have some:"] = decide
     if asked and told.verdict == "cannot tell" and not views:
         commands["If it is an accident:"] = again.format(options("shortcut", asked.views), "another-audit")
     if told.examined and views and not told.leans:
