@@ -44,7 +44,7 @@ IMAGES, FEATURES, FEWER, SEVERAL = SOURCES
 SIDE_BY_SIDE = {"name": "Online", "input_dropout": 0.5, "q_ramp_up_epochs": 1.0, "schedule": "none"}
 ONCE_AHEAD = {"name": "Online", "head_start_epochs": 1, "epochs": 1}
 HALVES = {"name": "CrossFitted", "splits": 1, "input_dropout": 0.5}
-HEADS = {"name": "Auto", "shortcut": ["inputs"]}
+HEADS = {"name": "Auto", "shortcut": ["border"]}
 GIVEN = {"name": "Given", "column": "hint"}
 PAPER = {
     "attributes": "Online",
