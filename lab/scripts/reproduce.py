@@ -101,7 +101,7 @@ def _trained(benchmark: Benchmark, run: pd.Series) -> pd.DataFrame:
         for cell in benchmark.cells(out):
             if (cell.row, cell.column, cell.seed) == (run["row"], run["column"], run["seed"]):
                 cell.folder.parent.mkdir(parents=True)
-                train(cell.config(), cell.folder, page=False)
+                train(cell.config(), cell.folder, page=False, after_epoch=cell.follower())
                 results(benchmark, out).to_csv(out / "table.csv", index=False)  # gaps and numbers as in the other
                 return read_table(out / "table.csv")
     raise InputError("the grid beside the table has no such run")
