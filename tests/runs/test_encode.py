@@ -74,6 +74,26 @@ def test_it_works_once_and_anew_for_other_inputs_or_weights_or_options(cache: Pa
     assert len(list(cache.glob("*.npy"))) == 4
 
 
+def test_where_the_disk_is_full_rows_are_encoded_once_all_the_same(
+    cache: Path, digits: DataTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode, asked = Encoder.encode, list[int]()
+
+    def counted(*given: Any) -> Any:
+        asked.append(1)
+        return encode(*given)
+
+    def full(*given: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    kept = encode_table(digits, config()).inputs.fetch(torch.arange(len(digits.label)))
+    monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(cache.parent / "another"))
+    monkeypatch.setattr(Encoder, "encode", counted)
+    monkeypatch.setattr(np, "save", full)
+    found = encode_table(digits, config()).inputs.fetch(torch.arange(len(digits.label)))
+    assert len(asked) == 1 and torch.equal(torch.as_tensor(found), torch.as_tensor(kept))
+
+
 def test_a_run_trains_a_head_and_predicts_from_images(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from typing import Any, cast
 
 import numpy as np
@@ -187,6 +188,7 @@ class Encoder:
         there at once.
         """
 
+        @cache  # not made again where it cannot be kept
         def make() -> np.ndarray[Any, Any]:
             parts, done = list[Tensor](), 0
             shown = display if display and len(store) >= KEPT else Display()
