@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -16,9 +16,6 @@ from logit_correction.data.rows import SHOWN, Learnt, Problems, Reader, Rows
 from logit_correction.data.stores import ArrayStore
 from logit_correction.errors import InputError, InputWarning, format_first
 from logit_correction.views.columns import FEWEST_NAMES, commonest, most_names
-
-if TYPE_CHECKING:
-    pass
 
 #: What a column was found to be: its name, its kind, and its categories, or mean and std of its numbers; ``gaps`` if
 #: rows of any split had no value: true if training rows did. Among categories the empty text stands for no value.

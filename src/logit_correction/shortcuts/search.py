@@ -186,37 +186,29 @@ class Search:
         of_views = [torch.cat(parts) for parts in zip(*self._features(views), strict=True)]
         return [scaled(features, *torch.std_mean(features, dim=0)) for features in of_views]
 
-    def _look(self, views: Sequence[View], choose_members: bool) -> Look:
-        """Return what views tell by a head on all their features, or on those of the members that tell each label."""
+    def _look(self, views: Sequence[View], choose_members: bool) -> None:
+        """Keep what views tell by a head on all their features, or on those of the members that tell each label."""
         label, size = self._label, self.num_labels
         of_views = self._scaled(views)
         if choose_members and len(views) > 1:  # once: heads of each fold would take one of two columns by chance
             told = telling_members(of_views, label, size)
             views, of_views = [views[member] for member in told], [of_views[member] for member in told]
-        seen = self._by_heads(views, torch.cat(of_views, dim=1))
+        features, few = torch.cat(of_views, dim=1), next((one.few for one in views if one.few is not None), None)
+
+        def choose(rows: Tensor) -> Tensor:
+            return telling_features(features[rows], label[rows], size, few)
+
+        seen = held_out(logistic(features, label, size, choose), self._fold, size)[self._fold >= 0]
         breadth = max(view.breadth for view in views)
         if any(view.together is not None and len(views) > view.together for view in views):
             breadth = max(breadth, RICH)
         columns = self._inputs[-1].columns
         if len(views) > 2 and 2 * len(views) > len(columns) > 0:  # that is the table
             breadth = EVERYTHING
-        sentence = " and ".join(view.sentence for view in views)
-        return self._told(tuple(view.name for view in views), sentence, breadth, seen)
-
-    def _by_heads(self, views: Sequence[View], features: Tensor) -> Tensor:
-        """Return what heads on the features (n, F) of views say of the judged rows, (m, L)."""
-        label, size, few = self._label, self.num_labels, next((one.few for one in views if one.few is not None), None)
-
-        def choose(rows: Tensor) -> Tensor:
-            return telling_features(features[rows], label[rows], size, few)
-
-        return held_out(logistic(features, label, size, choose), self._fold, size)[self._fold >= 0]
-
-    def _told(self, views: Views, sentence: str, breadth: int, seen: Tensor) -> Look:
-        self.seen[views] = seen
-        self.looks = [one for one in self.looks if one.views != views]
-        self.looks.append(look_of(views, sentence, breadth, seen, self.judged.network, self.label))
-        return self.looks[-1]
+        sentence, names = " and ".join(view.sentence for view in views), tuple(view.name for view in views)
+        self.seen[names] = seen
+        self.looks = [one for one in self.looks if one.views != names]
+        self.looks.append(look_of(names, sentence, breadth, seen, self.judged.network, self.label))
 
     # -- candidates
 
