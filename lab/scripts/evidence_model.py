@@ -12,19 +12,19 @@ candidate of the greatest P(helps) above a threshold.
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Mapping
+import pickle
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
+from evidence_shortcuts import FAMILIES
+from new_rows import TRUE
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from logit_correction.finding import RICH
-from logit_correction.shortcuts.evidence import LEAST_ROWS, Model, signs_of
+from logit_correction.shortcuts.evidence import LEAST_ROWS, Model
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -46,55 +46,29 @@ PLANTED = ("shortcut", "two", "faint")
 CASE = ["seed", "number"]
 
 
-# -- signs of what evidence.py kept of each case
-
-
-def signs_in(case: Mapping[str, Any], meta: Mapping[str, Any], name: str) -> dict[str, float]:
-    """Return the signs of one candidate of a case, as the package computes them."""
-    label, network, own = case["label"].astype(int), case["network"].astype(float), set(meta["candidates"][name])
-    others, breadth, alone = [], 0, case[f"{name}/probability"]
-    for view, one in zip(case["views"], meta["views"], strict=True):
-        names = set(one["name"].split(" + "))
-        if names == own:
-            alone, breadth = view, one["breadth"]
-        elif not names & own:
-            others.append(view.astype(float))
-    if meta["case"]["kind"] != "images" or (breadth < RICH and len(own) == 1):
-        others = []
-    found = signs_of(label, network, case[f"{name}/attribute"].astype(int), alone.astype(float), others)
-    return {"rows": len(label), "labels": network.shape[1], **vars(found)}
-
-
-def outcome(case: Mapping[str, Any], name: str) -> dict[str, float]:
-    """Return what correcting by a candidate brings in the hidden tests, in points."""
-    truth = case["label_test"].astype(int)
-    right = {who: case[f"{who}/test"] == truth for who in ("erm", name)}
-    found = {}
-    for test, figure in (("balanced", "gain"), ("like", "change")):
-        rows = case[test].astype(int)
-        change = right[name][rows].astype(float) - right["erm"][rows]
-        found[figure], found[f"{figure} error"] = 100 * change.mean(), 100 * change.std() / np.sqrt(len(rows))
-        found["erm" if test == "balanced" else "erm like"] = 100 * float(right["erm"][rows].mean())
-    return found
+# -- signs of what new_rows.py kept of each case
 
 
 def table_of(folder: Path) -> pd.DataFrame:
-    """Return one row for each case and candidate, of all cases in a folder."""
+    """Return one row for each drawn case in a folder and candidate that a search weighed.
+
+    ``gain`` is what LC by the candidate wins over ERM in the balanced test, in points, ``truth`` LC by the attribute.
+    """
     rows = []
-    for file in sorted(folder.glob("*.npz")):
-        with np.load(file) as loaded:
-            case = dict(loaded)
-        meta = json.loads(str(case.pop("meta")))
-        drawn = meta["case"]
-        planted = drawn["planted"]
-        key = {name: drawn[name] for name in ("seed", "number", "kind", "data", "what")}
-        key |= {"family": meta["family"], "sorts": "+".join(meta["sorts"]) or drawn["what"]}
+    for file in sorted(folder.glob("drawn *.pkl")):
+        kept = pickle.loads(file.read_bytes())
+        right = {
+            name: 100 * float((one["test"].argmax(1) == kept["label"]).mean()) for name, one in kept["found"].items()
+        }
+        case, planted = kept["case"], kept["case"]["planted"]
+        key = {name: case[name] for name in ("seed", "number", "kind", "data", "what")} | {"family": kept["family"]}
+        key["sorts"] = "+".join(sorted({FAMILIES[one["family"]].sort for one in planted})) or case["what"]
         key |= {name: min((one[name] for one in planted), default=np.nan) for name in ("conflicting", "strength")}
-        truth = outcome(case, "truth")["gain"] if "truth/test" in case else np.nan
-        for name, views in meta["candidates"].items():
-            judged = {figure: round(value, 2) for figure, value in outcome(case, name).items()}
-            signs = {figure: round(float(value), 4) for figure, value in signs_in(case, meta, name).items()}
-            rows.append({**key, "candidate": name, "views": "+".join(views), "truth": truth, **judged, **signs})
+        truth = right[TRUE] - right["ERM"] if planted and TRUE in right else np.nan
+        for name, signs in kept["signs"].items():
+            if name in right:
+                gain = round(right[name] - right["ERM"], 2)
+                rows.append({**key, "candidate": name, "truth": truth, "gain": gain, "erm": right["ERM"], **signs})
     return pd.DataFrame(rows)
 
 

