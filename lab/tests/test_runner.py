@@ -133,7 +133,7 @@ def test_sigterm_lets_the_run_under_way_save_and_begins_no_other(write_grid: Any
     assert process.wait() == 130
     assert f"stopped; continue with: logit-correction benchmark {path} --out {out}" in process.told
     assert {file.name for file in folder.iterdir()} - {SELECTIONS} == {"config.yaml", "resume.pt"}
-    assert not (out / "corrected" / "5" / "seed-0").exists()
+    assert not (out / "corrected" / "5" / "seed-0").exists() and (out / "table.md").is_file()
 
 
 @pytest.mark.slow

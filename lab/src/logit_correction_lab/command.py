@@ -18,7 +18,7 @@ def benchmark_command(
 
     The same command continues where it stopped. Start it several times, also on machines that share the folder, to
     share the work. Writes report.html, table.csv (one row per run and selection rule), table.md, the figures as SVG,
-    and benchmark.yaml.
+    and benchmark.yaml, of what is finished also where it is stopped.
 
     Args:
         name: a benchmark of the laboratory, the path of a .yaml file, or `list` to see their names
@@ -42,8 +42,8 @@ def benchmark_command(
     try:
         with parallel_config("loky", n_jobs=jobs or 1, inner_max_num_threads=1):  # so that runs fit beside each other
             failed = run(grid, out)
-    except DataMissing:
-        write_results(grid, out, seeds)  # the figures of the paper beside empty cells
+    except (DataMissing, KeyboardInterrupt):
+        write_results(grid, out, seeds)  # of what is finished; else the figures of the paper beside empty cells
         raise
     write_results(grid, out, seeds)
     return 1 if failed else 0
