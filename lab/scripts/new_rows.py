@@ -181,7 +181,7 @@ def judged(kept: dict[str, Any], answers: int, seed: int, asked: argparse.Namesp
     pool = np.concatenate(
         [draw.permutation(own)[:some] for own, some in zip(of_each, each, strict=True)]
     )  # no row twice
-    likely, _ = choice.change_of(apart_of(logits[:, pool]).numpy(), apart_of(usual).numpy(), seed)
+    likely = choice.change_of(apart_of(logits[:, pool]).numpy(), apart_of(usual).numpy(), seed)
     found = likely <= choice.LEVEL
     places, chances = choice.draw(said[:, pool], answers, seed)
     told = label[pool[places]]

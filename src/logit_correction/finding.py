@@ -1,6 +1,6 @@
-"""What is found of a shortcut, as values: the looks, the candidates, and the verdict on them.
+"""What is found of a shortcut, as values, whose fields are the keys of ``report.json`` and ``audit.json``.
 
-The fields are the keys of ``evidence`` in ``report.json`` and ``audit.json``. ``sentences`` says them in words.
+``sentences`` says them in words.
 """
 
 from __future__ import annotations
@@ -156,12 +156,8 @@ class Finding:
 
     @property
     def look(self) -> Look | None:
-        """What its views tell."""
-        return self.look_of(self.about)
-
-    def look_of(self, views: tuple[str, ...]) -> Look | None:
-        """Return what some views tell together; None where they were not looked at."""
-        return next((one for one in self.looks if one.views == views), None)
+        """What its views tell; of a leak, what that tells."""
+        return next((one for one in self.looks if one.views == (self.leak or self.about)), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; for programs that read them, the figures of what is corrected by stand on top."""
@@ -225,7 +221,6 @@ class Choice:
         usual_rows: Rows like those of training, beside which they were put.
         changed: Whether something that held in training does not hold in them.
         likely: How often rows that are exchanged at random differ as much.
-        most: The candidate whose distance from ERM rose most.
         candidates: All that were trained, ERM first.
         answers: New rows whose label is known; ``sheet_answers`` of the ``asked`` ones.
         chosen: The name of the candidate to train; None where answers are missing that would tell.
@@ -238,7 +233,6 @@ class Choice:
     usual_rows: int
     changed: bool
     likely: float
-    most: str
     candidates: tuple[Tried, ...]
     answers: int = 0
     asked: int = 0
@@ -250,16 +244,6 @@ class Choice:
     more: int | None = None
 
     @property
-    def baseline(self) -> Tried:
-        """ERM."""
-        return self.candidates[0]
-
-    @property
-    def trained(self) -> Tried | None:
-        """The chosen candidate; None where nothing was chosen."""
-        return next((one for one in self.candidates if one.name == self.chosen), None)
-
-    @property
-    def corrects(self) -> bool:
-        """Whether something else than ERM was chosen."""
-        return self.chosen is not None and self.chosen != self.baseline.name
+    def correction(self) -> Tried | None:
+        """The chosen candidate; None where that is ERM, and where nothing was chosen."""
+        return next((one for one in self.candidates[1:] if one.name == self.chosen), None)

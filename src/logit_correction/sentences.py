@@ -10,10 +10,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from logit_correction.errors import format_first, format_list, format_percent, is_missing
-from logit_correction.finding import FEWEST, Finding, Look, ViewName
+from logit_correction.finding import FEWEST, Finding, ViewName
 
 #: Members of a family of views that are named one by one; of more of them the first.
 _MOST_MEMBERS = 6
+
+#: What families of views are called whose name alone is no noun of a sentence.
+_OF_FAMILY = {
+    "word": "single words",
+    "characters": "short runs of characters",
+    "opening": "the first words",
+    "closing": "the last words",
+    "file": "facts of the file",
+    "missing": "missing values",
+    "form": "the form of the text",
+}
+
+#: What to do about a network that is worse than no network.
+REMEDY = "name fewer shortcuts, try `--method.mixing NoMixing`, or train with `--method ERM`"
 
 # Numbers and names
 
@@ -61,29 +75,17 @@ def name_views(views: Sequence[str], terms: Sequence[str] = ()) -> str:
         told = [f"`{one}`" for one in found] if family in ("column", "word") else found
         if family == "places":
             told = [f"row {one.replace(',', ', column ')}" for one in found]
-        if family == "pair":
-            named += [f"the relation of the columns `{one.replace(' & ', '` and `')}`" for one in found]
-            continue
         plural = family.rstrip("s") + ("s" if len(found) > 1 else "")
         many = len(found) > _MOST_MEMBERS
-        if many and family == "places":  # a list of them shows nobody where they are
+        if family == "pair":
+            named += [f"the relation of the columns `{one.replace(' & ', '` and `')}`" for one in found]
+        elif many and family == "places":  # a list of them shows nobody where they are
             named.append(f"{len(found)} places")
+        elif found:
+            named.append(f"the {plural} {format_first(told, _MOST_MEMBERS) if many else format_list(told)}")
         else:
-            told_of = format_first(told, _MOST_MEMBERS) if many else format_list(told)
-            named.append(f"the {plural} {told_of}" if told else _OF_FAMILY.get(family, family))
+            named.append(_OF_FAMILY.get(family, family))
     return format_list(named)
-
-
-#: What families of views are called whose name alone is no noun of a sentence.
-_OF_FAMILY = {
-    "word": "single words",
-    "characters": "short runs of characters",
-    "opening": "the first words",
-    "closing": "the last words",
-    "file": "facts of the file",
-    "missing": "missing values",
-    "form": "the form of the text",
-}
 
 
 def is_plural(views: Sequence[str]) -> bool:
@@ -119,10 +121,6 @@ def of_minority(count: int, rows: int, named: Sequence[str]) -> list[str]:
     return [] if 0 < count <= rows / 2 else [told]
 
 
-#: What to do about a network that is worse than no network.
-REMEDY = "name fewer shortcuts, try `--method.mixing NoMixing`, or train with `--method ERM`"
-
-
 def of_few_right(accuracy: float, share: float, name: str) -> str:
     """Return what to tell of a network that is right less often than who always names the commonest label."""
     right, most = (format_percent(one, unit=" %") for one in (accuracy, share))
@@ -141,12 +139,10 @@ def of_one_label(name: str, corrects: bool) -> str:
 
 
 def of_finding(finding: Finding) -> str:
-    """Return the verdict in a sentence or two, with its figures."""
-    word = "You named this shortcut"
+    """Return the verdict in a sentence or two, with its figures: what views tell, and who follows them."""
+    named = "You named this shortcut"
     if not finding.judged and finding.named:
-        return word
-    if finding.leak:
-        return of_leak(finding.look_of(finding.leak), finding.who)
+        return named
     if (look := finding.look) is None:
         if finding.judged < FEWEST:
             return f"{finding.judged} rows are too few to tell a shortcut by"
@@ -154,29 +150,20 @@ def of_finding(finding: Finding) -> str:
             return "There is no view of these inputs to look through"
         none = "Beside what you call legitimate no" if finding.legitimate else "No"
         return f"{none} narrow view says of more than two rows that they look like another label"
-    told = _of_look(look, finding.who)
-    return f"{word}. {told}" if finding.named else told
-
-
-def _of_look(look: Look, who: str) -> str:
-    """Return what views tell, and who follows them."""
-    view, several = name_views(look.views), is_plural(look.views)
+    view, several, who = name_views(look.views), is_plural(look.views), finding.who
     predict, point = ("predict", "point") if several else ("predicts", "points")
     right, network = (format_percent(share, unit=" %") for share in (look.accuracy, look.network_accuracy))
-    told = f"{capitalize(view)} alone {predict} {right} of the held-out labels, the whole network {network}"
-    with_view, with_label = (round(look.rows * (share or 0)) for share in (look.follows_view, look.follows_label))
-    where = f"On the {format_rows(look.rows)} where {view} clearly {point} to another label"
-    follows = f"{where}, {who} follows {'them' if several else 'it'} in {with_view:,} and the label in {with_label:,}"
-    return f"{told}. {follows if look.rows else f'{capitalize(view)} never clearly {point} to another label'}"
-
-
-def of_leak(look: Look | None, who: str) -> str:
-    """Return what a view tells that agrees with the label in all rows, or in all but a few."""
-    assert look is not None
-    right, predict = format_percent(look.accuracy, unit=" %"), "predict" if is_plural(look.views) else "predicts"
-    told = f"{capitalize(name_views(look.views))} alone {predict} {right} of the held-out labels"
-    relies = f"Too few rows contradict that to tell whether {who} relies on it"
-    return f"{told}. {relies}. Leave out what will not be known in use"
+    alone = f"{capitalize(view)} alone {predict} {right} of the held-out labels"
+    if finding.leak:
+        relies = f"Too few rows contradict that to tell whether {who} relies on it"
+        return f"{alone}. {relies}. Leave out what will not be known in use"
+    follows = f"{capitalize(view)} never clearly {point} to another label"
+    if look.rows:
+        with_view, with_label = (round(look.rows * (share or 0)) for share in (look.follows_view, look.follows_label))
+        where = f"On the {format_rows(look.rows)} where {view} clearly {point} to another label"
+        them = "them" if several else "it"
+        follows = f"{where}, {who} follows {them} in {with_view:,} and the label in {with_label:,}"
+    return f"{f'{named}. ' if finding.named else ''}{alone}, the whole network {network}. {follows}"
 
 
 def plain(finding: Finding) -> dict[str, Any]:

@@ -60,7 +60,7 @@ seconds
 """
 NEW_ROWS = """
 question.views question.text new_rows.rows new_rows.labelled new_rows.usual_rows new_rows.changed new_rows.likely
-new_rows.most new_rows.answers new_rows.asked new_rows.sheet_answers new_rows.chosen new_rows.gain new_rows.gain_low
+new_rows.answers new_rows.asked new_rows.sheet_answers new_rows.chosen new_rows.gain new_rows.gain_low
 new_rows.gain_high new_rows.more new_rows.candidates[].name new_rows.candidates[].does new_rows.candidates[].views
 new_rows.candidates[].seconds new_rows.candidates[].like_training new_rows.candidates[].differs_new
 new_rows.candidates[].differs_new_low new_rows.candidates[].differs_new_high new_rows.candidates[].differs_usual

@@ -47,7 +47,7 @@ def shapes() -> st.SearchStrategy[np.ndarray]:
 
 def test_rows_like_those_of_training_are_called_changed_one_time_in_twenty() -> None:
     found = [
-        choice.change_of(whole[:, :70], whole[:, 70:], seed)[0] <= choice.LEVEL
+        choice.change_of(whole[:, :70], whole[:, 70:], seed) <= choice.LEVEL
         for seed in range(100)
         for whole in [distances_of(seed, 190, (0.05, 0.1, 0.2, 0.4))]
     ]
@@ -55,12 +55,11 @@ def test_rows_like_those_of_training_are_called_changed_one_time_in_twenty() -> 
     assert binomtest(sum(found), 100, choice.LEVEL).pvalue > 0.01
 
 
-def test_a_change_is_found_however_few_candidates_see_it_and_names_who_does() -> None:
+def test_a_change_is_found_however_few_candidates_see_it() -> None:
     for seed in range(20):
         usual = distances_of(seed, 120, (0.05, 0.05, 0.3, 0.0))
         new = distances_of(seed + 1000, 80, (0.05, 0.35, 0.3, 0.0))
-        likely, most = choice.change_of(new, usual, seed)
-        assert likely <= choice.LEVEL and most == 2
+        assert choice.change_of(new, usual, seed) <= choice.LEVEL
 
 
 # -- whom to ask

@@ -22,6 +22,7 @@ from logit_correction.errors import NBSP, InputError, check_range
 from logit_correction.files import SEAL, check_new, check_seal, read_json, read_yaml, seal, write_cells, write_text
 from logit_correction.finding import Choice
 from logit_correction.pages.page import save_page
+from logit_correction.plain_values import from_plain
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import build_algorithm, keeping_threads
 from logit_correction.runs.options import complete
@@ -30,31 +31,12 @@ from logit_correction.runs.train import Built, config_of, prepare, train, traini
 from logit_correction.runs.write import environment
 from logit_correction.sentences import advice, of_finding
 from logit_correction.shortcuts import new_rows as new_rows_of
+from logit_correction.shortcuts import rows as rows_of
+from logit_correction.shortcuts import words
 from logit_correction.shortcuts.auto import FOLDS, Auto
 from logit_correction.shortcuts.contrast import contrasts, spoken
-from logit_correction.shortcuts.new_rows import check, of_source, of_split
 from logit_correction.shortcuts.page import audit_as_html, render_audit
-from logit_correction.shortcuts.rows import (
-    CSV,
-    PARQUET,
-    cost,
-    groups,
-    leans,
-    rows_frame,
-    shown_rows,
-    with_fixed,
-    write_rows,
-)
-from logit_correction.shortcuts.words import (
-    NEEDED_ROWS,
-    AuditSummary,
-    headline,
-    of_new_rows,
-    of_price,
-    of_trial,
-    question,
-    too_few,
-)
+from logit_correction.shortcuts.words import AuditSummary
 from logit_correction.training.display import Display, choose_display
 
 #: The files of an audit beside its rows.
@@ -66,9 +48,6 @@ NEW_ROWS, CANDIDATES = "new_rows.parquet", "candidates.yaml"
 #: Rows that a person is asked about if nobody says how many.
 ASK = 20
 
-#: What a person who compares the fix with `train --method LC` wonders about.
-KEPT = "# Keeps the last epoch: rows.csv has no validation rows, by which `train --method LC` chooses one.\n"
-
 #: What to do about a damaged audit.
 AGAIN = "run the audit again"
 
@@ -78,7 +57,7 @@ class Audit:
 
     Attributes:
         path: Its folder.
-        summary: Content of ``audit.json``; ``told`` is the same as a value.
+        told: What it found.
 
     Read back a finished one, look at what conflicts, and train a classifier that does not rely on the shortcut::
 
@@ -97,14 +76,19 @@ class Audit:
         file = self.path / AUDIT
         if not file.is_file():
             raise InputError(f"{folder} holds no finished audit: run `logit-correction audit --data ... --out DIR`")
-        self.summary: dict[str, Any] = read_json(file, AGAIN)
+        held = read_json(file, AGAIN)
         if not (self.path / SEAL).is_file():  # without it a file that was changed by hand fails anywhere
             raise InputError(f"{self.path / SEAL} is missing, so {AUDIT} may have been changed: {AGAIN}")
         check_seal(file, AGAIN)
         try:
-            self.told = AuditSummary.from_dict(self.summary)
+            self.told: AuditSummary = from_plain(AuditSummary, held)
         except (TypeError, ValueError) as error:
             raise InputError(f"{file} is of another version ({error}): {AGAIN}") from error
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """Content of ``audit.json``."""
+        return self.told.to_dict()
 
     @property
     def verdict(self) -> str:
@@ -119,8 +103,8 @@ class Audit:
     @cached_property
     def rows(self) -> pd.DataFrame:
         """Every row that was looked at; see ``rows_frame``."""
-        check_seal(self.path / PARQUET, AGAIN)
-        return read_frame(self.path / PARQUET)
+        check_seal(self.path / rows_of.PARQUET, AGAIN)
+        return read_frame(self.path / rows_of.PARQUET)
 
     @property
     def new_rows(self) -> pd.DataFrame:
@@ -165,7 +149,7 @@ class Audit:
         assert self.told.new_rows is not None
         chosen = new_rows_of.concluded(table, self.told.new_rows, self.told.training["seed"])
         self.told = _by_new_rows(self.told, chosen, self.path)
-        self.summary = _write_audit(self.path, self.told)
+        _write_audit(self.path, self.told)
 
     @property
     def advised(self) -> RunConfig:
@@ -183,9 +167,9 @@ class Audit:
         return train(self.advised, out, progress=progress)
 
     def __repr__(self) -> str:
-        told, tried = self.told, of_trial(self.told) or of_price(self.told)
-        lines = of_new_rows(told.new_rows) if told.new_rows else [told.sentence, tried]
-        lines = [one for one in (headline(told), *lines) if one]
+        told, tried = self.told, words.of_trial(self.told) or words.of_price(self.told)
+        lines = words.of_new_rows(told.new_rows) if told.new_rows else [told.sentence, tried]
+        lines = [one for one in (words.headline(told), *lines) if one]
         return "\n".join([*lines, f"Audit({str(self.path)!r})"]).replace(NBSP, " ")
 
     def _repr_html_(self) -> str:
@@ -238,13 +222,14 @@ def audit(
     auto |= {"shortcut": listed(shortcut) or None, "legitimate": listed(legitimate) or None, "search": True}
     method = ComponentConfig("LC", {"attributes": auto})
     if isinstance(data, RunConfig):
-        config = config_of(replace(data, method=method), **options)
+        data = replace(data, method=method)
     else:
-        config = config_of(data, **options | {"method": method})
+        options |= {"method": method}
+    config = config_of(data, **options)
     folder, tie = run_folder.given_or_temporary(out, "audit")
     # What an audit that was killed has left may be written over.
-    own = (FIX, SHEET, PAGE, CSV, PARQUET, NEW_ROWS, CANDIDATES, SEAL)
-    check_new(folder, (run_folder.LOCK, run_folder.RESUME, run_folder.CONFIG, *own))
+    own = (FIX, SHEET, PAGE, rows_of.CSV, rows_of.PARQUET, NEW_ROWS, CANDIDATES, SEAL)
+    check_new(folder, (run_folder.LOCK, run_folder.CONFIG, *own))
     display = choose_display(quiet=not progress)
     built = prepare(config, display)
     decides = new_rows is not None or bool(len(built.table.split.get(NEW, ())))
@@ -255,7 +240,7 @@ def audit(
     if ask is not None and not decides:
         raise InputError("--ask asks about new rows: give them by --new-rows, a folder or a table")
     if new_rows is not None:
-        check(new_rows, config, built.table)
+        new_rows_of.check(new_rows, config, built.table)
     try_fix = try_fix and not decides
     display.whole = 3 if try_fix else 2  # the search, and LC in folds
     estimator = built.algorithm.attributes
@@ -276,7 +261,7 @@ def audit(
 def _decided(out: Path, built: Built, estimator: Auto, given: Any, count: int | None, display: Display) -> Choice:
     """Train all candidates, ask them about the new rows, and return what these say."""
     config, table = built.config, built.table
-    parts = of_split(table) if given is None else of_source(given, config, table)
+    parts = new_rows_of.of_split(table) if given is None else new_rows_of.of_source(given, config, table)
     new, told, candidates = new_rows_of.decide(table, config, estimator, parts, display)
     plain = {one.name: one.config.to_dict() for one in candidates}
     write_text(out / CANDIDATES, yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
@@ -291,12 +276,12 @@ def _decided(out: Path, built: Built, estimator: Auto, given: Any, count: int | 
 
 def _by_new_rows(told: AuditSummary, new: Choice, out: Path) -> AuditSummary:
     """Return the verdict by new rows, and write how the chosen candidate is trained; of ERM there is nothing to fix."""
-    verdict = "cannot tell" if new.chosen is None else "shortcut" if new.corrects else "none found"
     (out / FIX).unlink(missing_ok=True)
-    if new.chosen is not None and new.corrects:
-        config = RunConfig.from_dict(read_yaml(out / CANDIDATES)[new.chosen])
-        write_text(out / FIX, config.to_yaml())
-    return replace(told, new_rows=new, verdict=verdict, views=new.trained.views if new.trained else ())
+    if new.correction is None:
+        return replace(told, new_rows=new, verdict="none found" if new.chosen else "cannot tell", views=())
+    config = RunConfig.from_dict(read_yaml(out / CANDIDATES)[new.correction.name])
+    write_text(out / FIX, config.to_yaml())
+    return replace(told, new_rows=new, verdict="shortcut", views=new.correction.views)
 
 
 def _written(out: Path, built: Built, estimator: Auto, try_fix: bool, quiet: bool) -> AuditSummary:
@@ -307,43 +292,43 @@ def _written(out: Path, built: Built, estimator: Auto, try_fix: bool, quiet: boo
     verdict: str = finding.verdict
     if not said and verdict == "shortcut":  # what the model of signs holds for one is an accident only to a person
         verdict = "cannot tell"
-    given, names = estimator.run or estimator.predictions, [str(name) for name in table.label_names]
-    examined = str(given) if given else None
-    if not (said or examined) and (finding.look is None or finding.look.rows < NEEDED_ROWS):
+    examined, names = estimator.run or estimator.predictions, [str(name) for name in table.label_names]
+    if not (said or examined) and (finding.look is None or finding.look.rows < words.NEEDED_ROWS):
         views = ()  # on the evidence of so few rows nothing is advised
-    asked = question(finding)
+    asked = words.question(finding)
     doubted = looked.correction_by(asked.views) if asked and not views else None
     shown = views or (doubted.views if doubted else ())
-    frame = rows_frame(table, estimator, views, doubted)
-    write_rows(frame, out)
+    frame = rows_of.rows_frame(table, estimator, views, doubted)
+    rows_of.write_rows(frame, out)
     write_text(out / run_folder.CONFIG, replace(config, method=ComponentConfig("LC")).to_yaml())
     several = len(estimator.kept) > 1  # shortcuts; rows.csv has one of them for each row, and the cost goes by rows.csv
     if views:
-        by: dict[str, Any] = {"name": "Given", "file": str((out / CSV).resolve())}
+        by: dict[str, Any] = {"name": "Given", "file": str((out / rows_of.CSV).resolve())}
         if several:
             by = {"name": "Auto", "shortcut": [*views]}
         fix = replace(config, method=ComponentConfig("LC", {"attributes": by}))
-        write_text(out / FIX, ("" if several else KEPT) + fix.to_yaml())
-        if try_fix and examined is None and not several:
-            frame = with_fixed(frame, table, answers_of_lc(fix, table, estimator, quiet))
-            write_rows(frame, out)
+        kept = "# Keeps the last epoch: rows.csv has no validation rows, by which `train --method LC` chooses one.\n"
+        write_text(out / FIX, ("" if several else kept) + fix.to_yaml())
+        if try_fix and not examined and not several:
+            frame = rows_of.with_fixed(frame, table, answers_of_lc(fix, table, estimator, quiet))
+            rows_of.write_rows(frame, out)
     train = frame[frame["split"] == "train"]
-    few = too_few(finding) if examined else ""  # then no figure is told
+    few = words.too_few(finding) if examined else ""  # then no figure is told
     return AuditSummary(
         verdict=verdict,
         views=views,
         sentence=few or of_finding(finding),
-        leans=leans(finding),
+        leans=rows_of.leans(finding),
         would_change="" if said or examined else f"{advice(finding, asked.views if asked else ())}.",
         question=asked,
-        groups=groups(frame, names),
-        cost={} if few or several else cost(frame, who),
-        shown=shown_rows(frame),
+        groups=rows_of.groups(frame, names),
+        cost={} if few or several else rows_of.cost(frame, who),
+        shown=rows_of.shown_rows(frame),
         contrasts=contrasts(table, frame, shown) if shown else [],
         words=spoken(table),
         evidence=finding,
         rows={
-            "file": CSV,
+            "file": rows_of.CSV,
             "train": len(train),
             "conflicting": int(train["conflicting"].eq(True).sum()),
             "label_noise": int(train["label_noise"].eq(True).sum()) if "label_noise" in train else None,
@@ -396,10 +381,9 @@ def answers_of_lc(config: RunConfig, table: DataTable, estimator: Auto, quiet: b
     return found
 
 
-def _write_audit(out: Path, told: AuditSummary) -> dict[str, Any]:
-    """Write the page and ``audit.json``, and return its content."""
+def _write_audit(out: Path, told: AuditSummary) -> None:
+    """Write the page and ``audit.json``."""
     asked = new_rows_of.open_rows(read_frame(out / NEW_ROWS)) if (out / NEW_ROWS).is_file() else []
     save_page(render_audit(told, out, asked), out / PAGE)
     run_folder.write_json(out / AUDIT, told.to_dict())
-    seal(out, [name for name in (AUDIT, PARQUET, NEW_ROWS, CANDIDATES) if (out / name).is_file()])
-    return read_json(out / AUDIT, AGAIN)
+    seal(out, [name for name in (AUDIT, rows_of.PARQUET, NEW_ROWS, CANDIDATES) if (out / name).is_file()])

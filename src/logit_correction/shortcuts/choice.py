@@ -44,16 +44,11 @@ def disagreement(predictions: Array) -> Array:
     return np.asarray((predictions != predictions[0]).mean(axis=1))
 
 
-def change_of(new: Array, usual: Array, seed: int = 0) -> tuple[float, int]:
-    """Return whether candidates are further from ERM on new rows (C, M) than on usual ones (C, U).
+def change_of(new: Array, usual: Array, seed: int = 0) -> float:
+    """Return how likely candidates are as much further from ERM on new rows (C, M) than on usual ones (C, U) by chance.
 
-    The test exchanges rows between the two at random (a permutation test) and compares the greatest rise of all
-    candidates: it is exact whatever the candidates are, so that of new rows that are drawn as the usual ones were one
-    set in twenty is called changed.
-
-    Returns:
-        How often rows that are exchanged at random differ as much: up to ``LEVEL`` something has changed. And the
-        candidate whose distance from ERM rose most, in standard errors.
+    A permutation test exchanges rows between the two and compares the greatest rise of all candidates, in standard
+    errors. It is exact whatever the candidates are. Up to ``LEVEL`` something has changed.
     """
     there = np.concatenate([new, usual], axis=1).T.astype(np.float64)
     rows, total = new.shape[1], there.sum(axis=0)
@@ -67,8 +62,7 @@ def change_of(new: Array, usual: Array, seed: int = 0) -> tuple[float, int]:
     chosen = np.zeros(len(there))
     chosen[:rows] = 1
     drawn = [rise(generator.permutation(chosen) @ there).max() for _ in range(EXCHANGES)]
-    likely = (1 + sum(one >= seen.max() for one in drawn)) / (1 + EXCHANGES)
-    return float(likely), int(seen.argmax())
+    return float((1 + sum(one >= seen.max() for one in drawn)) / (1 + EXCHANGES))
 
 
 # -- whom to ask

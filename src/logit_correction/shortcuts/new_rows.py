@@ -24,7 +24,7 @@ from logit_correction.data.stores import InputStore
 from logit_correction.data.table import NEW, DataTable
 from logit_correction.errors import InputError, format_first
 from logit_correction.files import printable, read_cells
-from logit_correction.finding import Choice, Tried
+from logit_correction.finding import BASELINE, Choice, Tried
 from logit_correction.functional import wilson_interval
 from logit_correction.pages.compare import shown_path
 from logit_correction.pages.plots import png_uris
@@ -344,7 +344,7 @@ def concluded(table: pd.DataFrame, found: Choice, seed: int) -> Choice:
         answers=len(places),
         asked=int(asked.sum()),
         sheet_answers=int((asked & (table[LABEL] >= 0).to_numpy()).sum()),
-        chosen=None if found.changed else found.baseline.name,
+        chosen=None if found.changed else BASELINE,
     )
     if not len(places):
         return found
@@ -371,7 +371,7 @@ def change(table: pd.DataFrame, models: Sequence[Trained], label: choice.Array) 
     """Return how far new rows differ from usual ones; ``label`` (V,) is that of the validation rows."""
     usual = torch.stack([one.usual for one in models])
     predictions, said = predictions_in(table), usual.argmax(dim=2).numpy()
-    likely, most = choice.change_of(predictions_in(table, "apart_"), apart_of(usual).numpy())
+    likely = choice.change_of(predictions_in(table, "apart_"), apart_of(usual).numpy())
     right = (said[:, : len(label)] == label).mean(axis=1)
     figures: dict[str, choice.Array] = {"like_training": right}
     for name, says in (("new", predictions), ("usual", said)):
@@ -394,6 +394,5 @@ def change(table: pd.DataFrame, models: Sequence[Trained], label: choice.Array) 
         usual_rows=said.shape[1],
         changed=likely <= choice.LEVEL,
         likely=likely,
-        most=tried[most].name,
         candidates=tuple(tried),
     )

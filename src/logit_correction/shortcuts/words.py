@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from logit_correction.errors import format_percent
-from logit_correction.finding import Choice, Finding, ViewName
-from logit_correction.plain_values import from_plain, to_plain
+from logit_correction.finding import BASELINE, Choice, Finding, ViewName
+from logit_correction.plain_values import to_plain
 from logit_correction.sentences import capitalize, format_rows, is_plural, name_views, options, plain
+
+#: Conflicting rows that it takes to tell whether a given classifier relies on a view: with so many the interval of a
+#: share is about 30 points wide.
+NEEDED_ROWS = 30
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,7 @@ class AuditSummary:
         views: What is corrected by; with new rows, by the candidate that they choose.
         sentence: What was found, in words.
         leans: Whether a classifier that was given relies on the views; None where that cannot be told.
-        would_change: What a person may say against the verdict.
-        question: What a person is asked.
+        would_change: What a person may say against the verdict; ``question``, what only a person can answer.
         groups: Label by what a row looks like; see ``rows.groups``.
         cost: Accuracies of the classifier, and of LC where it was tried; see ``rows.cost``.
         shown: Rows that a page shows.
@@ -42,9 +45,7 @@ class AuditSummary:
         classifier: What the classifier is called that was asked.
         data: Name, options and sizes of the data; ``network`` and ``training`` tell of the ordinary networks.
         labels_read: Split -> which labels were read.
-        environment: On what it ran.
         new_rows: What new rows say; None without.
-        seconds: How long it took.
     """
 
     verdict: str
@@ -74,30 +75,22 @@ class AuditSummary:
         """Return the content of ``audit.json``."""
         return {**to_plain(self), "evidence": plain(self.evidence)}
 
-    @classmethod
-    def from_dict(cls, held: Mapping[str, Any]) -> AuditSummary:
-        """Return what ``to_dict`` gave; ``ValueError`` or ``TypeError`` if something is missing."""
-        found: AuditSummary = from_plain(cls, held)
-        return found
-
-
-#: Conflicting rows that it takes to tell whether a given classifier relies on a view: with so many the interval of a
-#: share is about 30 points wide.
-NEEDED_ROWS = 30
-
 
 def next_commands(told: AuditSummary, place: str) -> dict[str, str]:
     """Return what to do after an audit in the folder ``place`` -> by which command, the first thing first."""
     if told.new_rows is not None:
         return _commands_for_new_rows(told.new_rows, place)
     asked, views, finding = told.question, told.views, told.evidence
-    again = f"logit-correction audit --config {place}/config.yaml {{}} --out {{}}"
     commands = {}
+
+    def again(options: str) -> str:
+        return f"logit-correction audit --config {place}/config.yaml {options} --out another-audit"
+
     if asked and not told.examined:
-        decide = again.format("--new-rows new-rows", "another-audit")
-        commands["Rows that the model will be used on decide, labelled or not. If you have some:"] = decide
+        decide = "Rows that the model will be used on decide, labelled or not. If you have some:"
+        commands[decide] = again("--new-rows new-rows")
     if asked and told.verdict == "cannot tell" and not views:
-        commands["If it is an accident:"] = again.format(options("shortcut", asked.views), "another-audit")
+        commands["If it is an accident:"] = again(options("shortcut", asked.views))
     if told.examined and views and not told.leans:
         if not told.examined.endswith((".csv", ".parquet")):  # a run, not somebody's predictions
             test = f"logit-correction evaluate {shlex.quote(told.examined)} --on new-rows"
@@ -111,16 +104,15 @@ def next_commands(told: AuditSummary, place: str) -> dict[str, str]:
         fix = f"logit-correction train --config {place}/fix.yaml --out fixed"
         commands[f"{accident} a classifier that does not rely on it{leave}:"] = fix
         rows = round((finding.look.share if finding.look else 0) * told.data["rows"]["valid"])
+        few = f"an audit of it needs {NEEDED_ROWS} conflicting validation rows, and you have about {rows}"
         if rows < NEEDED_ROWS:
-            few = f"an audit of it needs {NEEDED_ROWS} conflicting validation rows, and you have about {rows}"
-            commands[f"Then test it on labelled rows from elsewhere; {few}:"] = (
-                "logit-correction evaluate fixed --on new-rows"
-            )
+            test = f"Then test it on labelled rows from elsewhere; {few}:"
+            commands[test] = "logit-correction evaluate fixed --on new-rows"
         else:
             examine = f"logit-correction audit --run fixed {options('shortcut', views)} --out audit-of-fixed"
             commands["Then check whether it is fixed:"] = examine
     if asked:
-        legitimate = again.format(options("legitimate", asked.views), "another-audit")
+        legitimate = again(options("legitimate", asked.views))
         commands["If it is a legitimate cause, look for another shortcut:"] = legitimate
     return commands
 
@@ -133,7 +125,7 @@ def headline(told: AuditSummary) -> str:
         if new.chosen is None:
             asked = f"Label {new.asked:,} of them" if new.asked else "Label some of them"
             return f"The new rows differ from the training data. {asked}."
-        if not new.corrects:
+        if new.correction is None:
             return f"Train {new.chosen}: {'no correction is better' if new.answers else 'nothing has changed'} there."
         return f"Train {name_candidate(new.chosen)}: about {_points(new.gain)} points on the new rows."
     if told.examined and views:
@@ -235,11 +227,9 @@ def _points(share: float | None) -> str:
 
 def of_change(new: Choice) -> str:
     """Return how the new rows differ from rows like the training data."""
-    most = max(new.candidates[1:], key=lambda one: one.differs_new - one.differs_usual)
-    if new.corrects and new.trained is not None:
-        most = new.trained
+    most = new.correction or max(new.candidates[1:], key=lambda one: one.differs_new - one.differs_usual)
     share, usual = (format_percent(one, unit=" %") for one in (most.differs_new, most.differs_usual))
-    pair = f"{new.baseline.name} and {name_candidate(most.name)}"
+    pair = f"{BASELINE} and {name_candidate(most.name)}"
     rows = f"{pair} disagree on {share} of the {format_rows(new.rows)} that are new"
     if new.changed:
         return f"{rows}, and on {usual} of rows like the training data: something that held there does not hold here"
@@ -248,18 +238,17 @@ def of_change(new: Choice) -> str:
 
 def of_choice(new: Choice) -> str:
     """Return what the answers say; without any, what to do."""
-    first = new.baseline.name
     if not new.answers:
-        if new.chosen == first:
-            return f"So nothing is corrected for these rows: train {first}"
+        if new.chosen == BASELINE:
+            return f"So nothing is corrected for these rows: train {BASELINE}"
         return "A change is a reason to ask, not to correct: rows that are harder look the same. Your answers decide"
     by = f"By {new.answers:,} labelled new rows"
-    if not new.corrects or new.trained is None:
-        return f"{by}, no correction is clearly better than {first}: train {first}"
+    if new.correction is None:
+        return f"{by}, no correction is clearly better than {BASELINE}: train {BASELINE}"
     gain, low, high = map(_points, (new.gain, new.gain_low, new.gain_high))
-    changes = f"{name_candidate(new.trained.name)} changes accuracy there by {gain} points against {first}"
+    changes = f"{name_candidate(new.correction.name)} changes accuracy there by {gain} points against {BASELINE}"
     better = f"{by}, {changes} (90 % interval {low} to {high})"
-    before, after = (format_percent(one.like_training, unit=" %") for one in (new.baseline, new.trained))
+    before, after = (format_percent(one.like_training, unit=" %") for one in (new.candidates[0], new.correction))
     stays = f"stays at {after}" if before == after else f"goes from {before} to {after}"
     return f"{better}. On rows like the training data accuracy {stays}"
 
@@ -289,7 +278,6 @@ def candidate_rows(new: Choice) -> list[dict[str, str]]:
 
 
 def _commands_for_new_rows(new: Choice, place: str) -> dict[str, str]:
-    first = new.baseline.name
     answer = f"logit-correction audit --answers {place}/sheet.csv --out {place}"
     asking = f"logit-correction audit --ask {new.more or 20} --out {place}"
     left = format_rows(new.asked - new.sheet_answers)
@@ -298,12 +286,12 @@ def _commands_for_new_rows(new: Choice, place: str) -> dict[str, str]:
         return {f"{fill_in}, as many as you like, then:": answer}
     if new.chosen is None:
         return {"Choose rows to label:": asking}
-    if new.corrects:
+    if new.correction:
         fix = f"logit-correction train --config {place}/fix.yaml --out fixed"
         commands = {f"Train {name_candidate(new.chosen)}:": fix}
     else:
-        ordinary = f"logit-correction train --config {place}/config.yaml --method {first} --out ordinary"
-        commands = {f"Train {first}:": ordinary}
+        ordinary = f"logit-correction train --config {place}/config.yaml --method {BASELINE} --out ordinary"
+        commands = {f"Train {BASELINE}:": ordinary}
         commands |= {} if new.answers else {"To be sure, label some rows all the same:": asking}
     if new.asked > new.sheet_answers:
         return commands | {"To be surer, fill in more of `sheet.csv`, then:": answer}
