@@ -81,7 +81,7 @@ def test_names(monkeypatch: pytest.MonkeyPatch) -> None:
     # Missing, another, then the commonest: sea, naïve ☃, town.
     assert found.tolist() == [[0, 0, 0, 0, 1], [0, 0, 1, 0, 0], [1, 0, 0, 0, 0], [0, 1, 0, 0, 0]]
     assert features(["", ""]).tolist() == [[1, 0], [1, 0]]
-    monkeypatch.setattr("logit_correction.views.columns.MOST_NAMES", 50)
+    monkeypatch.setattr("logit_correction.views.tables.MOST_NAMES", 50)
     names = [f"n{i:02}" for i in range(60) for _ in range(2 + (i >= 55))]
     found = features(names)  # the commonest have a flag, the others share one
     alone = {names[i] for i in range(len(names)) if not found[i, 1]}
@@ -120,7 +120,7 @@ def test_two_columns_together_tell_what_neither_does_and_a_pair_is_kept_as_plain
     pair.fit(inputs)
     kept = state_of(pair)
     assert kept is not None and torch.equal(view_of(kept).features(inputs), pair.features(inputs))
-    some = pair.features(inputs_of(left=[np.nan, 9e300, 1.0], right=[1.0, -9e300, np.nan]))
+    some = pair.features(inputs_of(left=[np.nan, 9e30, 1.0], right=[1.0, -9e30, np.nan]))
     assert some.sum(1).tolist() == [1, 3, 1]  # at a gap there is a cell, and nothing less, greater or apart
 
 

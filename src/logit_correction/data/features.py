@@ -15,7 +15,7 @@ from logit_correction.data.frames import FEWEST_ROWS, KINDS, NAMES, Written, che
 from logit_correction.data.rows import SHOWN, Learnt, Problems, Reader, Rows
 from logit_correction.data.stores import ArrayStore
 from logit_correction.errors import InputError, InputWarning, format_first
-from logit_correction.views.columns import FEWEST_NAMES, commonest, most_names
+from logit_correction.views.tables import FEWEST_NAMES, commonest, most_names
 
 #: What a column was found to be: its name, its kind, and its categories, or mean and std of its numbers; ``gaps`` if
 #: rows of any split had no value: true if training rows did. Among categories the empty text stands for no value.

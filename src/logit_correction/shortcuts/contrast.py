@@ -17,8 +17,15 @@ from logit_correction.finding import ViewName
 from logit_correction.pages.plots import png_uris
 from logit_correction.shortcuts.heads import scaled, telling_features
 from logit_correction.views.base import available_views, find_views
-from logit_correction.views.columns import edges_by_label, is_numeric, missing_in, names_of_bins, part_of
-from logit_correction.views.tables import Pairs, compared
+from logit_correction.views.tables import (
+    Pairs,
+    compared,
+    edges_by_label,
+    is_numeric,
+    missing_in,
+    names_of_bins,
+    part_of,
+)
 from logit_correction.views.texts import OUTERMOST, Form, TermView
 
 #: Images of a kind side by side, labels that are shown, words of a label, values of a column, bins of its numbers.

@@ -50,8 +50,7 @@ from logit_correction.shortcuts.heads import (
 )
 from logit_correction.types import DataInfo, TrainingRows
 from logit_correction.views.base import View, features_of
-from logit_correction.views.columns import cuts_of, part_of
-from logit_correction.views.tables import MISSING, PARTS, Pairs, compared
+from logit_correction.views.tables import GAP, Pairs, compared, cuts_of, part_of
 from logit_correction.views.texts import OUTERMOST, WORD, TermView
 
 #: A view is a candidate if it takes away more than this share of the label's entropy, or where none does.
@@ -163,11 +162,13 @@ class Search:
                 seen[own] = ((counts + 4 * shares) / (counts.sum(axis=1, keepdims=True) + 4))[cell[own]]
             return information(seen, label)
 
-        part = {name: part_of(values, cuts_of(values, PARTS), PARTS + 2) for name, values in columns.items()}
+        part = {
+            name: part_of(values, cuts_of(values, Pairs.parts), Pairs.parts + 2) for name, values in columns.items()
+        }
         alone = {name: max(0.0, tells(cell)) for name, cell in part.items()}
         beyond = []
         for a, b in (pair.columns for pair in pairs):
-            cell = (part[a] * (PARTS + 2) + part[b]) * (MISSING + 1) + compared(columns[a], columns[b])
+            cell = (part[a] * (Pairs.parts + 2) + part[b]) * (GAP + 1) + compared(columns[a], columns[b])
             beyond.append(tells(cell) - alone[a] - alone[b])
         best = int(np.argmax(beyond))
         return [pairs[best]] if beyond[best] > USEFUL else []

@@ -1,8 +1,12 @@
-"""Views of tables: each column alone, two together, and what is missing."""
+"""Views of tables: each column alone, two together, and what is missing; and how a column is cut.
+
+Numbers are cut into bins, names into the commonest and the rest; a missing value is one of its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -14,36 +18,119 @@ from torch import Tensor
 from logit_correction.finding import ViewName
 from logit_correction.types import ViewInputs
 from logit_correction.views.base import View
-from logit_correction.views.columns import (
-    cuts_of,
-    edges_of,
-    flags,
-    is_numeric,
-    missing_in,
-    most_names,
-    numbers_of,
-    part_of,
-)
 
-#: Most bins of equally many rows that numbers are cut into, and fewest rows of one: with fewer a head learns rows by
-#: heart, and says less of real columns than a logistic regression on the number alone.
-BINS, LEAST_OF_A_BIN = 16, 100
+#: Names of a column that are told apart: most and fewest, and how many numbers they may be of all rows: half a GiB.
+MOST_NAMES, FEWEST_NAMES, MOST_NUMBERS = 1000, 100, 2**27
 
-#: Most single numbers with a feature of their own, and the fewest rows that have such a number; of a column that holds
-#: more numbers also the share of the rows.
-VALUES, LEAST_OF_A_VALUE, SHARE = 32, 30, 0.01
+#: Most bins of equally many rows that numbers are cut into.
+BINS = 16
 
-#: Points of the distribution of the training rows by which a number is ranked.
-POINTS = 1001
+#: What ``compared`` says of two values.
+LESS, EQUAL, GREATER, GAP = range(4)
 
-#: Numbers further than so many spreads from the median count as so far.
-FURTHEST = 1000.0
 
-#: Parts that each of a pair of columns is cut into; of tables with more columns no pairs are looked at.
-PARTS, MOST_PAIRED = 8, 40
+def is_numeric(values: NDArray[Any]) -> bool:
+    """Return whether a column holds numbers rather than names."""
+    return values.dtype.kind in "biuf"
 
-#: What ``compared`` says at a gap, beyond less, equal and greater.
-MISSING = 3
+
+def missing_in(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return where a column has no value (N,)."""
+    return ~np.isfinite(values.astype(np.float64)) if is_numeric(values) else np.asarray(values == "", dtype=bool)
+
+
+def most_names(rows: int) -> int:
+    """Return how many names of a column views and networks tell apart, the commonest; the others share one."""
+    return min(MOST_NAMES, max(FEWEST_NAMES, MOST_NUMBERS // max(rows, 1)))
+
+
+def commonest(names: NDArray[Any], most: int) -> list[str]:
+    """Return the commonest names, of equally common ones those first in the alphabet."""
+    count = Counter(names.tolist())
+    return sorted(count, key=lambda name: (-count[name], name))[:most]
+
+
+def edges_of(numbers: NDArray[Any], bins: int) -> list[float]:
+    """Return the edges between so many bins of equally many numbers, fewer where numbers are equal."""
+    there = numbers[np.isfinite(numbers)].astype(np.float64)
+    return np.unique(np.quantile(there, np.arange(1, bins) / bins, method="higher")).tolist() if len(there) else []
+
+
+def edges_by_label(numbers: NDArray[Any], label: NDArray[Any], bins: int) -> list[float]:
+    """Return the edges between at most so many bins that end where the label changes; none where it does not."""
+    from sklearn.tree import DecisionTreeClassifier
+
+    # Of ranks, for the tree takes numbers in single precision, in which dates an hour apart may be one.
+    finite = np.isfinite(numbers)
+    different, rank = np.unique(numbers[finite], return_inverse=True)
+    limits = {"max_leaf_nodes": bins, "min_samples_leaf": 0.05, "min_impurity_decrease": 0.001}
+    tree = DecisionTreeClassifier(**limits, random_state=0)
+    nodes = tree.fit(rank[:, None], label[finite].astype(str)).tree_
+    return [float(different[int(cut) + 1]) for cut in sorted(nodes.threshold[nodes.feature >= 0])]
+
+
+def cuts_of(values: NDArray[Any], parts: int) -> list[Any]:
+    """Return where a column is cut into so many parts: edges between numbers, or its commonest names."""
+    return edges_of(values, parts) if is_numeric(values) else commonest(values[values != ""], parts)
+
+
+def part_of(values: NDArray[Any], cuts: Sequence[Any], count: int = 0) -> NDArray[np.int64]:
+    """Return the part (N,) of each value among ``count``, by default two more than cuts.
+
+    The last part is of missing values, and the last but one of names that are none of the cuts. A number at an edge
+    lies above it.
+    """
+    import pandas as pd
+
+    count = count or len(cuts) + 2
+    if is_numeric(values):
+        place = np.searchsorted(np.asarray(cuts, dtype=np.float64), values.astype(np.float64), side="right")
+    else:
+        place = pd.Index(cuts, dtype=object).get_indexer(pd.Index(values, dtype=object))
+        place = np.where(place < 0, count - 2, place)
+    return np.where(missing_in(values), count - 1, place).astype(np.int64)
+
+
+def names_of_bins(
+    numbers: NDArray[Any], edges: Sequence[float], spell: Callable[[NDArray[Any]], list[str]]
+) -> list[str]:
+    """Return what people call the bins between edges, by the least and the greatest number that lies in each."""
+    there = np.unique(numbers[np.isfinite(numbers)])
+    if not len(there):
+        return ["any number"] * (len(edges) + 1)
+    starts = [0, *np.searchsorted(there, edges).tolist()]
+    ends = [*starts[1:], len(there)]
+    low, high = spell(there[starts]), spell(there[[end - 1 for end in ends]])
+    if len(there) == len(starts):
+        return low
+    told = [f"{least} to {greatest}" for least, greatest in zip(low, high, strict=True)]
+    return told if len(told) == 1 else [f"up to {high[0]}", *told[1:-1], f"from {low[-1]}"]
+
+
+def compared(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.int64]:
+    """Return whether the first (N,) is ``LESS``, ``EQUAL`` or ``GREATER``, or a ``GAP``; names are equal or greater."""
+    none = np.zeros(len(first), dtype=bool)
+    equal = first == second if is_numeric(first) == is_numeric(second) else none
+    less = first < second if is_numeric(first) and is_numeric(second) else none
+    there = np.where(equal, EQUAL, np.where(less, LESS, GREATER))
+    return np.where(missing_in(first) | missing_in(second), GAP, there).astype(np.int64)
+
+
+def columns_of(views: Iterable[str], columns: Iterable[str]) -> list[str]:
+    """Return those of some columns that views of these names look at."""
+    family_and_member = [ViewName.of(view) for view in views]
+    alone = {member for family, member in family_and_member if family == "column"}
+    pairs = [member for family, member in family_and_member if family == "pair"]
+    return [
+        name
+        for name in columns
+        if name in alone or any(pair.startswith(f"{name} & ") or pair.endswith(f" & {name}") for pair in pairs)
+    ]
+
+
+def _flags(part: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
+    """Return (N, count) with a flag at each row's part, and none where it is none of 0..count-1."""
+    return part[:, None] == np.arange(count)
 
 
 class OneColumn(View):
@@ -57,6 +144,12 @@ class OneColumn(View):
     breadth = 0
     needs = "a table of features"
     together = 2  # many columns side by side are as good as the whole table; five told seven kinds of ground apart
+
+    LEAST_OF_A_BIN = 100  # rows; with fewer a head learns rows by heart
+    VALUES = 32  # single numbers with a feature of their own,
+    LEAST_OF_A_VALUE, SHARE = 30, 0.01  # each of so many rows, and in a column of more numbers of this share
+    POINTS = 1001  # of the distribution of the training rows, by which a number is ranked
+    FURTHEST = 1000.0  # spreads from the median
 
     def __init__(self, column: str) -> None:
         self.column, self.name = column, f"column:{column}"
@@ -87,52 +180,40 @@ class OneColumn(View):
         if not is_numeric(values):
             self._names = cuts_of(values, most_names(inputs.num_rows))
             return
-        present = values.astype(np.float64)
-        present = present[np.isfinite(present)]
+        present = values[~missing_in(values)].astype(np.float64)
         if not len(present):
             return
-        points = np.quantile(present, np.linspace(0, 1, POINTS), method="inverted_cdf")
-        self._points, self._median = points.tolist(), float(points[POINTS // 2])
-        low, high = (float(points[round(share * (POINTS - 1))]) for share in (0.05, 0.95))
+        points = np.quantile(present, np.linspace(0, 1, self.POINTS), method="inverted_cdf")
+        self._points, self._median = points.tolist(), float(points[self.POINTS // 2])
+        low, high = (float(points[round(share * (self.POINTS - 1))]) for share in (0.05, 0.95))
         # A column that is nearly always the same has no spread but for its few other values.
-        self._spread = (high / 2 - low / 2) or float(np.abs(present / 2 - self._median / 2).max()) or 1.0
-        found, count = np.unique(present, return_counts=True)
-        few = len(found) <= VALUES
-        often = np.argsort(-count, kind="stable")[:VALUES]
-        enough = max(LEAST_OF_A_VALUE, 0 if few else SHARE * len(present))
-        self._common = np.sort(found[often[count[often] >= enough]]).tolist()
-        bins = min(BINS, max(1, len(present) // LEAST_OF_A_BIN))
-        self._edges = [] if few else edges_of(present, bins)
+        self._spread = (high - low) or 2 * float(np.abs(present - self._median).max()) or 1.0
+        different, count = np.unique(present, return_counts=True)
+        few = len(different) <= self.VALUES
+        often = np.argsort(-count, kind="stable")[: self.VALUES]
+        enough = max(self.LEAST_OF_A_VALUE, 0 if few else self.SHARE * len(present))
+        self._common = np.sort(different[often[count[often] >= enough]]).tolist()
+        self._edges = [] if few else edges_of(present, min(BINS, max(1, len(present) // self.LEAST_OF_A_BIN)))
 
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return the features of the column, (N, F); a missing number has the median's."""
         values = inputs.columns[self.column]
         missing = missing_in(values)
-        parts = self._of_numbers(values, missing) if is_numeric(values) else self._of_names(values, missing)
+        if is_numeric(values):
+            number = np.where(missing, self._median, values.astype(np.float64))
+            value = np.clip((number - self._median) / self._spread, -self.FURTHEST, self.FURTHEST)
+            rank = np.full(len(number), 0.5)
+            if self._points:  # the share of the training rows below, those that are equal counted half
+                below, upto = (np.searchsorted(self._points, number, side=side) for side in ("left", "right"))
+                rank = (below + upto) / (2 * len(self._points))
+            parts = [value[:, None], missing[:, None], rank[:, None]]
+            if self._edges:
+                parts.append(_flags(part_of(values, self._edges), len(self._edges) + 1))
+            parts.append(values.astype(np.float64)[:, None] == np.asarray(self._common))
+        else:
+            part, others = part_of(values, self._names), len(self._names)
+            parts = [missing[:, None], (part == others)[:, None], _flags(part, others)]
         return torch.from_numpy(np.concatenate(parts, axis=1, dtype=np.float32))
-
-    def _of_numbers(self, values: NDArray[Any], missing: NDArray[np.bool_]) -> list[NDArray[Any]]:
-        import pandas as pd
-
-        number = np.where(missing, self._median, values.astype(np.float64))
-        with np.errstate(over="ignore"):  # halved, so that no difference of finite numbers is infinite
-            value = np.clip((number / 2 - self._median / 2) / self._spread, -FURTHEST, FURTHEST)
-        rank = np.full(len(number), 0.5)
-        if self._points:  # the share of the training rows below, those that are equal counted half
-            below, upto = (np.searchsorted(self._points, number, side=side) for side in ("left", "right"))
-            rank = (below + upto) / (2 * len(self._points))
-        parts = [value[:, None], missing[:, None], rank[:, None]]
-        if self._edges:
-            parts.append(flags(part_of(values, self._edges), len(self._edges) + 1))
-        if self._common:
-            parts.append(
-                flags(pd.Index(self._common).get_indexer(pd.Index(values.astype(np.float64))), len(self._common))
-            )
-        return parts
-
-    def _of_names(self, values: NDArray[Any], missing: NDArray[np.bool_]) -> list[NDArray[Any]]:
-        part, count = part_of(values, self._names), len(self._names)
-        return [missing[:, None], (part == count)[:, None], flags(part, count)]
 
 
 class Pairs(View):
@@ -143,7 +224,9 @@ class Pairs(View):
     """
 
     breadth = 0
-    needs = f"a table of 2 to {MOST_PAIRED} features"
+    most = 40  # columns; of tables with more no pairs are looked at
+    needs = f"a table of 2 to {most} features"
+    parts = 8  # that each column is cut into, besides other names and missing values
 
     def __init__(self, first: str, second: str) -> None:
         self.columns, self.name = [first, second], f"pair:{first} & {second}"
@@ -155,49 +238,31 @@ class Pairs(View):
     def views_of(cls, inputs: ViewInputs) -> list[View]:
         """Return one view for each pair of columns that vary."""
         columns = [ViewName.of(view.name).member for view in OneColumn.views_of(inputs)]
-        return [cls(*pair) for pair in combinations(columns, 2)] if len(columns) <= MOST_PAIRED else []
+        return [cls(*pair) for pair in combinations(columns, 2)] if len(columns) <= cls.most else []
 
     def can_look(self, inputs: ViewInputs) -> bool:
         return all(column in inputs.columns for column in self.columns)
 
     def fit(self, inputs: ViewInputs) -> None:
-        self._cuts = [cuts_of(inputs.columns[column], PARTS) for column in self.columns]
-        self._edges = edges_of(self._apart(inputs), BINS)
+        self._cuts = [cuts_of(inputs.columns[column], self.parts) for column in self.columns]
+        self._edges = edges_of(self._difference(inputs), BINS)
 
-    def _apart(self, inputs: ViewInputs) -> NDArray[np.float64]:
-        """Return the difference (N,) of two columns of numbers, NaN where missing; of names there is none."""
+    def _difference(self, inputs: ViewInputs) -> NDArray[np.float64]:
+        """Return the difference (N,) of two columns of numbers; of names there is none."""
         first, second = (inputs.columns[name] for name in self.columns)
-        return numbers_of(first) - numbers_of(second) if is_numeric(first) and is_numeric(second) else np.zeros(0)
+        if not (is_numeric(first) and is_numeric(second)):
+            return np.zeros(0)
+        return first.astype(np.float64) - second.astype(np.float64)
 
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return a flag for each cell, for less, equal and greater, and for each bin of the difference, (N, 119)."""
         values = [inputs.columns[name] for name in self.columns]
-        first, second = (part_of(*one, PARTS + 2) for one in zip(values, self._cuts, strict=True))
-        found = [flags(first * (PARTS + 2) + second, (PARTS + 2) ** 2), flags(compared(*values), MISSING)]
-        if self._edges and len(apart := self._apart(inputs)):
-            found.append(flags(part_of(apart, self._edges), len(self._edges) + 1))
-        return torch.from_numpy(np.concatenate(found, axis=1))
-
-
-def compared(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.int64]:
-    """Return 0, 1 or 2 (N,) where the first is less, equal or greater, ``MISSING`` at a gap; names are equal or not."""
-    none = np.zeros(len(first), dtype=bool)
-    equal = first == second if is_numeric(first) == is_numeric(second) else none
-    less = first < second if is_numeric(first) and is_numeric(second) else none
-    there = np.where(equal, 1, np.where(less, 0, 2))
-    return np.where(missing_in(first) | missing_in(second), MISSING, there).astype(np.int64)
-
-
-def columns_of(views: Iterable[str], columns: Iterable[str]) -> list[str]:
-    """Return those of some columns that views of these names look at."""
-    family_and_member = [ViewName.of(view) for view in views]
-    alone = {member for family, member in family_and_member if family == "column"}
-    pairs = [member for family, member in family_and_member if family == "pair"]
-    return [
-        name
-        for name in columns
-        if name in alone or any(pair.startswith(f"{name} & ") or pair.endswith(f" & {name}") for pair in pairs)
-    ]
+        side = self.parts + 2
+        first, second = (part_of(*one, side) for one in zip(values, self._cuts, strict=True))
+        parts = [_flags(first * side + second, side**2), _flags(compared(*values), GAP)]
+        if self._edges and len(difference := self._difference(inputs)):
+            parts.append(_flags(part_of(difference, self._edges), len(self._edges) + 1))
+        return torch.from_numpy(np.concatenate(parts, axis=1, dtype=np.float32))
 
 
 class Missing(View):
