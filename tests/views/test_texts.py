@@ -12,7 +12,7 @@ from logit_correction.errors import InputError
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.types import ViewInputs
 from logit_correction.views.base import find_views, state_of, view_of
-from logit_correction.views.texts import KINDS, MARKS, Characters, Closing, Form, Opening, TermView, Words, shortened
+from logit_correction.views.texts import Characters, Closing, Form, Opening, TermView, Words, shortened
 
 VIEWS = [Words, Characters, Opening, Closing]
 
@@ -92,7 +92,7 @@ def test_openings_and_closings() -> None:
 def form(texts: list[str]) -> torch.Tensor:
     (view,) = Form.views_of(inputs_of(texts))
     found = view.features(inputs_of(texts))
-    assert found.dtype == torch.float32 and found.shape == (len(texts), 3 + len(KINDS) + len(MARKS))
+    assert found.dtype == torch.float32 and found.shape == (len(texts), 3 + len(Form.kinds) + len(Form.marks))
     return found
 
 
@@ -100,10 +100,10 @@ def test_the_form_against_a_count_by_hand() -> None:
     texts = ["Ab 1\u00e9,\n", "", "\ud83d  \U0001f600\u00a0,,"]
     logs = torch.tensor([[7.0, 2.0], [0.0, 0.0], [7.0, 3.0]]).log1p()
     rest = torch.tensor([[5 / 2, 1 / 7, 1 / 7, 1 / 7, 2 / 7, 1 / 7], [0] * 6, [4 / 3, 0, 0, 3 / 7, 3 / 7, 3 / 7]])
-    torch.testing.assert_close(form(texts)[:, : 3 + len(KINDS)], torch.cat([logs, rest], dim=1))
-    marks = torch.tensor([[float(text.count(mark)) for mark in MARKS] for text in texts]).log1p()
-    torch.testing.assert_close(form(texts)[:, 3 + len(KINDS) :], marks)
-    assert len(set(MARKS)) == len(MARKS)
+    torch.testing.assert_close(form(texts)[:, : 3 + len(Form.kinds)], torch.cat([logs, rest], dim=1))
+    marks = torch.tensor([[float(text.count(mark)) for mark in Form.marks] for text in texts]).log1p()
+    torch.testing.assert_close(form(texts)[:, 3 + len(Form.kinds) :], marks)
+    assert len(set(Form.marks)) == len(Form.marks)
     assert Form.views_of(ViewInputs(num_rows=2, inputs=lambda rows: rows)) == []
 
 

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import torch
-from PIL import Image
+from PIL import ExifTags, Image
 from torch import Tensor
 
 from logit_correction.files import MOST_THREADS, available_cores, in_threads
@@ -20,14 +20,6 @@ from logit_correction.views.base import View
 #: The formats that images are read in: not all that Pillow knows, for one of them, EPS, starts another program.
 IMAGES = ["BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP"]
 IMAGES += ["AVIF"] * (find_spec("PIL.AvifImagePlugin") is not None)  # from Pillow 11.3 on
-
-#: Formats that are told apart; the last stands for all others.
-_FORMATS = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "")
-#: EXIF tags: make, model and software; date and time; the folder of further tags, and date and time in it.
-_CAMERA, _DATE, _FURTHER, _TAKEN = (271, 272, 305), 306, 0x8769, 36867
-#: Numbers that EXIF gives: their count, camera, three of the hour; and all that are read inside a file.
-_EXIF = 1 + 8 * len(_CAMERA) + 3
-_INSIDE = 4 + len(_FORMATS) + 4 + _EXIF
 
 
 class FileFacts(View):
@@ -61,29 +53,31 @@ class FileFacts(View):
 
 
 def _facts(file: Path) -> list[float]:
-    """Return what the header and the name tell; zeros where the header cannot be read."""
+    """Return 43 numbers of the header, zeros where it cannot be read, and 25 of the name."""
     name = [*_hashed(file.suffix.lower(), 8), math.log1p(len(file.name)), *_hashed(file.parent.parent.name, 16)]
     try:
         size = file.stat().st_size
         with Image.open(file, formats=IMAGES) as image:
             width, height = image.size
             shape = [math.log1p(size), math.log(width), math.log(height), math.log(width / height)]
-            kind = image.format if image.format in _FORMATS else ""
+            known = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP")
+            kinds = [*(float(image.format == one) for one in known), float(image.format not in known)]
             tables = getattr(image, "quantization", None) or {}  # the coarser, the greater
             sums = [math.log1p(sum(tables.get(index, ()))) for index in range(4)]
-            return [*shape, *(float(kind == known) for known in _FORMATS), *sums, *_exif(image), *name]
+            return [*shape, *kinds, *sums, *_exif(image), *name]
     except Exception:  # Pillow raises errors of many kinds for damaged files, and one of them must not end it all
-        return [0.0] * _INSIDE + name
+        return [0.0] * 43 + name
 
 
 def _exif(image: Image.Image) -> list[float]:
-    """Return number of EXIF entries, camera and software, and hour as sine, cosine and whether it is known."""
+    """Return 28 numbers: of EXIF entries, camera and software, and hour as sine, cosine and whether it is known."""
     if image.format == "PNG" and "exif" not in image.info:
-        return [0.0] * _EXIF  # Pillow would decode the whole image to look for it
-    exif = image.getexif()
-    further = exif.get_ifd(_FURTHER)
-    camera = [slot for tag in _CAMERA for slot in _hashed(str(exif.get(tag, "")).strip("\0 "), 8)]
-    time = re.search(r" (\d\d):\d\d", str(further.get(_TAKEN) or exif.get(_DATE) or ""))
+        return [0.0] * 28  # Pillow would decode the whole image to look for it
+    exif, tag = image.getexif(), ExifTags.Base
+    further = exif.get_ifd(ExifTags.IFD.Exif)
+    told = [str(exif.get(one, "")).strip("\0 ") for one in (tag.Make, tag.Model, tag.Software)]
+    camera = [slot for text in told for slot in _hashed(text, 8)]
+    time = re.search(r" (\d\d):\d\d", str(further.get(tag.DateTimeOriginal) or exif.get(tag.DateTime) or ""))
     angle = 2 * math.pi * int(time[1]) / 24 if time else 0.0
     hour = [math.sin(angle), math.cos(angle), 1.0] if time else [0.0, 0.0, 0.0]
     return [math.log1p(len(exif) + len(further)), *camera, *hour]

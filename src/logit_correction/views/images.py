@@ -15,14 +15,6 @@ from logit_correction.finding import RICH
 from logit_correction.types import ViewInputs
 from logit_correction.views.base import View
 
-#: Values (rows x channels x pixels) that are looked at together: so few stay in the processor's cache, which makes
-#: views twice as quick as parts of ten times the size.
-_VALUES = 1 << 17
-#: Sides from which large structure is looked at in an image that was made smaller.
-_LARGE = 64
-#: Weights of red, green and blue in brightness, after ITU-R BT.601.
-_LUMA = (0.299, 0.587, 0.114)
-
 
 class ImageView(View):
     """A view that looks at the bytes of each image by itself; a subclass writes ``look``.
@@ -46,8 +38,11 @@ class ImageView(View):
         """Return the features (B, F) of the images (B, C, H, W), unsigned bytes."""
 
 
-def image_parts(inputs: ViewInputs, values: int = _VALUES) -> Iterator[Tensor]:
-    """Yield the images of all rows in order, in parts of at most ``values`` values, but of one row at least."""
+def image_parts(inputs: ViewInputs, values: int = 1 << 17) -> Iterator[Tensor]:
+    """Yield the images of all rows in order, in parts of at most ``values`` values, but of one row at least.
+
+    So few stay in the processor's cache, which makes most views twice as quick as parts of ten times the size.
+    """
     for rows in inputs.chunks():
         images = inputs.images(rows)
         assert images is not None
@@ -57,17 +52,17 @@ def image_parts(inputs: ViewInputs, values: int = _VALUES) -> Iterator[Tensor]:
 def brightness(images: Tensor) -> Tensor:
     """Return the brightness (B, H, W) in 0..255 of images (B, C, H, W), unsigned bytes.
 
-    Three channels are weighted as red, green and blue, others averaged.
+    Three channels are weighted as red, green and blue, after ITU-R BT.601, others averaged.
     """
     if images.shape[1] != 3:
         return images.float().mean(1)
-    red, green, blue = (images[:, channel].float() * weight for channel, weight in enumerate(_LUMA))
+    red, green, blue = (images[:, channel].float() * weight for channel, weight in enumerate((0.299, 0.587, 0.114)))
     return red.add_(green).add_(blue)
 
 
 def halved(images: Tensor) -> Tensor:
     """Return images (B, C, H, W), floats, halved by averaging until their shorter side is below 64 pixels."""
-    while min(images.shape[2:]) >= _LARGE:
+    while min(images.shape[2:]) >= 64:
         images = avg_pool2d(images, 2)
     return images
 

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -21,11 +22,8 @@ from logit_correction.views.base import View
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import CountVectorizer
 
-#: Rows of which a vocabulary is learnt; more would find the same terms.
+#: Texts of which words are learnt; more would find the same ones.
 ROWS = 20_000
-
-#: In how many rows a term must be at least, and in what share of them; and in what share it must not be.
-LEAST_ROWS, LEAST_SHARE, MOST_SHARE = 5, 0.002, 0.95
 
 #: Characters that are words of their own: of scripts without blanks (Thai to Burmese, Khmer, Japanese, Chinese), emoji
 #: and other pictures. What stands within a word beside letters and digits: accents and vowel signs.
@@ -39,23 +37,8 @@ WITHIN = r"\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u09
 WORD = re.compile(rf"[{ALONE}]|[^\W_{ALONE}](?:[^\W_{ALONE}]|[{WITHIN}])*")
 PAIR = re.compile(rf"(?=([{ALONE}]{{2}}))")
 
-#: Characters at either end of a long text in which runs are looked for; all of it would take minutes.
-SEEN = 1000
-
-#: Words at either end of a text, and what stands before the outermost; no word holds it.
-WIDTH, OUTERMOST = 5, "|"
-
-#: Punctuation marks that are counted one by one.
-MARKS = ".,;:!?'\"()[]{}<>-–—_/\\&@#%*+=$€£~^|`…“”\u2018’«»•\n"
-
-#: Kinds of characters of which the share is taken.
-KINDS: dict[str, Callable[[str], bool]] = {
-    "capitals": str.isupper,
-    "digits": str.isdigit,
-    "punctuation": lambda character: unicodedata.category(character)[0] in "PS",  # and symbols
-    "white space": str.isspace,
-    "not ASCII": lambda character: not character.isascii(),
-}
+#: What stands before the first and the last word of a text; no word holds it.
+OUTERMOST = "|"
 
 
 def words_of(text: str) -> list[str]:
@@ -86,11 +69,13 @@ class TermView(TextView):
 
     Attributes:
         most: Terms at most.
+        least_rows: Texts at least that must have a term.
         terms_by: What a term is, as options of scikit-learn's ``CountVectorizer``.
         terms: The terms that the view has learnt, the commonest first.
     """
 
     most: ClassVar[int]
+    least_rows: ClassVar[int] = 5
     terms_by: ClassVar[dict[str, Any]]
 
     def __init__(self) -> None:
@@ -111,10 +96,10 @@ class TermView(TextView):
             present = vectorizer.fit_transform(some)
         except ValueError:  # no text has a term
             return
-        found, rows = np.asarray(vectorizer.get_feature_names_out()), np.bincount(present.indices)
-        fitting = (rows >= max(LEAST_ROWS, math.ceil(LEAST_SHARE * len(some)))) & (rows < MOST_SHARE * len(some))
-        found, rows = found[fitting], rows[fitting]
-        self.terms = [str(term) for term in found[np.argsort(-rows, kind="stable")[: self.most]]]
+        terms, rows = np.asarray(vectorizer.get_feature_names_out()), np.bincount(present.indices)
+        fitting = (rows >= max(self.least_rows, math.ceil(0.002 * len(some)))) & (rows < 0.95 * len(some))
+        terms, rows = terms[fitting], rows[fitting]
+        self.terms = [str(term) for term in terms[np.argsort(-rows, kind="stable")[: self.most]]]
 
     def features(self, inputs: ViewInputs) -> Tensor:
         texts = inputs.texts or []
@@ -146,8 +131,8 @@ class Words(TermView):
         # Few are to be split into words.
         some = [text for text in inputs.texts or [] if word in canonical(text, "NFKC").lower()]
         there = view.features(ViewInputs(num_rows=len(some), inputs=inputs.inputs, texts=some))
-        if (rows := int(there.sum())) < LEAST_ROWS:
-            raise InputError(f"the word {member!r} is in {rows} texts: name one that is in at least {LEAST_ROWS}")
+        if (rows := int(there.sum())) < cls.least_rows:
+            raise InputError(f"the word {member!r} is in {rows} texts: name one that is in at least {cls.least_rows}")
         return view
 
     def fit(self, inputs: ViewInputs) -> None:
@@ -156,8 +141,8 @@ class Words(TermView):
 
 
 def shortened(text: str) -> str:
-    """Return a text in lower case, without the middle of a long one."""
-    return (f"{text[:SEEN]} {text[-SEEN:]}" if len(text) > 2 * SEEN else text).lower()
+    """Return a text in lower case, without the middle of a long one, in which to look for runs would take minutes."""
+    return (f"{text[:1000]} {text[-1000:]}" if len(text) > 2000 else text).lower()
 
 
 class Characters(TermView):
@@ -180,8 +165,8 @@ def first_words(text: str) -> list[str]:
     >>> first_words("Dear Sir, hello")
     ['dear', 'sir', 'hello', '|dear']
     """
-    found = [match[0] for match, _ in zip(WORD.finditer(canonical(text, "NFKC").lower()), range(WIDTH), strict=False)]
-    return found + [OUTERMOST + word for word in found[:1]]
+    words = [match[0] for match in islice(WORD.finditer(canonical(text, "NFKC").lower()), 5)]
+    return words + [OUTERMOST + word for word in words[:1]]
 
 
 class Opening(TermView):
@@ -195,8 +180,8 @@ class Opening(TermView):
 
 def last_words(text: str) -> list[str]:
     """Return the last words in lower case, and the very last once more, marked as such."""
-    found = WORD.findall(canonical(text, "NFKC").lower())[-WIDTH:]
-    return found + [OUTERMOST + word for word in found[-1:]]
+    words = WORD.findall(canonical(text, "NFKC").lower())[-5:]
+    return words + [OUTERMOST + word for word in words[-1:]]
 
 
 class Closing(TermView):
@@ -211,26 +196,33 @@ class Closing(TermView):
 class Form(TextView):
     """How a text is written, not what it says.
 
-    ln(1 + characters), ln(1 + words), mean length of a word, the shares of ``KINDS`` in [0, 1], and ln(1 + count) of
-    each of ``MARKS``; the last is the line break.
+    ln(1 + characters), ln(1 + words), mean length of a word, the shares of ``kinds`` in [0, 1], and ln(1 + count) of
+    each of ``marks``; the last is the line break.
     """
 
     name = "form"
-    names: ClassVar[tuple[str, ...]] = (
+    kinds: ClassVar[dict[str, Callable[[str], bool]]] = {
+        "capitals": str.isupper,
+        "digits": str.isdigit,
+        "punctuation": lambda character: unicodedata.category(character)[0] in "PS",  # and symbols
+        "white space": str.isspace,
+        "not ASCII": lambda character: not character.isascii(),
+    }
+    marks = ".,;:!?'\"()[]{}<>-–—_/\\&@#%*+=$€£~^|`…“”\u2018’«»•\n"
+    names = (
         "characters",
         "words",
         "length of words",
-        *(f"share of {kind}" for kind in KINDS),
-        *MARKS[:-1],
+        *(f"share of {kind}" for kind in kinds),
+        *marks[:-1],
         "line breaks",
     )
 
     def features(self, inputs: ViewInputs) -> Tensor:
-        return torch.tensor([_form(text) for text in inputs.texts or []])
+        return torch.tensor([self._of_text(text) for text in inputs.texts or []])
 
-
-def _form(text: str) -> list[float]:
-    count, words, length = Counter(text), text.split(), max(1, len(text))
-    shares = [sum(rows for one, rows in count.items() if test(one)) / length for test in KINDS.values()]
-    of_words = math.log1p(len(words)), sum(map(len, words)) / max(1, len(words))
-    return [math.log1p(len(text)), *of_words, *shares, *(math.log1p(count[mark]) for mark in MARKS)]
+    def _of_text(self, text: str) -> list[float]:
+        count, words, length = Counter(text), text.split(), max(1, len(text))
+        shares = [sum(rows for one, rows in count.items() if test(one)) / length for test in self.kinds.values()]
+        of_words = math.log1p(len(words)), sum(map(len, words)) / max(1, len(words))
+        return [math.log1p(len(text)), *of_words, *shares, *(math.log1p(count[mark]) for mark in self.marks)]

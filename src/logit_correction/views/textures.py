@@ -15,17 +15,6 @@ from logit_correction.seeds import make_generator
 from logit_correction.types import ViewInputs
 from logit_correction.views.images import ImageView, brightness, halved, image_parts, quantiles
 
-# Spectrum: side of the blocks that JPEG compresses by themselves; power of rounding to bytes, for an image in [0, 1].
-_BLOCK, _FLOOR = 8, 1e-6
-
-# Stripes: pixels from one to the next, directions that are told apart, side of the filters and width of their window.
-_PERIODS, _DIRECTIONS, _SIDE, _WIDTH = (3.0, 4.0, 5.0, 6.5), 8, 11, 2.75
-
-# Texture: longer side in pixels that larger images are averaged down to, so that their cost is bounded; patches along
-# the longer side of a small image: those of an image of 32 pixels lie 2 apart. With 3 apart the rows that conflict were
-# found less precisely in Corrupted CIFAR-10 of 5 % (0.65 for 0.72).
-_LONGEST, _ALONG = 64, 14
-
 
 class Spectrum(ImageView):
     """The power spectrum of the grey image, averaged over directions, and how its neighbouring pixels differ.
@@ -50,9 +39,10 @@ def _power(grey: Tensor) -> Tensor:
     # The window fades the edges out: they would look like fine detail where the image does not repeat.
     centred = (grey - grey.mean((1, 2), keepdim=True)) * window
     spectrum = torch.view_as_real(torch.fft.rfft2(centred)).square_().sum(3).flatten(1)
-    share = (spectrum @ fine + _FLOOR * fine.sum()) / (spectrum @ every + _FLOOR * every.sum())
-    share = share.clamp_min(_FLOOR).unsqueeze(1)
-    return torch.cat([(spectrum @ bands + _FLOOR).log(), share, share.log()], dim=1)
+    floor = 1e-6  # the power of rounding to bytes
+    share = (spectrum @ fine + floor * fine.sum()) / (spectrum @ every + floor * every.sum())
+    share = share.clamp_min(floor).unsqueeze(1)
+    return torch.cat([(spectrum @ bands + floor).log(), share, share.log()], dim=1)
 
 
 @lru_cache(maxsize=8)
@@ -83,10 +73,11 @@ def _window(height: int, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 def _blocks(grey: Tensor) -> Tensor:
     """Return differences of neighbours along the last axis: (B, H, W) in 0..255 -> (B, 10).
 
-    Logarithms of: their mean; their mean at each phase of the grid relative to it; at block borders relative to inside.
+    Logarithms of: their mean; their mean at each phase of a grid of 8 pixels, the blocks of JPEG, relative to it; at
+    block borders relative to inside.
     """
     profile = grey.diff(dim=2).abs_().mean(1)
-    weight = one_hot(torch.arange(profile.shape[1]) % _BLOCK, _BLOCK).float()
+    weight = one_hot(torch.arange(profile.shape[1]) % 8, 8).float()
     mean = profile.mean(1, keepdim=True)
     at_phase = profile @ (weight / weight.sum(0))
     border, inside = at_phase[:, -1:], at_phase[:, :-1].mean(1, keepdim=True)
@@ -115,9 +106,9 @@ class Stripes(ImageView):
 
 def _energies(grey: Tensor) -> Tensor:
     """Return the log energy of each width and direction: (B, 1, H, W) in 0..255 -> (B, 32)."""
-    stride = max(1, math.ceil((max(grey.shape[2:]) - _SIDE + 1) / 12))
-    waves = conv2d(grey, _filters(), stride=stride)
-    energy = waves.square_().flatten(2).unflatten(1, (len(_PERIODS), _DIRECTIONS, 2)).sum(3)
+    filters = _filters()
+    stride = max(1, math.ceil((max(grey.shape[2:]) - filters.shape[3] + 1) / 12))
+    energy = conv2d(grey, filters, stride=stride).square_().flatten(2).unflatten(1, (4, 8, 2)).sum(3)
     least = quantiles(energy, [0.1]).squeeze(3).add_(1).log_()
     return (least - least.mean(2, keepdim=True)).flatten(1)
 
@@ -125,12 +116,12 @@ def _energies(grey: Tensor) -> Tensor:
 @lru_cache
 def _filters() -> Tensor:
     """Return Gabor filters (64, 1, 11, 11) without a mean, of length one; cosine and sine of a pattern in turn."""
-    axis = torch.arange(_SIDE) - (_SIDE - 1) / 2
-    window = torch.exp(-(axis.square() + axis.square().unsqueeze(1)) / (2 * _WIDTH**2))
+    axis = torch.arange(11) - 5
+    window = torch.exp(-(axis.square() + axis.square().unsqueeze(1)) / (2 * 2.75**2))
     filters = []
-    for period in _PERIODS:
-        for direction in range(_DIRECTIONS):
-            angle = math.pi * direction / _DIRECTIONS
+    for period in (3.0, 4.0, 5.0, 6.5):  # pixels from one stripe to the next
+        for direction in range(8):
+            angle = math.pi * direction / 8
             turns = 2 * math.pi / period * (axis * math.cos(angle) + axis.unsqueeze(1) * math.sin(angle))
             for wave in (turns.cos(), turns.sin()):
                 centred = window * (wave - (window * wave).sum() / window.sum())
@@ -209,7 +200,7 @@ def _respond(patches: Tensor, weights: Tensor, shift: Tensor) -> Tensor:
 def _bounded(images: Tensor) -> Tensor:
     """Average images (B, C, H, W) down to at most 64 pixels on the longer side."""
     height, width = images.shape[2:]
-    shrink = _LONGEST / max(height, width)
+    shrink = 64 / max(height, width)
     if shrink >= 1:
         return images
     return adaptive_avg_pool2d(images.float(), (max(1, round(height * shrink)), max(1, round(width * shrink))))
@@ -217,8 +208,8 @@ def _bounded(images: Tensor) -> Tensor:
 
 def _patches(images: Tensor, side: int) -> Tensor:
     """Cut h x w patches at regular places of images (B, C, H, W): (B, h, w, side * side * C) float32, same units."""
-    height, width, channels = images.shape[2], images.shape[3], images.shape[1]
-    step = max(1, min(round((max(height, width) - side) / (_ALONG - 1)), side - 1))
+    channels, height, width = images.shape[1:]
+    step = max(1, min(round((max(height, width) - side) / 13), side - 1))  # 2 in images of 32 pixels
     # Pixels that no patch reaches are shared between both ends.
     top, left = (height - side) % step // 2, (width - side) % step // 2
     points = images[:, :, top:, left:].permute(0, 2, 3, 1).float().flatten(2)
