@@ -24,8 +24,7 @@ from torch import Tensor, nn
 
 from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.correlation import Correlation
-from logit_correction.data.stores import ArrayStore
-from logit_correction.data.table import DataTable
+from logit_correction.data.table import ArrayStore, DataTable
 from logit_correction.registry import resolve
 from logit_correction.runs.options import components_of, kinds
 

@@ -6,8 +6,7 @@ import torch
 
 from logit_correction.correlation import Correlation
 from logit_correction.data.reader import DataSource
-from logit_correction.data.stores import ArrayStore
-from logit_correction.data.table import DataTable
+from logit_correction.data.table import ArrayStore, DataTable
 from logit_correction.errors import check_range
 from logit_correction.seeds import make_generator
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.correlation import Correlation
-from logit_correction.data.bias import draw_attributes, named_correlation
+from logit_correction.data.digits import draw_attributes, named_correlation
 from logit_correction_lab.sources.published import draw_conflicts
 
 KINDS = ("one-to-one", "many-to-one", "one-to-many", "many-to-many")

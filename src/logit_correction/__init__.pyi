@@ -16,8 +16,8 @@ from logit_correction.config import RunConfig as RunConfig
 from logit_correction.config import TrainingConfig as TrainingConfig
 from logit_correction.config import load_preset as load_preset
 from logit_correction.correlation import Correlation as Correlation
-from logit_correction.data.arrays import from_arrays as from_arrays
-from logit_correction.data.arrays import from_table as from_table
+from logit_correction.data.own import from_arrays as from_arrays
+from logit_correction.data.own import from_table as from_table
 from logit_correction.data.reader import DataSource as DataSource
 from logit_correction.data.table import DataTable as DataTable
 from logit_correction.errors import InputError as InputError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from logit_correction.data.augment import DRAWN, DRAWS, PADDING, CropFlip, resized_crop_flip
+from logit_correction.data.loading import DRAWN, DRAWS, CropFlip, resized_crop_flip
 
 IMAGES = torch.randint(0, 256, (16, 3, 12, 10), dtype=torch.uint8, generator=torch.Generator().manual_seed(3))
 
@@ -26,9 +26,9 @@ def test_its_random_numbers_alone_decide(augment: CropFlip | resized_crop_flip) 
 
 def test_crop_flip_is_a_shift_and_a_mirror() -> None:
     """Every result is one of the windows of the padded image, mirrored or not."""
-    image = IMAGES[1]
-    padded = torch.nn.functional.pad(image, (PADDING,) * 4)
-    places = range(2 * PADDING + 1)
+    image, padding = IMAGES[1], CropFlip().padding
+    padded = torch.nn.functional.pad(image, (padding,) * 4)
+    places = range(2 * padding + 1)
     windows = {}
     for top in places:
         for left in places:

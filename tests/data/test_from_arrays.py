@@ -13,8 +13,7 @@ import torch
 from scipy.sparse import csr_matrix
 
 from logit_correction import InputError, from_arrays, from_table, train
-from logit_correction.data.arrays import Arrays
-from logit_correction.data.own import Table
+from logit_correction.data.own import Arrays, Table
 from logit_correction.runs.options import complete
 
 SHORT = {"method": "ERM", "device": "cpu", "epochs": 1}

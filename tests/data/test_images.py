@@ -13,7 +13,7 @@ from PIL import EpsImagePlugin, Image
 from logit_correction.data import images
 from logit_correction.data.images import image_store, images_of, read_image
 from logit_correction.data.rows import Problems
-from logit_correction.data.stores import InputStore
+from logit_correction.data.table import InputStore
 from logit_correction.errors import InputError
 
 

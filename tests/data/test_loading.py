@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from logit_correction.correlation import Correlation
-from logit_correction.data.augment import CropFlip, resized_crop_flip
-from logit_correction.data.loading import BatchLoader
-from logit_correction.data.stores import ArrayStore
-from logit_correction.data.table import DataTable
+from logit_correction.data.loading import BatchLoader, CropFlip, resized_crop_flip
+from logit_correction.data.table import ArrayStore, DataTable
 from logit_correction.errors import InputError
 from logit_correction.types import UNKNOWN
 

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from logit_correction.correlation import Correlation
-from logit_correction.data.stores import ArrayStore
-from logit_correction.data.table import DataTable
+from logit_correction.data.table import ArrayStore, DataTable
 from logit_correction.errors import InputError
 from logit_correction.types import UNKNOWN
 

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from logit_correction.correlation import Correlation
 from logit_correction.data.reader import DataSource
-from logit_correction.data.stores import ArrayStore
-from logit_correction.data.table import DataTable
+from logit_correction.data.table import ArrayStore, DataTable
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
 from logit_correction.types import UNKNOWN, Batch, DataInfo, Step, ViewInputs

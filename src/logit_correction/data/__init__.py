@@ -19,7 +19,7 @@ SOURCES: dict[str, tuple[str, str]] = {
     "ImageFolder": ("logit_correction.data.own.ImageFolder", "your own images: a folder per label"),
     "Table": ("logit_correction.data.own.Table", "your own CSV or Parquet file: texts, image files or feature columns"),
     "Digits": ("logit_correction.data.digits.Digits", "1,797 real 8x8 digits, coloured; embedded, no download"),
-    "Arrays": ("logit_correction.data.arrays.Arrays", "arrays from Python, as `from_arrays` saved them"),
+    "Arrays": ("logit_correction.data.own.Arrays", "arrays from Python, as `from_arrays` saved them"),
     **_INSTALLED,
 }
 

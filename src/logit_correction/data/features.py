@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from logit_correction.data.frames import FEWEST_ROWS, KINDS, NAMES, Written, check_columns, kind_of, read_column
 from logit_correction.data.rows import SHOWN, Learnt, Problems, Reader, Rows
-from logit_correction.data.stores import ArrayStore
+from logit_correction.data.table import ArrayStore
 from logit_correction.errors import InputError, InputWarning, format_first
 from logit_correction.views.tables import FEWEST_NAMES, commonest, most_names
 

@@ -19,8 +19,7 @@ from torch import Tensor
 from logit_correction.data.cache import cache_folder, digest, kept_array
 from logit_correction.data.frames import FILE_COLUMNS, check_columns, texts_of
 from logit_correction.data.rows import ALIASES, SHOWN, Learnt, Problems, Reader, Rows, array_store, files_within
-from logit_correction.data.stores import ArrayStore, InputStore
-from logit_correction.data.table import NEW
+from logit_correction.data.table import NEW, ArrayStore, InputStore
 from logit_correction.errors import InputError, check_range, format_first, reason_of
 from logit_correction.files import canonical, in_threads, is_within, plain, printable
 from logit_correction.views.files import IMAGES

@@ -26,8 +26,7 @@ from logit_correction.data.frames import (
 )
 from logit_correction.data.images import SUFFIXES, Images, find_images, images_of, label_folders
 from logit_correction.data.rows import Learnt, Problems, Reader, Rows, array_store, places_of
-from logit_correction.data.stores import InputStore
-from logit_correction.data.table import DataTable
+from logit_correction.data.table import DataTable, InputStore
 from logit_correction.errors import InputError, InputWarning, reason_of
 from logit_correction.files import canonical
 from logit_correction.types import DataInfo, as_array

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.data.frames import FEWEST_ROWS, row_names
-from logit_correction.data.stores import LARGE, ArrayStore, InputStore
-from logit_correction.data.table import NEW, SPLITS, DataTable
+from logit_correction.data.table import LARGE, NEW, SPLITS, ArrayStore, DataTable, InputStore
 from logit_correction.errors import InputError, check_range, format_first
 from logit_correction.files import canonical, is_within, printable
 from logit_correction.seeds import make_generator

@@ -17,7 +17,7 @@ from torch.nn.functional import normalize
 from logit_correction.data.cache import digest
 from logit_correction.data.frames import check_columns, texts_of
 from logit_correction.data.rows import Learnt, Problems, Reader, Rows
-from logit_correction.data.stores import InputStore
+from logit_correction.data.table import InputStore
 from logit_correction.errors import InputError, check_range, reason_of
 from logit_correction.networks.pretrained import of_transformers
 from logit_correction.registry import needed

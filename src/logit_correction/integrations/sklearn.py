@@ -29,8 +29,7 @@ from logit_correction.data.features import Columns
 from logit_correction.data.frames import as_text
 from logit_correction.data.reader import DataSource, Numbers, as_frame, names_of
 from logit_correction.data.rows import Reader, Rows, Splitting, check_unlike, coded, make_splits
-from logit_correction.data.stores import InputStore, as_views_see
-from logit_correction.data.table import DataTable
+from logit_correction.data.table import DataTable, InputStore, as_views_see
 from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError, InputWarning, Interrupted
 from logit_correction.evaluation.predictions import Predictions

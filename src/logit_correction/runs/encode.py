@@ -21,8 +21,7 @@ from logit_correction.data.cache import NotKept, cache_folder, digest, kept_arra
 from logit_correction.data.images import LARGEST
 from logit_correction.data.loading import evaluation_batch
 from logit_correction.data.rows import Problems
-from logit_correction.data.stores import ArrayStore, InputStore
-from logit_correction.data.table import DataTable
+from logit_correction.data.table import ArrayStore, DataTable, InputStore
 from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import EncoderSummary

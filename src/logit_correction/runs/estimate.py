@@ -16,7 +16,7 @@ from torch import Tensor
 
 from logit_correction.config import RunConfig, listed
 from logit_correction.data.reader import DataSource, Names, labels_of
-from logit_correction.data.stores import as_views_see
+from logit_correction.data.table import as_views_see
 from logit_correction.errors import InputError
 from logit_correction.functional import count_prior
 from logit_correction.losses import LogitCorrectedLoss

@@ -23,8 +23,7 @@ from logit_correction.data.frames import inputs_of, texts_of
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.reader import DataSource, Names, labels_of, names_of
 from logit_correction.data.rows import combined, places_of
-from logit_correction.data.stores import InputStore, as_views_see
-from logit_correction.data.table import SPLITS
+from logit_correction.data.table import SPLITS, InputStore, as_views_see
 from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError, reason_of
 from logit_correction.evaluation.predictions import Predictions, collect

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig, listed
-from logit_correction.data.arrays import from_rows, from_table
+from logit_correction.data.own import from_rows, from_table
 from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.errors import InputError, reason_of
 from logit_correction.files import SEAL, seal, write_text

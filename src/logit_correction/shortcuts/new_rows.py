@@ -20,8 +20,7 @@ from logit_correction.data.images import read_image, visible_folders
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Rows, places_of
-from logit_correction.data.stores import InputStore
-from logit_correction.data.table import NEW, DataTable
+from logit_correction.data.table import NEW, DataTable, InputStore
 from logit_correction.errors import InputError, format_first
 from logit_correction.files import printable, read_cells
 from logit_correction.finding import BASELINE, Choice, Tried

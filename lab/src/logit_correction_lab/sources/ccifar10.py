@@ -11,14 +11,13 @@ import torch
 from numpy.typing import NDArray
 
 from logit_correction.correlation import Correlation
-from logit_correction.data import bias
-from logit_correction.data.augment import AugmentationName, named_augmentation
+from logit_correction.data import digits
 from logit_correction.data.cache import cache_folder, digest, kept_array
 from logit_correction.data.images import Images, image_store
+from logit_correction.data.loading import AugmentationName, named_augmentation
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Problems
-from logit_correction.data.stores import ArrayStore
-from logit_correction.data.table import DataTable
+from logit_correction.data.table import ArrayStore, DataTable
 from logit_correction.errors import check_range
 from logit_correction.files import available_cores
 from logit_correction.seeds import make_generator
@@ -65,10 +64,10 @@ class CorruptedCIFAR10(DataSource):
             published: Folder of the published images, which holds 0.5pct, 1pct, ... and test; these are then read
                 as they are, and of the options only ``minority_ratio`` and ``augment`` count.
         """
-        self.ratios = bias.ratios_of_splits(minority_ratio, valid)
+        self.ratios = digits.ratios_of_splits(minority_ratio, valid)
         check_range("--data.severity", severity, 1, 5)
-        self.correlation = bias.named_correlation(correlation, len(CLASSES))
-        self.names = bias.names_of_values(self.correlation, list(CORRUPTIONS), "corruptions")
+        self.correlation = digits.named_correlation(correlation, len(CLASSES))
+        self.names = digits.names_of_values(self.correlation, list(CORRUPTIONS), "corruptions")
         self.augmentation = named_augmentation(augment)
         self.valid, self.augment = valid, augment
         self.severity, self.seed, self.download = severity, seed, download
@@ -96,7 +95,7 @@ class CorruptedCIFAR10(DataSource):
         attribute = torch.empty_like(label)
         for name, rows in split.items():
             # The published rows conflict as often as their ratio says, unlike those of Colored MNIST.
-            draw = draw_conflicts if self.ratios[name] < 1 else bias.draw_attributes
+            draw = draw_conflicts if self.ratios[name] < 1 else digits.draw_attributes
             attribute[rows] = draw(label[rows], self.correlation, self.ratios[name], generator)
         chosen = attribute.numpy().astype(np.int64)
         parts = [RECIPE, checksum_of(cifar.images), self.severity, self.seed, *self.names]

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from logit_correction.correlation import Correlation
-from logit_correction.data.augment import AugmentationName, named_augmentation
 from logit_correction.data.frames import read_frame, row_names
 from logit_correction.data.images import Fit, Images, image_store
+from logit_correction.data.loading import AugmentationName, named_augmentation
 from logit_correction.data.rows import Problems, files_within
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, check_range

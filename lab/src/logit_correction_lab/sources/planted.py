@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.correlation import Correlation
-from logit_correction.data import bias, digits
+from logit_correction.data import digits
 from logit_correction.data.features import Columns
 from logit_correction.data.images import Images
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Problems, Rows, consecutive_splits
-from logit_correction.data.stores import ArrayStore, InputStore
-from logit_correction.data.table import DataTable
+from logit_correction.data.table import ArrayStore, DataTable, InputStore
 from logit_correction.data.texts import Texts, beginning
 from logit_correction.errors import InputError, check_range, did_you_mean
 from logit_correction.seeds import derive_seed, make_generator
@@ -124,7 +123,7 @@ class Planted(DataSource):
                 raise InputError(f"labels is {labels!r}: name two or more of {', '.join(known)}, each once")
         if control and self.mark is None:
             raise InputError(f"nothing is planted in {set}, so it has no control: leave --data.control out")
-        self.minority_ratio = bias.check_ratio("minority_ratio", minority_ratio)
+        self.minority_ratio = digits.check_ratio("minority_ratio", minority_ratio)
         side = {"photos": SIZE, "digits": 8, "mnist": 28}.get(self.kind)
         if side is not None:
             self.reader = Images((side, side))
