@@ -9,15 +9,10 @@ import pytest
 import torch
 
 from logit_correction import ComponentConfig, RunConfig, TrainingConfig, estimate_attributes, load, train
-from logit_correction.attributes.folds import draw_folds
-from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import Report
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.evidence import Model
-from logit_correction.shortcuts.search import Judged, Search
-from logit_correction.types import TrainingRows, ViewInputs
-from logit_correction.views.images import Places
 from logit_correction_lab.sources.planted import Planted
 
 from ..attributes.conftest import attached, prepared
@@ -100,27 +95,6 @@ def test_views_that_do_not_apply_are_told_before_any_work() -> None:
         attached(Auto(shortcut=["colour"]), table)
     with pytest.raises(InputError, match="no member"):
         attached(Auto(legitimate=["column:nosuch"]), table)
-
-
-CELLS = [(0, 0), (0, 24), (24, 0), (24, 24), (8, 8), (16, 8), (8, 16)]  # corners of cells of 8 x 8 pixels
-
-
-@pytest.mark.parametrize(("num_labels", "breadth"), [(4, 0), (6, 2)])
-def test_many_places_together_are_no_narrow_look(num_labels: int, breadth: int) -> None:
-    generator = torch.Generator().manual_seed(0)
-    label = torch.arange(60 * num_labels) % num_labels
-    images = torch.randint(100, 140, (len(label), 1, 32, 32), dtype=torch.uint8, generator=generator)
-    for value, (top, left) in enumerate(CELLS[:num_labels]):  # each label has a mark in a cell of its own
-        images[label == value, :, top : top + 8, left : left + 8] += 90
-    inputs = ViewInputs(num_rows=len(label), inputs=lambda rows: images[rows] / 255, images=lambda rows: images[rows])
-    network, rows = torch.eye(num_labels)[label], torch.arange(len(label))
-    judged = Judged("train", rows, network, draw_folds(len(label), 3, generator))
-    correlation = Correlation.one_to_one(num_labels)
-    search = Search(TrainingRows(label, view_inputs=inputs), rows, judged, correlation, seed=0)
-    search.look(Places.views_of(inputs))
-    (found,) = search.looks
-    assert len(found.views) == num_labels and found.accuracy > 0.95
-    assert search.seen[found.views].shape == network.shape and found.breadth == breadth
 
 
 def test_a_column_that_no_row_contradicts_is_no_good_news() -> None:

@@ -23,7 +23,6 @@ from logit_correction.shortcuts.heads import (
     logistic,
     relabeled,
     scaled,
-    telling_features,
 )
 from logit_correction.types import TrainingRows
 from logit_correction_lab.sources.planted import Planted
@@ -55,11 +54,7 @@ def test_rows_are_predicted_as_scikit_learn_does_it_and_heads_are_kept(labels: i
     expected = cross_val_predict(head, features.numpy(), label.numpy(), cv=splits, method="predict_proba")
     torch.testing.assert_close(found.double(), torch.from_numpy(expected).double(), atol=1e-5, rtol=1e-4)
     few: list[Head] = []
-
-    def choose(rows: Tensor) -> Tensor:
-        return telling_features(features[rows], label[rows], labels, 1)
-
-    held_out(logistic(features, label, labels, choose, few), fold, labels)
+    held_out(logistic(features, label, labels, 1, few), fold, labels)
     for number in range(3):
         rows = fold == number
         torch.testing.assert_close(kept[number](features[rows]), found[rows], atol=1e-5, rtol=1e-4)

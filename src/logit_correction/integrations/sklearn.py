@@ -44,7 +44,6 @@ from logit_correction.runs.estimate import AttributeEstimates, estimates_of
 from logit_correction.runs.options import complete
 from logit_correction.runs.train import Part, config_of, prepare
 from logit_correction.sentences import name_views, plain
-from logit_correction.shortcuts.auto import Auto
 from logit_correction.training.display import choose_display
 from logit_correction.training.fit import attribute_names_of, estimate_rows
 from logit_correction.types import UNKNOWN, DataInfo, as_array
@@ -262,8 +261,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             )
         store, _ = read_rows(form, rows)
         parts = [(pd.DataFrame({"label": label}), batches_of(store, torch.device("cpu")))]
-        assert isinstance(built.algorithm.attributes, Auto)
-        _, told, candidates = decide(built.table, built.config, built.algorithm.attributes, parts, display)
+        _, told, candidates = decide(built, parts, display)
         self.new_rows_ = to_plain(told)
         best = next((one for one in candidates if one.name == told.chosen), candidates[0])
         chosen = best.config.method

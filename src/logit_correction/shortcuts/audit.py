@@ -20,7 +20,6 @@ from logit_correction.data.frames import read_frame
 from logit_correction.data.table import NEW, DataTable
 from logit_correction.errors import NBSP, InputError, check_range
 from logit_correction.files import SEAL, check_new, check_seal, read_json, read_yaml, seal, write_cells, write_text
-from logit_correction.finding import Choice
 from logit_correction.pages.page import save_page
 from logit_correction.plain_values import from_plain
 from logit_correction.runs import folder as run_folder
@@ -145,10 +144,7 @@ class Audit:
 
     def _conclude(self, table: pd.DataFrame) -> None:
         """Write what all answers come to."""
-        table.to_parquet(self.path / NEW_ROWS, index=False)
-        assert self.told.new_rows is not None
-        chosen = new_rows_of.concluded(table, self.told.new_rows, self.told.training["seed"])
-        self.told = _by_new_rows(self.told, chosen, self.path)
+        self.told = _by_new_rows(self.told, table, self.path)
         _write_audit(self.path, self.told)
 
     @property
@@ -240,42 +236,41 @@ def audit(
     if ask is not None and not decides:
         raise InputError("--ask asks about new rows: give them by --new-rows, a folder or a table")
     if new_rows is not None:
-        new_rows_of.check(new_rows, config, built.table)
+        new_rows_of.check(new_rows, built)
     try_fix = try_fix and not decides
     display.whole = 3 if try_fix else 2  # the search, and LC in folds
-    estimator = built.algorithm.attributes
-    assert isinstance(estimator, Auto)
     run_folder.make(folder)
     with run_folder.acquire(folder), keeping_threads():
         started = time.monotonic()
         with display:
             built.fit(display).run(estimator_only=True)
-        told = _written(folder, built, estimator, try_fix, quiet=not progress)
+        told = _written(folder, built, try_fix, quiet=not progress)
         if decides:
-            chosen = _decided(folder, built, estimator, new_rows, ask, display)
-            told = _by_new_rows(replace(told, cost={}), chosen, folder)
+            told = _decided(told, folder, built, new_rows, ask, display)
         _write_audit(folder, replace(told, seconds=time.monotonic() - started))
     return tie(Audit(folder))
 
 
-def _decided(out: Path, built: Built, estimator: Auto, given: Any, count: int | None, display: Display) -> Choice:
-    """Train all candidates, ask them about the new rows, and return what these say."""
-    config, table = built.config, built.table
-    parts = new_rows_of.of_split(table) if given is None else new_rows_of.of_source(given, config, table)
-    new, told, candidates = new_rows_of.decide(table, config, estimator, parts, display)
+def _decided(
+    told: AuditSummary, out: Path, built: Built, given: Any, count: int | None, display: Display
+) -> AuditSummary:
+    """Train all candidates, ask them about the new rows, and return the verdict by these."""
+    parts = new_rows_of.of_split(built.table) if given is None else new_rows_of.of_source(given, built)
+    table, new, candidates = new_rows_of.decide(built, parts, display)
     plain = {one.name: one.config.to_dict() for one in candidates}
     write_text(out / CANDIDATES, yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
-    if count is not None or (told.changed and not told.labelled):
-        new, sheet = new_rows_of.ask(new, count or ASK, config.training.seed)
+    if count is not None or (new.changed and not new.labelled):
+        table, sheet = new_rows_of.ask(table, count or ASK, built.config.training.seed)
         if len(sheet):
             write_cells(sheet, out / SHEET)
-        told = new_rows_of.concluded(new, told, config.training.seed)
-    new.to_parquet(out / NEW_ROWS, index=False)
-    return told
+    return _by_new_rows(replace(told, cost={}, new_rows=new), table, out)
 
 
-def _by_new_rows(told: AuditSummary, new: Choice, out: Path) -> AuditSummary:
-    """Return the verdict by new rows, and write how the chosen candidate is trained; of ERM there is nothing to fix."""
+def _by_new_rows(told: AuditSummary, table: pd.DataFrame, out: Path) -> AuditSummary:
+    """Return the verdict by the table of new rows; keep the table, and how the chosen correction is trained."""
+    assert told.new_rows is not None
+    table.to_parquet(out / NEW_ROWS, index=False)
+    new = new_rows_of.concluded(table, told.new_rows, told.training["seed"])
     (out / FIX).unlink(missing_ok=True)
     if new.correction is None:
         return replace(told, new_rows=new, verdict="none found" if new.chosen else "cannot tell", views=())
@@ -284,9 +279,11 @@ def _by_new_rows(told: AuditSummary, new: Choice, out: Path) -> AuditSummary:
     return replace(told, new_rows=new, verdict="shortcut", views=new.correction.views)
 
 
-def _written(out: Path, built: Built, estimator: Auto, try_fix: bool, quiet: bool) -> AuditSummary:
+def _written(out: Path, built: Built, try_fix: bool, quiet: bool) -> AuditSummary:
     """Write every row and the fix, try the fix, and return what was found."""
-    config, table, finding, looked = built.config, built.table, estimator.finding, estimator.search
+    config, table, estimator = built.config, built.table, built.algorithm.attributes
+    assert isinstance(estimator, Auto)
+    finding, looked = estimator.finding, estimator.search
     assert finding is not None and looked is not None
     views, who, said = finding.views, finding.who, finding.named
     verdict: str = finding.verdict

@@ -34,11 +34,9 @@ from logit_correction.types import (
 from logit_correction.views.base import View, available_views, find_views
 from logit_correction.views.tables import Pairs, columns_of
 
-#: Parts that the rows are divided into; each is predicted by a network that was trained on the others.
-FOLDS = 3
-
-#: Most rows that are looked at; the estimate itself takes all.
-MOST_ROWS = 10_000
+#: Parts that the rows are divided into; each is predicted by a network that was trained on the others. Most rows that
+#: are looked at; the estimate itself takes all.
+FOLDS, MOST_ROWS = 3, 10_000
 
 #: Steps of the ordinary networks, on images and elsewhere, rows of a step, and fewest and most epochs. The evidence was
 #: learned from networks that were trained about as long, however long the method itself trains.
@@ -53,15 +51,12 @@ class Auto(AttributeEstimator):
 
     1. ERM networks of the kind of the robust one are trained in folds and predict rows that they did not see.
        Instead, the network of a given ``run`` predicts the validation rows, or ``predictions`` are read.
-       They train as long as the search needs, whatever the epochs of the method.
     2. So do heads on each view that the data permit.
     3. The most promising views each estimate the attribute. A model that was learned from drawn shortcuts gives each
        the probability that correcting by it helps; see ``evidence``.
-    4. One is corrected by if that is high enough: of several the narrowest look. Otherwise nothing is corrected, and
-       the method trains as ERM does.
+    4. One is corrected by if that is high enough: of several the narrowest look. Otherwise the method trains as ERM.
 
-    A person who knows says so: the views under ``shortcut`` are corrected by, those under ``legitimate`` never.
-    Nothing is looked for then, unless ``search`` says so.
+    The views under ``shortcut`` are corrected by without a search, unless ``search`` says so.
     """
 
     networks: FoldNetworks  # the ordinary ones; none where nothing is left for them to do
@@ -80,9 +75,9 @@ class Auto(AttributeEstimator):
         """Choose what to look at.
 
         Args:
-            shortcut: Views that are known to be a shortcut, such as ``colour`` or ``column:scanner``: corrected by
-                without a search. Each column is a shortcut of its own, so are the cells of ``places`` and words, and
-                all other views together. Combinations of their values are corrected by, where there are rows enough.
+            shortcut: Views that are known to be a shortcut, such as ``colour`` or ``column:scanner``. Each column is
+                a shortcut of its own, so are the cells of ``places`` and words, and all other views together.
+                Combinations of their values are corrected by, where there are rows enough.
             legitimate: Views, or families of views, that are known to be no shortcut: never corrected by.
             when_unsure: Where the verdict is ``cannot tell``, ``correct`` by the likeliest view, or ``leave`` training
                 as that of ERM.
@@ -185,19 +180,13 @@ class Auto(AttributeEstimator):
 
     def finish(self, outputs: Tensor | None) -> None:
         """Look for a shortcut, then estimate the attributes, or abstain."""
-        if self._searches:
-            search = self._looked(outputs)
-            named = self._corrected_by(self.shortcut)
-            found = search.take_word(named) if named else search.conclude(self.when_unsure == "correct")
-            self.finding = replace(found, legitimate=tuple(view.name for view in self._named(self.legitimate)))
-        else:
-            self.finding = Finding("shortcut", tuple(self.shortcut), named=True)
+        self.finding = self._find(outputs) if self._searches else Finding("shortcut", (*self.shortcut,), named=True)
         self.abstained = not self.finding.corrects
         super().finish(None)
         self._drop_networks()
 
-    def _looked(self, ordinary: Tensor | None) -> Search:
-        """Look through the views at what ordinary networks (N, L) said, or a given classifier says, and weigh them."""
+    def _find(self, ordinary: Tensor | None) -> Finding:
+        """Look through the views at what ordinary networks (N, L) said, or a given classifier says, and conclude."""
         seen = (self.fold >= 0).nonzero().squeeze(1)  # what heads may learn from
         if ordinary is None:
             judged = self._judge if isinstance(self._judge, Judged) else self._judge(self.row_attribute.device)
@@ -207,7 +196,9 @@ class Auto(AttributeEstimator):
         self.search = Search(self.rows, seen, judged, self.correlation, derive_seed(self.seed, "estimate"))
         self.search.look(self.views)
         self.search.weigh()
-        return self.search
+        named = self._corrected_by(self.shortcut)
+        found = self.search.take_word(named) if named else self.search.conclude(self.when_unsure == "correct")
+        return replace(found, legitimate=tuple(view.name for view in self._named(self.legitimate)))
 
     def _drop_networks(self) -> None:
         """Forget networks whose work is done: a checkpoint need not hold them."""
@@ -225,10 +216,8 @@ class Auto(AttributeEstimator):
         if rows < ROWS_OF_A_CELL * self.info.num_labels ** (len(parts) + 1):
             parts = [views]
         weighed = None if self.search is None else self.search.correction_by(names)
-        looked = None if weighed is None else weighed.estimate
-        if looked is not None and len(looked[0]) == rows and len(parts) == 1 and not (said and _are_columns(views)):
-            found = [looked]
-        else:
+        found = [weighed.estimate] if weighed else []
+        if not found or len(found[0][0]) < rows or len(parts) > 1 or (said and _are_columns(views)):
             found = [
                 estimate_by_heads(part, self.rows, self.correlation, seed, exact=said and _are_columns(part))
                 for part in parts
@@ -241,8 +230,11 @@ class Auto(AttributeEstimator):
 
     def _combine(self) -> None:
         """Take each combination of several shortcuts' values for a value; a label has the one of its own values."""
-        names, size = self.info.label_names, self.info.num_labels
-        values = [[f"{_called(heads.views)} of {name}" for name in names] for heads in self.kept]
+        names, size, values = self.info.label_names, self.info.num_labels, list[list[str]]()
+        for heads in self.kept:
+            parts = [ViewName.of(view.name) for view in heads.views]
+            called = dict.fromkeys(member if family == "column" else family for family, member in parts)
+            values.append([f"{' and '.join(called)} of {name}" for name in names])
         self.attribute_names = [", ".join(one) for one in product(*values)]
         step = sum(size**place for place in range(len(values)))
         self.correlation = Correlation.from_table([[label * step] for label in range(size)], size ** len(values))
@@ -260,7 +252,6 @@ class Auto(AttributeEstimator):
         return {**super().get_extra_state(), "kept": [] if None in kept else kept}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Do without the networks where the search was over."""
         super().set_extra_state(state)
         self.kept = [KeptHeads.from_state(one) for one in state["kept"]]
         if len(self.kept) > 1:
@@ -287,9 +278,3 @@ def _apart(views: Sequence[View]) -> list[list[View]]:
         family = ViewName.of(view.name).family
         parts.setdefault("" if view.breadth else view.name if family == "column" else family, []).append(view)
     return list(parts.values())
-
-
-def _called(views: Sequence[View]) -> str:
-    """Return what to call the shortcut that some views show."""
-    parts = [ViewName.of(view.name) for view in views]
-    return " and ".join(dict.fromkeys(member if family == "column" else family for family, member in parts))

@@ -103,23 +103,18 @@ def information(probability: Array, label: Array) -> float:
     return float(1 + np.log(own).mean() / max(entropy, LEAST))
 
 
-def margin(probability: Array, label: Array) -> Array:
-    """Return the log odds (n,) of each row's label."""
-    own = probability[np.arange(len(label)), label].astype(float).clip(LEAST, 1 - LEAST)
-    return np.asarray(np.log(own / (1 - own)))
-
-
 def typical(other: Array, label: Array, flagged: Array) -> float:
     """Return how much less typical of their label ``flagged`` rows (n,) are to another view than the rest.
 
     It is an area under the curve: 0.5 where they are as typical, as those of a mark are that was laid on regardless of
     what else is there. Labels count by their flagged rows.
     """
-    odds, found, rows = margin(other, label), 0.0, 0
+    own = other[np.arange(len(label)), label].astype(float).clip(LEAST, 1 - LEAST)
+    odds, found, rows = np.log(own / (1 - own)), 0.0, 0
     for y in np.unique(label):
-        own, few = odds[(label == y) & ~flagged], odds[(label == y) & flagged]
-        if min(len(own), len(few)) >= LEAST_ROWS:
-            found, rows = found + area(own, few) * len(few), rows + len(few)
+        many, few = odds[(label == y) & ~flagged], odds[(label == y) & flagged]
+        if min(len(many), len(few)) >= LEAST_ROWS:
+            found, rows = found + area(many, few) * len(few), rows + len(few)
     return found / rows if rows else UNDECIDED
 
 

@@ -65,17 +65,13 @@ def scaled(features: Tensor, deviation: Tensor, mean: Tensor) -> Tensor:
 
 
 def logistic(
-    features: Tensor,
-    label: Tensor,
-    num_labels: int,
-    choose: Callable[[Tensor], Tensor] | None = None,
-    kept: list[Head] | None = None,
+    features: Tensor, label: Tensor, num_labels: int, few: int | None = None, kept: list[Head] | None = None
 ) -> Learner:
-    """Return logistic regression for ``held_out``, on columns that ``choose`` takes by rows; ``kept`` takes heads."""
+    """Return logistic regression for ``held_out``, on the ``telling_features`` of the rows; ``kept`` takes heads."""
     from sklearn.linear_model import LogisticRegression
 
     def fit(rows: Tensor, number: int) -> Callable[[Tensor], Tensor]:
-        columns = torch.arange(features.shape[1]) if choose is None else choose(rows)
+        columns = telling_features(features[rows], label[rows], num_labels, few)
         seen, there = features[:, columns], label[rows].unique()  # sorted, as scikit-learn has them
         weight, bias = torch.zeros(num_labels, len(columns)), torch.full((num_labels,), -torch.inf)
         bias[there] = 0.0
@@ -101,14 +97,12 @@ def logistic(
     return fit
 
 
+_libraries = cache(ThreadpoolController)
+
+
 def one_thread() -> AbstractContextManager[Any]:
     """Return a block in which matrices are multiplied by one thread: several that wait for each other take longer."""
     return _libraries().limit(limits=1, user_api="blas")
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    return ThreadpoolController()
 
 
 def telling_features(features: Tensor, label: Tensor, num_labels: int, few: int | None) -> Tensor:
@@ -218,19 +212,17 @@ def estimate_by_heads(
     rows: TrainingRows,
     correlation: Correlation,
     seed: int,
-    splits: int = 2,
     features: Tensor | None = None,
     exact: bool = False,
 ) -> tuple[Tensor, Tensor, KeptHeads]:
     """Fit views, and estimate the attribute of all training rows by heads on them, cross-fitted in halves.
 
-    ``splits`` into halves are averaged after two rounds of relabelling. ``features`` (N, F) are those of views
-    that are fitted already. Returned are the attribute (N,), the class probabilities (N, L) by heads that have not
-    seen the row, and the heads.
+    ``features`` (N, F) are those of views that are fitted already. ``exact`` views hold the attribute itself, as a
+    column does that a person names. A value then belongs to the label that has it oftener than all rows have it: labels
+    count as equally frequent, and odds of 1 decide.
 
-    ``exact`` views hold the attribute itself, as a column does that a person names: no row is taken for a rare
-    exception. A value then belongs to the label that has it oftener than all rows have it, however rare the label:
-    the probabilities are as if all labels were equally frequent, and odds of 1 decide.
+    Returns:
+        The attribute (N,), class probabilities (N, L) by heads that have not seen the row, and the heads.
     """
     if features is None:
         assert rows.view_inputs is not None
@@ -245,8 +237,8 @@ def estimate_by_heads(
     rounds = 0 if exact else ROUNDS
     for turn in range(rounds + 1):
         rows.report(f"estimating the attribute, round {turn + 1} of {rounds + 1}")
-        times = splits if turn == rounds else 1  # the targets of a round need be no better than that
-        found, heads = cross_fit(features, target, num_labels, linear, few, times, derive_seed(seed, "round", turn))
+        splits = 2 if turn == rounds else 1  # the targets of a round need be no better than that
+        found, heads = cross_fit(features, target, num_labels, linear, few, splits, derive_seed(seed, "round", turn))
         target = relabeled(found, rows.label)
     kept = KeptHeads(views, *scale, heads, 1.0 if exact else LINEAR_ODDS if linear else HIDDEN_ODDS)
     if exact:
@@ -262,13 +254,9 @@ def cross_fit(
 ) -> tuple[Tensor, list[Head]]:
     """Return class probabilities (N, L) by heads that were trained on the other half, over splits, and the heads."""
     total, heads = torch.zeros(len(features), num_labels), list[Head]()
-
-    def choose(rows: Tensor) -> Tensor:
-        return telling_features(features[rows], target[rows], num_labels, few)
-
     for split in range(splits):
         if linear:
-            fit = logistic(features, target, num_labels, choose, heads)
+            fit = logistic(features, target, num_labels, few, heads)
         else:
             fit = hidden_layer(features, target, num_labels, partial(derive_seed, seed, "half", split), heads)
         total += held_out(fit, draw_halves(len(features), make_generator(seed, "halves", split)), num_labels)

@@ -14,11 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.config import RunConfig
 from logit_correction.data.frames import check_columns, read_frame, texts_of, what_rows_are
 from logit_correction.data.images import read_image, visible_folders
 from logit_correction.data.loading import BatchLoader
-from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Rows, places_of
 from logit_correction.data.table import NEW, DataTable, InputStore
 from logit_correction.errors import InputError, format_first
@@ -28,6 +26,7 @@ from logit_correction.functional import wilson_interval
 from logit_correction.pages.compare import shown_path
 from logit_correction.pages.plots import png_uris
 from logit_correction.runs.encode import EncodedStore, Encoder, batches_of
+from logit_correction.runs.train import Built
 from logit_correction.shortcuts import choice
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.candidates import Candidate, Trained, candidates_of, groups_of, train_all
@@ -91,14 +90,13 @@ def asked(parts: Iterable[Part], models: Sequence[Trained], names: Sequence[str]
     return whole.drop(columns="label").assign(**{LABEL: label, ROUND: np.where(label >= 0, 0, -1)}, **says)
 
 
-def check(given: Any, config: RunConfig, table: DataTable) -> None:
+def check(given: Any, built: Built) -> None:
     """Read new rows once: what is wrong with them is told before anything is trained. Arguments as of ``of_source``."""
-    names = list(map(str, table.label_names))
-    told = [_told(rows, config, table, forms) for rows, _, forms in _read(given, config, table)]
+    told = [_told(rows, built, forms) for rows, _, forms in _read(given, built)]
     if not told:
         raise InputError(NONE)
     whole = pd.concat(told, ignore_index=True)
-    _labels_of(whole.assign(row=np.arange(len(whole))), names)
+    _labels_of(whole.assign(row=np.arange(len(whole))), list(map(str, built.table.label_names)))
 
 
 def _labels_of(frame: pd.DataFrame, names: Sequence[str]) -> NDArray[np.int64]:
@@ -145,23 +143,23 @@ def of_split(table: DataTable) -> Iterator[Part]:
     yield frame, (batch.inputs for batch in BatchLoader(table, NEW).epoch())
 
 
-def of_source(given: Any, config: RunConfig, table: DataTable) -> Iterator[Part]:
+def of_source(given: Any, built: Built) -> Iterator[Part]:
     """Yield rows from elsewhere, some at a time, prepared by what the training rows have shown.
 
-    ``given`` is as ``DataSource.new_rows`` takes it; a folder may hold a folder for each label. ``config`` and
-    ``table`` are those of the training. ``InputError`` if a row cannot be read.
+    ``given`` is as ``DataSource.new_rows`` takes it; a folder may hold a folder for each label. ``InputError`` if a row
+    cannot be read.
     """
     encoder, device = None, torch.device("cpu")
-    if config.encoder is not None and isinstance(table.inputs, EncodedStore):
-        encoder = Encoder(config.encoder, _info_of(table))
-    for rows, store, forms in _read(given, config, table):
+    if built.config.encoder is not None and isinstance(built.table.inputs, EncodedStore):
+        encoder = Encoder(built.config.encoder, _info_of(built.table))
+    for rows, store, forms in _read(given, built):
         encoded: InputStore = store if encoder is None else encoder.of_store(store, device)
-        yield _told(rows, config, table, forms), batches_of(encoded, device)
+        yield _told(rows, built, forms), batches_of(encoded, device)
 
 
-def _read(given: Any, config: RunConfig, table: DataTable) -> Iterator[tuple[Rows, InputStore, dict[str, Any]]]:
+def _read(given: Any, built: Built) -> Iterator[tuple[Rows, InputStore, dict[str, Any]]]:
     """Yield rows from elsewhere, some at a time, and their inputs before an encoder."""
-    source: DataSource = config.data.make()
+    source, table = built.config.data.make(), built.table
     source.reader.prepare(table.preparation)
     names = {str(name) for name in table.label_names}
     given = Path(given) if isinstance(given, str) else given
@@ -177,9 +175,9 @@ def _info_of(table: DataTable) -> DataInfo:
     return replace(table.info, input_shape=store.input_shape, tokens=store.holds_tokens)
 
 
-def _told(rows: Rows, config: RunConfig, table: DataTable, forms: dict[str, Any]) -> pd.DataFrame:
+def _told(rows: Rows, built: Built, forms: dict[str, Any]) -> pd.DataFrame:
     """Return label, name and content of rows."""
-    column = str(config.data.options.get("label") or "label")
+    column = str(built.config.data.options.get("label") or "label")
     label: Sequence[str | None] = rows.label or [None] * len(rows)
     if rows.frame is not None and column in rows.frame.columns:
         label = [one or None for one in texts_of(rows.frame, column)]
@@ -188,38 +186,28 @@ def _told(rows: Rows, config: RunConfig, table: DataTable, forms: dict[str, Any]
         frame["path"] = [printable(os.path.abspath(path)) for path in forms["files"]]
     elif what_rows_are(rows.numbers) == "line":
         frame["line"] = list(rows.numbers)
-    held = replace(table, texts=forms.get("texts"), columns=forms.get("columns", {})).contents(
-        torch.arange(len(rows)), most=SHOWN
-    )
+    new = replace(built.table, texts=forms.get("texts"), columns=forms.get("columns", {}))
+    held = new.contents(torch.arange(len(rows)), most=SHOWN)
     return frame if held is None else frame.assign(content=held)
 
 
 # -- the table of new rows, sheets and answers
 
 
-def decide(
-    table: DataTable, config: RunConfig, estimator: Auto, parts: Iterable[Part], display: Display
-) -> tuple[pd.DataFrame, Choice, list[Candidate]]:
-    """Train all candidates, and ask them about the new rows.
-
-    Args:
-        table: The data, with rows of validation.
-        config: Complete; its method does not matter.
-        estimator: After its search, which says which views are promising.
-        parts: The new rows.
-        display: Told how far it is.
+def decide(built: Built, parts: Iterable[Part], display: Display) -> tuple[pd.DataFrame, Choice, list[Candidate]]:
+    """Train all candidates, and ask them about the new rows; ``built`` is after its search for promising views.
 
     Returns:
         The table of new rows, what they choose, and the candidates.
     """
-    assert estimator.search is not None
+    table, estimator = built.table, built.algorithm.attributes
+    assert isinstance(estimator, Auto) and estimator.search is not None
     groups = groups_of(estimator.search, estimator.shortcut)
-    models = train_all(candidates_of(config, table, groups), table, display)
+    models = train_all(candidates_of(built.config, table, groups), table, display)
     display.say("asking all candidates about the new rows")
     new = asked(parts, models, list(map(str, table.label_names)))
-    kept = [one.candidate for one in models]
     told = change(new, models, table.label[table.split["valid"]].numpy())
-    return new, concluded(new, told, config.training.seed), kept
+    return new, concluded(new, told, built.config.training.seed), [one.candidate for one in models]
 
 
 def predictions_in(table: pd.DataFrame, what: str = "says_") -> choice.Array:
@@ -253,12 +241,13 @@ def answered(table: pd.DataFrame, file: Path | str | pd.DataFrame, label_names: 
     place = "The answers" if isinstance(file, pd.DataFrame) else str(file)
     given, rows, answers = _sheet(file, place)
     by_name = {" ".join(name.casefold().split()): number for number, name in enumerate(label_names)}
+    known_by = [name for name in KNOWN_BY if name in given and name in table]
     faults, found = list[str](), dict[int, int]()
     for at, (row, answer) in enumerate(zip(rows, answers, strict=True)):
         number = int(row) if row is not None and row.isdecimal() and int(row) < len(table) else -1
         if number < 0 or table[ROUND].iloc[number] < 1:
             faults.append(f"row {row} was not asked")
-        elif any(_differs(given, at, table, number, name) for name in KNOWN_BY):
+        elif any(str(given[name].iloc[at]).strip() != str(table[name].iloc[number]).strip() for name in known_by):
             faults.append(f"row {row} is another one here: the sheet is that of another audit")
         elif answer is None or not answer.strip():
             continue
@@ -292,31 +281,15 @@ def _sheet(file: Path | str | pd.DataFrame, place: str) -> tuple[pd.DataFrame, l
     return given, texts_of(given, "row"), texts_of(given, ANSWER)
 
 
-def _differs(given: pd.DataFrame, at: int, table: pd.DataFrame, number: int, name: str) -> bool:
-    return (
-        name in given and name in table and str(given[name].iloc[at]).strip() != str(table[name].iloc[number]).strip()
-    )
-
-
 def open_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return name, content and, of image files, a picture of the rows that were asked and that nobody has answered."""
-    rows = table[(table[ROUND] >= 1) & (table[LABEL] < 0)]
-    names = [called(row) for _, row in rows.iterrows()]
-    contents = rows["content"].tolist() if "content" in rows else [""] * len(rows)
-    pictures: list[str | None] = [None] * len(rows)
-    if "path" in rows:
-        pictures = [_picture(Path(path)) for path in rows["path"]]
-    return [
-        {"name": name, "content": content, "image": image}
-        for name, content, image in zip(names, contents, pictures, strict=True)
-    ]
-
-
-def _picture(path: Path) -> str | None:
-    """Return an image file for a page; None where it is not there any more."""
-    if not path.is_file():
-        return None
-    return png_uris(torch.from_numpy(read_image(path, (SIDE, SIDE), "crop"))[None], SIDE)[0]
+    found = list[dict[str, Any]]()
+    for _, row in table[(table[ROUND] >= 1) & (table[LABEL] < 0)].iterrows():
+        path, image = Path(row.get("path", "")), None
+        if path.is_file():  # it may not be there any more
+            image = png_uris(torch.from_numpy(read_image(path, (SIDE, SIDE), "crop"))[None], SIDE)[0]
+        found.append({"name": called(row), "content": row.get("content", ""), "image": image})
+    return found
 
 
 def weights_of(table: pd.DataFrame) -> tuple[choice.Array, choice.Array, choice.Array]:

@@ -33,13 +33,7 @@ from logit_correction.finding import (
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import resolve
 from logit_correction.seeds import make_generator
-from logit_correction.shortcuts.evidence import (
-    LEAST_ROWS,
-    Model,
-    information,
-    look_of,
-    signs_of,
-)
+from logit_correction.shortcuts.evidence import LEAST_ROWS, Model, information, look_of, signs_of
 from logit_correction.shortcuts.heads import (
     KeptHeads,
     estimate_by_heads,
@@ -107,7 +101,7 @@ class Search:
         judged: The rows.
         label: (m,) their labels.
         seen: Views -> (m, L) class probabilities of a head on them that was not trained on the row.
-        looks: What they tell.
+        looks: Views -> what they tell.
         corrections: What might be corrected by, the surest first.
     """
 
@@ -119,7 +113,7 @@ class Search:
         self.judged, self.num_labels, self.report = judged, correlation.num_labels, rows.report
         self.correlation, self.seed = correlation, seed
         self.seen: dict[Views, Tensor] = {}
-        self.looks: list[Look] = []
+        self.looks: dict[Views, Look] = {}
         self.corrections: list[Correction] = []
         self._views: dict[str, tuple[View, list[Tensor]]] = {}
         if judged.split == "train":
@@ -182,24 +176,16 @@ class Search:
         self._views |= {view.name: (view, list(own)) for view, own in zip(new, zip(*parts, strict=True), strict=True)}
         return [list(part) for part in zip(*(self._views[view.name][1] for view in views), strict=True)]
 
-    def _scaled(self, views: Sequence[View]) -> list[Tensor]:
-        """Return the features of each view by themselves, of all rows and scaled."""
-        of_views = [torch.cat(parts) for parts in zip(*self._features(views), strict=True)]
-        return [scaled(features, *torch.std_mean(features, dim=0)) for features in of_views]
-
     def _look(self, views: Sequence[View], choose_members: bool) -> None:
         """Keep what views tell by a head on all their features, or on those of the members that tell each label."""
         label, size = self._label, self.num_labels
-        of_views = self._scaled(views)
+        of_views = [torch.cat(parts) for parts in zip(*self._features(views), strict=True)]
+        of_views = [scaled(features, *torch.std_mean(features, dim=0)) for features in of_views]
         if choose_members and len(views) > 1:  # once: heads of each fold would take one of two columns by chance
             told = telling_members(of_views, label, size)
             views, of_views = [views[member] for member in told], [of_views[member] for member in told]
         features, few = torch.cat(of_views, dim=1), next((one.few for one in views if one.few is not None), None)
-
-        def choose(rows: Tensor) -> Tensor:
-            return telling_features(features[rows], label[rows], size, few)
-
-        seen = held_out(logistic(features, label, size, choose), self._fold, size)[self._fold >= 0]
+        seen = held_out(logistic(features, label, size, few), self._fold, size)[self._fold >= 0]
         breadth = max(view.breadth for view in views)
         if any(view.together is not None and len(views) > view.together for view in views):
             breadth = max(breadth, RICH)
@@ -208,8 +194,7 @@ class Search:
             breadth = EVERYTHING
         sentence, names = " and ".join(view.sentence for view in views), tuple(view.name for view in views)
         self.seen[names] = seen
-        self.looks = [one for one in self.looks if one.views != names]
-        self.looks.append(look_of(names, sentence, breadth, seen, self.judged.network, self.label))
+        self.looks[names] = look_of(names, sentence, breadth, seen, self.judged.network, self.label)
 
     # -- candidates
 
@@ -219,23 +204,20 @@ class Search:
             self._weigh(views)
 
         def rank(one: Correction) -> tuple[bool, int, int, float]:
-            few, look = one.weighed.signs.flagged < LEAST_ROWS, self.look_of(one.views)
+            few, look = one.weighed.signs.flagged < LEAST_ROWS, self.looks[one.views]
             verdict = ("shortcut", "cannot tell", "none found").index(Model.verdict_of(one.weighed.probability))
             return few, verdict, look.breadth, -look.accuracy  # of few rows nothing can be concluded
 
         self.corrections.sort(key=rank)
 
-    @property
-    def _narrow(self) -> list[Look]:
-        """The looks that do not see everything, without those at pairs of columns; none where few rows are judged."""
-        if len(self.label) < FEWEST:
-            return []
-        return [one for one in self.looks if one.breadth < EVERYTHING and not is_of_pair(one)]
-
     def telling(self) -> list[Look]:
-        """Return the narrow looks that tell of the label, the most telling first; all where none tells much."""
-        useful = [one for one in self._narrow if one.information > USEFUL] or self._narrow
-        return sorted(useful, key=lambda one: -one.information)
+        """Return the looks that tell of the label, the most telling first; all where none tells much.
+
+        Looks that see everything and those at pairs of columns are left out; all, where few rows are judged.
+        """
+        narrow = [one for one in self.looks.values() if one.breadth < EVERYTHING and not is_of_pair(one.views)]
+        useful = [one for one in narrow if one.information > USEFUL] or narrow
+        return sorted(useful, key=lambda one: -one.information) if len(self.label) >= FEWEST else []
 
     def promising(self) -> list[Views]:
         """Return the views to weigh: those that say most of the label and explain most mistakes.
@@ -253,7 +235,7 @@ class Search:
         if not telling:
             return []
         picks = [telling[0].views, max(telling, key=explains).views, *(one.views for one in telling[1:2])]
-        return list(dict.fromkeys([*picks, *(one.views for one in self.looks if is_of_pair(one))]))
+        return list(dict.fromkeys([*picks, *filter(is_of_pair, self.looks)]))
 
     def _weigh(self, names: Views) -> Correction:
         """Estimate the attribute by views that were looked at, and weigh its signs."""
@@ -267,15 +249,14 @@ class Search:
         if len(of_parts) > 1:
             seen = kept.of_features(torch.cat(of_parts[1], dim=1))
             attribute = likely_attribute(self.correlation.posterior(seen), self.label, self.correlation, kept.odds)
-        look = self.look_of(names)
         rows = self._inputs[-1]
         kind = "texts" if rows.texts else "tables" if rows.columns else "images"
-        others = [one.numpy() for views, one in self.seen.items() if not {*views} & {*look.views}]
-        if kind != "images" or (look.breadth < RICH and len(look.views) == 1):
+        others = [one.numpy() for views, one in self.seen.items() if not {*views} & {*names}]
+        if kind != "images" or (self.looks[names].breadth < RICH and len(names) == 1):
             others = []  # a look at one thing sees no object
-        label, network, alone = self.label.numpy(), self.judged.network.numpy(), self.seen[look.views].numpy()
+        label, network, alone = self.label.numpy(), self.judged.network.numpy(), self.seen[names].numpy()
         signs = signs_of(label, network, attribute.numpy(), alone, others)
-        found = Correction(Weighed(look.views, Model.judge(signs, kind), signs), attribute, seen, estimate)
+        found = Correction(Weighed(names, Model.judge(signs, kind), signs), attribute, seen, estimate)
         self.corrections.append(found)
         return found
 
@@ -287,12 +268,15 @@ class Search:
         best = next((one for one in self.corrections if one.weighed.signs.flagged >= LEAST_ROWS), None)
         verdict = Model.verdict_of(best.weighed.probability) if best is not None else "none found"
         if verdict == "none found" and enough:
-            leak = [one for one in self.looks if one.breadth < RICH and one.accuracy >= LEAK and one.rows < LEAST_ROWS]
-            if leak:  # nothing was found since no row can show it, which must not read as if all were well
-                return self._found("cannot tell", leak=max(leak, key=lambda one: (one.accuracy, -one.breadth)).views)
+            simple = [one for one in self.looks.values() if one.breadth < RICH and one.rows < LEAST_ROWS]
+            leaks = [one for one in simple if one.accuracy >= LEAK]
+            if leaks:  # nothing was found since no row can show it, which must not read as if all were well
+                leak = max(leaks, key=lambda one: (one.accuracy, -one.breadth)).views
+                return replace(self._found("cannot tell"), leak=leak)
         if best is None:
             return self._found(verdict if self.looks and enough else "cannot tell")
-        return self._about(best, verdict, verdict == "shortcut" or (verdict == "cannot tell" and correct_in_doubt))
+        corrects = verdict == "shortcut" or (verdict == "cannot tell" and correct_in_doubt)
+        return self._found(verdict, best.views, corrects)
 
     def take_word(self, views: Sequence[View]) -> Finding:
         """Take a person's word that these views are a shortcut."""
@@ -306,17 +290,19 @@ class Search:
         if best is None:
             self._look(views, choose_members=False)
             best = self._weigh(names)
-        return self._about(best, "shortcut", corrects=True, named=True)
+        return replace(self._found("shortcut", best.views, corrects=True), named=True)
 
-    def _about(self, best: Correction, verdict: Verdict, corrects: bool, named: bool = False) -> Finding:
-        """Return a verdict on a candidate."""
-        found = self._found(verdict, about=best.views, named=named)
-        return replace(found, views=best.views) if corrects else found
-
-    def _found(self, verdict: Verdict, about: Views = (), leak: Views = (), named: bool = False) -> Finding:
-        looks, candidates = tuple(self.looks), tuple(one.weighed for one in self.corrections)
-        who, judged = self.judged.who, len(self.label)
-        return Finding(verdict, (), named, (), who, judged, about, leak, looks, candidates)
+    def _found(self, verdict: Verdict, about: Views = (), corrects: bool = False) -> Finding:
+        """Return a verdict on the candidate of some views, with all that was looked at."""
+        return Finding(
+            verdict,
+            views=about if corrects else (),
+            who=self.judged.who,
+            judged=len(self.label),
+            about=about,
+            looks=tuple(self.looks.values()),
+            candidates=tuple(one.weighed for one in self.corrections),
+        )
 
     def telling_words(self, name: str) -> list[str]:
         """Return the words among the terms of a view that tell most of each label; none of a view of anything else."""
@@ -331,14 +317,10 @@ class Search:
         """Return the candidate of some views; None where they were not weighed."""
         return next((one for one in self.corrections if one.views == tuple(views)), None)
 
-    def look_of(self, views: Views) -> Look:
-        """Return what some views tell that were looked at."""
-        return next(one for one in self.looks if one.views == views)
 
-
-def is_of_pair(look: Look) -> bool:
+def is_of_pair(views: Views) -> bool:
     """Return whether a look is at two columns together."""
-    return ViewName.of(look.views[0]).family == "pair"
+    return ViewName.of(views[0]).family == "pair"
 
 
 # -- classifiers that are given

@@ -1,0 +1,66 @@
+"""What a search sees through views of rows whose shortcut is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from logit_correction.attributes.folds import draw_folds
+from logit_correction.correlation import Correlation
+from logit_correction.shortcuts.search import Judged, Search
+from logit_correction.types import TrainingRows, ViewInputs
+from logit_correction.views.base import available_views
+from logit_correction.views.images import Places
+from logit_correction.views.tables import Pairs
+
+from ..views.test_tables import inputs_of
+
+
+def search_of(inputs: ViewInputs, label: torch.Tensor, network: torch.Tensor) -> Search:
+    rows = torch.arange(len(label))
+    judged = Judged("train", rows, network, draw_folds(len(rows), 3, torch.Generator().manual_seed(0)))
+    correlation = Correlation.one_to_one(network.shape[1])
+    return Search(TrainingRows(label, view_inputs=inputs), rows, judged, correlation, seed=0)
+
+
+def test_two_columns_together_tell_what_neither_does() -> None:
+    draw = np.random.default_rng(0)
+    label = torch.from_numpy(draw.integers(2, size=900))
+    left = draw.normal(size=900)
+    right = np.where(label.numpy() == 1, left, -left) + 0.1 * draw.normal(size=900)
+    inputs = inputs_of(left=left, noise=draw.normal(size=900), right=right, place=["sea", "town", ""] * 300)
+    search = search_of(inputs, label, torch.full((900, 2), 0.5))
+    search.look(Pairs.views_of(inputs))
+    ((views, look),) = search.looks.items()
+    assert views == ("pair:left & right",) and look.accuracy > 0.85
+
+
+def test_equal_numbers_tell_what_no_column_does() -> None:
+    draw, label = np.random.default_rng(0), torch.arange(600) % 2
+    first, third = draw.integers(50, 200, 600).astype(float), draw.normal(size=600)
+    second = np.where(label == 1, first, first + draw.integers(1, 4, 600) * draw.choice([-1, 1], 600))
+    inputs = inputs_of(first=first, second=second, third=third)
+    search = search_of(inputs, label, torch.full((600, 2), 0.5))
+    search.look(available_views(inputs, ["column", "pair"]))
+    *_, (views, look) = search.looks.items()
+    assert len(search.looks) == 2 and views == ("pair:first & second",) and look.accuracy > 0.99
+
+
+CELLS = [(0, 0), (0, 24), (24, 0), (24, 24), (8, 8), (16, 8), (8, 16)]  # corners of cells of 8 x 8 pixels
+
+
+@pytest.mark.parametrize(("num_labels", "breadth"), [(4, 0), (6, 2)])
+def test_many_places_together_are_no_narrow_look(num_labels: int, breadth: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    label = torch.arange(60 * num_labels) % num_labels
+    images = torch.randint(100, 140, (len(label), 1, 32, 32), dtype=torch.uint8, generator=generator)
+    for value, (top, left) in enumerate(CELLS[:num_labels]):  # each label has a mark in a cell of its own
+        images[label == value, :, top : top + 8, left : left + 8] += 90
+    inputs = ViewInputs(num_rows=len(label), inputs=lambda rows: images[rows] / 255, images=lambda rows: images[rows])
+    network = torch.eye(num_labels)[label]
+    search = search_of(inputs, label, network)
+    search.look(Places.views_of(inputs))
+    ((views, look),) = search.looks.items()
+    assert len(views) == num_labels and look.accuracy > 0.95
+    assert search.seen[views].shape == network.shape and look.breadth == breadth
