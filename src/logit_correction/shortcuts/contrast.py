@@ -28,11 +28,9 @@ from logit_correction.views.tables import (
 )
 from logit_correction.views.texts import OUTERMOST, Form, TermView
 
-#: Images of a kind side by side, labels that are shown, words of a label, values of a column, bins of its numbers.
-IMAGES, LABELS, TERMS, VALUES, BINS = 6, 6, 4, 12, 6
-
-#: Words of each label that a person reads.
-WORDS = 8
+#: Images of a kind side by side, labels that are shown, words of a label that tell and that a person reads, values of a
+#: column, bins of its numbers.
+IMAGES, LABELS, TERMS, WORDS, VALUES, BINS = 6, 6, 4, 8, 12, 6
 
 
 def contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str]) -> list[dict[str, Any]]:
@@ -41,27 +39,23 @@ def contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str]) -> li
     names = np.asarray(table.label_names, dtype=object)
     found: list[dict[str, Any]] = []
     for view in find_views(views, inputs):
+        family, member = ViewName.of(view.name)
+        told: dict[str, Any] = {}
         if isinstance(view, TermView):
             view.fit(inputs)
-            rows = _terms(_spelled(view), view.features(inputs), label, table.label_names)
-            found.append({"kind": "terms", "view": view.name, "rows": rows})
-        if view.name == "missing":
+            told = {"kind": "terms", "rows": _terms(_spelled(view), view.features(inputs), label, table.label_names)}
+        elif view.name == "missing":
             empty = {column: gaps for column, values in inputs.columns.items() if (gaps := missing_in(values)).any()}
             features = torch.from_numpy(np.stack([*empty.values()], axis=1)).float()
-            found.append(
-                {"kind": "terms", "view": view.name, "rows": _terms([*empty], features, label, table.label_names)}
-            )
-        family, member = ViewName.of(view.name)
-        entry: dict[str, Any] = {"kind": "values", "view": view.name}
-        if family == "column" and member in inputs.columns:
-            values = np.asarray(inputs.columns[member])
+            told = {"kind": "terms", "rows": _terms([*empty], features, label, table.label_names)}
+        elif family == "column" and member in inputs.columns:
+            told = _values(table, member, np.asarray(inputs.columns[member]), names[label.numpy()])
         elif isinstance(view, Pairs) and all(is_numeric(inputs.columns[name]) for name in view.columns):
             a, b = view.columns
             said = np.asarray([f"{a} < {b}", f"{a} = {b}", f"{a} > {b}", ""], dtype=object)
             values = said[compared(inputs.columns[a], inputs.columns[b])]
-        else:
-            continue
-        found.append(entry | _values(table, member, values, names[label.numpy()]))
+            told = _values(table, member, values, names[label.numpy()])
+        found += [told | {"view": view.name}] if told else []
     if inputs.image_shape is not None and (rows := _images(table, frame[frame["split"] == "train"])):
         cells = [member for family, member in map(ViewName.of, views) if family == "places"]
         found.append({"kind": "images", "view": ", ".join(views), "rows": rows, "cells": cells})
@@ -69,11 +63,7 @@ def contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str]) -> li
 
 
 def spoken(table: DataTable) -> list[dict[str, Any]]:
-    """Return in words what goes with each label, whatever was concluded: one entry a view, as plain values.
-
-    Of texts these are the words, those at both ends, and the form. A person tells which are the subject and which a
-    shortcut.
-    """
+    """Return the words of texts, and the form, that go with each label, whatever was concluded: one entry a view."""
     inputs, label, found = table.view_inputs("train"), table.label[table.split["train"]], list[dict[str, Any]]()
     for view in available_views(inputs, ("word", "opening", "closing", "form")) if inputs.texts is not None else ():
         view.fit(inputs)
@@ -140,7 +130,7 @@ def _values(table: DataTable, column: str, values: NDArray[Any], label: NDArray[
     for value, row in counts[:VALUES].iterrows():
         most = int(row.max())
         rows.append({"value": str(value), "label": row.idxmax(), "rows": most, "other_rows": int(row.sum()) - most})
-    return {"rows": rows, "more": max(0, len(counts) - VALUES)}
+    return {"kind": "values", "rows": rows, "more": max(0, len(counts) - VALUES)}
 
 
 def _images(table: DataTable, train: pd.DataFrame) -> list[dict[str, Any]]:

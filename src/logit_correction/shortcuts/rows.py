@@ -117,13 +117,12 @@ def with_fixed(frame: pd.DataFrame, table: DataTable, fixed: Tensor) -> pd.DataF
 
 
 def may_be_mislabelled(probability: Tensor, label: Tensor, attribute: Tensor) -> Tensor:
-    """Return which conflicting rows may just have a wrong label, (n,) bool.
+    """Return which conflicting rows may just have a wrong label, (n,) bool; it finds about half of them.
 
-    View and label disagree in both kinds of row. But a classifier that does not lean on the shortcut sees the label in
-    a conflicting row, and in a mislabelled one the other label too. So a row is marked where that classifier is as sure
-    of what the row looks like as of the typical true row of that label; which finds about half of them. (Confident
-    learning of Northcutt, Jiang and Chuang, 2021, compares with the mean, and without a view.) ``probability`` (n, L)
-    is what LC says that was not trained on the row, ``attribute`` (n,) the label that the row looks like.
+    A classifier that does not lean on the shortcut sees the label in a conflicting row, and in a mislabelled one the
+    other label too. So a row is marked where it is as sure of what the row looks like as of the typical true row of
+    that label. (Confident learning of Northcutt, Jiang and Chuang, 2021, compares with the mean.) ``probability``
+    (n, L) is what LC says that was not trained on the row, ``attribute`` (n,) the label that the row looks like.
     """
     typical = torch.full((probability.shape[1],), 2.0)  # no row reaches that of a label without an agreeing row
     for value in range(probability.shape[1]):
@@ -182,10 +181,7 @@ def cost(frame: pd.DataFrame, classifier: str = ORDINARY) -> dict[str, Any]:
 
 
 def balanced(conflicting: Mapping[str, Any], agreeing: Mapping[str, Any], num_labels: int) -> dict[str, Any]:
-    """Return the accuracy if each look were as frequent with every label, its interval by those of the two kinds.
-
-    One row in L agrees then, as in an average over the groups of labels by attributes.
-    """
+    """Return the accuracy if one row in ``num_labels`` agreed, its interval by those of the two kinds of rows."""
     if conflicting["accuracy"] is None or agreeing["accuracy"] is None:
         return {"accuracy": None, "low": 0.0, "high": 1.0}
     shares = (agreeing, 1 / num_labels), (conflicting, 1 - 1 / num_labels)
@@ -201,12 +197,7 @@ def leans(finding: Finding) -> bool | None:
     look, weighed = finding.look, finding.candidate
     if not finding.views or look is None or weighed is None or look.rows < NEEDED_ROWS:
         return None
-    return _follows(look.follows_low or 0.0, look.follows_high or 0.0, weighed.signs.error)
-
-
-def _follows(low: float, high: float, error: float) -> bool | None:
-    """Return on which side of the threshold an interval lies; None where it lies on both."""
-    threshold = max(FOLLOWS, error)
+    low, high, threshold = look.follows_low or 0.0, look.follows_high or 0.0, max(FOLLOWS, weighed.signs.error)
     return True if low >= threshold else False if high < threshold else None
 
 
