@@ -1,4 +1,4 @@
-"""Figures by group beside accuracy: AUROC, F1 and calibration error, and fairlearn's frame of a run.
+"""Any metric of scikit-learn by attribute: fairlearn's frame of a run.
 
 python examples/group_metrics.py
 """
@@ -19,9 +19,6 @@ from logit_correction import Predictions, train
 def main(epochs: int = 15, seed: int = 0) -> dict[str, float]:
     run = train("Digits", method="LC", network="MLP", epochs=epochs, batch_size=BATCH, seed=seed, threads=1, page=False)
     print(run.report["evidence"]["sentence"])
-
-    # In each report: over all labels, one line for each attribute value.
-    print(pd.DataFrame(run.report["test"]["by_attribute"]).round(3))
 
     # By fairlearn: any metric of scikit-learn. `rows.estimate.attribute` are the attributes that the run estimates.
     rows = Predictions.load(run / "predictions.parquet")

@@ -110,7 +110,7 @@ def figures(folder: Path) -> dict[str, Any]:
             _flatten({name: value for name, value in one.items() if name != "seconds"}, one["name"], found)
         return {name: value for name, value in found.items() if not name.endswith("sentence")}
     report = json.loads((folder / "report.json").read_text())
-    test = {name: value for name, value in report["test"].items() if name not in ("groups", "by_attribute")}
+    test = {name: value for name, value in report["test"].items() if name != "groups"}
     _flatten({"test": test, "evidence": report["evidence"], "selection": report["selection"]}, "", found)
     found |= {"steps": report["steps"], "groups": [group["accuracy"] for group in report["test"]["groups"]]}
     with (folder / "metrics.csv").open() as opened:

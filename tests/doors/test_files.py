@@ -26,7 +26,7 @@ looks named legitimate who judged about leak
 """
 TEST = """
 count average group_balanced worst_group worst_class minority majority minority_margin majority_margin adjusted_average
-auroc f1 ece by_attribute groups estimated
+auroc f1 ece groups estimated
 """
 REPORT = f"""
 method method_options data data.name data.options data.facts data.counts.train data.counts.valid data.counts.test
@@ -36,7 +36,7 @@ seed epochs epochs_per_stage steps training training.batch_size training.learnin
 training.precision training.device labels_read labels_read.train labels_read.valid labels_read.test
 attributes environment.version environment.commit environment.torch environment.python
 environment.device environment.machine environment.threads selection.rule selection.epoch selection.split
-selection.labels_read test.by_attribute[].attribute test.by_attribute[].count test.by_attribute[].accuracy
+selection.labels_read
 test.groups[].label test.groups[].attribute test.groups[].count test.groups[].correct test.groups[].accuracy
 test.groups[].low test.groups[].high test.groups[].margin_min test.groups[].margin_mean test.groups[].ece
 test.groups[].minority test.estimated.source test.estimated.minority test.estimated.majority

@@ -26,7 +26,7 @@ def report(method: str, seed: int, minority: float | None, rule: str = "last") -
     figures = {"average": 0.9, "group_balanced": 0.71, "worst_group": 0.2, "minority": minority, "majority": 0.999}
     figures["adjusted_average"] = 0.97
     names = [{"label": "y", "attribute": "a"}]
-    test = GroupReport(groups=pd.DataFrame(names), by_attribute=pd.DataFrame(names), **figures)
+    test = GroupReport(groups=pd.DataFrame(names), **figures)
     data = DataSummary(name="Table", rows={"train": 9}, label_names=["y"], attribute_names=["a"], input_shape=[3])
     return Report(method=method, seed=seed, epochs=30, data=data, test=test, selection=Selection(rule=rule))
 

@@ -220,7 +220,7 @@ def evaluate_command(
         _print_json(figures)
         return 0
     # Beside groups that the run's own data name, estimated ones would tell nothing new.
-    named = on is None and bool(figures["by_attribute"])
+    named = on is None and any(group["attribute"] is not None for group in figures["groups"])
     what = str(on or f"{split or 'test'} split")
     show_evaluation(figures, f"{run}, {what}", None if named else figures["estimated"])
     return 0

@@ -159,17 +159,6 @@ class JudgedRows:
             return None
         return np.average(self.accuracy.numpy()[counts > 0], weights=counts[counts > 0])
 
-    def by_attribute(self) -> list[AttributeFigures]:
-        """Return the figures of the rows of each attribute; a row in two of its groups counts once."""
-        row, group = self.members
-        number, names = pd.factorize(self.names["attribute"].to_numpy(dtype=object))  # -1 where unknown
-        found = []
-        for place, name in enumerate(names):
-            own = row[torch.from_numpy(number == place)[group]].unique()
-            rows = JudgedRows(self.logits[own], self.label[own], self.membership, pd.DataFrame({"attribute": [name]}))
-            found.append(AttributeFigures(**_computed(AttributeFigures, rows)))
-        return found
-
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
@@ -194,18 +183,6 @@ class Group:
     minority: bool | None = figure(
         "Bias-conflicting", lambda rows: [None] * len(rows.names) if rows.minority is None else rows.minority
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class AttributeFigures:
-    """Figures of all rows of one attribute value, all labels together."""
-
-    attribute: str = figure("Attribute", lambda rows: rows.names["attribute"][0])
-    count: int = figure("Rows", lambda rows: len(rows.label))
-    accuracy: float | None = figure("Accuracy", lambda rows: rows.all_rows(metrics.accuracy))
-    auroc: float | None = figure("AUROC", lambda rows: rows.all_rows(metrics.auroc))
-    f1: float | None = figure("Macro F1", lambda rows: rows.all_rows(metrics.macro_f1))
-    ece: float | None = figure("Calibration error", lambda rows: rows.all_rows(metrics.calibration_error))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,7 +226,6 @@ class GroupReport(FiguresByGroup):
     correlation.
 
     Attributes:
-        by_attribute: Frame of ``AttributeFigures``; no row where no attribute is known.
         groups: Frame of ``Group``.
         estimated: Figures by estimated groups; None without an estimate.
     """
@@ -270,7 +246,6 @@ class GroupReport(FiguresByGroup):
     auroc: float | None = figure("AUROC", lambda rows: rows.all_rows(metrics.auroc))
     f1: float | None = figure("Macro F1", lambda rows: rows.all_rows(metrics.macro_f1))
     ece: float | None = figure("Calibration error", lambda rows: rows.all_rows(metrics.calibration_error))
-    by_attribute: Annotated[pd.DataFrame, AttributeFigures]
     groups: Annotated[pd.DataFrame, Group]
     estimated: EstimatedReport | None = None
 
@@ -317,7 +292,6 @@ class GroupReport(FiguresByGroup):
         return cls(
             **_computed(cls, judged),
             groups=frame_of(Group, _computed(Group, judged)),
-            by_attribute=frame_of(AttributeFigures, judged.by_attribute()),
             estimated=estimated_report(rows),
         )
 

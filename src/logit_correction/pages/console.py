@@ -11,7 +11,7 @@ import pandas as pd
 
 from logit_correction import sentences
 from logit_correction.errors import format_first, format_percent
-from logit_correction.evaluation.report import AttributeFigures, Group, Report, figures
+from logit_correction.evaluation.report import Group, Report, figures
 from logit_correction.pages.compare import FIGURES, best_of, comparison_table, reports_of, sides
 from logit_correction.sentences import format_name, format_value
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: Labels that are named; characters that an attribute's column takes; of more groups those without rows are left out.
 MOST_LABELS, NARROWEST, MOST_EMPTY = 30, 6, 30
 
-_HEADINGS = {name: one.heading for name, one in (FIGURES | figures(Group) | figures(AttributeFigures)).items()}
+_HEADINGS = {name: one.heading for name, one in (FIGURES | figures(Group)).items()}
 _HEADINGS |= {"method": "Method", "epochs": "Epochs", "seed": "Seed", "selection": "Selection"}
 _UNNAMED = "The test rows name no attributes; plain accuracy favours models that rely on the shortcut, so none is bold."
 
@@ -180,9 +180,6 @@ def show_evaluation(figures: Mapping[str, Any], title: str, estimated: Mapping[s
         conflicts, agrees = (format_percent(estimated[name], 1, "") for name in ("minority", "majority"))
         say(console, f"accuracy in %: bias-conflicting {conflicts}, bias-aligned {agrees}, both by the estimate\n")
     show(figures["groups"], title)
-    if figures["by_attribute"]:
-        say(console, "by attribute, all labels together, in %")
-        console.print(table_of(pd.DataFrame(figures["by_attribute"])))
     known = [name for name in FIGURES if figures.get(name) is not None]
     told = ", ".join(f"{FIGURES[name].heading.lower()} {format_percent(figures[name], 1, '')}" for name in known)
     say(console, f"accuracy in %: {told}")
