@@ -11,14 +11,13 @@ import torch
 from torch import Tensor
 
 from logit_correction.data.table import Scoring
-from logit_correction.evaluation.predictions import EstimatedAttributes
+from logit_correction.evaluation.predictions import EstimatedAttributes, Predictions, predictions_of
 from logit_correction.functional import group_membership
-from logit_correction.training.rules import Selected, ValidationRows, judged_groups, rule_of, update_best
+from logit_correction.training.rules import Selected, rule_of, update_best
 
 LABEL = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1, 1, 1])
 ATTRIBUTE = torch.tensor([0, 0, 0, 1, 0, 1, 1, 1, 1, 1])
 PREDICTION = torch.tensor([0, 0, 1, 1, 1, 1, 1, 1, 1, 0])
-GROUPS = group_membership(LABEL, ATTRIBUTE, 2, 2)
 
 
 def estimate(attribute: Tensor = ATTRIBUTE, labels: int = 2) -> EstimatedAttributes:
@@ -26,8 +25,10 @@ def estimate(attribute: Tensor = ATTRIBUTE, labels: int = 2) -> EstimatedAttribu
     return EstimatedAttributes(attribute.numpy(), names, [[i] for i in range(labels)], "heads on colour")
 
 
-def score(name: str, rows: ValidationRows) -> float | None:
-    return rule_of(name).score(rows)
+def made(prediction: Tensor, label: Tensor, attribute: Tensor, known: bool) -> Predictions:
+    own = {"attribute": attribute, "attribute_names": "ab"} if known else {}
+    logits = torch.eye(2)[prediction]
+    return Predictions(range(len(label)), label, logits, ["a", "b"], estimate=estimate(attribute), **own)
 
 
 # Right: 2 of 3, 0 of 1, 1 of 1, 4 of 5 in the groups (0,0), (0,1), (1,0), (1,1); 2 of 4 and 5 of 6 of the labels.
@@ -45,16 +46,16 @@ def score(name: str, rows: ValidationRows) -> float | None:
     ],
 )
 def test_scores_equal_those_worked_out_by_hand(name: str, expected: float | None) -> None:
-    rows = ValidationRows(PREDICTION, LABEL, 2, GROUPS, estimate())
-    assert score(name, rows) == (expected if expected is None else pytest.approx(expected))
+    rows = made(PREDICTION, LABEL, ATTRIBUTE, known="estimated" not in name)
+    assert rule_of(name).score(rows) == (expected if expected is None else pytest.approx(expected))
 
 
-def rows_right(*right: int, size: int = 40) -> ValidationRows:
+def rows_right(*right: int, size: int = 40) -> Predictions:
     """Four groups of ``size`` rows, of which so many are right in each, always the first ones."""
     label = torch.tensor([0, 0, 1, 1]).repeat_interleave(size)
     attribute = torch.tensor([0, 1, 0, 1]).repeat_interleave(size)
     hits = torch.cat([torch.arange(size) < number for number in right])
-    return ValidationRows(torch.where(hits, label, 1 - label), label, 2, estimate=estimate(attribute))
+    return made(torch.where(hits, label, 1 - label), label, attribute, known=False)
 
 
 @pytest.mark.parametrize("lost", range(8))
@@ -63,9 +64,10 @@ def test_a_later_epoch_is_level_within_one_standard_error_of_the_difference(lost
     earlier, later = rows_right(40, 30, 20, 39), rows_right(40, 30 - lost, 20, 40)
     difference, error = (lost - 1) / 40 / 4, math.sqrt((lost + 1) / 40 / 40) / 4
     rule = rule_of("valid_estimated_within_error")
-    assert rule.is_level(later, earlier) is (difference <= error)
-    assert not rule_of("valid_estimated_group_balanced").is_level(later, earlier)
-    assert not rule.is_level(replace(later, estimate=None), earlier)
+    before = torch.from_numpy(earlier.prediction)
+    assert rule.is_level(later, before) is (difference <= error)
+    assert not rule_of("valid_estimated_group_balanced").is_level(later, before)
+    assert not rule.is_level(replace(later, estimate=None), before)
 
 
 def test_the_latest_level_epoch_is_taken_and_what_is_better_counts_from_then_on() -> None:
@@ -75,7 +77,7 @@ def test_the_latest_level_epoch_is_taken_and_what_is_better_counts_from_then_on(
     for epoch, number in enumerate(second, start=1):
         right = (20, 20, 20, 20) if epoch == 1 else (40, number, 20, 39)
         rows = rows_right(*right)
-        update_best(best, {name: rule_of(name)}, {name: rule_of(name).score(rows)}, rows, epoch, {"epoch": epoch})
+        update_best(best, name, rule_of(name).score(rows), rows, epoch, {"epoch": epoch})
         taken.append((best[name].epoch, best[name].state["epoch"]))
     assert taken == [(1, 1), (2, 2), (3, 3), (3, 3), (5, 5), (6, 6)]
     assert best[name].score == rule_of(name).score(rows_right(40, 31, 20, 39))
@@ -83,12 +85,13 @@ def test_the_latest_level_epoch_is_taken_and_what_is_better_counts_from_then_on(
 
 def test_the_datas_own_groups_take_the_place_of_label_by_attribute(make_table: Any) -> None:
     table = make_table()
-    valid = table.split["valid"]
-    groups = judged_groups(table, "valid")
-    info = table.info
+    valid, info = table.split["valid"], table.info
+    logits = torch.zeros(len(valid), info.num_labels)
+    groups = predictions_of(table, "valid", logits).judged_groups()
     expected = group_membership(table.label[valid], table.attribute[valid], info.num_labels, info.num_attributes)
     assert groups is not None and torch.equal(groups.to_dense(), expected)
+    assert predictions_of(table, "valid", logits, groups=False).judged_groups() is None
     membership = torch.rand(len(table.label), 3) < 0.5
     table = replace(table, scoring=Scoring(membership, ["a"] * 3, ["b"] * 3))
-    own = judged_groups(table, "valid")
+    own = predictions_of(table, "valid", logits).judged_groups()
     assert own is not None and torch.equal(own, membership[valid])

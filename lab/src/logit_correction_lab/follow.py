@@ -14,17 +14,19 @@ from torch import Tensor
 
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
+from logit_correction.evaluation.predictions import predictions_of
 from logit_correction.files import write_text
 from logit_correction.functional import (
     group_balanced_accuracy,
     group_margin,
     group_mean,
+    group_membership,
     margin,
     worst_group_accuracy,
 )
-from logit_correction.runs.write import figures_of, predictions_of
+from logit_correction.runs.write import figures_of
 from logit_correction.training.fit import Fit
-from logit_correction.training.rules import check_estimates, judged_groups, label_by_attribute, rule_of, update_best
+from logit_correction.training.rules import check_estimates, rule_of, update_best
 
 #: File of a run folder for what other selection rules chose.
 SELECTIONS = "selections.json"
@@ -67,7 +69,8 @@ class Follower:
         held, epoch, table = fit.progress.best, fit.progress.epoch, fit.table
         rows = fit.validation_rows(rules.values())
         if rows is not None:
-            update_best(held, rules, {name: rule.score(rows) for name, rule in rules.items()}, rows, epoch, {})
+            for name, rule in rules.items():
+                update_best(held, name, rule.score(rows), rows, epoch, {})
         taken = [name for name in rules if (held[name].epoch if name in held else fit.epochs) == epoch]
         if not taken:
             return
@@ -97,16 +100,18 @@ def watched(watch: Sequence[str], table: DataTable, predict: Callable[[str], Ten
     """
     figures: dict[str, Tensor] = {}
     if "test" in watch:
-        label, prediction = table.label[table.split["test"]], predict("test").argmax(1)
-        figures["test_average"] = (prediction == label).double().mean()
-        if (groups := judged_groups(table, "test")) is not None:
+        rows = predictions_of(table, "test", predict("test"))
+        figures["test_average"] = rows.right.double().mean()
+        if (groups := rows.judged_groups()) is not None:
+            prediction, label = torch.from_numpy(rows.prediction), torch.from_numpy(rows.label)
             figures["test_group_balanced"] = group_balanced_accuracy(prediction, label, groups)
             figures["test_worst_group"] = worst_group_accuracy(prediction, label, groups)
     if "train_margins" in watch:
         if table.correlation is None or not table.has_attributes("train"):
             raise InputError("watch: train_margins needs the correlation and the attribute of every training row")
-        groups, minority = label_by_attribute(table, "train"), table.correlation.minority_groups().flatten()
-        margins = margin(predict("train"), table.label[table.split["train"]])
+        train, info, minority = table.split["train"], table.info, table.correlation.minority_groups().flatten()
+        groups = group_membership(table.label[train], table.attribute[train], info.num_labels, info.num_attributes)
+        margins = margin(predict("train"), table.label[train])
         for kind, of_group in (("margin", group_margin), ("mean_margin", group_mean)):
             found = of_group(margins, groups)
             large, small = found[~minority].nanmean(), found[minority].nanmean()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,8 +19,11 @@ from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.evaluation.metrics import Array, probabilities
 from logit_correction.files import check_seal, plain, replacing
-from logit_correction.functional.metrics import group_membership
+from logit_correction.functional.metrics import group_membership, label_membership
 from logit_correction.types import Batch, as_array
+
+if TYPE_CHECKING:
+    from logit_correction.data.table import DataTable
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,29 @@ class Predictions:
         """(N, L) float64, the softmax of the logits."""
         return probabilities(self.logits)
 
+    @property
+    def right(self) -> Tensor:
+        """(N,) bool, whether the prediction is the label."""
+        return torch.from_numpy(self.prediction == self.label)
+
+    def label_groups(self) -> Tensor:
+        """Return the rows of each label, (N, L) bool, sparse."""
+        return label_membership(torch.from_numpy(self.label), len(self.label_names))
+
+    def by_estimate(self) -> Predictions | None:
+        """Return the rows with the estimated attributes in place of their groups; None without an estimate."""
+        found = self.estimate
+        if found is None or not (found.attribute >= 0).any():
+            return None
+        return replace(
+            self, attribute=found.attribute, attribute_names=found.names, membership=None, groups=(), estimate=None
+        )
+
+    def estimated_groups(self) -> Tensor | None:
+        """Return the groups label x estimated attribute, (N, G) bool, sparse; None without an estimate."""
+        rows = self.by_estimate()
+        return None if rows is None else rows.judged_groups()
+
     def judged_groups(self) -> Tensor | None:
         """Return the groups (N, G) bool: the data's own, else label x attribute, sparse; None where none are known."""
         if self.membership is not None:
@@ -173,6 +199,32 @@ class Predictions:
             raise InputError(f"there are no predictions at {path}: name a file of a finished run") from error
         except Exception as error:  # pyarrow raises many kinds
             raise InputError(f"the predictions at {path} cannot be read ({error}): evaluate the run again") from error
+
+
+def predictions_of(
+    table: DataTable,
+    split: str,
+    logits: Tensor,
+    estimate: EstimatedAttributes | None = None,
+    groups: bool = True,
+) -> Predictions:
+    """Put logits (n, L) beside what is known, and what is estimated, of the rows of a split.
+
+    Without ``groups`` attributes, and groups of the data's own, count as unknown.
+    """
+    rows, scoring = table.split[split], table.scoring if groups else None
+    return Predictions(
+        index=np.arange(len(rows)),
+        label=table.label[rows].numpy(),
+        logits=logits.numpy(),
+        label_names=table.label_names,
+        attribute=table.attribute[rows].numpy() if groups else None,
+        attribute_names=table.attribute_names,
+        split=split,
+        membership=None if scoring is None else scoring.membership[rows].numpy(),
+        groups=() if scoring is None else scoring.names,
+        estimate=estimate,
+    )
 
 
 @contextmanager

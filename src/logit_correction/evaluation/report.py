@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, cast
@@ -278,7 +278,7 @@ class GroupReport(FiguresByGroup):
         named = membership is not None
         names: Sequence[tuple[str, str | None]] = rows.groups
         if membership is None:
-            membership, names = by_group.label_membership(label, len(labels)), [(name, None) for name in labels]
+            membership, names = rows.label_groups(), [(name, None) for name in labels]
         elif rows.membership is None:
             names = [(y, a) for y in labels for a in attributes]
             counts = None if train_counts is None else train_counts.flatten().double().numpy()
@@ -312,15 +312,12 @@ class GroupReport(FiguresByGroup):
 
 def estimated_report(rows: Predictions) -> EstimatedReport | None:
     """Evaluate predictions by estimated groups; None without an estimate."""
-    found = rows.estimate
-    if found is None or not (found.attribute >= 0).any():
+    own = rows.by_estimate()
+    if own is None or rows.estimate is None:
         return None
-    own = replace(
-        rows, attribute=found.attribute, attribute_names=found.names, membership=None, groups=(), estimate=None
-    )
-    report = GroupReport.from_predictions(own, found.correlation)
+    report = GroupReport.from_predictions(own, rows.estimate.correlation)
     by_group = {name: getattr(report, name) for name in figures(FiguresByGroup)}
-    return EstimatedReport(**by_group, source=found.source, groups=report.groups)
+    return EstimatedReport(**by_group, source=rows.estimate.source, groups=report.groups)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ from logit_correction.data.rows import combined, places_of
 from logit_correction.data.table import SPLITS, InputStore, as_views_see
 from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError, reason_of
-from logit_correction.evaluation.predictions import Predictions, collect
+from logit_correction.evaluation.predictions import Predictions, collect, predictions_of
 from logit_correction.evaluation.report import GroupReport, Report
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
@@ -36,7 +36,7 @@ from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import build_algorithm, prepare_as
 from logit_correction.runs.encode import Encoder, batches_of, encode_table
 from logit_correction.runs.options import complete
-from logit_correction.runs.write import check_same_data, figures_of, predictions_of
+from logit_correction.runs.write import check_same_data, figures_of
 from logit_correction.training import checkpoint
 from logit_correction.training.display import Display
 from logit_correction.training.fit import estimate_rows, estimate_split
@@ -111,7 +111,7 @@ class Run(os.PathLike[str]):
 
     @cached_property
     def info(self) -> DataInfo:
-        """What the networks were told of the data."""
+        """What the networks know of the data."""
         data = self.results.data
         names, table = tuple(data.attribute_names), data.correlation
         reader = self.source.reader  # after it has refused what does not fit
@@ -207,9 +207,8 @@ class Run(os.PathLike[str]):
 
         Args:
             data: A split: ``test``, ``valid`` or ``train``. Or new rows, as ``predict_proba`` takes them. Or a
-                ``Path``: a folder with a folder of images for each label, or a CSV or Parquet file, with the columns of
-                training or with one of image files.
-            label: Of new rows, n names; of a data frame or a file a column, by default that of training.
+                ``Path``: a folder with a folder of images for each label, or a CSV or Parquet file.
+            label: Of new rows, n names or a column, by default that of training.
             attribute: Of new rows, n names or a column, None where unknown: groups are label by attribute.
         """
         if not isinstance(data, str) or label is not None:
@@ -260,17 +259,16 @@ class Run(os.PathLike[str]):
 
 
 def load(run: Run | Path | str, device: str = "cpu", *, trust_code: bool = False) -> Run:
-    """Load a finished run, its trained network too.
+    """Load a finished run and its network.
 
     Args:
         run: Folder that ``train`` wrote.
         device: Where to predict.
-        trust_code: Import classes that its config names by a dotted path. They may do anything that you may: say so
-            only of a run whose maker you trust. What ``train`` returned is trusted.
+        trust_code: Import custom classes that its config names; only for runs whose maker you trust. What ``train``
+            returned is trusted.
 
     Raises:
-        InputError: If the folder holds no finished run, its checkpoint is damaged, or it names code of its own and is
-            not trusted.
+        InputError: The folder holds no finished run, its checkpoint is damaged, or it names code and is not trusted.
     """
     trusted = trust_code or (isinstance(run, Run) and run.trust_code)
     loaded = Run(Path(run), device, trust_code=trusted)
@@ -281,10 +279,8 @@ def load(run: Run | Path | str, device: str = "cpu", *, trust_code: bool = False
 def from_run(info: DataInfo, run: str) -> nn.Module:
     """Return the predicting network of the finished run in a folder, with its weights; for data of the same inputs.
 
-    Of a run behind an encoder these are its features: an audit of the run, or another method, takes the same encoder.
-
     Raises:
-        InputError: If there is no run, its config names code of its own, or its network is for other inputs.
+        InputError: There is no run, its config names code of its own, or its network is for other inputs.
     """
     model = Run(run)
     parts = [part for part in (model.config.network, model.config.biased_network) if part is not None]

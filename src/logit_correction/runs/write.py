@@ -7,7 +7,6 @@ import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from logit_correction.attributes.given import Given
 from logit_correction.config import RunConfig
 from logit_correction.data.table import DataTable, fingerprint
 from logit_correction.errors import InputError
-from logit_correction.evaluation.predictions import EstimatedAttributes, Predictions
+from logit_correction.evaluation.predictions import Predictions, predictions_of
 from logit_correction.evaluation.report import (
     DataSummary,
     EstimatedMinority,
@@ -65,10 +64,8 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     if best is not None:
         algorithm.load_state_dict(best.state)
     test = predictions_of(table, "test", fit.predict("test"), fit.estimate("test"))
-    seen = table  # with attributes only if the rule has read them
-    if "attribute" not in rule.reads:
-        seen = replace(table, attribute=torch.full_like(table.attribute, UNKNOWN), scoring=None)
-    validation = predictions_of(seen, "valid", fit.predict("valid"), fit.estimate("valid"))
+    by_group = "attribute" in rule.reads  # attributes only if the rule has read them
+    validation = predictions_of(table, "valid", fit.predict("valid"), fit.estimate("valid"), by_group)
     if len(np.unique(validation.prediction)) == 1 < len(np.unique(validation.label)):
         corrects = estimator is not None and not estimator.abstained
         warnings.append(of_one_label(str(table.label_names[validation.prediction[0]]), corrects))
@@ -78,7 +75,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
         warnings.append(of_few_right(right, most, str(table.label_names[int(counts.argmax())])))
     read_by = {
         "train": algorithm.needs_attributes,
-        "valid": "attribute" in rule.reads or algorithm.needs_valid_attributes,
+        "valid": by_group or algorithm.needs_valid_attributes,
         "test": table.scoring is not None or bool((table.attribute[table.split["test"]] != UNKNOWN).any()),
     }
     given = {"train": [estimator], "valid": algorithm.of_valid}
@@ -124,25 +121,6 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     run_folder.write_json(out / run_folder.REPORT, report.to_dict())
     seal(out, run_folder.SEALED)
     return report
-
-
-def predictions_of(
-    table: DataTable, split: str, logits: Tensor, estimate: EstimatedAttributes | None = None
-) -> Predictions:
-    """Put logits (n, L) beside what is known, and what is estimated, of the rows of ``split``."""
-    rows, scoring = table.split[split], table.scoring
-    return Predictions(
-        index=np.arange(len(rows)),
-        label=table.label[rows].numpy(),
-        logits=logits.numpy(),
-        label_names=table.label_names,
-        attribute=table.attribute[rows].numpy(),
-        attribute_names=table.attribute_names,
-        split=split,
-        membership=None if scoring is None else scoring.membership[rows].numpy(),
-        groups=() if scoring is None else scoring.names,
-        estimate=estimate,
-    )
 
 
 def check_same_data(results: Report, table: DataTable, run: Path, hint: str) -> None:

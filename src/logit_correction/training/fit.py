@@ -22,21 +22,20 @@ from logit_correction.data.loading import BatchLoader
 from logit_correction.data.table import DataTable, fingerprint
 from logit_correction.distributed import average_gradients, broadcast_from_first
 from logit_correction.errors import InputError, Interrupted, TrainingError
-from logit_correction.evaluation.predictions import EstimatedAttributes, collect, evaluating
+from logit_correction.evaluation.predictions import (
+    EstimatedAttributes,
+    Predictions,
+    collect,
+    evaluating,
+    predictions_of,
+)
 from logit_correction.methods.base import Algorithm
 from logit_correction.seeds import LayerRandomness, derive_seed
 from logit_correction.training import checkpoint
 from logit_correction.training.checkpoint import Progress
 from logit_correction.training.display import Display
 from logit_correction.training.record import Record
-from logit_correction.training.rules import (
-    SelectionRule,
-    ValidationRows,
-    judged_groups,
-    rule_for,
-    scored,
-    update_best,
-)
+from logit_correction.training.rules import SelectionRule, rule_for, scored, update_best
 from logit_correction.types import Batch, Inputs, ViewInputs
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Fit:
-    """One training of an algorithm on a table.
+    """One training of an algorithm on a table, resumable at any step.
 
     Attributes:
         checkpoint_path: The file to resume from, written during training; None writes none.
@@ -69,7 +68,6 @@ class Fit:
     after_epoch: Callable[[Fit], Mapping[str, float]] | None = None
 
     def __post_init__(self) -> None:
-        """Prepare all that is common to the stages."""
         self.progress, self.record = Progress(), Record(self.loggers)
         self.rule = rule_for(self.config, self.algorithm)
         self.scored = scored(self.rule)
@@ -100,12 +98,8 @@ class Fit:
         return epochs if plan.epochs is None else plan.epochs
 
     @cached_property
-    def _valid_groups(self) -> Tensor | None:
-        return judged_groups(self.table, "valid")
-
-    @cached_property
     def fingerprint(self) -> str:
-        """The fingerprint of the data."""
+        """Of the data."""
         return fingerprint(self.table)
 
     def run(self, resume: bool = False, estimator_only: bool = False) -> None:
@@ -233,18 +227,18 @@ class Fit:
         row: dict[str, float] = {"step": progress.total_steps, "stage": progress.stage, "epoch": progress.epoch}
         row |= {name: score for name, score in scores.items() if score is not None}
         # Only models of the last stage are what the method makes.
-        if rows is not None and self.rule in self.scored and progress.stage + 1 == self.algorithm.num_stages:
-            own = {self.rule: self.scored[self.rule]}
-            update_best(progress.best, own, scores, rows, progress.epoch, self.algorithm.state_dict())
+        if rows is not None and progress.stage + 1 == self.algorithm.num_stages:
+            score, state = scores.get(self.rule), self.algorithm.state_dict()
+            update_best(progress.best, self.rule, score, rows, progress.epoch, state)
         self.record.append(row | dict(self.after_epoch(self) if self.after_epoch else {}))
 
-    def validation_rows(self, rules: Collection[SelectionRule]) -> ValidationRows | None:
+    def validation_rows(self, rules: Collection[SelectionRule]) -> Predictions | None:
         """Return what these rules may look at of the model as it is; None without validation rows."""
-        if not len(label := self.table.label[self.table.split["valid"]]):
+        if not len(self.table.split["valid"]):
             return None
-        groups = self._valid_groups if any("attribute" in rule.reads for rule in rules) else None
         estimate = self.estimate("valid") if any(rule.needs_estimate for rule in rules) else None
-        rows = ValidationRows(self.predict("valid").argmax(1), label, self.table.info.num_labels, groups, estimate)
+        groups = any("attribute" in rule.reads for rule in rules)
+        rows = predictions_of(self.table, "valid", self.predict("valid"), estimate, groups)
         # Running statistics are each process's own, the epoch to keep is common.
         return self.fabric.broadcast(rows) if self.fabric.world_size > 1 else rows
 
@@ -259,7 +253,7 @@ class Fit:
         return estimate
 
     def predict(self, split: str, predict: Callable[[Batch], Tensor] | None = None) -> Tensor:
-        """Return the logits (n, L) of all rows of ``split`` in evaluation mode, on the CPU."""
+        """Return the logits (n, L) of all rows of ``split``, on the CPU."""
         predict = predict or (lambda batch: self.algorithm.predict(batch.inputs))
         return self.collect(split, lambda batch: {"logits": predict(batch).float()})["logits"]
 
@@ -397,7 +391,7 @@ def split(groups: list[dict[str, Any]], apart: Callable[[Tensor], bool], **optio
 
 def clip_gradients(groups: Iterable[dict[str, Any]], largest: float) -> None:
     """Scale the gradients of each network, that is of groups of one name, to a norm of at most ``largest``."""
-    networks: dict[Any, list[torch.Tensor]] = {}
+    networks: dict[Any, list[Tensor]] = {}
     for number, group in enumerate(groups):
         networks.setdefault(group.get("name", number), []).extend(group["params"])
     for parameters in networks.values():
