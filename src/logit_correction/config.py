@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Literal
 
 import yaml
@@ -27,7 +27,7 @@ LEFT_TO_THE_DATA = ("epochs", "batch_size", "weight_decay", "threads")
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """Options of the training loop, the same for every method.
+    """Options of the training loop.
 
     Args:
         epochs: Passes over the training rows. If left out, as many as about 1,500 steps take, from 15 to 100.
@@ -163,13 +163,10 @@ class RunConfig:
         training, parts = dict(flat), dict[str, ComponentConfig]()
         for part in PARTS:
             if part in flat or part in ("data", "method"):
-                given = training.pop(part, None)
-                options = {"name": given} if isinstance(given, str) else given
-                if not isinstance(options, Mapping) or not isinstance(options.get("name"), str):
-                    raise InputError(
-                        f"--{part} must be a name, or a mapping with a name and options: {{name: NAME, ...}}"
-                    )
-                parts[part] = ComponentConfig(options["name"], {k: v for k, v in options.items() if k != "name"})
+                options = as_mapping(part, training.pop(part, None))
+                if "name" not in options:
+                    raise InputError(f"--{part} has options, but no name: give --{part} NAME too")
+                parts[part] = ComponentConfig(options.pop("name"), options)
         known = [option.name for option in fields(TrainingConfig)]
         for name in training:
             if name not in known:
@@ -188,6 +185,18 @@ class RunConfig:
             return cls.from_dict(flat)
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
+
+
+def as_mapping(part: str, given: Any) -> dict[str, Any]:
+    """Return a part that is given by its name, its place, its name and options, or as a ``ComponentConfig``."""
+    if isinstance(given, ComponentConfig):
+        return given.to_dict()
+    if isinstance(given, str) or (isinstance(given, PurePath) and part == "data"):
+        return {"name": str(given)}
+    if isinstance(given, Mapping) and isinstance(given.get("name", ""), str):
+        return dict(given)
+    hint = "; from_arrays and from_table make it of rows of your own" if part == "data" else ""
+    raise InputError(f"--{part} must be a name, or a mapping with a name and options: {{name: NAME, ...}}{hint}")
 
 
 def listed(names: str | Sequence[str] | None) -> list[str]:

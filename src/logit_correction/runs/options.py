@@ -14,22 +14,13 @@ from argparse import Action, ArgumentError
 from collections.abc import Callable, Collection, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import fields
-from enum import Enum
 from functools import cache, lru_cache
 from inspect import formatannotation, signature
-from pathlib import PurePath
 from typing import Any, TypeAlias
 
 from jsonargparse import ArgumentParser
 
-from logit_correction.config import (
-    PARTS,
-    ComponentConfig,
-    RunConfig,
-    TrainingConfig,
-    listed,
-    load_preset,
-)
+from logit_correction.config import PARTS, ComponentConfig, RunConfig, TrainingConfig, as_mapping, listed, load_preset
 from logit_correction.data import source_of_place
 from logit_correction.errors import InputError, check_range, did_you_mean
 from logit_correction.registry import resolve
@@ -182,24 +173,10 @@ def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def as_mapping(part: str, given: Any) -> dict[str, Any]:
-    """Return a part that is given by its name, its place, its name and options, or as a ``ComponentConfig``."""
-    if isinstance(given, ComponentConfig):
-        return given.to_dict()
-    if isinstance(given, str) or (isinstance(given, PurePath) and part == "data"):
-        return {"name": str(given)}
-    if isinstance(given, Mapping) and isinstance(given.get("name", ""), str):
-        return dict(given)
-    hint = "; from_arrays and from_table make it of rows of your own" if part == "data" else ""
-    raise InputError(f"--{part} must be a name, or a mapping with a name and options: {{name: NAME, ...}}{hint}")
-
-
 def plain(value: Any) -> Any:
     """Return a value in the form that ``config.yaml`` and ``report.json`` hold."""
     if isinstance(value, ComponentConfig):
         return plain(value.to_dict())
-    if isinstance(value, Enum):
-        return value.name
     if isinstance(value, Mapping):
         return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
