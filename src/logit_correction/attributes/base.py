@@ -60,8 +60,8 @@ class AttributeEstimator(nn.Module, ABC):
     4. ``finish`` with what the last stage collected, in any case before the method's own stage;
     5. ``forward`` for each batch of the method's own stage.
 
-    A *settled* estimator knows each row's attribute once and for all when it is finished, by ``estimate_rows``; it is
-    looked up by the row's index. Otherwise ``forward`` estimates anew, and may train on.
+    A *settled* estimator knows each row's attribute for good when it is finished, by ``estimate_rows``. Otherwise
+    ``forward`` estimates anew, and may train on.
 
     Attributes:
         components: Constructor argument that is a component with options of its own -> key of ``runs.options.kinds``.
@@ -73,7 +73,7 @@ class AttributeEstimator(nn.Module, ABC):
         row_attribute: (N,) long, a_x of every training row, -1 where unknown; of settled estimates.
         finding: What was found of a shortcut; None where nobody looked.
         abstained: Whether nothing is to be corrected, so that a method trains as ERM does.
-        row_posterior: P(a | x) of every training row (N, K), by what did not see the row; None where there is none.
+        row_posterior: (N, K), P(a | x) by what did not see the row; None where there is none.
         run: Folder of a finished run that it asks about the validation rows, so that the data must be the same.
     """
 
@@ -106,8 +106,6 @@ class AttributeEstimator(nn.Module, ABC):
     def setup(self, rows: TrainingRows) -> None:
         """Take in the training rows; does no long work."""
         self.rows = rows
-
-    # -- stages of its own
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
         """Prepare stage 0..num_stages-1; ``outputs`` (N, C) is what ``collect`` returned after the stage before."""
@@ -158,10 +156,9 @@ class AttributeEstimator(nn.Module, ABC):
         return Estimate(self.row_attribute.index_select(0, batch.index))
 
     def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
-        """Return the attribute (n,) of rows that were not trained on, -1 where unknown; reads no attribute label.
+        """Return the attribute (n,) of rows that were not trained on, -1 where unknown; its networks are in evaluation.
 
-        None, as by default, where the estimator knows its training rows alone. Networks of the estimator must be in
-        evaluation mode.
+        None, as by default, where the estimator knows its training rows alone.
         """
         return None
 
@@ -174,8 +171,6 @@ class AttributeEstimator(nn.Module, ABC):
     def learn_from_losses(self, label: Tensor, losses: Tensor) -> None:
         """Take in the robust network's losses (B,) of a batch that was estimated last; by default do nothing."""
 
-    # -- reports and state
-
     def diagnose(self, batch: Batch) -> dict[str, Tensor]:
         """Return what is believed of rows, ``estimated_attribute`` (B,), once it is; for reports only."""
         return {"estimated_attribute": self.row_attribute.index_select(0, batch.index)}
@@ -185,12 +180,10 @@ class AttributeEstimator(nn.Module, ABC):
         return []
 
     def get_extra_state(self) -> dict[str, Any]:
-        """Return what lies in no buffer, for the state dict."""
         found = None if self.finding is None else self.finding.to_dict()
         return {"finding": found, "abstained": self.abstained, "stage": self.stage}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Take over what ``get_extra_state`` returned."""
         self.finding = None if state["finding"] is None else Finding.from_dict(state["finding"])
         self.abstained, self.stage = state["abstained"], state["stage"]
 

@@ -26,8 +26,8 @@ from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stag
 class Clusters(AttributeEstimator):
     """Divides a biased network's class probabilities among the several attribute values of a label (LC+).
 
-    Class probabilities cannot tell apart several attribute values of one label. So the biased network's features are
-    clustered after its head start, one cluster for each value. Value j of label y gets the share
+    The biased network's features are clustered after its head start, one cluster for each value. Value j of label y
+    gets the share
 
         share_j(x, y) proportional to w_yj exp(-|z - c_j|^2 / (2 s^2)),
 
@@ -37,10 +37,9 @@ class Clusters(AttributeEstimator):
     cluster over N_yj, averaged over the steps: eq. 6 of Seo, Lee and Han (CVPR 2022), as in the paper. Once the network
     is fixed, w_yj is N_yj.
 
-    Labels with the same values are clustered together, without the directions in which these labels differ. So a
-    cluster means the same value for all of them. Which value it is, no clustering knows: the largest cluster gets the
-    value with the greatest weight in the correlation, and values of one label may be exchanged. That does not change
-    the loss; a comparison with true attributes must allow for it. The data source must know the values of each label.
+    Labels with the same values are clustered together, without the directions in which these labels differ. The
+    largest cluster gets the value with the greatest weight in the correlation. So values of one label may be exchanged,
+    which does not change the loss. The data source must know the values of each label.
     """
 
     components = MappingProxyType({"attributes": "attributes"})
@@ -91,8 +90,7 @@ class Clusters(AttributeEstimator):
 
     def collect(self, batch: Batch) -> Tensor:
         """Return class probabilities of rows, and their features, (B, L + F)."""
-        probability = self.inner.collect(batch)
-        return torch.cat([probability, self.inner.features], dim=1)
+        return torch.cat([self.inner.collect(batch), self.inner.features], dim=1)
 
     def predict(self, inputs: Inputs) -> Tensor:
         return self.inner.predict(inputs)
@@ -125,8 +123,7 @@ class Clusters(AttributeEstimator):
 
     def estimate_rows(self, outputs: Tensor | None) -> Tensor:
         assert outputs is not None
-        device = self.center.device
-        posterior = torch.cat([self.posterior(part.to(device)) for part in outputs.split(4096)]).cpu()
+        posterior = torch.cat([self.posterior(part.to(self.center)) for part in outputs.split(4096)]).cpu()
         return likely_attribute(posterior, self.rows.label, self.correlation)
 
     def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Estimate:

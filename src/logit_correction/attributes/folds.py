@@ -1,7 +1,4 @@
-"""Cross-fitting: each row is predicted by a learner that was not trained on it. And how biased networks train.
-
-``held_out`` fits a learner for each fold. ``FoldNetworks`` are networks that the training loop fits, all at once.
-"""
+"""Cross-fitting: each row is predicted by a learner that was not trained on it. And how biased networks train."""
 
 from __future__ import annotations
 
@@ -119,9 +116,6 @@ def gather_members(member: Tensor, share: float = 0.5) -> tuple[Tensor, Tensor]:
     place = torch.arange(room, device=member.device)
     rows = order.index_select(0, place % count.clamp_min(1))
     return rows, (place < count) / count.clamp(1, room)
-
-
-# -- how biased networks train
 
 
 def ramped_q(q: float, epoch: float, length: float) -> float:

@@ -21,11 +21,10 @@ class Given(AttributeEstimator):
     The file, CSV or Parquet, has one row for each row of the data that it names, in any order. One of three columns
     names the row: ``row`` is its number in the data set, from 0, as in the audit. ``line`` is its line in a CSV, from
     2, as ``predict`` writes it. ``path`` is its file, with or without folders. The column ``attribute`` holds the
-    attribute's name. An empty cell, or -1, is unknown, and an unknown row
-    is not corrected. A column ``label``, which estimates and audits write, must agree with the data.
+    attribute's name. An empty cell, or -1, is unknown, and an unknown row is not corrected. A column ``label`` must
+    agree with the data.
 
-    A label's majority is its commonest value. The report calls what was read ``given attribute``, for it cannot know
-    whether a person or an estimate filled the file.
+    A label's majority is its commonest value. The report calls what was read ``given attribute``.
     """
 
     def __init__(self, file: str | None = None, column: str | None = None) -> None:

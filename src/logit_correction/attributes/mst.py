@@ -94,7 +94,7 @@ class EIIL(MST):
         """Choose how long the network trains.
 
         Args:
-            epochs: Epochs. After many it knows every label, and all rows are in the first environment.
+            epochs: Of the network. After many it knows every label, and all rows are in the first environment.
         """
         super().__init__(epochs)
 
@@ -108,7 +108,7 @@ def least_invariant(logits: Tensor, label: Tensor) -> Tensor:
 
     EIIL's environments have the greatest sum of squared gradients of their risk by a factor w of the logits at w = 1.
     Row i adds g_i = sum_k p_ik z_ik - z_iy to its environment's gradient. The sum of squares is convex in the
-    assignment, so all rows of positive g_i belong together: where the paper's ascent ends, found without it.
+    assignment, so all rows of positive g_i belong together.
 
     >>> least_invariant(torch.tensor([[2.0, 0.0], [2.0, 0.0]]), torch.tensor([0, 1]))
     tensor([False,  True])

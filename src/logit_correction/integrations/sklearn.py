@@ -62,17 +62,12 @@ class InMemory(DataSource):
         return self.table
 
 
-def _has_probabilities(classifier: Any) -> bool:
-    wrapped = getattr(classifier, "estimator_", classifier.estimator)
-    return wrapped is None or hasattr(wrapped, "predict_proba")
-
-
 class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that looks for a shortcut in its training rows and corrects for it.
 
     ``fit`` trains a network by ``LC``, with the defaults of ``train``; no attribute is needed. Rows are an array
-    (n, F), images (n, C, H, W) or (n, H, W, C), a data frame of numbers and names, or a list of texts. Numbers are
-    standardised by the training rows. Rows are exchangeable: their order is never looked at.
+    (n, F), images (n, C, H, W) or (n, H, W, C), a data frame of numbers and names, or a list of texts. Their order is
+    never looked at.
 
     Args:
         method: Name of a method, or a mapping of its name and options.
@@ -81,16 +76,15 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         preset: Name of a preset.
         shortcut: Views that are known to be a shortcut, such as ``column:scanner``.
         legitimate: Views that are known to be legitimate causes of the label.
-        epochs: Passes over the training rows; None chooses by the number of rows.
-        batch_size: Rows of a step; None chooses by the number of rows.
+        epochs: Passes over the training rows; None chooses by the number of rows, as for ``batch_size``.
+        batch_size: Rows of a step.
         learning_rate: Learning rate at the start.
         training: Further options of ``TrainingConfig``, such as ``{"weight_decay": 1e-4}``.
         random_state: Seed of everything random.
         device: auto, cpu or cuda.
         verbose: Whether to show progress.
-        estimator: A classifier to fit in place of our network; the attributes are estimated as usual. It gets an
-            offset of its logits for each row where it takes such (``base_margin``, ``init_score``, ``baseline``), else
-            a weight for each row.
+        estimator: A classifier to fit in place of our network. It gets an offset of its logits for each row where it
+            takes such (``base_margin``, ``init_score``, ``baseline``), else a weight for each row.
 
     Attributes:
         classes_: The labels.
@@ -178,8 +172,12 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             InputError: Something given is wrong; nothing was trained.
             TrainingError: The loss was not finite.
         """
+        method: dict[str, Any] = dict(self.method) if isinstance(self.method, Mapping) else {"name": self.method}
+        method |= {} if self.attributes is None else {"attributes": self.attributes}
         if self.estimator is not None:
             argument_of(self.estimator)
+        if new_rows is not None and (self.estimator is not None or method != {"name": "LC"}):
+            raise InputError("new_rows choose the method: leave method, attributes and estimator out")
         form: dict[str, Any] = {"kind": kind_of_rows(X)}
         rows = self._checked(X, form["kind"], reset=True)
         form["names"] = [str(name) for name in getattr(self, "feature_names_in_", ())]
@@ -200,14 +198,14 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             ordered=False,  # a caller shuffles X, and new rows have no place in it
             **forms,
         )
+        leave_out: list[str] = []
+        self.new_rows_: dict[str, Any] | None = None
         with keeping_threads():
-            method, leave_out = self._method_given(), list[str]()
-            self.new_rows_: dict[str, Any] | None = None
             if new_rows is not None:
                 method, leave_out = self._choose(table, seed, new_rows, new_y, form)
             algorithm, config, self.attribute_ = self._train(table, seed, X, method, leave_out)
-            if leave_out:
-                self.correction_ = f"{method['name']} that cannot see {name_views(leave_out)}"
+        if leave_out:
+            self.correction_ = f"{method['name']} that cannot see {name_views(leave_out)}"
         algorithm.eval()
         estimator, prior, weights = algorithm.attributes, algorithm.group_prior, io.BytesIO()
         torch.save(algorithm.state_dict(), weights)
@@ -220,19 +218,16 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         self.evidence_ = None if finding is None else plain(finding)
         views = () if finding is None else finding.views
         if not form["names"] and any(ViewName.of(view).family == "column" for view in views):
-            told = (
-                "The shortcut's columns are called by their numbers, since X has no names: give a data frame, or call"
+            warnings.warn(
+                "The shortcut's columns are called by their numbers, since X has no names: give a data frame, or call "
+                '.set_output(transform="pandas") of what makes X',
+                InputWarning,
+                stacklevel=2,
             )
-            warnings.warn(f'{told} .set_output(transform="pandas") of what makes X', InputWarning, stacklevel=2)
         self.attribute_names_ = attribute_names_of(algorithm) if corrects else []
         self.attribute_posterior_ = None if posterior is None else posterior.cpu().numpy()
         self.group_prior_ = prior.table.double().cpu().numpy() if corrects and prior is not None else None
         return self
-
-    def _method_given(self) -> dict[str, Any]:
-        """Return the method with its attribute estimator, as ``train`` takes it."""
-        method: dict[str, Any] = dict(self.method) if isinstance(self.method, Mapping) else {"name": self.method}
-        return method if self.attributes is None else method | {"attributes": self.attributes}
 
     def _choose(
         self, table: DataTable, seed: int, new_rows: Any, new_y: Any, form: dict[str, Any]
@@ -242,8 +237,6 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
 
         from logit_correction.shortcuts.new_rows import decide
 
-        if self.estimator is not None or self._method_given() != {"name": "LC"}:
-            raise InputError("new_rows choose the method: leave method, attributes and estimator out")
         split, _ = make_splits(table.label, None, table.label_names, Splitting(0.2, 0.0, seed))
         config = self._config(replace(table, split=split), seed, {"name": "LC", "attributes": "Auto"}, [])
         display = choose_display(quiet=not self.verbose)
@@ -252,9 +245,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             built.fit(display).run(estimator_only=True)
         self.model_ = {"form": form}
         rows = self._new_rows(new_rows)
-        label = (
-            [None] * len(rows) if new_y is None else [as_text(one) for one in np.asarray(new_y, dtype=object).tolist()]
-        )
+        given = [None] * len(rows) if new_y is None else np.asarray(new_y, dtype=object).tolist()
+        label = [as_text(one) for one in given]
         if len(label) != len(rows):
             raise InputError(
                 f"there are {len(rows):,} new rows, but {len(label):,} labels: give one a row, None if unknown"
@@ -269,14 +261,12 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
 
     def _config(self, table: DataTable, seed: int, method: Mapping[str, Any], leave_out: list[str]) -> RunConfig:
         """Return the complete config of a training on a table."""
-        known: dict[str, Any] = {"network": self.network, "shortcut": self.shortcut, "legitimate": self.legitimate}
-        known |= {"epochs": self.epochs, "batch_size": self.batch_size, "learning_rate": self.learning_rate}
-        known |= {"preset": self.preset, "method": method}
-        options = {"seed": seed, "device": self.device, "selection": "last"}
-        options |= {"leave_out": leave_out} if leave_out else {}
+        names = ("network", "shortcut", "legitimate", "epochs", "batch_size", "learning_rate", "preset")
+        known = {name: getattr(self, name) for name in names} | {"method": method}
         training = dict(self.training or {})
         if twice := [name for name in training if known.get(name) is not None]:
             raise InputError(f"{twice[0]} is an argument of the classifier: leave it out of training")
+        options = {"seed": seed, "device": self.device, "selection": "last", "leave_out": leave_out or None}
         data = ComponentConfig("rows in memory", cls=lambda: InMemory(table))
         config = config_of(data, **known | options | training)
         if config.training.devices * config.training.nodes > 1:
@@ -306,9 +296,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         if estimator is None:
             return algorithm, built.config, np.full(len(table.label), UNKNOWN)
         if estimator.abstained:
-            self.correction_ = (
-                f"none: {'nothing was found' if estimator.finding is None else estimator.finding.verdict}"
-            )
+            verdict = "nothing was found" if estimator.finding is None else estimator.finding.verdict
+            self.correction_ = f"none: {verdict}"
         if estimator.settled:
             return algorithm, built.config, estimator.row_attribute.cpu().numpy()
         return algorithm, built.config, fit.collect("train", algorithm.diagnose)["estimated_attribute"].numpy()
@@ -323,7 +312,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         self._new_rows(X)  # its own checks may be none
         return self.classes_[np.asarray(self.estimator_.predict(X)).ravel().astype(np.int64)]
 
-    @available_if(_has_probabilities)
+    @available_if(lambda self: self.estimator is None or hasattr(self.estimator, "predict_proba"))
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probability of every label, (n, L), in the order of ``classes_``."""
         check_is_fitted(self)

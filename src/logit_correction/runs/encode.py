@@ -35,16 +35,12 @@ from logit_correction.seeds import derive_seed
 from logit_correction.training.display import Display
 from logit_correction.types import DataInfo, Inputs
 
-#: Features of so many rows and more are kept; of fewer they are made as fast.
-KEPT = 32
-
 
 def with_usual_encoder(config: RunConfig, table: DataTable) -> tuple[RunConfig, DataTable, list[str]]:
     """Return config and table of a user's own rows with a pretrained network for them, where nobody chose a network.
 
-    Photos are few as a rule, and a network of theirs is best one that has seen a million others: they are encoded
-    where its weights are installed. Words are counted, which was as good on the texts that we tried, and much faster:
-    a text encoder is for those who ask for it, or for ``--finetune``. Also returned is what to tell.
+    Photos are encoded where the weights are installed. Words are counted, which is as good and much faster: a text
+    encoder is for those who ask for it, or for ``--finetune``. Also returned is what to tell.
     """
     info, finetune = table.info, config.training.finetune
     photos = len(info.input_shape) == 3 and min(info.input_shape[1:]) >= LARGE_SIDE and not config.encoder
@@ -87,7 +83,7 @@ def check_finetuned(algorithm: Algorithm, encoder: ComponentConfig | None) -> No
 
 
 def batches_of(store: InputStore, device: torch.device, most: int | None = None) -> Iterator[Inputs]:
-    """Yield the inputs of all rows in order, on a device, as many at a time as fit, at ``most`` so many."""
+    """Yield the inputs of all rows in order, on a device, as many at a time as fit, and at most ``most``."""
     beside, fit = isinstance(store, ArrayStore) and not store.fits(device), evaluation_batch(store)
     placed = store if beside else store.to(device)
     every = torch.arange(len(store), device="cpu" if beside else device)
@@ -95,15 +91,6 @@ def batches_of(store: InputStore, device: torch.device, most: int | None = None)
         if len(rows):
             inputs = placed.fetch(rows)
             yield inputs.to(device) if isinstance(inputs, Tensor) else inputs
-
-
-def rows_at_a_time(device: torch.device) -> int:
-    """Return how many rows to encode at a time, so that somebody who waits sees how far it is.
-
-    On a processor few: the layers of more photos are larger than what the system's allocator keeps, and clearing new
-    memory for each takes as long again.
-    """
-    return 3 if device.type == "cpu" else 32
 
 
 class EncodedStore(ArrayStore):
@@ -129,6 +116,11 @@ class EncodedStore(ArrayStore):
 
 class Encoder:
     """A frozen network of which only the features are used: ``features`` turns inputs into (B, F)."""
+
+    KEPT = 32  # features of so many rows and more are kept; of fewer they are made as fast
+    # On a processor few at a time: the layers of more photos are larger than what the system's allocator keeps, and
+    # clearing new memory for each takes as long again.
+    ON_PROCESSOR, ON_GPU = 3, 32
 
     def __init__(self, choice: ComponentConfig, info: DataInfo, expected: dict[str, Any] | None = None) -> None:
         """Build the network of a choice; weights that are drawn are the same in every run, whatever its seed."""
@@ -190,15 +182,16 @@ class Encoder:
         @cache  # not made again where it cannot be kept
         def make() -> np.ndarray[Any, Any]:
             parts, done = list[Tensor](), 0
-            shown = display if display and len(store) >= KEPT else Display()
+            shown = display if display and len(store) >= self.KEPT else Display()
+            batches = batches_of(store, device, self.ON_PROCESSOR if device.type == "cpu" else self.ON_GPU)
             with shown:
                 shown.start(f"encode by {self.name}", len(store), 0)
-                for values in self.encode(batches_of(store, device, rows_at_a_time(device)), device, bf16):
+                for values in self.encode(batches, device, bf16):
                     parts.append(values)
                     shown.update(done := done + len(values), {})
             return torch.cat(parts).numpy()
 
-        if len(store) >= KEPT:
+        if len(store) >= self.KEPT:
             named = json.dumps([self.name, self.options, bf16], sort_keys=True, default=str)
             path = cache_folder() / "features" / f"{digest([named, self.weights, store.digest()])}.npy"
             with suppress(NotKept):  # such as where a run predicts and nothing can be written
