@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from json import dumps
@@ -17,7 +18,7 @@ from typing import Any, Literal, TextIO
 from jsonargparse.typing import PositiveInt
 
 from logit_correction.config import PRESETS, ComponentConfig, RunConfig
-from logit_correction.errors import InputError, check_range, did_you_mean
+from logit_correction.errors import InputError, InputWarning, check_range, did_you_mean
 from logit_correction.runs.options import complete
 
 #: Exit status where ``audit --fail-on`` names the verdict.
@@ -158,20 +159,14 @@ def audit_command(
     from logit_correction.shortcuts import audit as audits
     from logit_correction.shortcuts.page import show_audit
 
-    if answers is not None and (config is not None or ask is not None):
-        raise InputError("--answers reads a sheet into the audit in --out: leave out other options")
     if answers is not None:
+        if config is not None or ask is not None:
+            raise InputError("--answers reads a sheet into the audit in --out: leave out other options")
         audits.Audit(out).answer(answers)
     elif config is not None:
         known: dict[str, Any] = {"shortcut": shortcut or (), "legitimate": legitimate or (), "try_fix": try_fix}
-        known |= {
-            "when_unsure": when_unsure or "leave",
-            "run": run,
-            "predictions": predictions,
-            "new_rows": new_rows,
-            "ask": ask,
-        }
-        audits.audit(config, out, progress=True, **known)
+        known |= {"when_unsure": when_unsure or "leave", "run": run, "predictions": predictions}
+        audits.audit(config, out, new_rows=new_rows, ask=ask, progress=True, **known)
     elif ask is not None:
         audits.Audit(out).ask(ask)
     else:
@@ -241,7 +236,6 @@ def predict_command(run: Path, inputs: list[Path], *, out: Path | None = None, t
         out: CSV to write; standard output by default
         trust_code: import the custom classes that RUN names; their code has your rights, so only for runs you trust
     """
-    from logit_correction.cli.answers import answer_lines
     from logit_correction.files import replacing
     from logit_correction.runs.folder import check_parent
     from logit_correction.runs.run import load
@@ -257,12 +251,48 @@ def predict_command(run: Path, inputs: list[Path], *, out: Path | None = None, t
         file: TextIO = sys.stdout
         if out is not None:
             file = stack.enter_context(stack.enter_context(replacing(out)).open("w", newline="", encoding="utf-8"))
-        for lines in answer_lines(model, model.source.new_rows(inputs), several=len(inputs) > 1):
+        for lines in _answers(model, inputs):
             csv.writer(file, lineterminator="\n").writerows(lines)
             file.flush()
     if out is not None:
         print(out)
     return 0
+
+
+def _answers(run: Any, inputs: list[Path]) -> Iterator[list[list[str]]]:
+    """Yield what a run says of new rows as lines of a CSV, its header first, a few at a time.
+
+    A row that cannot be read has empty cells and is told of at the end. Of several inputs names hold the file too.
+    """
+    from logit_correction.data.frames import what_rows_are
+    from logit_correction.files import as_cell, printable
+
+    labels, waiting, bad, good = list(map(as_cell, run.label_names)), list[list[str]](), list[Any](), 0
+    for part, store, forms in run.source.read(run.source.new_rows(inputs), run.inputs_info, bad_too=True):
+        key, names = what_rows_are(part.numbers), [str(number) for number in part.numbers]
+        if "files" in forms:
+            key, names = "path", [printable(path) for path in forms["files"]]
+        if not good and not waiting:
+            waiting = [[key, "label", *(f"probability_{name}" for name in run.label_names)]]
+        if len(inputs) > 1 and key != "path":
+            names = [f"{part.place}:{name}" for name in names]
+        for row, (name, probability) in enumerate(zip(map(as_cell, names), run.probabilities_of(store), strict=True)):
+            if row in part.problems.of_row:
+                waiting.append([name, *[""] * (1 + len(labels))])
+            else:
+                waiting.append([name, labels[int(probability.argmax())], *(f"{value:.6g}" for value in probability)])
+        bad += [part.problems] if part.problems else []
+        good += int(part.problems.good.sum())
+        if good:  # else nothing may come of it
+            yield waiting
+            waiting = []
+    if bad and not good:
+        bad[0].raise_if_any()
+    if bad:
+        count = sum(map(len, bad))
+        what = "1 row has no answer" if count == 1 else f"{count:,} rows have no answer"
+        told = "; ".join(f"{one.place}: {one}" for one in bad[:3])
+        warnings.warn(f"{what}: {told}{'; and more' if len(bad) > 3 else ''}", InputWarning, stacklevel=2)
 
 
 def export_command(run: Path, *, format: str, out: Path, trust_code: bool = False) -> int:

@@ -344,10 +344,11 @@ def conclude(
     if source and key == "estimated_minority":
         details.append(f"Which rows conflict was estimated by {source}; nobody has checked it.")
     if any(len(one.runs) > 1 for one in series):
-        ranges = [
-            f"{len(one.runs)} runs, {_range(one.values(key))}" if len(one.runs) > 1 else "1 run" for one in series
-        ]
-        seeds = [f"{one.name} {told}" for one, told in zip(series, ranges, strict=True)]
+        seeds = []
+        for one in series:
+            values = one.values(key)
+            told = f"{len(values)} runs, {format_percent(min(values), 1, '')} to {format_percent(max(values), 1)}"
+            seeds.append(f"{one.name} {told if len(values) > 1 else '1 run'}")
         details.append(f"Figures are means over seeds: {'; '.join(seeds)}.")
     else:
         advice.append("One seed only, spread unknown: try `--seeds 3`.")
@@ -362,10 +363,6 @@ def conclude(
         headline = f"{format_list(below)} {are} right less often than a guess, labels weighing alike."
         advice.insert(0, f"Do not use {them}: {REMEDY}.")
     return headline, details, advice
-
-
-def _range(values: Sequence[float]) -> str:
-    return f"{format_percent(min(values), 1, unit='')} to {format_percent(max(values), 1)}"
 
 
 def _outcome(series: Sequence[Series], key: str) -> str:
