@@ -20,7 +20,7 @@ from typing import Any
 #: What a training imports.
 IMPORTS = (
     *("torch", "torchvision", "torch._dynamo", "lightning_fabric", "sklearn.linear_model", "sklearn.model_selection"),
-    *("pandas", "pyarrow.parquet", "matplotlib.pyplot", "transformers", "joblib", "logit_correction.runs.train"),
+    *("pandas", "pyarrow.parquet", "transformers", "joblib", "logit_correction.runs.train"),
 )
 
 

@@ -12,16 +12,10 @@ import pytest
 
 from logit_correction.errors import NBSP, InputError
 from logit_correction.evaluation import Predictions
-from logit_correction.pages import plots
 from logit_correction.pages.compare import RunFolder, compare, with_estimates
 from logit_correction.pages.page import render_page
 
 Make = Callable[..., Path]
-
-
-@pytest.fixture(autouse=True)
-def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plots, "draw", lambda *_: "<svg></svg>")
 
 
 def judged(folders: Sequence[Path]) -> tuple[str, list[str]]:

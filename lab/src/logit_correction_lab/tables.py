@@ -13,9 +13,10 @@ import pandas as pd
 from logit_correction.errors import format_list
 from logit_correction.evaluation.report import Report
 from logit_correction.methods import METHODS
-from logit_correction.pages import plots
+from logit_correction.pages.plots import series_colors, shorten
 from logit_correction.runs.folder import METRICS, is_finished
 from logit_correction.training import RULES
+from logit_correction_lab import drawing
 from logit_correction_lab.follow import selections
 from logit_correction_lab.grid import Benchmark, Cell, slug
 
@@ -113,7 +114,7 @@ def write_results(benchmark: Benchmark, out: Path, seeds: int | None = None) -> 
     """Write the tables, figures and the page of the finished runs, and show the first table."""
     from logit_correction.files import replacing, write_text
     from logit_correction.pages.console import console_of, say, table_of
-    from logit_correction.pages.page import inline_svg, render, save_page
+    from logit_correction.pages.page import render, save_page
     from logit_correction.runs.folder import PAGE
 
     frame, console = results(benchmark, out), console_of()
@@ -127,7 +128,7 @@ def write_results(benchmark: Benchmark, out: Path, seeds: int | None = None) -> 
         write_text(out / f"{name}.svg", svg + "\n")
     shown, told = tables(benchmark, frame), _outcome(benchmark, frame)
     page = {"title": benchmark.title, "headline": told, "tables": shown, "machine": _machine(frame)}
-    figured = [inline_svg(svg) for _, svg in drawn]
+    figured = [drawing.inline_svg(svg) for _, svg in drawn]
     save_page(render("grid.html.j2", **page, figures=figured, settings=changed + benchmark.text), out / PAGE)
     say(console, told, "bold")
     for caption, (head, *lines) in shown[:1]:  # the other selection rules are on the page
@@ -248,7 +249,7 @@ def drawn_figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFra
         return
     frame, by_own = _own(frame), _by_own(frame)
     columns, methods = list(benchmark.columns), dict(zip(frame["row"], frame["method"], strict=True))
-    colors = plots.series_colors({row: methods.get(row, "") for row in benchmark.rows})
+    colors = series_colors({row: methods.get(row, "") for row in benchmark.rows})
     places = pd.to_numeric(pd.Series(columns, index=columns).str.replace("%", ""), errors="coerce")
 
     usual = {"kind": "accuracy" if places.notna().all() and len(columns) > 1 else "bars"}
@@ -290,7 +291,7 @@ def _drawn(description: str, title: str, height: float, paint: Callable[[Axes], 
         axes.spines["left"].set_visible(False)
         axes.set_title(title)
 
-    return plots.draw(_WIDTH, height, description, titled)
+    return drawing.draw(_WIDTH, height, description, titled)
 
 
 def _lines(
@@ -317,7 +318,7 @@ def _lines(
             "linewidth": 1.6,
             "color": colors[row],
         }
-        axes.plot(x, middle, _DASHES[order % len(_DASHES)], label=plots.shorten(row, 34), **look)
+        axes.plot(x, middle, _DASHES[order % len(_DASHES)], label=shorten(row, 34), **look)
     if is_ratio:
         from matplotlib.ticker import LogLocator, NullLocator
 
@@ -325,7 +326,7 @@ def _lines(
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))  # numbers as people write them
         axes.yaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_formatter("{x:g}")
-        axes.axhline(1.0, color=plots.MUTED, linewidth=0.8, linestyle=":")
+        axes.axhline(1.0, color=drawing.MUTED, linewidth=0.8, linestyle=":")
     if ticks is not None:
         if ticks.min() > 0 and ticks.max() >= 5 * ticks.min():
             axes.set_xscale("log")
@@ -349,19 +350,19 @@ def _bars(benchmark: Benchmark, summary: pd.DataFrame, colors: Mapping[str, str]
     series = {row: ends.loc[[row]].droplevel("row").reindex(columns) for row in rows}
     names, color, gap = columns, dict[str, Any](colors), 0.22
     if len(columns) == 1:  # then a series of all rows
-        series, names, gap = {"": ends.droplevel("column").loc[rows]}, [plots.shorten(row, 50) for row in rows], 0.04
+        series, names, gap = {"": ends.droplevel("column").loc[rows]}, [shorten(row, 50) for row in rows], 0.04
         color = {"": [colors[row] for row in rows]}
     thickness, pitch = 0.16, 0.16 * len(series) + gap
     for order, (name, frame) in enumerate(series.items()):
         place = np.arange(len(names)) * pitch + order * thickness
         value, low, high = (frame[column].to_numpy(float) for column in ("value", "low", "high"))
-        label = plots.shorten(name, 34)
+        label = shorten(name, 34)
         axes.barh(place, np.nan_to_num(value), 0.86 * thickness, color=color[name], label=label)
         known = ~np.isnan(value)
-        axes.hlines(place[known], low[known], high[known], color=plots.INK, linewidth=0.9)
+        axes.hlines(place[known], low[known], high[known], color=drawing.INK, linewidth=0.9)
         for y, number, end in zip(place, value, np.nan_to_num(high), strict=True):
             text = "–" if np.isnan(number) else f"{number:.1f}"
-            axes.text(end + 1.5, y, text, va="center", fontsize=7.5, color=plots.MUTED)
+            axes.text(end + 1.5, y, text, va="center", fontsize=7.5, color=drawing.MUTED)
     axes.set_yticks(np.arange(len(names)) * pitch + (len(series) - 1) * thickness / 2, names)
     axes.set_ylim(len(names) * pitch - gap / 2 - 0.05, -0.18)
     axes.set_xlim(0, 100)

@@ -89,7 +89,6 @@ def _template(name: str) -> Template:
         decimal=lambda value: "–" if is_missing(value) else f"{value:.2f}",
         count="{:,.0f}".format,
         selection=sentences.describe_selection,
-        svg=inline_svg,
         prose=prose,
     )
     environment.tests |= {"picture": is_picture, "missing": is_missing}
@@ -104,19 +103,6 @@ def save_page(page: str, out: Path | str) -> None:
         raise
     except OSError as error:
         raise InputError(f"{out} cannot be written ({error.strerror}): choose another place by --out") from error
-
-
-def inline_svg(svg: str) -> Markup:
-    """Return a figure of ours as part of an HTML page: in the page's colours, as wide as its place allows."""
-    from markupsafe import Markup
-
-    for name in ("INK", "MUTED", "RULE", "PAPER"):
-        svg = svg.replace(getattr(plots, name), f"var(--{name.lower()})")
-    opening, rest = svg.split(">", 1)
-    width = re.search(r' width="([\d.]+)pt"', opening)
-    opening = re.sub(r' (?:xmlns(?::\w+)?|width|height|version)="[^"]*"', "", opening)
-    # The text within was escaped when the figure was drawn.
-    return Markup(f'{opening} style="--width: {float(width[1]) if width else 300:.0f}">{rest}')
 
 
 def _part(title: str | None, series: Sequence[Series]) -> dict[str, Any]:

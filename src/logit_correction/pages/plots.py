@@ -1,13 +1,12 @@
-"""Figures as SVG elements: one look, the same bytes for the same data. And images as text that a page can hold."""
+"""What pages draw: colours of methods, the curve of a training, and images as text that a page can hold."""
 
 from __future__ import annotations
 
 import base64
 import io
+import math
 import re
-import warnings
-from collections.abc import Callable, Mapping
-from html import escape
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,12 +14,7 @@ import pandas as pd
 from PIL import Image
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from torch import Tensor
-
-#: Colours of text, secondary text, lines and ground. Each occurs in a figure for that purpose only, so that a page can
-#: put its own theme in their place.
-INK, MUTED, RULE, PAPER = "#1d2430", "#646d7a", "#d6dbe1", "#fffffe"
 
 #: The same colour for a method everywhere; told apart by every kind of colour vision (after Okabe and Ito).
 METHOD_COLORS = {
@@ -35,63 +29,6 @@ METHOD_COLORS = {
 }
 _SPARE = ("#b03a5b", "#6b8e23", "#3f4a5a", "#a0522d", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a4fa3")
 
-_SETTINGS: dict[str, Any] = {
-    "svg.fonttype": "none",
-    "text.parse_math": False,  # a dollar sign in a label's name is a dollar sign
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib, so the layout is the same everywhere
-    "font.size": 8,
-    "text.color": INK,
-    "axes.axisbelow": True,
-    "axes.labelcolor": MUTED,
-    "axes.edgecolor": RULE,
-    "axes.facecolor": "none",
-    "axes.linewidth": 0.8,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 9,
-    "axes.titleweight": "bold",
-    "axes.titlecolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "figure.facecolor": PAPER,
-    "grid.color": RULE,
-    "grid.linewidth": 0.6,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "xtick.major.size": 0,
-    "ytick.major.size": 0,
-    "legend.frameon": False,
-    "legend.borderpad": 0,
-    "savefig.facecolor": PAPER,
-}
-
-
-def draw(width: float, height: float, description: str, paint: Callable[[Axes], None]) -> str:
-    """Return one axes of ``width`` x ``height`` inches as an SVG element; labels and the title come on top.
-
-    ``description`` is what a person who does not see the figure is told.
-    """
-    from matplotlib import style
-    from matplotlib.backends.backend_svg import RendererSVG
-    from matplotlib.figure import Figure
-
-    # The salt keeps the ids of two figures on one page apart, and makes them the same in every run.
-    settings: Any = ["default", _SETTINGS | {"svg.hashsalt": description}]  # no trace of a user's own
-    with style.context(settings), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # the viewer's font draws the text, not ours
-        figure, stream = Figure(figsize=(width, height), dpi=72), io.StringIO()
-        paint(figure.add_axes((0, 0, 1, 1)))
-        # The box is measured here, since ``bbox_inches="tight"`` draws the whole figure once more for it.
-        box = figure.get_tightbbox(RendererSVG(width, height, io.StringIO())).padded(0.04)
-        figure.savefig(stream, format="svg", metadata={"Date": None}, bbox_inches=box)
-    text = stream.getvalue()
-    svg = re.sub(r"\s*<metadata>.*?</metadata>", "", text[text.index("<svg") :].strip(), flags=re.DOTALL)
-    used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', svg))
-    svg = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", svg)
-    return svg.replace("<svg", f'<svg role="img" aria-label="{escape(description)}"', 1)
-
 
 def shorten(name: object, length: int = 22) -> str:
     """Return a name on one line, of at most ``length`` characters."""
@@ -105,25 +42,32 @@ def series_colors(methods: Mapping[str, str]) -> dict[str, str]:
     own |= {METHOD_COLORS[name]: name for name in methods if name in METHOD_COLORS}  # whose name is its method's
     spare = (color for color in _SPARE if color not in own)
     first = {name: color for color, name in own.items()}
-    return {name: first.get(name) or next(spare, MUTED) for name in methods}
+    return {name: first.get(name) or next(spare, METHOD_COLORS["ERM"]) for name in methods}
 
 
-def accuracy_curve(metrics: Mapping[str, pd.DataFrame], colors: Mapping[str, str]) -> str | None:
-    """Draw the validation accuracy of runs, by their ``metrics.csv``, over the epochs of their last stage."""
-    known = {name: 100 * per_epoch(table, "valid_average") for name, table in metrics.items()}
+def accuracy_curve(metrics: Mapping[str, pd.DataFrame], colors: Mapping[str, str]) -> dict[str, Any] | None:
+    """Return how to draw the validation accuracy of runs, by their ``metrics.csv``; None where there is none.
+
+    Lines go over the epochs of the last stage. Points are in per cent of the width and of the height, from the top.
+    """
+    known = {name: per_epoch(table, "valid_average") for name, table in metrics.items()}
     lines = {name: line for name, line in known.items() if len(line)}
+    if not lines:
+        return None
+    epochs = [epoch for line in lines.values() for epoch in line.index]
+    first, length = min(epochs), max(1, max(epochs) - min(epochs))
 
-    def paint(axes: Axes) -> None:
-        for name, line in lines.items():
-            axes.plot(line.index, line, "o-", ms=2, lw=1.5, color=colors[name], label=shorten(name, 24))
-        axes.set_ylim(0, 102)
-        axes.grid(axis="y")
-        axes.spines["left"].set_visible(False)
-        axes.locator_params(axis="x", integer=True)
-        axes.set_xlabel("epoch")
-        axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), handlelength=1.6)
+    def place(epoch: Any) -> float:
+        return 100 * (epoch - first) / length
 
-    return draw(3.6, 1.5, f"Validation accuracy of {', '.join(lines)}, %", paint) if lines else None
+    ticks = range(math.ceil(first), int(max(epochs)) + 1, math.ceil(length / 8))
+    return {
+        "ticks": {epoch: place(epoch) for epoch in ticks},
+        "lines": [
+            {"name": name, "color": colors[name], "points": [(place(x), 100 - 100 * y) for x, y in line.items()]}
+            for name, line in lines.items()
+        ],
+    }
 
 
 def per_epoch(table: pd.DataFrame, column: str) -> pd.Series[float]:
