@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
-from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -48,7 +47,7 @@ class Grey(nn.Module):
 
 
 class Centre(nn.Module):
-    """The middle of images (B, C, H, W), without a frame of an eighth of the shorter side, enlarged to their size."""
+    """Images (B, C, H, W) without a frame of an eighth of the shorter side, enlarged to their size."""
 
     def forward(self, images: Tensor) -> Tensor:
         height, width = images.shape[2:]
@@ -121,20 +120,48 @@ class Merged(nn.Module):
         return torch.zeros_like(inputs).index_add(1, self.group, inputs)
 
 
-Undo: TypeAlias = Callable[[str, DataInfo], "nn.Module | None"]
+def undo(view: str, info: DataInfo) -> nn.Module | None:
+    """Return a module that takes away what a view sees of inputs; None where the network does not see it by itself.
 
-
-def _masked(left_out: Callable[[str, str, str], bool]) -> Undo:
-    """Return what masks the inputs of a table for which ``left_out`` says so by member, column and what it tells."""
-
-    def make(member: str, info: DataInfo) -> nn.Module | None:
-        keep = [not left_out(member, *of) for of in info.input_names]
+    ``spelling`` is no view: it makes the spellings of a name one.
+    """
+    family, member = ViewName.of(view)
+    if family in ("column", "pair", "missing"):
+        keep = [not _is_seen(family, member, *of) for of in info.input_names]
         return None if all(keep) else Masked(torch.tensor(keep))
+    if family == "spelling":
+        return _merged(info)
+    if family == "word" and member and info.words:
+        keep_word = hashed_words([member], num_features=info.input_shape[0]).fetch(torch.tensor([0]))[0] == 0
+        return None if bool(keep_word.all()) else nn.Sequential(Masked(keep_word), Lengthened())
+    if len(info.input_shape) != 3:
+        return None
+    size = info.input_shape[1:]
+    if family == "places" and re.fullmatch("[1-4],[1-4]", member) and min(size) >= COARSE:
+        return WithoutCell(*map(int, member.split(",")))
+    if member:
+        return None
+    if family == "colour":
+        return Grey()
+    if family == "border" and min(size) >= COARSE:
+        return Centre()
+    if family in ("thumbnail", "light") and min(size) >= COARSE:
+        return Fine(size)
+    if family in ("spectrum", "stripes", "texture") and min(size) > PATCHES:  # of fewer points no patch has two
+        return Smooth()
+    return None
 
-    return make
+
+def _is_seen(family: str, member: str, column: str, told: str) -> bool:
+    """Return whether a view of a table sees an input, which tells something of a column."""
+    if family == "missing":
+        return told == MISSING
+    if family == "pair":
+        return column in member.split(" & ")
+    return column == member or (f"{column} hour" == member and told == HOUR)
 
 
-def _merged(member: str, info: DataInfo) -> nn.Module | None:
+def _merged(info: DataInfo) -> nn.Module | None:
     """Return what counts names of a column that differ in case, blanks and punctuation alone as one name."""
     first = dict[tuple[str, str], int]()
     group = []
@@ -142,54 +169,6 @@ def _merged(member: str, info: DataInfo) -> nn.Module | None:
         plain = "".join(filter(str.isalnum, told.casefold())) or told or str(place)  # a number is one by itself
         group.append(first.setdefault((column, plain), place))
     return None if group == list(range(len(group))) else Merged(torch.tensor(group))
-
-
-def _word(member: str, info: DataInfo) -> nn.Module | None:
-    if not info.words or not member:
-        return None
-    keep = hashed_words([member], num_features=info.input_shape[0]).fetch(torch.tensor([0]))[0] == 0
-    return None if bool(keep.all()) else nn.Sequential(Masked(keep), Lengthened())
-
-
-def _of_images(make: Callable[[Sequence[int]], nn.Module], least_side: int = 4) -> Undo:
-    def undo(member: str, info: DataInfo) -> nn.Module | None:
-        if len(info.input_shape) != 3 or min(info.input_shape[1:]) < least_side or member:
-            return None
-        return make(info.input_shape[1:])
-
-    return undo
-
-
-def _place(member: str, info: DataInfo) -> nn.Module | None:
-    cell = re.fullmatch(r"([1-4]),([1-4])", member)
-    if cell is None or len(info.input_shape) != 3 or min(info.input_shape[1:]) < 4:
-        return None
-    return WithoutCell(int(cell[1]), int(cell[2]))
-
-
-#: Family of views -> what makes of a member's name and the data's info a module that takes away what the view sees.
-#: ``spelling`` is no view: the spellings of names.
-UNDO: dict[str, Undo] = {
-    "column": _masked(lambda member, column, told: column == member or (f"{column} hour" == member and told == HOUR)),
-    "pair": _masked(lambda member, column, told: column in member.split(" & ")),
-    "missing": _masked(lambda member, column, told: told == MISSING),
-    "spelling": _merged,
-    "word": _word,
-    "colour": _of_images(lambda size: Grey(), least_side=1),
-    "border": _of_images(lambda size: Centre()),
-    "thumbnail": _of_images(Fine),
-    "light": _of_images(Fine),
-    "spectrum": _of_images(lambda size: Smooth(), least_side=PATCHES + 1),  # of fewer points no patch has two
-    "stripes": _of_images(lambda size: Smooth(), least_side=PATCHES + 1),
-    "texture": _of_images(lambda size: Smooth(), least_side=PATCHES + 1),
-    "places": _place,
-}
-
-
-def undo(view: str, info: DataInfo) -> nn.Module | None:
-    """Return a module that takes away what a view sees of inputs; None where the network does not see it by itself."""
-    family, member = ViewName.of(view)
-    return UNDO[family](member, info) if family in UNDO else None
 
 
 def without(make: NetworkFactory, views: Sequence[str], info: DataInfo) -> NetworkFactory:
