@@ -13,8 +13,7 @@ from logit_correction.errors import InputError
 class Correlation:
     """A spurious correlation as weights (L, K): entry (y, a) is P(a | y) in the majority; rows sum to 1.
 
-    It covers the paper's four kinds of correlation (section 4.2). Knowing it takes no attribute labels of
-    rows, only the relation between labels and attribute values.
+    It covers the paper's four kinds of correlation (section 4.2), and takes no attribute labels of rows.
 
     Args:
         weights: (L, K) numbers, 0 or more; each row sums to 1.

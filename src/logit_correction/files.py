@@ -129,8 +129,9 @@ def replacing(path: Path | str) -> Iterator[Path]:
 
 def _remove(path: Path) -> None:
     """Remove a file or a folder, as far as the system permits."""
+    shutil.rmtree(path, ignore_errors=True)
     with suppress(OSError):
-        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+        path.unlink()
 
 
 def _temporary(path: Path) -> Path:
@@ -187,7 +188,7 @@ def new_folder(path: Path) -> Iterator[Path]:
             if not there:
                 os.replace(temporary, path)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        _remove(temporary)
 
 
 def check_new(folder: Path, but: Collection[str] = (), kind: str = "") -> None:
@@ -306,9 +307,8 @@ def in_threads(
     many = bool(title) and total >= 500
     if many and not console.is_terminal:
         console.print(f"{title}: {total:,}", highlight=False)
+    hidden = not (many and console.is_terminal)
     with ThreadPoolExecutor(threads or min(MOST_THREADS, available_cores())) as pool:
         parts = (items[start : start + chunk] for start in range(0, len(items), chunk))
         results = (result for part in parts for result in pool.map(function, part))
-        yield from track(
-            results, title, len(items), console=console, disable=not (many and console.is_terminal), transient=True
-        )
+        yield from track(results, title, len(items), console=console, disable=hidden, transient=True)

@@ -48,7 +48,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class DataInfo:
-    """What a method may know of its data before training: sizes and names, never a row's attribute.
+    """What a method may know of its data before training: sizes and names.
 
     Attributes:
         num_labels: L, the number of labels.
@@ -57,8 +57,7 @@ class DataInfo:
         num_attributes: K, the number of attribute values; L where nothing is known.
         label_names: L names, in the order of the label numbers.
         attribute_names: K names.
-        correlation: Which labels have which attribute values in the majority, where the data source
-            knows; category-level knowledge that LC+ uses and LC does not.
+        correlation: Which labels have which attribute values in the majority, where the data source knows.
         tokens: Whether the inputs are texts: dicts of token tensors, each of ``input_shape``.
         augmented: Whether training images are changed at random each time they are seen.
         words: Whether the inputs are texts as vectors of counted words.
@@ -202,8 +201,7 @@ class Stage:
         sample_weight: (N,) how often each training row is seen. Integers: each row exactly so many times an
             epoch. Floats: N rows are drawn with replacement in proportion. None: each row once.
         learning_rate: Learning rate of the stage; None keeps the one that the user asked for.
-        step_rows: Rows of a batch, at most twice those that the user asked for, who may have little memory; None keeps
-            the batches that the user asked for.
+        step_rows: Rows of a batch, at most twice those that the user asked for; None keeps those.
     """
 
     epochs: int | None = None

@@ -48,13 +48,12 @@ class Online(AttributeEstimator):
 
         Args:
             q: Exponent of the generalized cross-entropy, in [0, 1]; the paper's 0.7 (0.8 on Waterbirds).
-            q_ramp_up_epochs: Epochs over which q rises from 0. A network that begins with the full q can lose a label
-                for good, since rows of small probability hardly count.
+            q_ramp_up_epochs: Epochs over which q rises from 0. With the full q at once a label can be lost for good.
             head_start_epochs: Epochs in which the biased network trains alone, before the epochs of the run.
             epochs: Epochs after which the biased network stays as it is, the head start included; None trains it to the
                 end, as the paper does.
-            input_dropout: Probability with which each pixel (each feature) is hidden from the biased network while it
-                trains, in [0, 1). A high value suits a shortcut that shows in every part of the input.
+            input_dropout: Probability with which each pixel or feature is hidden from the biased network while it
+                trains, in [0, 1); a high one suits a shortcut that shows everywhere.
             temperature: Divides the biased logits before the softmax that estimates the attribute.
             learning_rate_scale: Learning rate of the biased network relative to the robust one's.
             schedule: ``same`` follows the run's schedule, ``none`` keeps the biased network's learning rate constant.

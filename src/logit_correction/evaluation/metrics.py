@@ -17,11 +17,6 @@ def probabilities(logits: Array) -> Array:
         return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 
 
-def accuracy(probability: Array, label: Array) -> float:
-    """Return the share of rows whose most probable label is theirs."""
-    return float((probability.argmax(1) == label).mean())
-
-
 def auroc(probability: Array, label: Array) -> float:
     """Return the area under the ROC curve of each label against all others, the mean over the labels that occur.
 

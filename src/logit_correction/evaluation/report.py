@@ -139,8 +139,9 @@ class JudgedRows:
         """Return the accuracy over the rows of the groups that conflict with the correlation, or follow it."""
         if self.minority is None:
             return None
-        (row, group), chosen = self.members, self.minority == minority
-        return self.right[row[chosen[group]].unique()].double().mean()
+        row, group = self.members
+        own = row[self.minority[group] == minority].unique()
+        return self.right[own].double().mean()
 
     def side_margin(self, minority: bool) -> Any:
         """Return the mean of these groups' least margins."""
@@ -221,9 +222,8 @@ class EstimatedReport(FiguresByGroup):
 class GroupReport(FiguresByGroup):
     """The figures of the test rows, overall and by group: the ``test`` block of ``report.json``.
 
-    "Evaluate and compare" in the docs explains each figure. Accuracies are fractions; groups without rows do not count.
-    A figure that is not defined is None: group figures without known attributes, minority and majority without a known
-    correlation.
+    Accuracies are fractions; groups without rows do not count. A figure that is not defined is None: group figures
+    without known attributes, minority and majority without a known correlation.
 
     Attributes:
         groups: Frame of ``Group``.
@@ -375,7 +375,7 @@ class Selection:
 
 @dataclass(frozen=True, kw_only=True)
 class PriorSummary:
-    """The estimated group prior (L, K), and the true one if it is known."""
+    """The estimated group prior (L, K), and the true one where it is known."""
 
     estimator: str | None = None
     averaging: str | None = None
@@ -411,8 +411,8 @@ class EstimatedMinority:
 class Report:
     """The content of ``report.json``.
 
-    ``labels_read`` says which labels training, selection and the test read, split by split; ``diagnostics_labels_read``
-    the same of figures by which nothing was chosen.
+    ``labels_read`` says which labels were read of each split; ``diagnostics_labels_read`` those by which nothing was
+    chosen.
     """
 
     FIX: ClassVar = "put a copy of it back, or train again into a new folder"  # where the file is damaged
@@ -446,11 +446,8 @@ class Report:
 
     @property
     def below_guessing(self) -> bool:
-        """Whether it is right about test rows, labels weighing alike, less often than a guess; by more than chance.
-
-        Not told where groups overlap: their rows count twice.
-        """
-        if self.data.scoring and self.data.scoring["overlapping"]:
+        """Whether it is right about test rows, labels weighing alike, less often than a guess; by more than chance."""
+        if self.data.scoring and self.data.scoring["overlapping"]:  # rows of groups that overlap count twice
             return False
         rows = self.test.groups[["count", "correct"]].groupby(self.test.groups["label"].astype(str)).sum()
         rows = rows[rows["count"] > 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,10 +42,9 @@ class CorrectLogits(Callback):
       as ``self.criterion(logits, label)`` with the logits of the whole batch. It smooths no labels.
     - Each training batch carries the numbers of its rows, 0..N-1, in the order of the rows that were given here.
 
-    Before the training the callback estimates the attribute of every row by ``estimate_attributes``; with several
-    processes the first one does for all. In each training step it adds the log prior of the batch's rows to the logits
-    that the criterion is given (eq. 7); elsewhere these are plain. The trainer's checkpoints hold what is added, so
-    that a training that is resumed does not estimate again.
+    Before the training the first process estimates the attribute of every row by ``estimate_attributes``. In each
+    training step the callback adds the log prior of the batch's rows to the logits that the criterion is given (eq. 7).
+    Checkpoints hold what is added: a resumed training does not estimate again.
 
     Attributes:
         estimates: What was estimated; None before the training, and after it was resumed.
@@ -106,11 +106,9 @@ class CorrectLogits(Callback):
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         assert self.log_prior is not None
-        try:
-            self._rows = batch[self.index]
-        except (KeyError, IndexError, TypeError):
-            self._rows = None
-        rows = self._rows
+        rows = None
+        with suppress(KeyError, IndexError, TypeError):
+            rows = self._rows = batch[self.index]
         if not isinstance(rows, Tensor) or rows.dim() != 1 or rows.is_floating_point() or rows.dtype == torch.bool:
             raise InputError(f"Training batches hold no row numbers (B,) at {self.index!r}: give index= their place")
         if batch_idx == 0 or rows.device.type == "cpu":  # on a GPU each look would wait for it

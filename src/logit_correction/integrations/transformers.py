@@ -22,10 +22,9 @@ class LogitCorrectionMixin:
         arguments = TrainingArguments(folder, remove_unused_columns=False)
         trainer = CorrectedTrainer(model, arguments, train_dataset=rows, correction=estimates.loss())
 
-    The model returns ``logits`` (B, L); the training rows have ``labels`` and, in the column ``attribute``, an
-    attribute value, -1 where it is unknown (``add_attributes``), and else only columns that the model takes. In
-    evaluation the loss is the plain cross-entropy, and rows need no attribute. Gradient accumulation, mixed precision
-    and several processes are the trainer's.
+    The model returns ``logits`` (B, L). The training rows have ``labels``, the column ``attribute`` of
+    ``add_attributes``, and else only columns that the model takes. In evaluation the loss is the plain cross-entropy,
+    and rows need no attribute.
     """
 
     def __init__(

@@ -43,10 +43,9 @@ class Algorithm(nn.Module, ABC):
     Attributes:
         components: Constructor argument -> kind of component (attributes, mixing or prior), for arguments that have
             options of their own.
-        needs_attributes: Whether the method reads attribute labels of training rows. One that leaves this False never
-            sees any. Where an option decides, ``__init__`` sets it on the instance.
+        needs_attributes: Whether the method reads attribute labels of training rows; otherwise it never sees any.
         needs_valid_attributes: Whether it learns from attribute labels of validation rows.
-        sized_by_data: Buffers whose size is known only when training begins. They take the size that a checkpoint has.
+        sized_by_data: Buffers that take the size that a checkpoint has.
         num_stages: Number of stages of the training.
         stage: The present stage, 0..num_stages-1; ``begin_stage`` sets it, and so does a resumed training.
         attributes: The attribute estimator; None without one.

@@ -27,11 +27,9 @@ class GroupDRO(Algorithm):
     - q_g is multiplied by exp(eta * l_g), and all q are scaled to sum to 1.
     - The loss is the sum of q_g * l_g, with q held constant (and without the adjustment, which has no gradient).
 
-    The paper draws one group a step. Here, as in its published runs, a step draws all groups equally often and updates
-    all groups that it has drawn. A group without rows in the batch keeps its q_g except for the
-    scaling and adds nothing to the loss.
-
-    Rows of unknown attribute belong to no group; their mean cross-entropy is added with their share of the batch.
+    As in the published runs, all groups are drawn equally often, and a step updates all groups that it has drawn. A
+    group without rows in the batch keeps its q_g except for the scaling and adds nothing to the loss. Rows of unknown
+    attribute belong to no group; their mean cross-entropy is added with their share of the batch.
     """
 
     components = MappingProxyType({"attributes": "attributes"})

@@ -16,16 +16,13 @@ from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stag
 class JTT(Algorithm):
     """Trains twice: the second time the rows that the first network got wrong are seen more often.
 
-    Stage 1 trains an identification network by ERM for T epochs. Its error set E holds the
-    training rows that it does not predict right. Stage 2 trains a fresh network by ERM on the up-sampled rows, each row
-    of E lambda_up times an epoch and each other row once (Algorithm 1 of the paper). No attribute is read.
+    Stage 1 trains an identification network by ERM for T epochs. Its error set E holds the training rows that it does
+    not predict right. Stage 2 trains a fresh network by ERM, each row of E lambda_up times an epoch and each other row
+    once (Algorithm 1 of the paper). No attribute is read.
 
-    An epoch of stage 2 is longer than one of ERM, by (lambda_up - 1) * |E| rows. The published runs add lambda_up
-    copies to the row that is there, so their 50 is 51 here. Their identification network is that of an ordinary
-    training after T epochs, so stage 1 keeps its learning rate constant by default.
-
-    A network that fits every row forgets which ones it saw more often, so use a strong ``--weight_decay``. The paper
-    has 1 on Waterbirds and 0.1 on CelebA, in both stages.
+    The published runs add lambda_up copies to the row that is there, so their 50 is 51 here. Their stage 1 is an
+    ordinary training that ends after T epochs, so its learning rate is constant by default. Use a strong
+    ``--weight_decay``: the paper has 1 on Waterbirds and 0.1 on CelebA, in both stages.
     """
 
     num_stages = 2

@@ -67,9 +67,8 @@ class LC(Algorithm):
             mixing: How samples are mixed.
             strength: Factor of log P: 1 as in the paper; 0 corrects nothing.
             oversampling: Power p: rows of group (y, a) are drawn in proportion to count(y, a)^-p, and their losses are
-                weighted back. So the expected loss stays the same and its gradient is less noisy. It helps a network
-                that would see too few minority rows to learn them, and harms one that memorizes them. None takes 0.25
-                where training images are augmented, else 0. Estimates must be settled.
+                weighted back, so that the expected loss stays the same. It harms a network that memorizes rows. None
+                takes 0.25 where training images are augmented, else 0. Estimates must be settled.
         """
         check_range("strength", strength, 0)
         check_range("oversampling", oversampling or 0, 0, 1)

@@ -22,9 +22,6 @@ class LfF(Algorithm):
 
     Both losses are moving averages, kept for each training row and divided by the greatest one of the row's label
     (``RelativeDifficulty``). No gradient flows through W.
-
-    Both networks take the run's learning rate, as in the paper, which trains for 100 epochs at a constant 1e-3 on
-    Colored MNIST.
     """
 
     def __init__(

@@ -115,11 +115,7 @@ class Moving(PriorRule):
 
 
 def lost_labels(prior: GroupPrior, correlation: Correlation, names: tuple[str, ...]) -> list[str]:
-    """Return a warning of labels that the biased network hardly ever predicts, by a moving joint prior.
-
-    Such a label has more than half of its rows taken for bias-conflicting. Generalized cross-entropy can lose a label
-    for good.
-    """
+    """Return a warning of labels most rows of which are taken for bias-conflicting, by a moving joint prior."""
     if prior.estimator != "joint" or prior.averaging == "fixed" or not bool(prior.visited.any()):
         return []
     table = prior.table.cpu().double()
@@ -187,8 +183,7 @@ class NoMixing(Mixing):
 class IndependentMixUp(Mixing):
     """x' = (1 - lambda) x_j + lambda x_i with lambda ~ U(0, limit), the label y_j and the prior P(., a_j).
 
-    The partner i is drawn from the batch independently of j and its label. So it tells nothing about y_j, and
-    P(y | a_j), the counted prior, stays exact. A partner of the same label would tell the label.
+    The partner i is drawn from the batch independently of y_j, so that the counted prior P(y | a_j) stays exact.
     """
 
     def __init__(self, limit: float = 0.3, place: Literal["inputs", "features"] = "inputs") -> None:

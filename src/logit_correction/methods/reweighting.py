@@ -18,9 +18,8 @@ from logit_correction.types import Batch, DataInfo, NetworkFactory, Step
 class Reweighting(Algorithm):
     """Cross-entropy with the weight 1 / (G P(y, a)) on a row of group (y, a), G being the number of groups.
 
-    Its mean over rows drawn from the training distribution is the mean of the group risks, so its minimizer is the
-    maximizer of group-balanced accuracy (eq. 2 and 4 of Liu et al. 2023), as that of logit correction is; only what
-    happens on the way there differs. A row of unknown attribute has the weight 1.
+    Its mean over training rows is the mean of the group risks, so its minimizer maximizes group-balanced accuracy (eq.
+    2 and 4 of Liu et al. 2023), as that of logit correction does. A row of unknown attribute has the weight 1.
 
     ``balance="conditional"`` has the cell weights P(a) / (L P(y, a)) of FG-CCDB (Zhao and Zhang, ICLR 2026), which has
     the attributes of ``MST``.

@@ -43,16 +43,14 @@ def fitted(config: RunConfig, info: DataInfo) -> tuple[RunConfig, list[str]]:
         config = complete(replace(config, network=ComponentConfig(name)))
         told.append(f"network {name}, for {why}")
     if training.weight_decay is None:
-        # Without it an MLP knows a few thousand rows of numbers by heart, the minority's first, and then no correction
-        # is left to be learned from. ``lab/results/weight-decay`` has what was measured.
+        # Without it an MLP memorizes a few thousand rows of numbers, the minority's first: see
+        # ``lab/results/weight-decay``.
         numbers = len(info.input_shape) == 1 and not (info.tokens or info.words or config.encoder)
         found["weight_decay"] = 1e-3 if numbers else 0.0
         told += ["weight decay 0.001"] if numbers else []
     if (size := training.batch_size) is None:
-        sizes, processes = (
-            ((500_000, 1024), (20_000, 256), (8_000, 128), (4_000, 64)),
-            training.devices * training.nodes,
-        )
+        processes = training.devices * training.nodes
+        sizes = ((500_000, 1024), (20_000, 256), (8_000, 128), (4_000, 64))
         size = next((size for least, size in sizes if rows >= least), 32)
         found["batch_size"] = size = math.ceil(size / processes) * processes
         told.append(f"batches of {size}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from logit_correction.config import RunConfig, listed
-from logit_correction.data.reader import DataSource, Names, labels_of
+from logit_correction.config import RunConfig, as_mapping
+from logit_correction.data.reader import DataSource, Names, labels_of, names_of
 from logit_correction.data.table import as_views_see
 from logit_correction.errors import InputError
 from logit_correction.functional import count_prior
@@ -23,7 +23,6 @@ from logit_correction.losses import LogitCorrectedLoss
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import Counted
 from logit_correction.runs.assemble import keeping_threads
-from logit_correction.runs.options import as_mapping
 from logit_correction.runs.run import NewInputs
 from logit_correction.runs.train import Part, config_of, prepare, source_of
 from logit_correction.sentences import plain
@@ -95,8 +94,7 @@ class AttributeEstimates:
     def of(self, inputs: NewInputs, label: Names) -> NDArray[np.int64]:
         """Return the attribute of further rows, (n,), 0..K-1, -1 where unknown; nothing is learnt from them.
 
-        So a set that no memory holds can be corrected: estimate on a sample, then go through the rest part by part.
-        The loss stays that of the sample, whose prior stands for all rows.
+        For a stream: estimate on a sample, whose prior stands for all rows, then go through the rest part by part.
 
         Args:
             inputs: n rows of the same kind; a data frame has at least the same columns.
@@ -107,10 +105,9 @@ class AttributeEstimates:
         algorithm, source, info = self._built
         found = [np.zeros(0, dtype=np.int64)]
         for rows in source.new_rows(inputs):
-            number, start = labels_of(rows, label, self.label_names), 0
-            for _, store, forms in source.read([rows], info):
-                own = torch.from_numpy(number[start : start + len(store)])
-                start += len(own)
+            named = replace(rows, label=names_of(rows, label, "label"))
+            for part, store, forms in source.read([named], info):
+                own = torch.from_numpy(labels_of(part, None, self.label_names))
                 estimate = estimate_rows(algorithm, own, as_views_see(store, forms))
                 if estimate is None and self.corrects:
                     name = type(algorithm.attributes).__name__
@@ -123,17 +120,11 @@ class AttributeEstimates:
         return LogitCorrectedLoss(self.prior(smoothing), strength)
 
     def log_prior_of_rows(self, smoothing: float = SMOOTHING) -> NDArray[np.float32]:
-        """Return what is added to each row's logits in training, (N, L), at most 0; 0 for rows of unknown attribute.
-
-        For learners that take an offset for each row and class, such as the margin of gradient boosting.
-        """
+        """Return what is added to each row's logits in training, (N, L), at most 0; 0 for rows of unknown attribute."""
         return self.loss(smoothing).offset(torch.from_numpy(self.attribute)).float().numpy()
 
     def sample_weight(self) -> NDArray[np.float64]:
-        """Return weights (N,) of mean 1 by which all groups count alike; rows of unknown attribute weigh 1.
-
-        For learners that take weights but no offsets.
-        """
+        """Return weights (N,) of mean 1 by which all groups count alike; rows of unknown attribute weigh 1."""
         weight, known = np.ones(len(self.label)), self.attribute >= 0
         if known.any():
             counts = self.counts.to_numpy()
@@ -158,8 +149,8 @@ def estimate_attributes(
     estimator: Part = "Auto",
     network: Part | None = None,
     biased_network: Part | None = None,
-    shortcut: str | Sequence[str] = (),
-    legitimate: str | Sequence[str] = (),
+    shortcut: str | Sequence[str] | None = None,
+    legitimate: str | Sequence[str] | None = None,
     progress: bool = False,
     **training: Any,
 ) -> AttributeEstimates:
@@ -192,7 +183,7 @@ def estimate_attributes(
         all_rows = {} if label is None else {**in_memory, "valid_fraction": 0.0, "test_fraction": 0.0}
         source = source_of(data, label, **all_rows)
         method = {"name": "LC", "attributes": as_mapping("estimator", estimator)}
-        known = {"shortcut": listed(shortcut) or None, "legitimate": listed(legitimate) or None}
+        known = {"shortcut": shortcut, "legitimate": legitimate}
         config = config_of(source, method=method, network=network, biased_network=biased_network, **known, **training)
         return estimates_of(config, choose_display(quiet=not progress))[0]
 

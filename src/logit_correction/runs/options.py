@@ -1,8 +1,7 @@
 """The door of every option: from names and values of a command line, a file or Python to a complete ``RunConfig``.
 
-Which parts are chosen says which classes take the options, and their constructors say which options there are. One
-parser of jsonargparse is made of these constructors; it reads, checks and explains them all. Imports nothing heavy
-before a part is named, so that a plain ``--help`` answers at once.
+One parser of jsonargparse is made of the constructors of the chosen parts; it reads, checks and explains their options.
+Imports nothing heavy before a part is named, so that a plain ``--help`` answers at once.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import torch
 
-from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig, listed
+from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig, as_mapping
 from logit_correction.data.own import from_rows, from_table
 from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.errors import InputError, reason_of
@@ -29,7 +29,7 @@ from logit_correction.runs.assemble import (
     prepare_as,
 )
 from logit_correction.runs.encode import check_finetuned, encode_table, with_usual_encoder
-from logit_correction.runs.options import as_mapping, complete
+from logit_correction.runs.options import complete
 from logit_correction.runs.run import Run
 from logit_correction.runs.write import check_same_data, write_run
 from logit_correction.training.display import Display, choose_display
@@ -61,8 +61,8 @@ def train(
     biased_network: Part | None = None,
     encoder: Part | None = None,
     preset: str | None = None,
-    shortcut: str | Sequence[str] = (),
-    legitimate: str | Sequence[str] = (),
+    shortcut: str | Sequence[str] | None = None,
+    legitimate: str | Sequence[str] | None = None,
     resume: bool = False,
     progress: bool | Display = False,
     announce: Callable[[RunConfig, DataTable], None] | None = None,
@@ -92,10 +92,9 @@ def train(
         after_epoch: Called after each epoch; what it returns stands in ``metrics.csv``, see ``Fit``.
         page: Write ``report.html``.
         logger: Where figures go in addition to ``metrics.csv``: ``csv``, ``tensorboard``, or loggers of Lightning's.
-        **options: Of the data: ``label``, the column of labels or one label for each row; ``text``, ``path`` or
-            ``features``, the columns to learn from (all that can be features if left out); ``categorical``, ``split``,
-            ``split_by``, ``attribute`` and ``size`` as in ``Table``. Of ``TrainingConfig``: ``epochs``, ``seed`` and
-            the like.
+        **options: Of the data: ``label``, the column of labels or one label for each row, and others of ``Table``: all
+            columns are features unless ``text``, ``path`` or ``features`` names some. Of ``TrainingConfig``:
+            ``epochs``, ``seed`` and the like.
 
     Raises:
         InputError: Something given is wrong; nothing was trained.
@@ -111,7 +110,7 @@ def train(
     chosen = list(logger) if isinstance(logger, list | tuple) else [logger]
     names, loggers = ([one for one in chosen if isinstance(one, str) is named] for named in (True, False))
     parts = {"method": method, "network": network, "biased_network": biased_network, "encoder": encoder}
-    views = {"shortcut": listed(shortcut) or None, "legitimate": listed(legitimate) or None}
+    views = {"shortcut": shortcut, "legitimate": legitimate}
     config = config_of(data, **parts, **views, preset=preset, logger=names or None, **options)
     folder, tie = run_folder.given_or_temporary(out, "run")
     first = is_first_process(config.training)

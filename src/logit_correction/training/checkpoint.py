@@ -34,7 +34,7 @@ class Progress:
     warnings: list[str] = field(default_factory=list)
 
     def to_plain(self) -> dict[str, Any]:
-        """Return tensors, which are not copied, and plain values."""
+        """Return tensors and plain values."""
         best = {rule: dict(vars(selected)) for rule, selected in self.best.items()}
         return {**vars(self), "plan": None if self.plan is None else dict(vars(self.plan)), "best": best}
 

@@ -22,10 +22,7 @@ Row = dict[str, float | int]
 
 
 class Record:
-    """Collects a step's logs on the device and turns them into rows now and then.
-
-    Reading a figure from a GPU makes the host wait, so the steps between two rows are read together.
-    """
+    """Collects the figures of steps on the device and reads them together: each reading waits for a GPU."""
 
     FIX: ClassVar = "lower --learning_rate, or set --gradient_clip 1"  # where figures are not finite
 
@@ -55,9 +52,9 @@ class Record:
         return steps
 
     def flush(self, step: int, **where: float | int) -> bool:
-        """Turn the steps up to ``step`` since the last flush into one row of means, and return whether there were any.
+        """Turn the steps since the last row into one of means, each over the steps that have the figure.
 
-        A mean is over the steps that have the figure; ``where`` are further columns, such as the epoch.
+        ``where`` are further columns, such as the epoch. Return whether there were any steps.
         """
         steps = self.pending(step)
         if not steps:
@@ -88,7 +85,7 @@ class Record:
         return list(epochs.values())
 
     def state(self) -> dict[str, Any]:
-        """Return all of it for a checkpoint, the steps not yet turned into a row included."""
+        """Return all of it for a checkpoint."""
         pending = [{name: value.cpu() for name, value in figures.items()} for figures in self._pending]
         return {"rows": self.rows, "pending": pending}
 
