@@ -18,8 +18,8 @@ from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stag
 class CrossFitted(AttributeEstimator):
     """Biased networks trained on one half of the rows, with generalized cross-entropy, estimate the other half.
 
-    What a network knows by heart of a minority row does not help it on the other half, so there it goes by the
-    shortcut. The networks are of the kind of the robust one (``--biased_network`` names another).
+    What a network has memorized does not help it on the other half, so there it follows the shortcut. The networks are
+    of the kind of the robust one (``--biased_network`` names another).
     """
 
     Q, Q_RAMP_UP = 0.7, 2 / 3  # exponent of the generalized cross-entropy, and the share of epochs in which it rises
@@ -77,8 +77,6 @@ class CrossFitted(AttributeEstimator):
     def predict(self, inputs: Inputs) -> Tensor:
         """Return the logarithm (B, L) of the mean softmax of all networks, for rows that none was trained on."""
         return self.networks.log_probabilities(inputs).logsumexp(dim=0) - math.log(len(self.networks))
-
-    # -- estimates
 
     def estimate_rows(self, outputs: Tensor | None) -> Tensor:
         assert outputs is not None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EstimatedAttributes:
-    """The attributes that an estimator gives n rows; figures by estimated and by known attributes are kept apart.
+    """The attributes that an estimator gives n rows.
 
     Attributes:
         attribute: (n,) int64, 0..K-1, -1 where unknown.
@@ -157,11 +157,10 @@ class Predictions:
         return group_membership(label, attribute, len(self.label_names), len(self.attribute_names), sparse=True)
 
     def save(self, path: Path | str) -> None:
-        """Write a Parquet file, which is complete or absent.
+        """Write a Parquet file, which is complete or absent; the names and the split are in its metadata.
 
         Its columns are index, label, attribute (-1 where unknown), prediction, logit_0, logit_1 and so on. With
-        ``membership`` there are group_0 and so on, with ``estimate`` there is estimated_attribute. The names and the
-        split are in the metadata.
+        ``membership`` there are group_0 and so on, with ``estimate`` there is estimated_attribute.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq

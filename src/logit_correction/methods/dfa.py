@@ -17,10 +17,7 @@ from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Step
 
 
 class Disentangled(nn.Module):
-    """Two encoders and two linear heads, each head on the features of both encoders side by side.
-
-    They are made of two networks with ``features`` and a linear ``head``, whose features become E_i and E_b.
-    """
+    """Two encoders, the features of two networks, and two linear heads on the features of both side by side."""
 
     def __init__(self, intrinsic: nn.Module, biased: nn.Module) -> None:
         super().__init__()
@@ -38,8 +35,8 @@ class Disentangled(nn.Module):
 class DFA(Algorithm):
     """Splits the features into an intrinsic and a biased half and swaps the biased halves between rows.
 
-    Two heads read z = [z_i; z_b], with z_i = E_i(x) and z_b = E_b(x). C_i is trained with cross-entropy weighted by the
-    relative difficulty W (as in LfF, see ``RelativeDifficulty``), C_b with generalized cross-entropy.
+    Two heads read z = [E_i(x); E_b(x)]. C_i is trained with cross-entropy weighted by the relative difficulty W
+    (see ``RelativeDifficulty``), C_b with generalized cross-entropy.
 
         L_dis = W(z) CE(C_i(z), y) + lambda_dis GCE(C_b(z), y).
 
@@ -48,8 +45,7 @@ class DFA(Algorithm):
 
         L_swap = W(z) CE(C_i(z_swap), y) + lambda_swap_b GCE(C_b(z_swap), y~),
 
-    So the label stays with the intrinsic half, and rare combinations become common. The loss is
-    L_dis + lambda_swap L_swap. C_i predicts. No attribute is read.
+    The loss is L_dis + lambda_swap L_swap. C_i predicts. No attribute is read.
 
     >>> import torch
     >>> from logit_correction import DFA, MLP, DataInfo

@@ -17,10 +17,7 @@ from logit_correction.types import Batch, DataInfo, NetworkFactory, Step
 
 
 class CorrectedHead(nn.Module):
-    """A head's logits less log P(y | a_x), which a linear reader predicts from the same features.
-
-    The correction is a part of the network, so exports contain it.
-    """
+    """A head's logits less log P(y | a_x), which a linear reader predicts from the same features."""
 
     def __init__(self, head: nn.Module, in_features: int, num_labels: int) -> None:
         super().__init__()
@@ -37,9 +34,9 @@ class CorrectedHead(nn.Module):
 class PostHoc(Algorithm):
     """Trains by ERM and predicts by its logits less log P(y | a_x); nothing is corrected while it trains.
 
-    P(y | a) is counted on the training rows. For a new row x a linear reader of the network's features predicts it: the
-    reader learns the mean of P(y | a_x) given the features, without changing them. With ``--network FromRun`` the
-    network stays that of a finished run, and only the reader trains.
+    P(y | a) is counted on the training rows. For a new row a linear reader of the network's features predicts it,
+    trained without changing them. With ``--network FromRun`` the network stays that of a finished run, and only the
+    reader trains.
     """
 
     components = MappingProxyType({"attributes": "attributes"})

@@ -1,8 +1,4 @@
-"""The folder of a run: its files, who may write into it, and what may be there already.
-
-One process at a time writes into it and holds filelock's lock on a file in it, which is gone with its process, however
-that ends.
-"""
+"""The folder of a run: its files, who may write into it, and what may be there already."""
 
 from __future__ import annotations
 
@@ -31,7 +27,7 @@ SEALED = (REPORT, METRICS, PREDICTIONS, VALIDATION)
 #: Where an unfinished run stands; gone when the run is finished.
 RESUME = "resume.pt"
 
-#: Held by the process that writes.
+#: Held by the process that writes, by filelock: it is gone with its process, however that ends.
 LOCK = ".lock"
 
 Owner = TypeVar("Owner")

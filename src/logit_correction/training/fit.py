@@ -269,15 +269,10 @@ class Fit:
         due = force or stop or time.monotonic() - self._saved_at >= self.checkpoint_seconds
         if self.fabric.world_size > 1:
             due, stop = self.fabric.broadcast((due, stop))
-        if due:
-            self._save(optimizer)
-        if stop:
-            raise Interrupted
-
-    def _save(self, optimizer: Optimizer) -> None:
-        """Write the checkpoint, unless a loss since the last row or a weight is not finite."""
+        if not due:
+            return
         step = self.progress.total_steps
-        self.record.pending(step)
+        self.record.pending(step)  # refuses a loss that is not finite
         if not all(bool(weight.isfinite().all()) for weight in self.algorithm.parameters()):  # by a bad gradient
             raise TrainingError(f"the weights are not finite after step {step}: {Record.FIX}")
         self.progress.seconds = time.monotonic() - self._started
@@ -292,9 +287,8 @@ class Fit:
             )
         self._saved_at = time.monotonic()
         self.fabric.barrier()
-
-
-# -- estimated attributes of rows that the method was not trained on: validation, test and new rows
+        if stop:
+            raise Interrupted
 
 
 def estimate_split(algorithm: Algorithm, table: DataTable, split: str) -> EstimatedAttributes | None:
@@ -324,20 +318,13 @@ def estimate_rows(algorithm: Algorithm, label: Tensor, rows: ViewInputs) -> Esti
 
 
 def attribute_names_of(algorithm: Algorithm) -> list[str]:
-    """Return the names of a method's attribute values.
-
-    They are those of the data if the method reads them, or if the correlation is known. Otherwise value j is only known
-    as that of label j.
-    """
+    """Return the names of a method's attribute values: the data's, or where they are not known "that of LABEL"."""
     estimator, info = algorithm.attributes, algorithm.info
     if estimator is not None and estimator.attribute_names is not None:
         return estimator.attribute_names
     if info.correlation is not None and estimator and estimator.num_attributes == len(info.attribute_names):
         return list(info.attribute_names)
     return [f"that of {name}" for name in info.label_names]
-
-
-# -- stopping, and the optimizer
 
 
 @contextmanager
