@@ -17,7 +17,7 @@ from torch import Tensor
 from logit_correction import InputError, load
 from logit_correction.cli import main
 from logit_correction.files import SEAL, read_yaml
-from logit_correction.training import checkpoint
+from logit_correction.training.record import read_checkpoint, write_checkpoint
 
 Foreign = Callable[..., Path]
 
@@ -91,10 +91,10 @@ SPOIL: dict[str, Callable[[Tensor], Tensor]] = {
 
 @pytest.mark.parametrize("spoil", SPOIL.values(), ids=SPOIL.keys())
 def test_weights_that_are_no_finite_floats_are_refused(spoil: Callable[[Tensor], Tensor], run: Path) -> None:
-    content = checkpoint.read(run / "checkpoint.pt")
+    content = read_checkpoint(run / "checkpoint.pt")
     state = content["algorithm"]
     name = next(name for name in state if name.startswith("network.") and name.endswith("weight"))
-    checkpoint.write(run / "checkpoint.pt", algorithm={**state, name: spoil(state[name])})
+    write_checkpoint(run / "checkpoint.pt", algorithm={**state, name: spoil(state[name])})
     with pytest.raises(InputError, match=r"checkpoint\.pt"):
         load(run).predict_proba(torch.rand(3, 3, 8, 8))
 

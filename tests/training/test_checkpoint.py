@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from logit_correction.errors import InputError
-from logit_correction.training import checkpoint
+from logit_correction.training.record import read_checkpoint, write_checkpoint
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A checkpoint of one weight."""
-    checkpoint.write(tmp_path / "resume.pt", progress={}, algorithm={"weight": torch.full((32, 32), 0.1)})
+    write_checkpoint(tmp_path / "resume.pt", progress={}, algorithm={"weight": torch.full((32, 32), 0.1)})
     return tmp_path / "resume.pt"
 
 
@@ -26,7 +26,7 @@ def test_one_flipped_bit_of_a_weight_is_seen(path: Path, offset: int) -> None:
     path.write_bytes(content)
     torch.load(path, weights_only=True)  # which sees nothing
     with pytest.raises(InputError, match=r"resume\.pt is damaged \(the checksum of .*data/.* is wrong\)"):
-        checkpoint.read(path)
+        read_checkpoint(path)
 
 
 def test_packed_tensors_are_refused_before_they_take_memory(path: Path, tmp_path: Path) -> None:
@@ -36,4 +36,4 @@ def test_packed_tensors_are_refused_before_they_take_memory(path: Path, tmp_path
             new.writestr(entry.filename, there.read(entry))
     torch.load(packed, weights_only=True)  # which unpacks whatever it is
     with pytest.raises(InputError, match=r"packed\.pt is damaged \(.* is packed\)"):
-        checkpoint.read(packed)
+        read_checkpoint(packed)

@@ -17,7 +17,7 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.methods.erm import ERM
 from logit_correction.networks.small import MLP
 from logit_correction.seeds import derive_seed
-from logit_correction.training import checkpoint
+from logit_correction.training.record import read_checkpoint
 from logit_correction.types import Batch, Step
 
 
@@ -143,7 +143,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_step(at: int, val
     if at <= 2:  # rows are written, and checkpoints with them, every second step
         assert not fit.checkpoint_path.exists()
         return
-    kept = checkpoint.read(fit.checkpoint_path)
+    kept = read_checkpoint(fit.checkpoint_path)
     assert 0 < kept["progress"]["total_steps"] < at
     assert all(bool(torch.isfinite(v).all()) for v in kept["algorithm"].values() if isinstance(v, Tensor))
 

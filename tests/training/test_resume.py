@@ -14,8 +14,8 @@ from torch.nn.functional import cross_entropy
 from logit_correction.data.table import ArrayStore
 from logit_correction.errors import InputError
 from logit_correction.methods.base import Algorithm
-from logit_correction.training import checkpoint
 from logit_correction.training.fit import Fit
+from logit_correction.training.record import read_checkpoint
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
 
 LC_OPTIONS: list[dict[str, Any]] = [
@@ -159,7 +159,7 @@ def test_a_run_that_died_goes_on_from_its_last_checkpoint(calls: int, make_table
     died = trainer.fit(table, "LC", loggers=(CutOff(calls),), checkpoint_seconds=0)
     with pytest.raises(PowerCut):
         died.run()
-    assert 0 < checkpoint.read(died.checkpoint_path)["progress"]["total_steps"] < 9
+    assert 0 < read_checkpoint(died.checkpoint_path)["progress"]["total_steps"] < 9
     resumed = trainer.fit(table, "LC")
     resumed.run(resume=True)
     assert_ended_alike(whole, resumed)

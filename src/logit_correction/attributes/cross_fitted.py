@@ -30,26 +30,23 @@ class CrossFitted(AttributeEstimator):
     def __init__(
         self,
         splits: int = 2,
-        epochs: int | None = None,
-        input_dropout: float | None = None,
+        epochs: int = 3,
+        input_dropout: float = 0.0,
         correlation: Literal["one-to-one", "known"] = "one-to-one",
     ) -> None:
         """Choose how the networks train.
 
         Args:
             splits: S, the number of random splits into two halves; 2 S networks are trained.
-            epochs: Epochs of a network; None takes 3.
-            input_dropout: Probability with which a pixel or feature is hidden from the networks while they train;
-                None takes 0.
-            correlation: ``one-to-one`` pairs label j with attribute value j; ``known`` uses the data source's
-                table.
+            epochs: Epochs of a network.
+            input_dropout: Probability with which a pixel or feature is hidden from the networks while they train.
+            correlation: ``one-to-one`` pairs label j with attribute value j; ``known`` uses the data source's table.
         """
         super().__init__()
         check_range("splits", splits, 1, 1000)
-        check_range("epochs", 3 if epochs is None else epochs, 1)
-        check_range("input_dropout", input_dropout or 0, 0, 1, open_end=True)
-        self.splits, self.choice = splits, correlation
-        self.epochs, self.input_dropout = epochs or 3, input_dropout or 0.0
+        check_range("epochs", epochs, 1)
+        check_range("input_dropout", input_dropout, 0, 1, open_end=True)
+        self.splits, self.epochs, self.input_dropout, self.choice = splits, epochs, input_dropout, correlation
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)

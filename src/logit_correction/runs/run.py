@@ -37,9 +37,9 @@ from logit_correction.runs.assemble import build_algorithm, prepare_as
 from logit_correction.runs.encode import Encoder, batches_of, encode_table
 from logit_correction.runs.options import complete
 from logit_correction.runs.write import check_same_data, figures_of
-from logit_correction.training import checkpoint
 from logit_correction.training.display import Display
 from logit_correction.training.fit import estimate_rows, estimate_split
+from logit_correction.training.record import read_checkpoint
 from logit_correction.types import DataInfo
 
 #: What a run predicts: names of files, texts, numbers or mappings of columns, a row each; arrays, or a data frame.
@@ -143,7 +143,7 @@ class Run(os.PathLike[str]):
         with self.names(), without_pretrained_weights():
             algorithm = build_algorithm(self.config, self.info)
         place = self.path / run_folder.CHECKPOINT
-        content = checkpoint.read(place)
+        content = read_checkpoint(place)
         try:
             algorithm.load_state_dict(content["algorithm"])
         except (RuntimeError, KeyError, AttributeError, TypeError, ValueError) as error:

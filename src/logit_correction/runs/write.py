@@ -36,8 +36,8 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.pages.plots import png_uris
 from logit_correction.runs import folder as run_folder
 from logit_correction.sentences import of_few_right, of_minority, of_one_label, plain
-from logit_correction.training import checkpoint
 from logit_correction.training.fit import Fit, attribute_names_of
+from logit_correction.training.record import write_checkpoint
 from logit_correction.training.rules import rule_of
 from logit_correction.types import UNKNOWN
 
@@ -84,7 +84,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     fit.record.write(out / run_folder.METRICS)
     test.save(out / run_folder.PREDICTIONS)
     validation.save(out / run_folder.VALIDATION)
-    checkpoint.write(out / run_folder.CHECKPOINT, algorithm=algorithm.state_dict())
+    write_checkpoint(out / run_folder.CHECKPOINT, algorithm=algorithm.state_dict())
     report = Report(
         method=config.method.name,
         method_options=config.method.options,

@@ -31,10 +31,8 @@ from logit_correction.evaluation.predictions import (
 )
 from logit_correction.methods.base import Algorithm
 from logit_correction.seeds import LayerRandomness, derive_seed
-from logit_correction.training import checkpoint
-from logit_correction.training.checkpoint import Progress
 from logit_correction.training.display import Display
-from logit_correction.training.record import Record
+from logit_correction.training.record import OTHER_VERSION, Progress, Record, read_checkpoint, write_checkpoint
 from logit_correction.training.rules import SelectionRule, rule_for, scored, update_best
 from logit_correction.types import Batch, Inputs, ViewInputs
 
@@ -122,7 +120,7 @@ class Fit:
 
     def _read_checkpoint(self, path: Path) -> dict[str, Any]:
         """Load the state of a training, and return that of its optimizer."""
-        content = checkpoint.read(path)
+        content = read_checkpoint(path)
         if content.get("data") != self.fingerprint:
             raise InputError(
                 f"the data are not those that the run in {path.parent} was started with: there are other rows, "
@@ -135,7 +133,7 @@ class Fit:
             self.algorithm.stage = self.progress.stage
             return dict(content["optimizer"])
         except (KeyError, TypeError, AttributeError, RuntimeError) as error:
-            raise InputError(f"{path} {checkpoint.OTHER_VERSION}") from error
+            raise InputError(f"{path} {OTHER_VERSION}") from error
 
     def _begin_stage(self, stage: int, outputs: Tensor | None) -> None:
         self.progress.plan = self.algorithm.begin_stage(stage, outputs)
@@ -277,7 +275,7 @@ class Fit:
             raise TrainingError(f"the weights are not finite after step {step}: {Record.FIX}")
         self.progress.seconds = time.monotonic() - self._started
         if self.checkpoint_path is not None and self.fabric.is_global_zero:
-            checkpoint.write(
+            write_checkpoint(
                 self.checkpoint_path,
                 data=self.fingerprint,
                 progress=self.progress.to_plain(),
