@@ -1,7 +1,4 @@
-"""Tables: CSV and Parquet files, what their rows are called, and their columns as texts, numbers or dates.
-
-``RowFile`` is such a file that tells of the rows of other data.
-"""
+"""Tables: CSV and Parquet files, what their rows are called, and their columns as texts, numbers or dates."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,30 +26,11 @@ if TYPE_CHECKING:
 
 PARQUET = (".parquet", ".pq")
 
-#: Files that other programs open as tables and that are not read here.
-OTHERS = (".xlsx", ".xls", ".ods", ".json", ".jsonl")
-
 #: Columns of a table that may hold the names of files; the first that is there counts.
 FILE_COLUMNS = ("path", "file", "filename", "file_name", "image", "img_filename", "image_id")
 
-#: How to fix a file that cannot be read as a table.
-SAVE_AGAIN = (
-    "save it as a CSV in UTF-8, with texts that hold the separator in quotes, or as Parquet; one of Excel in another "
-    "encoding is read by --data.encoding latin-1"
-)
-
-#: A column counts as numbers, or as dates, if so large a share of its values are.
-SHARE_OF_NUMBERS = 0.9
-
 #: What stands for no value in a column of numbers or dates, in small letters; among names only the empty text does.
 GAPS = ("", "?", "na", "n/a", "nan", "nat", "none", "null")
-
-#: How people write dates and numbers that are read as names, and what to tell of such a column.
-MISREAD = {
-    r"\d{1,4}([./-])\d\d?\1\d{1,4}(\s|$)": "looks like a date: give --data.dayfirst true, or write 2024-12-31",
-    r"[+-]?\d+([.,]\d+)+$": "looks like a number: give --data.decimal and --data.thousands",
-    r"[+-]?\d[\d.,]*(\s|(?<=[.,]\d))[^\W\d]\S{0,4}$|[+-]?\d[\d.,]*\s?[%°€$£]": "has a unit: write it without",
-}
 
 #: Rows that share a name, in the mean; with fewer, more than ``FEWEST_NAMES`` names are hardly categories.
 FEWEST_ROWS = 10
@@ -67,55 +44,58 @@ def is_table(path: Path) -> bool:
     return path.name.lower().removesuffix(".gz").endswith((".csv", ".tsv", *PARQUET))
 
 
-def read_frame(file: Path, columns: Sequence[str] | None = None, fix: str = SAVE_AGAIN, **layout: Any) -> pd.DataFrame:
+def read_frame(file: Path, encoding: str | None = None, fix: str | None = None) -> pd.DataFrame:
     """Read a CSV (separated by commas, semicolons, tabs or |) or a Parquet file.
 
     A CSV is read as text: a label 007 stays 007, and "NA" is a text and not a gap. Blank lines are left out.
     Its index numbers the rows as a spreadsheet does, from 2; that of Parquet from 0.
     """
-    if not file.is_file() or file.suffix.lower() in OTHERS:
+    if not file.is_file() or file.suffix.lower() in (".xlsx", ".xls", ".ods", ".json", ".jsonl"):
         what = "is no CSV or Parquet file" if file.exists() else "does not exist"
         raise InputError(f"{file} {what}: give a CSV or Parquet file (from Excel save as CSV UTF-8)")
     try:
-        parquet = file.suffix.lower() in PARQUET
-        frame = _parquet(file) if parquet else _csv(file, layout)
+        if file.suffix.lower() in PARQUET:
+            from pyarrow import parquet
+
+            # What pandas noted of types and index may fit another version.
+            frame = parquet.read_table(file).to_pandas(ignore_metadata=True, integer_object_nulls=True)
+            frame = frame.drop(columns=[name for name in frame if re.fullmatch(r"__index_level_\d+__", str(name))])
+        else:
+            frame = _csv(file, encoding or "utf-8-sig")
     except Exception as error:  # pandas and pyarrow raise many kinds on a damaged file
         reason = reason_of(error).rpartition("C error: ")[2]
+        fix = fix or (
+            "save it as a CSV in UTF-8, with texts that hold the separator in quotes, or as Parquet; one of Excel in "
+            "another encoding is read by --data.encoding latin-1"
+        )
         raise InputError(f"{file} cannot be read as a table ({reason}): {fix}") from error
     frame = with_names(frame, [str(name) for name in frame.columns], str(file))
     if not len(frame):
         raise InputError(f"{file} has no rows: give a table with some")
-    if columns is None:
-        return frame
-    check_names(list(frame.columns), str(file), columns, fix)
-    return frame[list(columns)]
+    return frame
 
 
-def _parquet(file: Path) -> pd.DataFrame:
-    """Return what a file holds, an index that has a name among the columns; who wrote it may have had other types."""
-    from pyarrow import parquet
-
-    frame = parquet.read_table(file).to_pandas(ignore_metadata=True, integer_object_nulls=True)
-    return frame.drop(columns=[name for name in frame.columns if re.fullmatch(r"__index_level_\d+__", str(name))])
-
-
-def _csv(file: Path, layout: dict[str, Any]) -> pd.DataFrame:
+def _csv(file: Path, encoding: str) -> pd.DataFrame:
     import pandas as pd
 
-    with (gzip.open if file.suffix.lower() == ".gz" else open)(
-        file, "rt", encoding=layout.get("encoding", "utf-8"), errors="replace"
-    ) as lines:
+    opened = gzip.open if file.suffix.lower() == ".gz" else open
+    with opened(file, "rt", encoding=encoding, errors="replace") as lines:
         separator = max("\t;,|", key=lines.readline(2**20).count)
-    text: Any = {"dtype": str, "keep_default_na": False, "na_filter": False}
-    usual = {"sep": separator, "index_col": False, "skip_blank_lines": False, "header": None}  # so lines are numbered
-    usual |= {"encoding": "utf-8-sig"}
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # of rows that are too long
-        frame = pd.read_csv(file, **usual | layout | text)
-    frame.index += 1 + int(layout.get("skiprows", 0))
-    if "names" not in layout:  # pandas itself would call the second column x another name
-        names = [name.strip() or f"Unnamed: {place}" for place, name in enumerate(frame.iloc[0])]
-        frame = frame[1:].set_axis(names, axis=1)
+        frame = pd.read_csv(
+            file,
+            sep=separator,
+            encoding=encoding,
+            dtype=str,
+            na_filter=False,
+            index_col=False,
+            header=None,  # pandas would call the second column x another name
+            skip_blank_lines=False,  # so that lines are numbered
+        )
+    names = [name.strip() or f"Unnamed: {place}" for place, name in enumerate(frame.iloc[0])]
+    frame.index += 1
+    frame = frame[1:].set_axis(names, axis=1)
     frame.index.name = "line"
     frame.attrs["decimal"] = "," if separator == ";" else "."  # which separates cells where it is not in numbers
     blank = frame[frame.iloc[:, 0].str.strip() == ""]
@@ -149,12 +129,11 @@ def with_names(frame: pd.DataFrame, names: list[str], place: str) -> pd.DataFram
     return named
 
 
-def check_names(names: Sequence[str], place: str, wanted: Sequence[str], fix: str = "") -> None:
+def check_names(names: Sequence[str], place: str, wanted: Sequence[str]) -> None:
     """Raise ``InputError`` unless the wanted columns are among the names of a table's columns."""
     missing = [f"{name!r}{did_you_mean(name, names)}" for name in dict.fromkeys(wanted) if name not in names]
     if missing:
-        there = format_first(names, 20) + (fix and f": {fix}")
-        raise InputError(f"{place} has no column {', '.join(missing)}: it has {there}")
+        raise InputError(f"{place} has no column {', '.join(missing)}: it has {format_first(names, 20)}")
 
 
 def check_columns(frame: pd.DataFrame, place: str, wanted: Sequence[str]) -> None:
@@ -172,11 +151,11 @@ def texts_of(frame: pd.DataFrame, column: str, as_written: bool = False) -> list
 
     Those that look alike are equal, unless ``as_written``: a file may be called by any of them.
     """
-    values, read = frame[column], partial(as_text, as_written=as_written)
+    values = frame[column]
     if values.dtype == object:  # 1 and True would count as one value
-        return list(map(read, values.tolist()))
+        return [as_text(value, as_written) for value in values.tolist()]
     number, different = values.factorize()
-    texts = np.asarray([*map(read, different.tolist()), None], dtype=object)
+    texts = np.asarray([*(as_text(value, as_written) for value in different.tolist()), None], dtype=object)
     return texts[number].tolist()
 
 
@@ -221,8 +200,6 @@ class RowFile:
     a spreadsheet has it, the header being line 1, ``path`` its name or a path that ends with it.
     """
 
-    FIRST_LINE = 2
-
     def __init__(self, path: Path | str) -> None:
         """Read the file; each row must be named, and once."""
         self.path = Path(path).expanduser()
@@ -235,9 +212,7 @@ class RowFile:
         if bad is not None:
             raise InputError(f"{self.path}: {self.key} {bad!r} is empty or stands there twice: name each row once")
         if self.key == "line" and {"0", "1"} & set(self.names):
-            raise InputError(
-                f"{self.path} tells of line 1, but line 1 is the header: begin with line {self.FIRST_LINE}"
-            )
+            raise InputError(f"{self.path} tells of line 1, but line 1 is the header: begin with line 2")
 
     def places_of(self, rows: TrainingRows) -> Tensor:
         """Return the place (N,) long in the table of each of these rows; -1 where it does not tell of a row."""
@@ -245,7 +220,7 @@ class RowFile:
         if self.key != "path":
             numbers = torch.arange(len(rows.label)) if rows.numbers is None else rows.numbers
             if self.key == "line":  # blank lines between the rows count too
-                numbers = self.FIRST_LINE + numbers if rows.lines is None else rows.lines
+                numbers = numbers + 2 if rows.lines is None else rows.lines
             return torch.tensor([own.get(str(number), -1) for number in numbers.tolist()], dtype=torch.long)
         if rows.names is None:
             raise InputError(f"{self.path} names rows by path, but the rows of these data have no names: give row")
@@ -296,8 +271,8 @@ class Written(NamedTuple):
                 return cell
             if number.fullmatch(text := cell.strip()):
                 return text.replace(self.thousands or "\0", "").replace(decimal, ".")
-            found = day.match(text) if self.dayfirst else None
-            return f"{found[4]}-{found[3]:0>2}-{found[1]:0>2}{text[found.end() :]}" if found else cell
+            date = day.match(text) if self.dayfirst else None
+            return f"{date[4]}-{date[3]:0>2}-{date[1]:0>2}{text[date.end() :]}" if date else cell
 
         columns = {name: frame[name].map(plain) for name in names if frame[name].dtype.kind not in "iufbMm"}
         return frame.assign(**columns)
@@ -350,27 +325,31 @@ KINDS = {
 NAMES = "names"
 
 
-def _words(frame: pd.DataFrame, name: str) -> list[str]:
-    return [text for text in texts_of(frame, name) if text and text.lower() not in GAPS]
-
-
 def kind_of(frame: pd.DataFrame, name: str) -> tuple[str, str]:
     """Return what a column holds, but for gaps and a few bad rows, and why it is names if it looks like others."""
     import pandas as pd
 
-    held = frame[name]
+    def words(part: pd.DataFrame) -> list[str]:
+        return [text for text in texts_of(part, name) if text and text.lower() not in GAPS]
+
+    held, most = frame[name], 0.9
     if isinstance(held.dtype, pd.CategoricalDtype) or pd.api.types.infer_dtype(held, skipna=True) == "boolean":
         return NAMES, ""
     for kind, one in KINDS.items():
         none = np.isnan(one.read(held))
         if not none.all():
             count = len(held) - none.sum()
-            if count >= SHARE_OF_NUMBERS * (count + len(_words(frame[[name]][none], name))):
+            if count >= most * (count + len(words(frame[[name]][none]))):
                 return kind, ""
-    words = _words(frame, name)
-    for pattern, why in MISREAD.items():
-        if words and sum(re.match(pattern, text) is not None for text in words) >= SHARE_OF_NUMBERS * len(words):
-            return NAMES, f"{words[0]!r} {why}"
+    every = words(frame)
+    misread = {
+        r"\d{1,4}([./-])\d\d?\1\d{1,4}(\s|$)": "looks like a date: give --data.dayfirst true, or write 2024-12-31",
+        r"[+-]?\d+([.,]\d+)+$": "looks like a number: give --data.decimal and --data.thousands",
+        r"[+-]?\d[\d.,]*(\s|(?<=[.,]\d))[^\W\d]\S{0,4}$|[+-]?\d[\d.,]*\s?[%°€$£]": "has a unit: write it without",
+    }
+    for pattern, why in misread.items():
+        if every and sum(re.match(pattern, text) is not None for text in every) >= most * len(every):
+            return NAMES, f"{every[0]!r} {why}"
     return NAMES, ""
 
 
@@ -409,13 +388,13 @@ MISSING, HOUR = "(missing)", "(hour)"
 
 def inputs_of(columns: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
     """Return the column of each input that ``FromColumns`` makes, and the name that it tells; of numbers none."""
-    found: list[tuple[str, str]] = []
+    inputs: list[tuple[str, str]] = []
     for column in columns:
         name = column["name"]
         if "categories" in column:
-            found += [(name, category or MISSING) for category in column["categories"]]
+            inputs += [(name, category or MISSING) for category in column["categories"]]
             continue
-        found.append((name, ""))
-        found += [(name, MISSING)] if column.get("gaps") else []
-        found += [(name, HOUR)] if "hours" in column else []
-    return tuple(found)
+        inputs.append((name, ""))
+        inputs += [(name, MISSING)] if column.get("gaps") else []
+        inputs += [(name, HOUR)] if "hours" in column else []
+    return tuple(inputs)

@@ -151,9 +151,9 @@ class Table(DataSource):
         label, text, path, split, split_by = (one and canonical(one) for one in (label, text, path, split, split_by))
         self.file, self.attributes = Path(file).expanduser(), listed(attribute)
         self.split, self.split_by = split, split_by
-        self.layout = {"encoding": encoding} if encoding else {}
+        self.encoding = encoding
         if label is None or sum(map(bool, (text, path, chosen))) != 1:
-            columns = ", ".join(list(read_frame(self.file, **self.layout).columns)[:20])
+            columns = ", ".join(list(read_frame(self.file, encoding).columns)[:20])
             raise InputError(
                 "give --data.label and one of --data.text, --data.path (images) and --data.features (numbers, dates "
                 f"and names, or * for all others): {file} has the columns {columns}"
@@ -178,7 +178,7 @@ class Table(DataSource):
 
     def build(self) -> DataTable:
         from_python = is_content(self.file, "call from_table again")
-        frame = read_frame(self.file, **self.layout)
+        frame = read_frame(self.file, self.encoding)
         place = "the table given in Python" if from_python else str(self.file)
         notes = []
         if frame.columns[0] == UNNAMED and UNNAMED not in self.named:

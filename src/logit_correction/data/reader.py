@@ -82,9 +82,7 @@ class Numbers(Reader):
             self.mean, self.std = (np.asarray(preparation[name]) for name in ("mean", "std"))
 
 
-def rows_of(
-    given: Any, *, texts: bool = False, labelled: bool = False, layout: Mapping[str, Any] | None = None
-) -> Iterator[Rows]:
+def rows_of(given: Any, *, texts: bool = False, labelled: bool = False, encoding: str | None = None) -> Iterator[Rows]:
     """Yield rows as what they are; nothing else decides that.
 
     Args:
@@ -92,7 +90,7 @@ def rows_of(
             names of files, of mappings or of numbers; or a ``Path`` or several: image files, folders, CSV and Parquet.
         texts: Whether a str is a text, rather than the name of a file.
         labelled: Whether a folder holds a folder of images for each label.
-        layout: How CSV files are read.
+        encoding: Encoding of CSV files.
     """
     given = [given] if isinstance(given, Path) else as_array(given) if hasattr(given, "toarray") else given
     frame = as_frame(given)
@@ -107,7 +105,7 @@ def rows_of(
             if texts and all(isinstance(row, str) for row in given):
                 yield Rows("the new texts", range(len(given)), texts=given)
             else:
-                yield from _rows_of_places([Path(row) for row in given], labelled, texts, layout or {})
+                yield from _rows_of_places([Path(row) for row in given], labelled, texts, encoding)
             return
     try:
         values = as_array(given)
@@ -142,7 +140,7 @@ def as_frame(given: Any, index: bool = True) -> pd.DataFrame | None:
     return None
 
 
-def _rows_of_places(places: Sequence[Path], labelled: bool, tables: bool, layout: Mapping[str, Any]) -> Iterator[Rows]:
+def _rows_of_places(places: Sequence[Path], labelled: bool, tables: bool, encoding: str | None) -> Iterator[Rows]:
     """Yield the rows of files, folders and tables, in their order; with ``tables`` a file is one unless an image."""
     files: list[Path] = []
     for place in places:
@@ -167,7 +165,7 @@ def _rows_of_places(places: Sequence[Path], labelled: bool, tables: bool, layout
             if files:
                 yield Rows("images", range(len(files)), files=files)
                 files = []
-            frame = read_frame(place, **layout)
+            frame = read_frame(place, encoding)
             yield Rows(str(place), frame.index, frame, place.parent)
         else:
             files.append(place)
@@ -182,13 +180,13 @@ class DataSource(ABC):
 
     Attributes:
         reader: What brings new rows into the form of the training rows.
-        layout: How CSV files are read, as options of ``read_frame``.
+        encoding: Encoding of CSV files; None stands for UTF-8.
         users_own: Whether it reads a user's own rows. Their texts and photos may be encoded without being asked.
     """
 
     reader: Reader = Numbers()
     users_own: ClassVar[bool] = False
-    layout: Mapping[str, Any] = {}
+    encoding: str | None = None
 
     @abstractmethod
     def build(self) -> DataTable:
@@ -200,7 +198,7 @@ class DataSource(ABC):
     def new_rows(self, given: Any, *, labelled: bool = False) -> Iterator[Rows]:
         """Yield new rows as what they are; see ``rows_of``."""
         texts = not isinstance(self.reader, Images | Numbers)
-        return rows_of(given, texts=texts, labelled=labelled, layout=self.layout)
+        return rows_of(given, texts=texts, labelled=labelled, encoding=self.encoding)
 
     def read(
         self, given: Iterable[Rows], info: DataInfo, bad_too: bool = False

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.data.frames import read_frame, row_names
+from logit_correction.data.frames import row_names
 from logit_correction.data.rows import Problems
 from logit_correction.data.table import DataTable, Scoring
 from logit_correction.data.texts import Texts
-from logit_correction_lab.sources.published import Published, codes, rows_of_splits
+from logit_correction_lab.sources.published import Published, codes, read_columns, rows_of_splits
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +53,7 @@ class CivilComments(Published):
     def build(self) -> DataTable:
         folder = self.folder()
         columns = [_TEXT, "split", "toxicity", *IDENTITIES, "identity_any"]
-        frame = read_frame(folder / _FILE, columns, "get it again")
+        frame = read_columns(folder / _FILE, columns)
         problems = Problems(str(folder / _FILE), row_names(frame.index))
         split = codes(frame["split"], {"train": 0, "val": 1, "test": 2}, problems)
         label = _present(frame["toxicity"], problems, required=True).long()

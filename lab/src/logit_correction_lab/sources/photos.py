@@ -9,15 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from logit_correction.correlation import Correlation
-from logit_correction.data.frames import read_frame, row_names
+from logit_correction.data.frames import row_names
 from logit_correction.data.images import Fit, Images, image_store
 from logit_correction.data.loading import AugmentationName, named_augmentation
 from logit_correction.data.rows import Problems, files_within
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, check_range
-from logit_correction_lab.sources.published import Published, codes, data_folder, read_conflict_folders, rows_of_splits
-
-_AGAIN = "get it again"
+from logit_correction_lab.sources.published import (
+    Published,
+    codes,
+    data_folder,
+    read_columns,
+    read_conflict_folders,
+    rows_of_splits,
+)
 
 
 class Photos(Published):
@@ -64,7 +69,7 @@ class Waterbirds(Photos):
     def build(self) -> DataTable:
         folder = self.folder()
         file = folder / "metadata.csv"
-        frame = read_frame(file, ["img_filename", "y", "split", "place"], _AGAIN)
+        frame = read_columns(file, ["img_filename", "y", "split", "place"])
         problems = Problems(str(file), row_names(frame.index))
         two = {"0": 0, "1": 1}
         label, attribute = (codes(frame[name], two, problems) for name in ("y", "place"))
@@ -118,14 +123,14 @@ class CelebA(Photos):
         file, split_file, images = (self.folder() / name for name in self.files)
         if (images / images.name).is_dir():  # as one of the usual archives unpacks
             images = images / images.name
-        of_list, of_split = dict[str, Any](), dict[str, Any]()
-        if self.ending == "txt":  # blanks between the columns, a header without that of the files in the second line
+        columns, of_split = ["image_id", self.label, self.attribute], ["image_id", "partition"]
+        if self.ending == "txt":  # a header without that of the files stands in the second line
             with file.open(encoding="utf-8", errors="replace") as lines:
                 header = ["image_id", *"".join(islice(lines, 1, 2)).split()]
-            of_list = {"sep": r"\s+", "header": None, "names": header, "skiprows": 2}
-            of_split = {"sep": r"\s+", "header": None, "names": ["image_id", "partition"]}
-        frame = read_frame(file, ["image_id", self.label, self.attribute], _AGAIN, **of_list)
-        partition = read_frame(split_file, ["image_id", "partition"], _AGAIN, **of_split)
+            frame = read_columns(file, columns, header, skipped=2)
+            partition = read_columns(split_file, of_split, of_split)
+        else:
+            frame, partition = read_columns(file, columns), read_columns(split_file, of_split)
         places = partition.drop_duplicates("image_id").set_index("image_id")["partition"]
         problems = Problems(f"{file} or {split_file.name}", row_names(frame.index))
         split = codes(frame["image_id"].map(places).fillna(""), {"0": 0, "1": 1, "2": 2}, problems)

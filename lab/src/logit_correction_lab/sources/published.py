@@ -6,18 +6,19 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from logit_correction.correlation import Correlation
+from logit_correction.data.frames import check_names, read_frame
 from logit_correction.data.images import SUFFIXES, visible_files
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Problems
 from logit_correction.data.table import SPLITS
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, reason_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,6 +53,26 @@ class Published(DataSource):
     def folder(self) -> Path:
         """Return the folder that holds the files; ``InputError`` says where to get and put them."""
         return find_folder(self.title, self.root, self.folders, self.files, self.source)
+
+
+def read_columns(file: Path, columns: Sequence[str], header: Sequence[str] = (), skipped: int = 0) -> pd.DataFrame:
+    """Return columns of a published list; ``InputError`` if it is damaged or has not all of them.
+
+    It is a CSV, or where there is a ``header`` a list with blanks between its values, below so many other lines.
+    """
+    import pandas as pd
+
+    if header:
+        try:
+            text: Any = {"dtype": str, "na_filter": False, "index_col": False}
+            frame = pd.read_csv(file, sep=r"\s+", names=list(header), skiprows=skipped, **text)
+        except Exception as error:  # pandas raises many kinds
+            raise InputError(f"{file} cannot be read as a list ({reason_of(error)}): get it again") from error
+        frame.index = pd.RangeIndex(skipped + 1, skipped + 1 + len(frame), name="line")
+    else:
+        frame = read_frame(file, fix="get it again")
+    check_names(list(frame.columns), str(file), columns)
+    return frame[list(columns)]
 
 
 def find_folder(name: str, root: str | None, folders: Sequence[str], files: Sequence[str], source: str) -> Path:
