@@ -88,8 +88,7 @@ class Signs:
         excess: Share of the flagged rows in which the network says what the candidate says, less ``error``.
         explains: Share of the network's mistakes that these rows explain.
         plain_information: Share of the label's entropy that plain heads take away.
-        typical: How much less typical of their label flagged rows are to other views than other rows are: from 0.5,
-            as of a mark that was laid on regardless of what else is there, to 1.
+        typical: How much less typical of their label flagged rows are to other views than other rows are, 0.5 to 1.
     """
 
     flagged: int
@@ -102,13 +101,7 @@ class Signs:
 
 @dataclass(frozen=True)
 class Weighed:
-    """A candidate to correct by, and what speaks for it.
-
-    Attributes:
-        views: The names of its views.
-        probability: That correcting by it helps, by the model of signs.
-        signs: What the model reads.
-    """
+    """A candidate to correct by its ``views``; ``probability`` that this helps, by the model that reads the signs."""
 
     views: tuple[str, ...]
     probability: float
@@ -127,8 +120,7 @@ class Finding:
         who: What the classifier is called that was asked.
         judged: Rows that it was asked about; 0 where nobody looked.
         about: The views of the candidate that the verdict is about; empty where there is none.
-        leak: The views of a look that agrees with the label in all rows or all but a few, so that no row can show
-            whether it is a shortcut.
+        leak: Views that agree with the label in all rows or all but a few, so that no row can show a shortcut.
         looks: All looks.
         candidates: All candidates, the likeliest to help first.
     """
@@ -184,8 +176,7 @@ class Tried:
     """What one candidate says of the new rows, and what it gains there; intervals are of 90 %.
 
     Attributes:
-        name: What tables call it.
-        does: What it does, for a person.
+        name: What tables call it; ``does``, what it does.
         views: The views that it corrects by, or leaves out.
         seconds: That its training took.
         like_training: Its accuracy on validation rows.

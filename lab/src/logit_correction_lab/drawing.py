@@ -75,6 +75,12 @@ def draw(width: float, height: float, description: str, paint: Callable[[Axes], 
     return svg.replace("<svg", f'<svg role="img" aria-label="{escape(description)}"', 1)
 
 
+def shorten(name: object, length: int = 22) -> str:
+    """Return a name on one line, of at most ``length`` characters."""
+    text = " ".join(str(name).split())
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
 def inline_svg(svg: str) -> Markup:
     """Return a figure of ours as part of an HTML page: in the page's colours, as wide as its place allows."""
     from markupsafe import Markup

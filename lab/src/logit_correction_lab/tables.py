@@ -13,7 +13,7 @@ import pandas as pd
 from logit_correction.errors import format_list
 from logit_correction.evaluation.report import Report
 from logit_correction.methods import METHODS
-from logit_correction.pages.plots import series_colors, shorten
+from logit_correction.pages.plots import series_colors
 from logit_correction.runs.folder import METRICS, is_finished
 from logit_correction.training import RULES
 from logit_correction_lab import drawing
@@ -318,7 +318,7 @@ def _lines(
             "linewidth": 1.6,
             "color": colors[row],
         }
-        axes.plot(x, middle, _DASHES[order % len(_DASHES)], label=shorten(row, 34), **look)
+        axes.plot(x, middle, _DASHES[order % len(_DASHES)], label=drawing.shorten(row, 34), **look)
     if is_ratio:
         from matplotlib.ticker import LogLocator, NullLocator
 
@@ -350,13 +350,13 @@ def _bars(benchmark: Benchmark, summary: pd.DataFrame, colors: Mapping[str, str]
     series = {row: ends.loc[[row]].droplevel("row").reindex(columns) for row in rows}
     names, color, gap = columns, dict[str, Any](colors), 0.22
     if len(columns) == 1:  # then a series of all rows
-        series, names, gap = {"": ends.droplevel("column").loc[rows]}, [shorten(row, 50) for row in rows], 0.04
+        series, names, gap = {"": ends.droplevel("column").loc[rows]}, [drawing.shorten(row, 50) for row in rows], 0.04
         color = {"": [colors[row] for row in rows]}
     thickness, pitch = 0.16, 0.16 * len(series) + gap
     for order, (name, frame) in enumerate(series.items()):
         place = np.arange(len(names)) * pitch + order * thickness
         value, low, high = (frame[column].to_numpy(float) for column in ("value", "low", "high"))
-        label = shorten(name, 34)
+        label = drawing.shorten(name, 34)
         axes.barh(place, np.nan_to_num(value), 0.86 * thickness, color=color[name], label=label)
         known = ~np.isnan(value)
         axes.hlines(place[known], low[known], high[known], color=drawing.INK, linewidth=0.9)

@@ -214,8 +214,8 @@ class Series:
     def differs(self, other: Series, key: str) -> bool:
         """Return whether the difference of a figure is more than chance.
 
-        With several runs on both sides: no run of one side reaches into the other side's range. Else the 90 %
-        interval of the difference of two shares, from their Wilson intervals (Newcombe), has to leave out 0.
+        Several runs on both sides have ranges that do not meet. Else the 90 % interval of the difference of two shares,
+        from their Wilson intervals (Newcombe), leaves out 0.
         """
         own, others = self.values(key), other.values(key)
         if min(len(own), len(others)) > 1:
@@ -325,9 +325,8 @@ def conclude(
 ) -> tuple[str, list[str], list[str]]:
     """Return what a comparison of runs on one task comes to: a headline, its price, and what to do next.
 
-    By the worst label it cannot be told whether a shortcut misleads, and then it says so. ``figures`` are those that
-    are shown of the series, ``named`` is whether the test rows have attributes, ``source`` whence the estimated groups
-    are, if all are judged by such.
+    ``figures`` are those that are shown of the series, ``named`` is whether the test rows have attributes, ``source``
+    whence the estimated groups are, if all are judged by such.
     """
 
     def shares(name: str) -> str:

@@ -178,7 +178,6 @@ def evidence_block(finding: Finding) -> dict[str, Any]:
                 "name": sentences.name_views(one.views),
                 "chosen": {*one.views} == {*finding.views},
                 "everything": one.breadth == EVERYTHING,
-                "sentence": plots.shorten(one.sentence, 150),
             }
             for one in looks[:_MOST_VIEWS]
         ],

@@ -30,12 +30,6 @@ METHOD_COLORS = {
 _SPARE = ("#b03a5b", "#6b8e23", "#3f4a5a", "#a0522d", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a4fa3")
 
 
-def shorten(name: object, length: int = 22) -> str:
-    """Return a name on one line, of at most ``length`` characters."""
-    text = " ".join(str(name).split())
-    return text if len(text) <= length else text[: length - 1] + "…"
-
-
 def series_colors(methods: Mapping[str, str]) -> dict[str, str]:
     """Return a colour for each name, given its method: that of the method, or a spare one if another name has it."""
     own = {color: name for name, method in reversed([*methods.items()]) if (color := METHOD_COLORS.get(method))}

@@ -39,8 +39,7 @@ class Candidate:
     """One way to train a classifier on the same rows.
 
     Attributes:
-        name: What tables call it.
-        does: What it does, for a person.
+        name: What tables call it; ``does``, what it does.
         config: What trains it, as ``train`` takes it.
         views: The views that it corrects by, or leaves out; none of ERM and of an estimator.
     """

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.data.frames import check_columns, read_frame, texts_of, what_rows_are
@@ -39,10 +38,6 @@ SHOWN = 40
 #: What is known of some new rows, and their inputs.
 Part: TypeAlias = tuple[pd.DataFrame, Iterator[Inputs]]
 
-#: What is wrong where nothing is there.
-NONE = "There are no new rows: give a folder or a table that holds some by --new-rows"
-
-
 #: The column of a sheet that a person fills in, and those by which its rows are known again.
 ANSWER, KNOWN_BY = "answer", ("line", "path", "content")
 
@@ -59,18 +54,13 @@ LABEL, ROUND = "label_number", "round"
 def asked(parts: Iterable[Part], models: Sequence[Trained], names: Sequence[str]) -> pd.DataFrame:
     """Return the table of new rows that an audit keeps: what is known of each, and what each candidate says.
 
-    Args:
-        parts: What is known of some rows, ``label`` at least, and their inputs.
-        models: The candidates.
-        names: Those of the labels.
-
     Returns:
         A line for each row: its number ``row`` from 0; ``line``, ``path`` or ``name``; ``content`` of texts and tables;
         the number of its label, -1 where unknown; the round in which it was asked, 0 if it came with a label, -1 if
         nobody was asked; of each candidate ``says_``, the number of a label, and ``apart_``, how far it is from ERM.
 
     Raises:
-        InputError: A row has a label that is not in the training data.
+        InputError: A row has a label that is not among the ``names``.
     """
     frames, said, apart = list[pd.DataFrame](), list[Tensor](), list[Tensor]()
     for frame, batches in parts:
@@ -80,36 +70,33 @@ def asked(parts: Iterable[Part], models: Sequence[Trained], names: Sequence[str]
                 said.append(logits.argmax(dim=2))
                 apart.append(apart_of(logits))
         frames.append(frame)
-    if not frames:
-        raise InputError(NONE)
-    whole = pd.concat(frames, ignore_index=True)
-    whole.insert(0, "row", np.arange(len(whole)))
-    label = _labels_of(whole, names)
+    whole = _joined(frames, names)
     says = {f"says_{number}": one for number, one in enumerate(torch.cat(said, dim=1).numpy())}
     says |= {f"apart_{number}": one for number, one in enumerate(torch.cat(apart, dim=1).numpy())}
-    return whole.drop(columns="label").assign(**{LABEL: label, ROUND: np.where(label >= 0, 0, -1)}, **says)
+    return whole.assign(**says)
 
 
 def check(given: Any, built: Built) -> None:
     """Read new rows once: what is wrong with them is told before anything is trained. Arguments as of ``of_source``."""
     told = [_told(rows, built, forms) for rows, _, forms in _read(given, built)]
-    if not told:
-        raise InputError(NONE)
-    whole = pd.concat(told, ignore_index=True)
-    _labels_of(whole.assign(row=np.arange(len(whole))), list(map(str, built.table.label_names)))
+    _joined(told, list(map(str, built.table.label_names)))
 
 
-def _labels_of(frame: pd.DataFrame, names: Sequence[str]) -> NDArray[np.int64]:
-    """Return the numbers of labels (M,), -1 of rows without; ``InputError`` if one is not among the ``names``."""
-    label = places_of([None if pd.isna(one) else one for one in frame["label"]], names).numpy()
-    unknown = frame[frame["label"].notna() & (label < 0)]
+def _joined(frames: Sequence[pd.DataFrame], names: Sequence[str]) -> pd.DataFrame:
+    """Return what is known of all rows; ``InputError`` if there are none, or a label is not among the ``names``."""
+    if not frames:
+        raise InputError("There are no new rows: give a folder or a table that holds some by --new-rows")
+    whole = pd.concat(frames, ignore_index=True)
+    whole.insert(0, "row", np.arange(len(whole)))
+    label = places_of([None if pd.isna(one) else one for one in whole["label"]], names).numpy()
+    unknown = whole[whole["label"].notna() & (label < 0)]
     if len(unknown):
         first, has = unknown.iloc[0], "has a label that is" if len(unknown) == 1 else "have labels that are"
         raise InputError(
             f"The new rows: {len(unknown):,} {has} not in the training data, such as {first['label']!r} "
             f"of {called(first)}: the labels are {', '.join(names)}; leave unknown ones empty"
         )
-    return np.asarray(label)
+    return whole.drop(columns="label").assign(**{LABEL: label, ROUND: np.where(label >= 0, 0, -1)})
 
 
 def apart_of(logits: Tensor) -> Tensor:
