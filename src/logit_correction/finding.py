@@ -16,8 +16,8 @@ Verdict: TypeAlias = Literal["shortcut", "none found", "cannot tell"]
 #: The method that everything is measured against.
 BASELINE = "ERM"
 
-#: Who is asked: a network that was trained for it, or a classifier that was given.
-ORDINARY, EXAMINED = BASELINE, "the examined classifier"
+#: What a classifier is called that was given; a network that was trained to be asked is ERM.
+EXAMINED = "the examined classifier"
 
 #: Fewest judged rows by which anything is told.
 FEWEST = 20
@@ -129,7 +129,7 @@ class Finding:
     views: tuple[str, ...] = ()
     named: bool = False
     legitimate: tuple[str, ...] = ()
-    who: str = ORDINARY
+    who: str = BASELINE
     judged: int = 0
     about: tuple[str, ...] = ()
     leak: tuple[str, ...] = ()

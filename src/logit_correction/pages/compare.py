@@ -199,11 +199,6 @@ class Series:
         values = self.values(key)
         return sum(values) / len(values) if values else None
 
-    @property
-    def below_guessing(self) -> bool:
-        """Whether all runs are right less often than a guess."""
-        return all(run.report.below_guessing for run in self.runs)
-
     def groups(self, estimated: bool = False) -> pd.DataFrame:
         """Return groups with the mean accuracy; of several runs ``low`` and ``high`` are the extremes."""
         frames = [run.groups(estimated) for run in self.runs]
@@ -260,14 +255,18 @@ def _apart(
     key: Callable[[RunFolder], Any],
     settings: Callable[[RunFolder], dict[str, Any]],
 ) -> list[tuple[str, list[str], list[RunFolder]]]:
-    """Return the runs of each kind and key, with the settings in which they differ from others of their kind."""
+    """Return the runs of each kind and key, with the settings in which they differ, such as ``q 0.7``."""
     kinds: dict[str, dict[str, list[RunFolder]]] = {}
     for run in runs:
         kinds.setdefault(kind(run), {}).setdefault(_key(key(run)), []).append(run)
     found = []
     for name, own in kinds.items():
-        told = _differences([settings(members[0]) for members in own.values()])
-        found += [(name, differences, members) for differences, members in zip(told, own.values(), strict=True)]
+        of_each = [settings(members[0]) for members in own.values()]
+        options = dict.fromkeys(option for one in of_each for option in one)
+        differ = [option for option in options if len({_key(one.get(option)) for one in of_each}) > 1]
+        for one, members in zip(of_each, own.values(), strict=True):
+            there = {option: format_value(without_places(one[option])) for option in differ if option in one}
+            found.append((name, [f"{format_name(option)} {value}" for option, value in there.items()], members))
     return found
 
 
@@ -279,17 +278,6 @@ def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings that are given; options of a part by the name of the part and their own."""
     flat = pd.json_normalize(dict(settings), sep=" ").to_dict("records")[0] if settings else {}
     return {str(name).removesuffix(" name"): value for name, value in flat.items() if value is not None}
-
-
-def _differences(settings: Sequence[dict[str, Any]]) -> list[list[str]]:
-    """Return of each what not all share, such as ``minority ratio 0.01``."""
-    told: list[list[str]] = [[] for _ in settings]
-    for name in dict.fromkeys(name for one in settings for name in one):
-        values = [one.get(name) for one in settings]
-        if len({*map(_key, values)}) > 1:
-            for texts, value in zip(told, values, strict=True):
-                texts += [] if value is None else [f"{format_name(name)} {format_value(without_places(value))}"]
-    return told
 
 
 def is_own(data: DataSummary) -> bool:
@@ -356,7 +344,8 @@ def conclude(
         advice.append("Judge on rows where the shortcut does not hold: `evaluate RUN --on FOLDER|CSV`.")
     if len(series) == 1 and series[0].method != BASELINE:
         advice.append(f"Train the same with `--method {BASELINE}`, then compare: `report RUN RUN`.")
-    if below := [one.name for one in series if one.below_guessing]:  # no other figure stands above that
+    below = [one.name for one in series if all(run.report.below_guessing for run in one.runs)]
+    if below:  # no other figure stands above that
         are, them = ("are", "them") if len(below) > 1 else ("is", "it")
         details.insert(0, headline)
         headline = f"{format_list(below)} {are} right less often than a guess, labels weighing alike."

@@ -71,7 +71,7 @@ def render(name: str, **values: Any) -> str:
     return _template(name).render(**values)
 
 
-@cache  # reading one takes as long as drawing a figure
+@cache  # reading one takes longer than filling it in
 def _template(name: str) -> Template:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup, escape

@@ -354,8 +354,7 @@ def answers_of_lc(config: RunConfig, table: DataTable, estimator: Auto, quiet: b
     networks of the search, and as long.
     """
     epochs, size = estimator.length()
-    training = replace(config.training, selection="last", epochs=epochs)
-    training = replace(training, batch_size=size - size // FOLDS)
+    training = replace(config.training, selection="last", epochs=epochs, batch_size=size - size // FOLDS)
     config = complete(replace(config, training=training))
     seen, rows = (estimator.fold >= 0).nonzero().squeeze(1), table.split["train"]
 

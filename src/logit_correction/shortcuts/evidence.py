@@ -19,9 +19,6 @@ from logit_correction.functional import wilson_interval
 
 Array: TypeAlias = NDArray[Any]
 
-#: Of every interval.
-CONFIDENCE = 0.9
-
 #: Probability from which a view is sure of a label.
 SURE = 0.8
 
@@ -56,7 +53,7 @@ def look_of(views: Sequence[str], sentence: str, breadth: int, seen: Tensor, net
     right, network_right = (says == label).double(), (answer == label).double()
     rows = int(conflict.sum())
     with_view, with_label = (int((answer == other)[conflict].sum()) for other in (says, label))
-    low, high = map(float, wilson_interval(with_view, with_view + with_label, CONFIDENCE))
+    low, high = map(float, wilson_interval(with_view, with_view + with_label))
     return Look(
         views=tuple(views),
         sentence=sentence,

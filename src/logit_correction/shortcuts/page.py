@@ -87,14 +87,13 @@ def show_audit(told: AuditSummary, page: Path) -> None:
         names = first["classifiers"]
         lines = [[line["name"], *(_with_interval(line[who]) for who in names)] for line in first["price"]]
         console.print(table_of(pd.DataFrame(lines, columns=["Accuracy, %, on rows not trained on", *names.values()])))
-    no_step = told.verdict == "none found" and not told.new_rows
-    commands = {} if no_step else words.next_commands(told, shlex.quote(str(page.parent)))
     if not told.new_rows:
         if told.question:
             say(console, told.question.text)
         if told.would_change and not (told.question and told.verdict == "cannot tell"):  # then the commands say it
             say(console, told.would_change)
     show_warnings(told.data["warnings"], console)
+    commands = words.next_commands(told, shlex.quote(str(page.parent)))
     for what, command in list(commands.items())[: 1 if told.examined else 2]:
         say(console, f"{what} {command}")
     say(console, f"page: {page}")

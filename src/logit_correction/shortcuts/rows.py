@@ -14,10 +14,10 @@ from torch import Tensor
 
 from logit_correction.data.table import DataTable
 from logit_correction.files import replacing, write_cells
-from logit_correction.finding import ORDINARY, Finding
+from logit_correction.finding import BASELINE, Finding
 from logit_correction.functional import wilson_interval
 from logit_correction.shortcuts.auto import Auto
-from logit_correction.shortcuts.evidence import CONFIDENCE, conflict_of
+from logit_correction.shortcuts.evidence import conflict_of
 from logit_correction.shortcuts.heads import joined_posterior, of_one
 from logit_correction.shortcuts.search import Correction
 from logit_correction.shortcuts.words import NEEDED_ROWS
@@ -145,7 +145,7 @@ def groups(frame: pd.DataFrame, label_names: Sequence[str]) -> list[dict[str, An
     table = pd.crosstab(train["label"], train["attribute"]).reindex(index=names, columns=names, fill_value=0)
     found = []
     for label, counts in table.iterrows():
-        low, high = wilson_interval(torch.tensor(counts.to_numpy()), int(counts.sum()), CONFIDENCE)
+        low, high = wilson_interval(torch.tensor(counts.to_numpy()), int(counts.sum()))
         for number, (name, rows) in enumerate(counts.items()):
             share = {"share": rows / max(1, counts.sum()), "share_low": low[number], "share_high": high[number]}
             figures = {key: float(value) for key, value in share.items()}
@@ -158,12 +158,12 @@ def accuracy(rows: pd.DataFrame, who: str) -> dict[str, Any]:
     """Return how often a classifier is right on rows that it was asked about, with an interval of 90 %."""
     asked = rows[rows[f"{who}_label"].notna()]
     right = int((asked[f"{who}_label"] == asked["label"]).sum())
-    low, high = wilson_interval(right, len(asked), CONFIDENCE)
+    low, high = wilson_interval(right, len(asked))
     value = right / len(asked) if len(asked) else None
     return {"accuracy": value, "low": float(low), "high": float(high), "rows": len(asked)}
 
 
-def cost(frame: pd.DataFrame, classifier: str = ORDINARY) -> dict[str, Any]:
+def cost(frame: pd.DataFrame, classifier: str = BASELINE) -> dict[str, Any]:
     """Return the accuracy of each classifier, and what it is called, on conflicting and on agreeing rows.
 
     Which rows conflict is estimated; the intervals tell of the number of rows alone.

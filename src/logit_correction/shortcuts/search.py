@@ -19,10 +19,10 @@ from logit_correction.correlation import Correlation
 from logit_correction.data.frames import RowFile, check_names
 from logit_correction.errors import InputError
 from logit_correction.finding import (
+    BASELINE,
     EVERYTHING,
     EXAMINED,
     FEWEST,
-    ORDINARY,
     RICH,
     Finding,
     Look,
@@ -65,7 +65,7 @@ class Judged:
     rows: Tensor  # (m,) long, counted within their split
     network: Tensor  # (m, L) class probabilities
     fold: Tensor  # (m,) long, 0 or more; a head predicts a fold that it did not learn from
-    who: str = ORDINARY  # what the classifier is called
+    who: str = BASELINE  # what the classifier is called
 
 
 #: Names of views that are looked at together.
