@@ -18,7 +18,7 @@ from logit_correction.data.texts import load_tokenizer, tokenize
 from logit_correction.errors import InputError, Interrupted
 from logit_correction.networks import pretrained
 from logit_correction.networks.pretrained import PHOTOS, TEXTS, TextClassifier, Timm
-from logit_correction.runs import encode
+from logit_correction.runs import assemble
 from logit_correction.runs.options import complete
 from logit_correction.runs.train import prepare
 from logit_correction.training.display import Display
@@ -52,7 +52,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_bert: Path) 
     for kind, model, file in (("PHOTOS", "test_resnet", "weights.pth"), ("TEXTS", "tiny", "model/model.safetensors")):
         checksum = hashlib.sha256((folder / file).read_bytes()).hexdigest()
         monkeypatch.setitem(pretrained.PACKAGED, model, ("tiny_weights", file, checksum, "photos"))
-        monkeypatch.setattr(encode, kind, model)
+        monkeypatch.setattr(assemble, kind, model)
     monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("LOGIT_CORRECTION_ENCODERS")
     return folder

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
@@ -17,13 +17,14 @@ from torch import Tensor, nn
 
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
-from logit_correction.evaluation.metrics import Array, probabilities
 from logit_correction.files import check_seal, plain, replacing
 from logit_correction.functional.metrics import group_membership, label_membership
 from logit_correction.types import Batch, as_array
 
 if TYPE_CHECKING:
     from logit_correction.data.table import DataTable
+
+Array: TypeAlias = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -224,6 +225,13 @@ def predictions_of(
         groups=() if scoring is None else scoring.names,
         estimate=estimate,
     )
+
+
+def probabilities(logits: Array) -> Array:
+    """Return the softmax (N, L) float64 of logits (N, L), NaN in rows that are not finite."""
+    with np.errstate(invalid="ignore"):
+        weight = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
+        return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 
 
 @contextmanager

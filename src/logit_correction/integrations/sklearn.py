@@ -38,8 +38,7 @@ from logit_correction.finding import ViewName
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.plain_values import to_plain
-from logit_correction.runs.assemble import build_algorithm, keeping_threads
-from logit_correction.runs.encode import batches_of
+from logit_correction.runs.assemble import batches_of, build_algorithm, keeping_threads
 from logit_correction.runs.estimate import AttributeEstimates, estimates_of
 from logit_correction.runs.options import complete
 from logit_correction.runs.train import Part, config_of, prepare

@@ -23,12 +23,14 @@ from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import (
     build_algorithm,
     build_fabric,
+    check_finetuned,
     earlier_runs,
+    encode_table,
     fitted,
     keeping_threads,
     prepare_as,
+    with_usual_encoder,
 )
-from logit_correction.runs.encode import check_finetuned, encode_table, with_usual_encoder
 from logit_correction.runs.options import complete
 from logit_correction.runs.run import Run
 from logit_correction.runs.write import check_same_data, write_run

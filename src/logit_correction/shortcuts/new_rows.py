@@ -24,7 +24,7 @@ from logit_correction.finding import BASELINE, Choice, Tried
 from logit_correction.functional import wilson_interval
 from logit_correction.pages.compare import shown_path
 from logit_correction.pages.plots import png_uris
-from logit_correction.runs.encode import EncodedStore, Encoder, batches_of
+from logit_correction.runs.assemble import EncodedStore, Encoder, batches_of
 from logit_correction.runs.train import Built
 from logit_correction.shortcuts import choice
 from logit_correction.shortcuts.auto import Auto
