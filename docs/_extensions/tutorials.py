@@ -25,7 +25,6 @@ from mkdocs.structure.files import File, Files
 FOLDER = "tutorials"
 #: Seconds that one cell may take.
 TIMEOUT = 600
-INLINE = "module://matplotlib_inline.backend_inline"
 DOWNLOAD = '[Download as a notebook]({name}.ipynb){{ .md-button download="{name}.ipynb" }}\n\n'
 
 
@@ -98,8 +97,8 @@ def executed(script: Path, root: Path) -> Path:
     notebook = parse(script)
     client = NotebookClient(notebook, timeout=TIMEOUT, resources={"metadata": {"path": str(place / "work")}})
     try:
-        # Pictures go to the page, whatever is set outside, and kernels that run at the same time share the cores.
-        client.execute(env={**os.environ, "MPLBACKEND": INLINE, "OMP_NUM_THREADS": "1"})
+        # Kernels that run at the same time share the cores.
+        client.execute(env={**os.environ, "OMP_NUM_THREADS": "1"})
     except CellExecutionError as error:
         raise PluginError(f"{script.relative_to(root)} does not run: {error}") from error
     nbformat.write(notebook, place / "writing.ipynb")
