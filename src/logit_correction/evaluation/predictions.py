@@ -122,8 +122,10 @@ class Predictions:
 
     @cached_property
     def probabilities(self) -> Array:
-        """(N, L) float64, the softmax of the logits."""
-        return probabilities(self.logits)
+        """(N, L) float64, the softmax of the logits; NaN in rows that are not finite."""
+        with np.errstate(invalid="ignore"):
+            weight = np.exp(self.logits.astype(np.float64) - self.logits.max(axis=1, keepdims=True))
+            return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 
     @property
     def right(self) -> Tensor:
@@ -225,13 +227,6 @@ def predictions_of(
         groups=() if scoring is None else scoring.names,
         estimate=estimate,
     )
-
-
-def probabilities(logits: Array) -> Array:
-    """Return the softmax (N, L) float64 of logits (N, L), NaN in rows that are not finite."""
-    with np.errstate(invalid="ignore"):
-        weight = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
-        return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
-from logit_correction.evaluation.predictions import Array, Predictions, probabilities
+from logit_correction.evaluation.predictions import Array, Predictions
 from logit_correction.files import check_seal, read_json
 from logit_correction.finding import Finding
 from logit_correction.functional import metrics as by_group
@@ -98,11 +98,10 @@ def calibration_error(probability: Array, label: Array, bins: int = 15) -> float
 
 @dataclass(frozen=True)
 class JudgedRows:
-    """N rows, their logits, and the G groups that a model is evaluated on.
+    """Predictions of N rows, and the G groups that a model is evaluated on.
 
     Attributes:
-        logits: (N, L), uncorrected.
-        label: (N,) long.
+        predictions: The rows.
         membership: (N, G) bool, dense or sparse; groups may overlap, be empty and leave rows out.
         names: G rows with columns ``label`` and ``attribute``.
         minority: (G,) bool, the groups that conflict with the correlation; None if that is not known.
@@ -110,8 +109,7 @@ class JudgedRows:
         train_counts: (G,) training rows of each group; None if they are not known.
     """
 
-    logits: Tensor
-    label: Tensor
+    predictions: Predictions
     membership: Tensor
     names: pd.DataFrame
     minority: Tensor | None = None
@@ -121,17 +119,12 @@ class JudgedRows:
     @cached_property
     def right(self) -> Tensor:
         """(N,) bool."""
-        return self.logits.argmax(dim=1) == self.label
-
-    @cached_property
-    def probability(self) -> NDArray[Any]:
-        """(N, L)."""
-        return probabilities(self.logits.numpy())
+        return self.predictions.right
 
     @cached_property
     def margins(self) -> Tensor:
         """(N,)."""
-        return margin(self.logits, self.label)
+        return margin(torch.from_numpy(self.predictions.logits), torch.from_numpy(self.predictions.label))
 
     @cached_property
     def members(self) -> tuple[Tensor, Tensor]:
@@ -154,17 +147,13 @@ class JudgedRows:
         """(G,), NaN where a group is empty."""
         return by_group.group_mean(self.right, self.membership)
 
-    def of_labels(self) -> Tensor:
-        """Return the accuracy of each label, (L,)."""
-        return by_group.group_mean(self.right, by_group.label_membership(self.label, self.logits.shape[1]))
-
     def interval(self, end: int) -> NDArray[Any]:
         """Return the lower or upper end of the 90 % interval of each group's accuracy, (G,)."""
         return np.where(self.count == 0, np.nan, by_group.wilson_interval(self.correct, self.count)[end])
 
     def all_rows(self, metric: Callable[[NDArray[Any], NDArray[Any]], float], rows: Any = slice(None)) -> float:
         """Return a metric of all rows, or of some; NaN without rows, or if a probability is not finite."""
-        probability, label = self.probability[rows], self.label.numpy()[rows]
+        probability, label = self.predictions.probabilities[rows], self.predictions.label[rows]
         return metric(probability, label) if len(label) and np.isfinite(probability).all() else math.nan
 
     def each_group(self, metric: Callable[[NDArray[Any], NDArray[Any]], float]) -> pd.Series[float]:
@@ -270,11 +259,11 @@ class GroupReport(FiguresByGroup):
 
     worst_class: float | None = figure(
         "Worst label",
-        lambda rows: pd.Series(rows.of_labels().numpy()).min(),
+        lambda rows: pd.Series(by_group.group_mean(rows.right, rows.predictions.label_groups()).numpy()).min(),
         "the least accurate label",
         in_tables=True,
     )
-    count: int = figure("Rows", lambda rows: len(rows.label))
+    count: int = figure("Rows", lambda rows: len(rows.predictions))
     average: float | None = figure("Average", lambda rows: rows.right.double().mean(), "all test rows", in_tables=True)
     adjusted_average: float | None = figure(
         "Adjusted average", lambda rows: rows.adjusted_average(), "groups weighted as in training", in_tables=True
@@ -311,7 +300,7 @@ class GroupReport(FiguresByGroup):
         (0.75, 0.0, 0.5)
         """
         rows = predictions
-        label, labels, attributes = torch.from_numpy(rows.label), rows.label_names, rows.attribute_names
+        labels, attributes = rows.label_names, rows.attribute_names
         membership, minority, counts = rows.judged_groups(), None, None
         named = membership is not None
         names: Sequence[tuple[str, str | None]] = rows.groups
@@ -326,7 +315,7 @@ class GroupReport(FiguresByGroup):
                     raise ValueError(f"the correlation has shape {size}, not {(len(labels), len(attributes))}")
                 minority = correlation.minority_groups().flatten()
         frame = pd.DataFrame(list(names), columns=["label", "attribute"], dtype=object)
-        judged = JudgedRows(torch.from_numpy(rows.logits), label, membership, frame, minority, named, counts)
+        judged = JudgedRows(rows, membership, frame, minority, named, counts)
         return cls(
             **_computed(cls, judged),
             groups=frame_of(Group, _computed(Group, judged)),
