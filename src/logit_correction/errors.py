@@ -12,10 +12,7 @@ NBSP = "\u00a0"
 
 
 class InputError(ValueError):
-    """Something the user gave is wrong; the message names it and says how to fix it.
-
-    The command line prints the message without a traceback and ends with exit status 2.
-    """
+    """Something the user gave is wrong; the message names it and says how to fix it (exit status 2, no traceback)."""
 
 
 class MissingPackage(InputError, ImportError):

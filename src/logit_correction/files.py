@@ -211,10 +211,7 @@ def writable(folder: Path) -> Iterator[None]:
 
 
 def write_cells(frame: pd.DataFrame, path: Path) -> None:
-    """Write a CSV for spreadsheets: a text that would be a formula there gets an apostrophe in front.
-
-    ``read_cells`` removes it again.
-    """
+    """Write a CSV for spreadsheets: a text that would be a formula there gets an apostrophe; see ``read_cells``."""
     escaped = {name: frame[name].map(as_cell, na_action="ignore") for name in _texts(frame)}
     with replacing(path) as temporary:
         frame.assign(**escaped).to_csv(temporary, index=False)

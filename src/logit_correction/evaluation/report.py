@@ -1,7 +1,6 @@
-"""``report.json``: what was trained, on what, and how well it does.
+"""``report.json``: what was trained, on what, and how well it does; each entry is a field of ``Report``.
 
-Each entry of the file is a field of ``Report`` or of a dataclass in it. A figure of the test rows is one field, made
-by ``figure``. Tables, pages and sentences take its name, value and meaning from there.
+A figure of the test rows is one field, made by ``figure``. Tables, pages and sentences take it from there.
 """
 
 from __future__ import annotations
@@ -178,10 +177,7 @@ class JudgedRows:
         return pd.Series(least[(self.minority == minority).numpy()]).mean()
 
     def adjusted_average(self) -> Any:
-        """Return the mean accuracy of the groups, weighted by their training rows, as on Waterbirds.
-
-        None if these are not known, if groups overlap, or if a group with training rows has none here.
-        """
+        """Return the groups' mean accuracy, weighted by training rows as on Waterbirds; None where unknown."""
         counts = self.train_counts
         if counts is None or not (counts > 0).any():
             return None
@@ -192,8 +188,7 @@ class JudgedRows:
 class Group:
     """A row of the table of groups; figures are NaN where the group is empty.
 
-    ``low`` and ``high`` are the ends of the accuracy's 90 % Wilson interval, ``margin_min`` is the group's margin of
-    Appendix C, ``minority`` None where no correlation is known.
+    ``low`` and ``high`` are the ends of the accuracy's 90 % Wilson interval, ``margin_min`` the margin of Appendix C.
     """
 
     label: str = figure("Label", lambda rows: rows.names["label"])

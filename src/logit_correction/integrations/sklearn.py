@@ -162,8 +162,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             y: (n,) labels.
             attribute: (n,) attributes, none unknown, for methods and estimators that read them (``GroupDRO``,
                 ``TrueAttributes``); others never see them. Where some are unknown, take ``Given``.
-            new_rows: Rows that the classifier will be used on, of the same kind as ``X``. They choose between ERM and
-                every correction. A fifth of the rows is held out for that; then the chosen one is trained on all.
+            new_rows: Rows that the classifier will be used on. They choose between ERM and every correction, with a
+                fifth of the rows held out; then the chosen one is trained on all.
             new_y: Their labels, None where unknown. Without any, nothing is corrected, and ``new_rows_`` says whether
                 labelling some is worth it.
 
@@ -326,15 +326,14 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         Args:
             X: n rows.
             y: (n,) labels.
-            attribute: (n,) names or numbers, -1 or None where unknown. If left out, the classifier estimates the groups
-                by the shortcut that it found.
+            attribute: (n,) names or numbers, -1 or None where unknown; by default estimated by the shortcut found.
 
         Returns:
             One row a group: ``label``, ``attribute``, ``count``, ``correct``, ``accuracy`` with the ends ``low`` and
             ``high`` of its 90 % interval, and ``minority``, None where it is not known.
 
         Raises:
-            InputError: If a label was not in ``fit``, or nothing can be estimated.
+            InputError: A label was not in ``fit``, or nothing can be estimated.
         """
         check_is_fitted(self)
         given = column_or_1d(y)
@@ -424,9 +423,6 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         return {name: value for name, value in super().__getstate__().items() if name != "_algorithm"}
 
 
-# -- rows, labels, attributes
-
-
 def kind_of_rows(X: Any) -> str:
     """Return the kind of rows: ``numbers`` (n, F), ``images``, ``texts``, or ``columns``: any other frame."""
     frame = None if issparse(X) else as_frame(X, index=False)
@@ -489,9 +485,6 @@ def _known_attribute(attribute: Any, n: int) -> tuple[NDArray[np.int64], list[st
     texts = [None] * n if attribute is None else names_of(Rows("X", range(n)), attribute, "attribute")
     number, names = coded(texts, torch.ones(n, dtype=torch.bool))
     return number.numpy(), names
-
-
-# -- other people's classifiers: corrected by offsets of their logits, or by weights
 
 
 def argument_of(estimator: Any) -> str:

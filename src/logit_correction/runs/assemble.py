@@ -296,8 +296,7 @@ class Encoder:
     def encode(self, batches: Iterable[Inputs], device: torch.device, bf16: bool = False) -> Iterator[Tensor]:
         """Yield the features (B, F) of batches, float32 on the CPU.
 
-        Each thread of a processor takes a batch of its own. Threads that share a layer wait for one another at its end:
-        where other programs run as well, that takes several times as long.
+        Each thread of a processor takes a batch of its own: threads that share a layer wait for one another.
         """
         self.features.to(device)
         on_processor, ahead = device.type == "cpu", deque[Future[Tensor]]()
@@ -325,11 +324,7 @@ class Encoder:
     def of_store(
         self, store: InputStore, device: torch.device, bf16: bool = False, display: Display | None = None
     ) -> EncodedStore:
-        """Return the features of all rows of a store.
-
-        Those of many rows are kept under a digest of the encoder, its weights and the inputs: the next time they are
-        there at once.
-        """
+        """Return the features of all rows of a store; those of many rows are kept in the cache."""
 
         @cache  # not made again where it cannot be kept
         def make() -> np.ndarray[Any, Any]:
@@ -354,10 +349,7 @@ class Encoder:
 def encode_table(
     table: DataTable, config: RunConfig, display: Display | None = None, expected: dict[str, Any] | None = None
 ) -> DataTable:
-    """Return ``table`` with every row's inputs replaced by the features of the run's encoder.
-
-    An augmentation is left out: each image is encoded once, as it is.
-    """
+    """Return ``table`` with every row's inputs replaced by the features of the run's encoder, not augmented."""
     assert config.encoder is not None
     encoder = Encoder(config.encoder, table.info, expected)
     training = config.training

@@ -67,10 +67,7 @@ class Smooth(nn.Module):
 
 
 class Fine(nn.Module):
-    """Images (B, C, H, W) less what is coarse in them: where they are light and dark, and in which colour.
-
-    A smooth surface through 4 x 4 points is taken off, such that the image averaged to 4 x 4 points is 0.
-    """
+    """Images (B, C, H, W) less a smooth surface through 4 x 4 points, such that averaged to these points they are 0."""
 
     down: Tensor
     across: Tensor

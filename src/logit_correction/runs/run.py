@@ -159,19 +159,14 @@ class Run(os.PathLike[str]):
             return Encoder(self.config.encoder, self.inputs_info, self.report["encoder"])
 
     def predict_proba(self, inputs: NewInputs) -> NDArray[np.float32]:
-        """Return the probability of every label.
+        """Return the probability of every label, (n, L).
 
         Args:
-            inputs: What the data source takes: names of image files, or an array (n, *input_shape). Images are
-                unsigned bytes or floats in [0, 1]. A ``Table`` also takes a data frame or a mapping with the columns
-                of training, and texts as a list. Rows may also come one by one in a list: arrays or lists of
-                numbers, or mappings with the columns of training.
-
-        Returns:
-            (n, L) float32.
+            inputs: Names of image files; an array (n, *input_shape), images as unsigned bytes or floats in [0, 1]; a
+                data frame or a mapping with the columns of training; or a list of texts, of arrays, or of mappings.
 
         Raises:
-            InputError: If a file cannot be read, or the shape or the values do not fit.
+            InputError: A file cannot be read, or the shape or the values do not fit.
         """
         rows = self.source.new_rows(inputs)
         found = [self.probabilities_of(store) for _, store, _ in self.source.read(rows, self.inputs_info)]
