@@ -155,7 +155,7 @@ def shares_of(kept: dict[str, Any], groups: np.ndarray, like: str, draw: np.rand
 
 
 def judged(kept: dict[str, Any], answers: int, seed: int, asked: argparse.Namespace) -> dict[str, float]:
-    """Return the accuracy (%) of ERM, of the best candidate, of the truth, and of what so many answers choose."""
+    """Return the accuracy (%) of ERM, the best candidate, the truth, and what so many answers choose, and its worst."""
     draw, names = np.random.default_rng(seed), [name for name in kept["found"] if name not in (TRUE, *asked.without)]
     logits = torch.stack([torch.from_numpy(kept["found"][name]["test"]).float() for name in names])
     usual = torch.stack([torch.from_numpy(kept["found"][name]["usual"]).float() for name in names])
@@ -195,11 +195,14 @@ def judged(kept: dict[str, Any], answers: int, seed: int, asked: argparse.Namesp
     if TRUE in kept["found"]:
         right = kept["found"][TRUE]["test"].argmax(axis=1)[other] == label[other]
         by_truth = 100 * (right * weight[other]).sum() / weight[other].sum()
+    right = said[chosen] == label
+    alone = [100 * right[own].mean() for one in present if len(own := other[group[other] == one])]
     return {
         "ERM": accuracy[0],
         "best": accuracy.max(),
         "true": by_truth,
         "chosen": accuracy[chosen],
+        "its worst group": min(alone),
         "change": found,
     }
 
