@@ -15,7 +15,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from logit_correction import from_table, load, train
 from logit_correction.data.own import Table
 from logit_correction.data.rows import Rows
-from logit_correction.data.texts import LENGTH, Texts, hashed_words, load_tokenizer
+from logit_correction.data.texts import Lengthened, Texts, hashed_words, load_tokenizer
 from logit_correction.errors import InputError
 
 TEXTS = ["A good film, good indeed.", "bad", "", "Das Ende war gut; all's well!", "good bad good bad bad"]
@@ -23,7 +23,7 @@ TEXTS = ["A good film, good indeed.", "bad", "", "Das Ende war gut; all's well!"
 
 def test_words_are_counted_as_scikit_learn_counts_them() -> None:
     store = hashed_words(TEXTS, num_features=64)
-    expected = LENGTH * HashingVectorizer(n_features=64, token_pattern=r"[^\W_]+").transform(TEXTS).toarray()
+    expected = Lengthened.LENGTH * HashingVectorizer(n_features=64, token_pattern=r"[^\W_]+").transform(TEXTS).toarray()
     rows = torch.tensor([4, 0, 2, 3, 1, 1])
     np.testing.assert_allclose(store.fetch(rows), expected[rows], rtol=1e-5)
     assert store.input_shape == (64,) and len(store) == 5 and store.images(rows) is None

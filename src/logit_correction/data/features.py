@@ -22,8 +22,7 @@ from logit_correction.views.tables import FEWEST_NAMES, commonest, most_names
 #: ``hours`` are mean and std of the times of day of dates that have such.
 Column = dict[str, Any]
 
-#: Numbers of either kind.
-Numbers = TypeVar("Numbers", NDArray[Any], Tensor)
+Days = TypeVar("Days", NDArray[Any], Tensor)
 
 
 class Columns(Reader):
@@ -62,13 +61,12 @@ class Columns(Reader):
         names = [name for name in frame.columns if name not in self.others] if every else self.names
         check_columns(frame, rows.place, [*names, *self.categorical, *self.numbers])
         frame = self.written.plain(frame, names)
-        left_out, as_names, numbered = [], [], []
-        gaps: list[str] = []
+        left_out, as_names, numbered, gaps = [], list[str](), list[str](), list[str]()
         for name in names:
             kind, why = kind_of(frame, name)
             if name in self.categorical:
                 kind, why = NAMES, ""
-            if name in self.numbers:
+            elif name in self.numbers:
                 kind, why = "numbers", ""
             values = read_column(frame, name, kind, rows.problems.add, foreign=name in self.numbers)
             different = 0 if kind in KINDS else len(set(values.tolist()))
@@ -203,7 +201,7 @@ def _learn(name: str, kind: str, values: NDArray[Any], train: NDArray[np.int64],
     return learnt | ({"gaps": len(present) < len(train)} if np.isnan(values[good]).any() else {})
 
 
-def hours_of(days: Numbers) -> Numbers:
+def hours_of(days: Days) -> Days:
     """Return the time of day in hours, [0, 24), to the second: days are too coarse for less."""
     return (days % 1 * 86400).round() % 86400 / 3600
 

@@ -26,22 +26,19 @@ from logit_correction.views.files import IMAGES
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 
-#: Changes whenever an image would come out otherwise, so that what was kept before is not taken.
-VERSION = 7
-
-#: Pixels of more than eight bits, by what Pillow calls them; and the numbers that become black and white.
+#: What Pillow calls pixels of more than eight bits; and the numbers that become black and white.
 DEEP = ("I", "F")
 Range = tuple[float, float]
 
 #: ``stretch`` changes the proportions; ``crop`` keeps them and takes the middle.
-Fit = Literal["stretch", "crop"]
+Resizing = Literal["stretch", "crop"]
 
 #: Longest side that images are read at where nobody says one; networks of photos want no more.
 LARGEST = 224
 
 
 def read_image(
-    path: Path, size: tuple[int, int], fit: Fit = "stretch", of_range: Range | None = None
+    path: Path, size: tuple[int, int], fit: Resizing = "stretch", of_range: Range | None = None
 ) -> NDArray[np.uint8]:
     """Read one image file as RGB on white (3, height, width), upright and resized; raises whatever Pillow raises."""
     box = (size[1], size[0])
@@ -86,7 +83,7 @@ def image_store(
     paths: Sequence[Path],
     size: tuple[int, int],
     problems: Problems,
-    fit: Fit = "stretch",
+    fit: Resizing = "stretch",
     of_range: Range | None = None,
 ) -> InputStore:
     """Read image files into a store, once: what was resized is kept in one file of bytes.
@@ -94,7 +91,8 @@ def image_store(
     Unreadable files are black, and noted in ``problems``; rows that it holds already are not read.
     """
     shape, skip = (len(paths), 3, *size), frozenset(problems.of_row)
-    parts: list[str | int] = [VERSION, *shape[1:], fit, str(of_range)]
+    version = 7  # another whenever an image would come out otherwise, so that what was kept before is not taken
+    parts: list[str | int] = [version, *shape[1:], fit, str(of_range)]
     for row, path in enumerate(paths):
         stamp = path.stat() if row not in skip and path.exists() else None  # changes when a file is written again
         # The time of modification can be set to what it was, that of the last change of any kind cannot.
@@ -120,7 +118,7 @@ def _read_into(
     values: NDArray[np.uint8],
     paths: Sequence[Path],
     skip: Iterable[int],
-    fit: Fit,
+    fit: Resizing,
     of_range: Range | None,
     title: str = "",
 ) -> list[tuple[int, str]]:
@@ -145,7 +143,7 @@ class Images(Reader):
     def __init__(
         self,
         size: tuple[int, int] | int | None,
-        fit: Fit = "stretch",
+        fit: Resizing = "stretch",
         scale: float = 1.0,
         column: str | None = None,
         root: Path | None = None,
@@ -184,12 +182,12 @@ class Images(Reader):
     def learn(self, read: list[Path], train: Tensor, problems: Problems) -> Learnt:
         side, self.range = looked_at(read)
         self.size = self.size or (side, side)
-        told, found = f"resized to {self.size[0]}x{self.size[1]}, {self.fit}", dict[str, Any](size=self.size[0])
+        told, preparation = f"resized to {self.size[0]}x{self.size[1]}, {self.fit}", dict[str, Any](size=self.size[0])
         if self.range is not None:
             told += f", {self.range[0]:g} black and {self.range[1]:g} white"
-            found |= {"range": [*self.range]}
+            preparation["range"] = [*self.range]
         store = image_store(read, self.size, problems, self.fit, self.range)
-        return Learnt(store, {"files": read}, {"images": told}, found)
+        return Learnt(store, {"files": read}, {"images": told}, preparation)
 
     def transform(self, rows: Rows) -> tuple[InputStore, dict[str, Any]]:
         """Return images as a network takes them, and their files; those that cannot be read are noted, and black."""

@@ -31,16 +31,9 @@ OnBadRows = Literal["error", "skip"]
 #: So many problems are spelled out; the others are counted.
 SHOWN = 10
 
-#: So many labels that are numbers, of few rows each, may be what a regression would predict.
-FEW_LABELS = 20
-
-#: So many values of an attribute may be of few rows each; a column of more is hardly one.
-FEW_ATTRIBUTES = 100
-
-#: What people call the splits, and their numbers in published metadata files.
+#: What people call the splits.
 ALIASES = {"train": "train", "training": "train", "valid": "valid", "validation": "valid", "val": "valid",
            "dev": "valid", "test": "test", "testing": "test", NEW: NEW}  # fmt: skip
-NUMBERS = {"0": "train", "1": "valid", "2": "test"}
 
 
 class Problems:
@@ -270,7 +263,12 @@ def make_splits(
     shares = {name: share for name, share in splitting.fractions.items() if name not in split}
     if not shares:
         return split, "given"
-    size, unit_label, unit = _units(label, split["train"], unit)
+    unit = torch.arange(len(label)) if unit is None else unit
+    size = torch.bincount(unit[split["train"]], minlength=int(unit.max()) + 1)
+    rows_of_label = torch.bincount(label[split["train"]])
+    commonest_first = split["train"][rows_of_label[label[split["train"]]].argsort(descending=True, stable=True)]
+    unit_label = torch.full_like(size, -1)
+    unit_label[unit[commonest_first]] = label[commonest_first]  # the rarest label of each unit comes last
     count = torch.bincount(unit_label[size > 0], minlength=len(label_names)).tolist()
     least = sum(share > 0 for share in shares.values()) + 1
     few = [f"{name} {there}" for name, there in zip(label_names, count, strict=True) if 0 < there < least]
@@ -283,11 +281,11 @@ def make_splits(
     drawn_for = torch.zeros(len(unit_label), dtype=torch.long)
     for y, name in enumerate(label_names):
         own = ((unit_label == y) & (size > 0)).nonzero().flatten()
-        rows_of_label = int(size[own].sum())
+        total = int(size[own].sum())
         # A generator of its own for each label: more rows of one label leave the split of the others as it was.
         own = own[torch.randperm(len(own), generator=make_generator(splitting.seed, "split", str(name)))]
         for number, share in enumerate(shares.values(), 1):
-            enough = torch.searchsorted(size[own].cumsum(0), max(1, round(share * rows_of_label)))
+            enough = torch.searchsorted(size[own].cumsum(0), max(1, round(share * total)))
             drawn = min(int(enough) + 1, len(own) - 1) if share and len(own) else 0
             drawn_for[own[:drawn]] = number
             own = own[drawn:]
@@ -297,17 +295,6 @@ def make_splits(
     how = f"drawn label by label, {told}, seed {splitting.seed}"
     how += f", rows of one {split_by} together" if split_by else ""
     return {name: split[name] for name in SPLITS}, how if given is None else f"given; {how} from the training rows"
-
-
-def _units(label: Tensor, rows: Tensor, unit: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return how many of some rows each unit (U,) has, the rarest label among them, and the unit of all rows (M,)."""
-    unit = torch.arange(len(label)) if unit is None else unit
-    units = int(unit.max()) + 1
-    count = torch.bincount(label[rows])
-    commonest_first = rows[count[label[rows]].argsort(descending=True, stable=True)]
-    rarest = torch.full((units,), -1)
-    rarest[unit[commonest_first]] = label[commonest_first]
-    return torch.bincount(unit[rows], minlength=units), rarest, unit
 
 
 def build_table(
@@ -324,9 +311,8 @@ def build_table(
 ) -> DataTable:
     """Make the table of rows that a user gave with their labels; texts are None where they are missing.
 
-    Everything that is wrong with single rows is gathered before it is told. Rows that are left out stay in the table
-    and belong to no split. When all else is checked ``reader`` learns of the rows; it may add to the problems. ``more``
-    are fields of the table as they are.
+    What is wrong with single rows is gathered before it is told. Rows that are left out stay in the table and belong to
+    no split. ``reader`` learns of the rows last, and may add to the problems. ``more`` are fields of the table.
     """
     assert rows.label is not None
     read, row_names, of_reader = reader.check(rows)
@@ -336,7 +322,7 @@ def build_table(
             problems.add(row, f"column {split_by!r} is empty")
     unit = places_of(units, list(dict.fromkeys(map(str, units)))) if split_by else None
     if splits is not None:
-        called = ALIASES | NUMBERS
+        called = ALIASES | {"0": "train", "1": "valid", "2": "test"}  # as published metadata number them
         given = [called.get((name or "").strip().lower()) for name in splits]
         for row, name in enumerate(splits):
             if given[row] is None:
@@ -356,7 +342,7 @@ def build_table(
     def labels_and_splits() -> tuple[Tensor, list[str], dict[str, Tensor], str]:
         label, names = coded(labels, problems.good & ~is_new)
         rows = FEWEST_ROWS if any("." in name for name in names) else 2
-        if len(names) > FEW_LABELS and len(names) * rows > len(label) and all(map(_is_number, names)):
+        if len(names) > 20 and len(names) * rows > len(label) and all(map(_is_number, names)):
             raise InputError(
                 f"{problems.place}: the label looks continuous, {len(names):,} different numbers in {len(label):,} rows"
                 ": name a column of classes, or write it as bins, such as pandas.qcut(prices, 3) makes"
@@ -381,7 +367,7 @@ def build_table(
         label, label_names, split, how = labels_and_splits()
     attribute, attribute_names = coded(combined(attributes or {}, len(label)), problems.good)
     values = len(attribute_names)
-    if values > FEW_ATTRIBUTES and values * FEWEST_ROWS > len(label):
+    if values > 100 and values * FEWEST_ROWS > len(label):
         raise InputError(
             f"{problems.place}: the attribute has {values:,} different values in {len(label):,} rows: name columns of "
             "few values, or write numbers as bins, such as pandas.cut(ages, 5) makes"

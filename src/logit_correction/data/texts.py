@@ -32,9 +32,6 @@ PLACES = 4096
 #: Distinct words of one text that count, the heaviest ones.
 MOST_WORDS = 512
 
-#: Length of a text's vector; at length 1 a small network takes many epochs to notice its inputs at all.
-LENGTH = 16.0
-
 
 class TokenStore(InputStore):
     """Tokens of texts, (M, T) whole numbers by name (``input_ids``, ``attention_mask``), resident in memory."""
@@ -125,14 +122,15 @@ class Texts(Reader):
             told = f"counted words, hashed to {PLACES:,} places"
             return Learnt(hashed_words(read, self.weights), {"texts": read}, {"texts": told}, {"weights": self.weights})
         tokenizer = load_tokenizer(self.tokenizer)
-        found = digest([json.dumps(tokenizer.get_vocab(), sort_keys=True), *tokenizer("It's A. ßé?")["input_ids"]])
-        if self.vocabulary not in (None, found):
+        known = json.dumps(tokenizer.get_vocab(), sort_keys=True)
+        vocabulary = digest([known, *tokenizer("It's A. ßé?")["input_ids"]])
+        if self.vocabulary not in (None, vocabulary):
             fix = "put its old files back, or train again"
             raise InputError(f"the tokenizer {self.tokenizer} is another than when the run was trained: {fix}")
-        self.vocabulary = found
+        self.vocabulary = vocabulary
         told = f"tokens of {Path(self.tokenizer).name}, at most {self.max_tokens}"
         store = tokenize(read, tokenizer, self.max_tokens)
-        return Learnt(store, {"texts": read}, {"texts": told}, {"vocabulary": found})
+        return Learnt(store, {"texts": read}, {"texts": told}, {"vocabulary": vocabulary})
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:
         if self.tokenizer is None:  # without weights it was saved when words were counted otherwise
@@ -144,8 +142,10 @@ class Texts(Reader):
 class Lengthened(nn.Module):
     """Counted words (B, F) as vectors of the length that all texts have, however many words were taken out."""
 
+    LENGTH = 16.0  # at length 1 a small network takes many epochs to notice its inputs at all
+
     def forward(self, inputs: Tensor) -> Tensor:
-        return LENGTH * normalize(inputs)
+        return self.LENGTH * normalize(inputs)
 
 
 def beginning(text: str, length: int) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from logit_correction.correlation import Correlation
 from logit_correction.data.frames import row_names
-from logit_correction.data.images import Fit, Images, image_store
+from logit_correction.data.images import Images, Resizing, image_store
 from logit_correction.data.loading import AugmentationName, named_augmentation
 from logit_correction.data.rows import Problems, files_within
 from logit_correction.data.table import DataTable
@@ -28,7 +28,7 @@ from logit_correction_lab.sources.published import (
 class Photos(Published):
     """A published data set of photos."""
 
-    fit: Fit = "stretch"
+    fit: Resizing = "stretch"
 
     def __init__(self, root: str | None = None, size: int = 224, augment: AugmentationName = "none") -> None:
         """Choose the place of the files and the form of the images.
@@ -100,7 +100,7 @@ class CelebA(Photos):
     the folder ``celeba``.
     """
 
-    fit: Fit = "crop"
+    fit: Resizing = "crop"
     folders = ("celeba", "celebA", "CelebA", "celebA/data", "celebA_v1.0")
     source = "https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html (not for commerce)"
 
