@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from logit_correction import load
+from logit_correction import InputError, from_table, load, train
 
 Run = Callable[[str], Path]
 Door = Callable[..., Any]
@@ -205,3 +205,27 @@ def test_what_no_training_can_take_is_refused(columns: dict[str, Any], options: 
     table(**columns)
     answer = door(*f"{TRAIN} {options}".split())
     assert answer.status == 2 and told in answer.err and not Path("x").exists()
+
+
+def test_a_name_in_quotes_may_hold_separators_and_line_ends(door: Door) -> None:
+    table().rename(columns={"a": "a, b, c\nand d"}).to_csv("t.csv", index=False, sep=";")
+    answer = door(*TRAIN.split())
+    assert answer.status == 0, answer.err
+    assert door("predict", "x", "t.csv", "--out", "answers.csv").status == 0
+    assert len(pd.read_csv("answers.csv")) == 80
+
+
+def test_a_column_of_several_kinds_of_values_is_read_alike_in_training_and_later(tmp_path: Path) -> None:
+    frame = table(b=["4", "many"] * 40)
+    frame["b"] = pd.Series([4, "many"] * 40, dtype=object)
+    run = train(from_table(frame, label="y", folder=tmp_path), method="ERM", epochs=1, threads=1, page=False)
+    rows = frame.drop(columns="y")
+    assert run.predict(rows).tolist() == run.predict([*rows.to_dict("records")]).tolist()
+
+
+def test_an_index_may_bear_the_name_of_a_column_and_no_text_is_cut_in_half() -> None:
+    frame = table().set_index(pd.Index(range(80), name="a"))
+    with pytest.raises(InputError, match="more than one column 'a'"):
+        from_table(frame, label="y")
+    with pytest.raises(InputError, match="no UTF-8"):
+        from_table(table().assign(b=pd.Series(["\ud800", "b"] * 40, dtype=object)), label="y")

@@ -80,7 +80,9 @@ def _csv(file: Path, encoding: str) -> pd.DataFrame:
 
     opened = gzip.open if file.suffix.lower() == ".gz" else open
     with opened(file, "rt", encoding=encoding, errors="replace") as lines:
-        separator = max("\t;,|", key=lines.readline(2**20).count)
+        # Names between quotes may hold separators and line ends.
+        unquoted = re.sub(r'(?<![^\t;,|\n])"(?:[^"]|"")*"', "", lines.read(2**20))
+        separator = max("\t;,|", key=unquoted.lstrip("\n").partition("\n")[0].count)
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # of rows that are too long
         frame = pd.read_csv(
@@ -105,7 +107,7 @@ def _csv(file: Path, encoding: str) -> pd.DataFrame:
 
 
 def plain_values(frame: pd.DataFrame, column: str) -> pd.Series[Any]:
-    """Return a column as a Parquet file would give it back: dense, and periods and intervals as texts."""
+    """Return a column as a Parquet file would give it back: dense, and what none can hold as texts."""
     import pandas as pd
     import pyarrow
 
@@ -115,9 +117,13 @@ def plain_values(frame: pd.DataFrame, column: str) -> pd.Series[Any]:
         return pd.Series(texts_of(frame, column), frame.index, object)
     if isinstance(of, pd.SparseDtype):
         return values.astype(of.subtype)
-    if isinstance(of, pd.ArrowDtype):
-        return pyarrow.array(values).to_pandas(integer_object_nulls=True).set_axis(frame.index)
-    return values
+    if not isinstance(of, pd.ArrowDtype) and values.dtype != object:
+        return values
+    try:
+        held = pyarrow.array(values, from_pandas=True)
+    except (pyarrow.ArrowException, ValueError, TypeError, OverflowError):  # values of several kinds
+        return pd.Series(texts_of(frame, column, as_written=True), frame.index, object)
+    return held.to_pandas(integer_object_nulls=True).set_axis(frame.index)
 
 
 def with_names(frame: pd.DataFrame, names: list[str], place: str) -> pd.DataFrame:
@@ -378,7 +384,7 @@ def read_column(
                 why += f" (missing by --data.numbers {name}, all names by --data.categorical {name})"
             if np.isfinite(values[row]):
                 why = f"is more than {LARGEST:.1e} (give it in another unit, or leave it out of the features)"
-            bad(row, f"column {name!r} " + (f"holds {text!r}, which {why}" if text else "is empty"))
+            bad(row, f"column {name!r} " + (f"holds {text[:60]!r}, which {why}" if text else "is empty"))
     return np.where(np.abs(values) <= LARGEST, values, np.nan)
 
 

@@ -320,20 +320,18 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
     ...     from_table(rows, label="verdict", text="review", folder=folder).name
     'Table'
     """
-    import pyarrow
-
     frame = as_frame(rows)
     if frame is None:
-        raise InputError(f"{type(rows).__name__} is no table: give a data frame, a dataset, or a mapping of columns")
+        told = f"label={label!r} names a column, and the rows are no table"
+        raise InputError(f"{told}: give a list of labels, or a data frame, a dataset or a mapping of columns")
     if not len(frame):
         raise InputError("the table has no rows: give one with some")
     check_names(list(frame.columns), "the table", [canonical(str(label))])
-    for name, values in frame.items():
-        try:
-            pyarrow.array(values, from_pandas=True)
-        except (pyarrow.ArrowException, ValueError, TypeError, OverflowError):  # values of several kinds are texts
-            frame = frame.assign(**{str(name): np.asarray(texts_of(frame, str(name)), dtype=object)})
-    content = frame.to_parquet(index=False)
+    try:
+        content = frame.to_parquet(index=False)
+    except UnicodeEncodeError as error:
+        told = f"the table holds {error.object[:60]!r}, which is no UTF-8"
+        raise InputError(f"{told}: write it anew, or give a file that has another name") from error
     target = kept_content(cache_folder() / "tables" if folder is None else Path(folder), content, ".parquet")
     if "path" in options:
         options.setdefault("root", str(Path.cwd()))

@@ -124,7 +124,7 @@ def as_frame(given: Any, index: bool = True) -> pd.DataFrame | None:
     import pandas as pd
 
     if isinstance(given, pd.DataFrame):
-        given = given.reset_index(drop=not any(given.index.names)) if index else given
+        given = given.reset_index(drop=not any(given.index.names), allow_duplicates=True) if index else given
         named = with_names(given, [str(name) for name in given.columns], "the table")
         return named.assign(**{str(name): plain_values(named, str(name)) for name in named})
     if hasattr(given, "to_pandas"):
@@ -132,9 +132,9 @@ def as_frame(given: Any, index: bool = True) -> pd.DataFrame | None:
     try:
         if isinstance(given, Mapping) and not hasattr(given, "shape"):
             columns = {name: as_array(one) if isinstance(one, Tensor) else one for name, one in given.items()}
-            return pd.DataFrame({name: list(values) for name, values in columns.items()})
+            return as_frame(pd.DataFrame({name: list(values) for name, values in columns.items()}))
         if isinstance(given, Sequence) and given and all(isinstance(row, Mapping) for row in given):
-            return pd.DataFrame(given, dtype=object)  # a gap beside a 3 does not make it 3.0
+            return as_frame(pd.DataFrame(given, dtype=object))  # a gap beside a 3 does not make it 3.0
     except (TypeError, ValueError) as error:
         raise InputError(f"the inputs cannot be read as a table ({reason_of(error)}): give a list of rows") from error
     return None
