@@ -11,7 +11,6 @@ class Brightness(ImageView):
     """One number: the mean of all pixels."""
 
     name = "brightness"
-    sentence = "how bright the image is as a whole"
     breadth = 0
 
     def look(self, images: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from logit_correction.plain_values import from_plain, to_plain
 
@@ -24,6 +24,11 @@ FEWEST = 20
 
 #: Breadth of views of rich statistics, and of one that sees everything.
 RICH, EVERYTHING = 2, 3
+
+
+#: Conflicting rows that it takes to tell whether a classifier relies on a view: with so many the interval of a share is
+#: about 30 points wide.
+NEEDED_ROWS = 30
 
 
 class ViewName(NamedTuple):
@@ -52,10 +57,9 @@ class Look:
 
     Attributes:
         views: Their names.
-        sentence: What they look at, for a person.
         breadth: How much they can see; see ``View``.
-        accuracy: How often a head on them is right about rows that it did not learn from; ``network_accuracy`` of the
-            whole network.
+        accuracy: How often a head on them is right about rows that it did not learn from, and the lower end of its
+            interval; ``network_accuracy`` of the whole network.
         ratio: The first over the second.
         rows: Judged rows where they are sure of another label than the row's, and their ``share``.
         follows_view: In which share of these the network says what they say, ``follows_label`` or the label;
@@ -64,9 +68,9 @@ class Look:
     """
 
     views: tuple[str, ...]
-    sentence: str
     breadth: int
     accuracy: float
+    accuracy_low: float
     network_accuracy: float
     ratio: float | None
     rows: int
@@ -76,6 +80,17 @@ class Look:
     follows_low: float | None
     follows_high: float | None
     information: float
+
+    #: A simple view that is right in this share of the rows, and as often as the whole network, may be a leak.
+    LEAK: ClassVar = 0.95
+
+    def may_leak(self, commonest: float) -> bool:
+        """Return whether narrow views may give the label away: few rows contradict them, and the network is no better.
+
+        ``commonest`` is the share of the commonest label, which they have to exceed.
+        """
+        right = self.accuracy >= max(self.LEAK, self.network_accuracy - 0.005) and self.accuracy_low > commonest
+        return right and self.breadth < RICH and self.rows < NEEDED_ROWS
 
 
 @dataclass(frozen=True)
@@ -119,8 +134,9 @@ class Finding:
         legitimate: What a person calls a legitimate cause.
         who: What the classifier is called that was asked.
         judged: Rows that it was asked about; 0 where nobody looked.
+        commonest: Share of these that have the commonest label.
         about: The views of the candidate that the verdict is about; empty where there is none.
-        leak: Views that agree with the label in all rows or all but a few, so that no row can show a shortcut.
+        leak: The views of a look that may give the label away, where nothing else was found.
         looks: All looks.
         candidates: All candidates, the likeliest to help first.
     """
@@ -131,6 +147,7 @@ class Finding:
     legitimate: tuple[str, ...] = ()
     who: str = BASELINE
     judged: int = 0
+    commonest: float = 0.0
     about: tuple[str, ...] = ()
     leak: tuple[str, ...] = ()
     looks: tuple[Look, ...] = ()
@@ -151,11 +168,16 @@ class Finding:
         """What its views tell; of a leak, what that tells."""
         return next((one for one in self.looks if one.views == (self.leak or self.about)), None)
 
+    @property
+    def tells_nothing(self) -> bool:
+        """Whether these views are right no more often than who always says the commonest label, but for chance."""
+        return self.look is not None and self.look.accuracy_low <= self.commonest
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; for programs that read them, the figures of what is corrected by stand on top."""
         found = {"view": ", ".join(self.views) or None, "corrects": self.corrects, **to_plain(self)}
         tops = [to_plain(self.candidate), to_plain(self.look) if self.corrects else None]
-        inside = (*found, "sentence", "signs")
+        inside = (*found, "signs")
         return found | {name: value for top in tops if top for name, value in top.items() if name not in inside}
 
     @classmethod

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from logit_correction.errors import format_first, format_list, format_percent, is_missing
-from logit_correction.finding import FEWEST, Finding, ViewName
+from logit_correction.finding import FEWEST, Finding, Look, ViewName
 
 #: Members of a family of views that are named one by one; of more of them the first.
 _MOST_MEMBERS = 6
@@ -139,31 +139,44 @@ def of_one_label(name: str, corrects: bool) -> str:
 
 
 def of_finding(finding: Finding) -> str:
-    """Return the verdict in a sentence or two, with its figures: what views tell, and who follows them."""
-    named = "You named this shortcut"
-    if not finding.judged and finding.named:
-        return named
-    if (look := finding.look) is None:
-        if finding.judged < FEWEST:
-            return f"{finding.judged} rows are too few to tell a shortcut by"
-        if not finding.looks:
-            return "There is no view of these inputs to look through"
-        none = "Beside what you call legitimate no" if finding.legitimate else "No"
-        return f"{none} narrow view says of more than two rows that they look like another label"
-    view, several, who = name_views(look.views), is_plural(look.views), finding.who
-    predict, point = ("predict", "point") if several else ("predicts", "points")
-    right, network = (format_percent(share, unit=" %") for share in (look.accuracy, look.network_accuracy))
-    alone = f"{capitalize(view)} alone {predict} {right} of the held-out labels"
-    if finding.leak:
-        relies = f"Too few rows contradict that to tell whether {who} relies on it"
-        return f"{alone}. {relies}. Leave out what will not be known in use"
-    follows = f"{capitalize(view)} never clearly {point} to another label"
+    """Return the verdict in a few sentences, with its figures."""
+    said = ["You named this shortcut"] if finding.named else []
+    if (look := finding.look) is not None:
+        said += _of_look(finding, look)
+    elif not finding.named:
+        said += [_of_nothing(finding)]
+    return ". ".join(said)
+
+
+def _of_nothing(finding: Finding) -> str:
+    if finding.judged < FEWEST:
+        return f"{finding.judged} rows are too few to tell a shortcut by"
+    if not finding.looks:
+        return "There is no view of these inputs to look through"
+    none = "Beside what you call legitimate no" if finding.legitimate else "No"
+    return f"{none} narrow view says of more than two rows that they look like another label"
+
+
+def _of_look(finding: Finding, look: Look) -> list[str]:
+    """Return how often views are right, who follows them, and what that comes to."""
+    view, several, none = name_views(look.views), is_plural(look.views), finding.verdict == "none found"
+    they, them, verb = ("they", "them", "") if several else ("it", "it", "s")
+    right, network, most = (
+        format_percent(share, unit=" %") for share in (look.accuracy, look.network_accuracy, finding.commonest)
+    )
+    alone = f"{capitalize(view)} alone predict{verb} {right} of the held-out labels"
+    told = [f"{alone}, the whole network {network}, the commonest label {most}"]
+    if none and finding.tells_nothing:
+        return [*told, f"{capitalize(they)} tell{verb} no more than the commonest label"]
     if look.rows:
         with_view, with_label = (round(look.rows * (share or 0)) for share in (look.follows_view, look.follows_label))
-        where = f"On the {format_rows(look.rows)} where {view} clearly {point} to another label"
-        them = "them" if several else "it"
-        follows = f"{where}, {who} follows {them} in {with_view:,} and the label in {with_label:,}"
-    return f"{f'{named}. ' if finding.named else ''}{alone}, the whole network {network}. {follows}"
+        where = f"On the {format_rows(look.rows)} where {they} clearly point{verb} to another label"
+        told += [f"{where}, {finding.who} follows {them} in {with_view:,} and the label in {with_label:,}"]
+    else:
+        told += [f"{capitalize(they)} never clearly point{verb} to another label"]
+    if look.may_leak(finding.commonest):
+        told += [f"{capitalize(they)} may give the label away: leave out what will not be known in use"]
+    return told + ["Together that is too little for a shortcut"] * none
 
 
 def plain(finding: Finding) -> dict[str, Any]:

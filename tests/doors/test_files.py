@@ -20,9 +20,9 @@ RUN_FILES = {"config.yaml", "metrics.csv", "report.json", "report.html", "checkp
 AUDIT_FILES = {"audit.json", "config.yaml", "fix.yaml", "report.html", "rows.csv", "rows.parquet"}
 
 EVIDENCE = """
-verdict view views sentence breadth accuracy network_accuracy ratio rows share follows_view
+verdict view views sentence breadth accuracy accuracy_low network_accuracy ratio rows share follows_view
 follows_label follows_low follows_high information probability corrects candidates
-looks named legitimate who judged about leak
+looks named legitimate who judged commonest about leak
 """
 TEST = """
 count average group_balanced worst_group worst_class minority majority minority_margin majority_margin adjusted_average

@@ -133,7 +133,7 @@ def birds() -> Callable[..., Path]:
 def look(view: str, ratio: float | None = 0.9, breadth: int = 0, rows: int = 76) -> Look:
     """What a view might tell."""
     return Look(
-        (view,), f"what {view} looks at", breadth, 0.93, 0.94, ratio, rows, 0.1,
+        (view,), breadth, 0.93, 0.9, 0.94, ratio, rows, 0.1,
         0.74 if rows else None, 0.2 if rows else None, 0.6, 0.8, 0.71,
     )  # fmt: skip
 

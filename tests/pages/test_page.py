@@ -138,7 +138,10 @@ def test_a_shortcut_is_named_with_its_figures_and_what_to_say_against_it(birds: 
     page = render_page(runs).replace(NBSP, " ")
     assert ", seed 1): none found." in page and ", seed 0): colour." in page
     assert "<code>--legitimate colour</code>" in page and "heads on colour" in page
-    order = [page.index(f"what {view} looks at") for view in ("colour", "border", "inputs")]
+    order = [
+        page.index(f'scope="row"{mark}>{view}<small>') for mark, view in ((' class="chosen"', "colour"), ("", "border"))
+    ]
+    order.append(page.index(">inputs<small>"))
     assert order == sorted(order)  # by their ratio, what sees everything last
     assert "74 / 20<small>of 76 rows (10 %)</small>" in page
 

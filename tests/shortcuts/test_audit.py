@@ -49,23 +49,56 @@ def test_texts_of_which_a_view_learns_no_term_are_audited(frame: str, tmp_path: 
     assert told["word"] == [] and (found.path / "report.html").exists()
 
 
-def test_what_is_missing_is_neither_less_nor_greater(tmp_path: Path) -> None:
+def test_two_columns_are_told_by_what_of_them_tells_the_label(tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
     income, spent = draw.integers(1, 9, (2, 400)).astype(float)
     gaps = draw.random(400) < 0.3
     income[gaps] = np.nan
-    columns = {"income": income, "spent": spent, "third": draw.random(400)}
-    frame = pd.DataFrame(columns | {"label": np.where(gaps | (spent > 6), "yes", "no")})
+    yes = gaps | (spent == income)
+    weight = draw.uniform(50, 100, 400)
+    height = weight * np.where(yes, draw.uniform(1.4, 1.5, 400), draw.uniform(1.5, 1.6, 400))
+    columns = {"income": income, "spent": spent, "height": height, "weight": weight}
+    frame = pd.DataFrame(columns | {"label": np.where(yes, "yes", "no")})
     data = from_table(frame, label="label", folder=tmp_path)
-    audit_of = audit(data, tmp_path / "out", shortcut="pair:income & spent", **SHORT)
+    views = ["pair:income & spent", "pair:height & weight"]
+    audit_of = audit(data, tmp_path / "out", shortcut=views, try_fix=False, **SHORT)
     train = frame.iloc[audit_of.rows["row"]]
-    told = {row["value"]: row["rows"] + row["other_rows"] for row in audit_of.summary["contrasts"][0]["rows"]}
+    compared, ratio = (one["rows"] for one in audit_of.summary["contrasts"])
+    assert [row["value"].split(" 1")[0] for row in ratio] == ["height / weight up to", "height / weight from"]
+    assert [row["other_rows"] for row in ratio] == [0, 0]
+    # What is missing is neither less nor greater.
+    told = {row["value"]: row["rows"] + row["other_rows"] for row in compared}
     assert told == {
         "income < spent": (train["income"] < train["spent"]).sum(),
         "income = spent": (train["income"] == train["spent"]).sum(),
         "income > spent": (train["income"] > train["spent"]).sum(),
         "(missing)": train["income"].isna().sum(),
     }
+
+
+def test_a_view_that_says_the_commonest_label_of_all_rows_is_no_shortcut(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    label = np.where(draw.random(500) < 0.9, "no", "yes")
+    site = np.where((label == "yes") & (draw.random(500) < 0.3), "b", "a")
+    frame = pd.DataFrame({"site": site, "age": draw.normal(size=500), "label": label})
+    data = from_table(frame, label="label", folder=tmp_path)
+    found = audit(data, tmp_path / "out", **SHORT)
+    rows = pd.Series(label)[found.rows["row"]]
+    text = " ".join((tmp_path / "out" / "report.html").read_text().replace("\u00a0", " ").split())
+    assert found.verdict == "none found" and found.views == []
+    assert f"the commonest label {100 * (rows == 'no').mean():.0f} %" in text
+    named = audit(data, tmp_path / "named", shortcut="column:site", **SHORT)
+    assert named.views == ["column:site"]  # who says so knows
+
+
+def test_a_column_that_gives_the_label_away_is_a_leak_and_is_left_out_first(tmp_path: Path) -> None:
+    draw, label = np.random.default_rng(0), np.arange(400) % 2
+    time = np.where(draw.random(400) < 0.98, label, 1 - label)
+    frame = pd.DataFrame({"time": time, "age": label + draw.normal(0, 2, 400), "label": np.array(["no", "yes"])[label]})
+    found = audit(from_table(frame, label="label", folder=tmp_path), tmp_path / "out", try_fix=False, **SHORT)
+    assert found.verdict == "cannot tell" and "may give the label away" in found.summary["sentence"]
+    first = next(iter(next_commands(found.told, "out").values()))
+    assert first.startswith("logit-correction train") and first.endswith("--leave_out column:time")
 
 
 def test_the_shortcut_is_named_with_its_rows_and_what_it_costs(found: Audit) -> None:

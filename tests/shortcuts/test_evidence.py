@@ -29,12 +29,12 @@ def test_figures_count_rows_where_the_sure_view_and_the_label_disagree() -> None
     label = torch.tensor([0, 0, 0, 0, 1, 1])
     seen = one_hot([0, 1, 1, 1, 1, 1])
     seen[3] = torch.tensor([0.4, 0.6])  # not sure: it does not count
-    found = look_of(["colour"], "the colours", 1, seen, one_hot([0, 1, 0, 0, 1, 0]), label)
+    found = look_of(["colour"], 1, seen, one_hot([0, 1, 0, 0, 1, 0]), label)
     assert (found.rows, found.follows_view, found.follows_label) == (2, 0.5, 0.5)
     assert found.accuracy == pytest.approx(3 / 6) and found.network_accuracy == pytest.approx(4 / 6)
     assert found.ratio == pytest.approx(0.75)
     assert found.follows_low < 0.5 < found.follows_high
-    none = look_of(["colour"], "the colours", 1, one_hot([0, 1]), one_hot([0, 1]), torch.tensor([0, 1]))
+    none = look_of(["colour"], 1, one_hot([0, 1]), one_hot([0, 1]), torch.tensor([0, 1]))
     assert none.rows == 0 and none.follows_view is None
 
 

@@ -88,7 +88,7 @@ def test_one_changed_bit_is_noticed(
 
 def test_the_page_names_the_column_says_the_price_and_shows_what_rows_hold(named: Audit) -> None:
     page = (named.path / "report.html").read_text(encoding="utf-8").replace("\u00a0", " ")
-    assert "You named a shortcut: the column <code>scanner</code>." in page
+    assert "ERM relies on the column <code>scanner</code>." in page
     # The price stands before everything else that a reader could act on.
     assert page.index("Data like your training data") < page.index("What to do") < page.index("rows</h2>")
     assert ">line " in page and ">row " not in page  # a line of the CSV, as rows.csv has it

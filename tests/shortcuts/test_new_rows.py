@@ -161,7 +161,7 @@ def test_new_rows_like_those_of_training_are_corrected_by_nothing_and_labels_dec
     new = found.summary["new_rows"]
     assert not new["changed"] and new["chosen"] == "ERM" and new["asked"] == 0
     assert (found.verdict, found.views) == ("none found", []) and not (found.path / "sheet.csv").exists()
-    assert "Train ERM: nothing has changed there." in plain(found) and "--method ERM" in plain(found)
+    assert "Train ERM: the new rows resemble the old ones." in plain(found) and "--method ERM" in plain(found)
     assert found.advised.method.name == "ERM"
 
 

@@ -116,7 +116,6 @@ class Breaking(ERM):
 class Tail(View):
     """What is left of a row without its first three numbers."""
 
-    sentence = "all but the first three numbers of a row"
     breadth = 0
 
     def __init__(self) -> None:

@@ -51,7 +51,7 @@ def test_one_view_for_each_column_that_varies() -> None:
     )
     views = OneColumn.views_of(inputs)
     assert [view.name for view in views] == ["column:age", "column:place", "column:gap", "column:odd"]
-    assert views[0].sentence == "the column age alone" and views[0].breadth == 0 and views[0].few is None
+    assert views[0].breadth == 0 and views[0].few is None
 
 
 def test_a_head_on_one_column_of_a_real_table_knows_what_scikit_learns_does() -> None:

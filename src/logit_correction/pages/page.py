@@ -16,7 +16,7 @@ import yaml
 from logit_correction import sentences
 from logit_correction.errors import NBSP, InputError, format_list, format_percent, is_missing
 from logit_correction.files import NoRoom, write_text
-from logit_correction.finding import EVERYTHING, Finding
+from logit_correction.finding import EVERYTHING, Finding, ViewName
 from logit_correction.pages import plots
 from logit_correction.pages.compare import (
     RunFolder,
@@ -30,6 +30,7 @@ from logit_correction.pages.compare import (
     without_places,
 )
 from logit_correction.pages.plots import is_picture
+from logit_correction.views import VIEWS
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -178,6 +179,7 @@ def evidence_block(finding: Finding) -> dict[str, Any]:
                 "name": sentences.name_views(one.views),
                 "chosen": {*one.views} == {*finding.views},
                 "everything": one.breadth == EVERYTHING,
+                "sees": VIEWS.get(ViewName.of(one.views[0]).family, ("", ""))[1],
             }
             for one in looks[:_MOST_VIEWS]
         ],

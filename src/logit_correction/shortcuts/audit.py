@@ -20,6 +20,7 @@ from logit_correction.data.frames import read_frame
 from logit_correction.data.table import NEW, DataTable
 from logit_correction.errors import NBSP, InputError, check_range
 from logit_correction.files import SEAL, check_new, check_seal, read_json, read_yaml, seal, write_cells, write_text
+from logit_correction.finding import NEEDED_ROWS
 from logit_correction.pages.page import save_page
 from logit_correction.plain_values import from_plain
 from logit_correction.runs import folder as run_folder
@@ -285,12 +286,14 @@ def _written(out: Path, built: Built, try_fix: bool, quiet: bool) -> AuditSummar
     assert isinstance(estimator, Auto)
     finding, looked = estimator.finding, estimator.search
     assert finding is not None and looked is not None
+    if finding.tells_nothing and not finding.named:  # where one label is common, any view is right often
+        finding = replace(finding, verdict="none found", views=())
     views, who, said = finding.views, finding.who, finding.named
     verdict: str = finding.verdict
     if not said and verdict == "shortcut":  # what the model of signs holds for one is an accident only to a person
         verdict = "cannot tell"
     examined, names = estimator.run or estimator.predictions, [str(name) for name in table.label_names]
-    if not (said or examined) and (finding.look is None or finding.look.rows < words.NEEDED_ROWS):
+    if not (said or examined) and (finding.look is None or finding.look.rows < NEEDED_ROWS):
         views = ()  # on the evidence of so few rows nothing is advised
     asked = words.question(finding)
     doubted = looked.correction_by(asked.views) if asked and not views else None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -16,9 +16,11 @@ from logit_correction.data.table import DataTable
 from logit_correction.finding import ViewName
 from logit_correction.pages.plots import png_uris
 from logit_correction.shortcuts.heads import scaled, telling_features
+from logit_correction.types import ViewInputs
 from logit_correction.views.base import available_views, find_views
 from logit_correction.views.tables import (
     Pairs,
+    commonest,
     compared,
     edges_by_label,
     is_numeric,
@@ -29,14 +31,20 @@ from logit_correction.views.tables import (
 from logit_correction.views.texts import OUTERMOST, Form, TermView
 
 #: Images of a kind side by side, labels that are shown, words of a label that tell and that a person reads, values of a
-#: column, bins of its numbers.
-IMAGES, LABELS, TERMS, WORDS, VALUES, BINS = 6, 6, 4, 8, 12, 6
+#: column, bins of its numbers, and parts of each of two columns.
+IMAGES, LABELS, TERMS, WORDS, VALUES, BINS, SIDE = 6, 6, 4, 8, 12, 6, 4
+
+#: What a row is called that has no value.
+MISSING = "(missing)"
+
+#: From values of a column to what people call them.
+Speller: TypeAlias = Callable[[NDArray[Any]], list[str]]
 
 
 def contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str]) -> list[dict[str, Any]]:
     """Return what there is to show of the views of a shortcut, one entry a kind, as plain values."""
     inputs, label = table.view_inputs("train"), table.label[table.split["train"]]
-    names = np.asarray(table.label_names, dtype=object)
+    own = np.asarray(table.label_names, dtype=object)[label.numpy()]
     found: list[dict[str, Any]] = []
     for view in find_views(views, inputs):
         family, member = ViewName.of(view.name)
@@ -49,12 +57,10 @@ def contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str]) -> li
             features = torch.from_numpy(np.stack([*empty.values()], axis=1)).float()
             told = {"kind": "terms", "rows": _terms([*empty], features, label, table.label_names)}
         elif family == "column" and member in inputs.columns:
-            told = _values(table, member, np.asarray(inputs.columns[member]), names[label.numpy()])
-        elif isinstance(view, Pairs) and all(is_numeric(inputs.columns[name]) for name in view.columns):
-            a, b = view.columns
-            said = np.asarray([f"{a} < {b}", f"{a} = {b}", f"{a} > {b}", ""], dtype=object)
-            values = said[compared(inputs.columns[a], inputs.columns[b])]
-            told = _values(table, member, values, names[label.numpy()])
+            parts = _parts(np.asarray(inputs.columns[member]), own, partial(table.spelled, member))
+            told = {"kind": "values", "rows": _counted(*parts, own)}
+        elif isinstance(view, Pairs):
+            told = {"kind": "values", "rows": _counted(*_related(table, view, inputs, own), own)}
         found += [told | {"view": view.name}] if told else []
     if inputs.image_shape is not None and (rows := _images(table, frame[frame["split"] == "train"])):
         cells = [member for family, member in map(ViewName.of, views) if family == "places"]
@@ -112,25 +118,58 @@ def _terms(
     return sorted(rows, key=lambda row: row["other_share"] - row["share"])
 
 
-def _values(table: DataTable, column: str, values: NDArray[Any], label: NDArray[Any]) -> dict[str, Any]:
-    """Return the commonest label of each value of a column, or of bins of its numbers, and its rows.
+def _parts(
+    values: NDArray[Any], label: NDArray[Any], spell: Speller, most: int = VALUES, of: str = ""
+) -> tuple[NDArray[Any], list[str]]:
+    """Return the part that each row has (N,) of values, in words after ``of``, and all parts in order.
 
-    Bins end where the label changes: those of equally many rows would hide where that is.
+    A part is a value; of more than ``most`` one of the commonest names, or a bin of numbers. Bins end where the label
+    changes: those of equally many rows would hide where that is.
     """
-    order = list[str]()
-    texts = np.asarray([str(one) or "(missing)" for one in values], dtype=object)
     if is_numeric(values):
-        found = np.unique(values[np.isfinite(values)])
-        edges = found[1:].tolist() if len(found) <= VALUES else edges_by_label(values, label, BINS)
-        order = [*names_of_bins(values, edges, partial(table.spelled, column)), "(missing)"]
-        texts = np.asarray(order, dtype=object)[part_of(values, edges)]
+        there = np.unique(values[np.isfinite(values)])
+        cuts = there[1:].tolist() if len(there) <= most else edges_by_label(values, label, min(most, BINS))
+        order = names_of_bins(values, cuts, spell)
+    else:
+        cuts = commonest(values[values != ""], most)
+        order = [*cuts, "(others)"]
+    order = [of + one for one in (*order, MISSING)]
+    return np.asarray(order, dtype=object)[part_of(values, cuts)], order
+
+
+def _related(table: DataTable, pair: Pairs, inputs: ViewInputs, label: NDArray[Any]) -> tuple[NDArray[Any], list[str]]:
+    """Return the parts of two columns together that tell most of the label, as ``_parts`` does.
+
+    They are which of two numbers is greater, their difference or their ratio in bins, or a part of each column.
+    """
+    (a, b), (first, second) = pair.columns, (np.asarray(inputs.columns[name]) for name in pair.columns)
+    found = list[tuple[NDArray[Any], list[str]]]()
+    if is_numeric(first) and is_numeric(second):
+        order = [f"{a} < {b}", f"{a} = {b}", f"{a} > {b}", MISSING]
+        found.append((np.asarray(order, dtype=object)[compared(first, second)], order))
+        x, y = first.astype(np.float64), second.astype(np.float64)
+        for sign, values in ({"−": x - y} | ({"/": x / y} if (y != 0).all() else {})).items():
+            found.append(_parts(values, label, lambda ends: [f"{end:.4g}" for end in ends], of=f"{a} {sign} {b} "))
+    own, others = (
+        _parts(values, label, partial(table.spelled, name), SIDE, f"{name} ")
+        for name, values in zip(pair.columns, (first, second), strict=True)
+    )
+    found.append((own[0] + ", " + others[0], [f"{one}, {other}" for one in own[1] for other in others[1]]))
+
+    def right(parts: tuple[NDArray[Any], list[str]]) -> int:
+        counts = pd.crosstab(parts[0], label)
+        return int(counts.max(axis=1).sum()) - len(counts)  # a part has to be worth a row
+
+    return max(found, key=right)
+
+
+def _counted(texts: NDArray[Any], order: Sequence[str], label: NDArray[Any]) -> list[dict[str, Any]]:
+    """Return the commonest label of each part that rows have, and how many have it and another."""
     counts = pd.crosstab(texts, label)
-    order = order or list(counts.sum(axis=1).sort_values(ascending=False, kind="stable").index)
-    counts, rows = counts.loc[[one for one in dict.fromkeys(order) if one in counts.index]], []
-    for value, row in counts[:VALUES].iterrows():
-        most = int(row.max())
-        rows.append({"value": str(value), "label": row.idxmax(), "rows": most, "other_rows": int(row.sum()) - most})
-    return {"kind": "values", "rows": rows, "more": max(0, len(counts) - VALUES)}
+    return [
+        {"value": one, "label": row.idxmax(), "rows": int(row.max()), "other_rows": int(row.sum() - row.max())}
+        for one, row in counts.reindex([*dict.fromkeys(order)]).dropna().iterrows()
+    ]
 
 
 def _images(table: DataTable, train: pd.DataFrame) -> list[dict[str, Any]]:

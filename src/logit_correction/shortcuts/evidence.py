@@ -42,7 +42,7 @@ def conflict_of(seen: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
     return says, (says != label) & (confidence > SURE)
 
 
-def look_of(views: Sequence[str], sentence: str, breadth: int, seen: Tensor, network: Tensor, label: Tensor) -> Look:
+def look_of(views: Sequence[str], breadth: int, seen: Tensor, network: Tensor, label: Tensor) -> Look:
     """Return what views tell of a shortcut of their kind.
 
     ``seen`` is what a head on them says, ``network`` what the whole network says of the same rows. Counted are rows
@@ -54,11 +54,12 @@ def look_of(views: Sequence[str], sentence: str, breadth: int, seen: Tensor, net
     rows = int(conflict.sum())
     with_view, with_label = (int((answer == other)[conflict].sum()) for other in (says, label))
     low, high = map(float, wilson_interval(with_view, with_view + with_label))
+    least, _ = map(float, wilson_interval(int(right.sum()), len(label)))
     return Look(
         views=tuple(views),
-        sentence=sentence,
         breadth=breadth,
         accuracy=float(right.mean()),
+        accuracy_low=least,
         network_accuracy=float(network_right.mean()),
         ratio=float(right.mean() / network_right.mean()) if network_right.any() else None,
         rows=rows,

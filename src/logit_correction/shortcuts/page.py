@@ -50,6 +50,7 @@ def render_audit(told: AuditSummary, folder: Path, asked: Sequence[Mapping[str, 
         ],
         words=[{**one, "name": name_views([one["view"]])} for one in told.words if one["rows"]],
         pairs=sorted(conflicting, key=lambda one: -int(one["rows"]))[:MOST_PAIRS],
+        more_pairs=max(0, len(conflicting) - MOST_PAIRS),
         commands=words.next_commands(told, shlex.quote(shown_path(folder))),
         what=source,
     )

@@ -14,13 +14,12 @@ from torch import Tensor
 
 from logit_correction.data.table import DataTable
 from logit_correction.files import replacing, write_cells
-from logit_correction.finding import BASELINE, Finding
+from logit_correction.finding import BASELINE, NEEDED_ROWS, Finding
 from logit_correction.functional import wilson_interval
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.evidence import conflict_of
 from logit_correction.shortcuts.heads import joined_posterior, of_one
 from logit_correction.shortcuts.search import Correction
-from logit_correction.shortcuts.words import NEEDED_ROWS
 from logit_correction.views.tables import columns_of
 
 CSV, PARQUET = "rows.csv", "rows.parquet"

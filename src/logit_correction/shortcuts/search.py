@@ -53,9 +53,6 @@ USEFUL = 0.03
 #: Words of each label that are left out where a view of words is promising.
 WORDS = 5
 
-#: A simple view that is right in this share of the rows, and contradicted in hardly any, may be a leak of the label.
-LEAK = 0.99
-
 
 @dataclass(frozen=True)
 class Judged:
@@ -192,9 +189,9 @@ class Search:
         columns = self._inputs[-1].columns
         if len(views) > 2 and 2 * len(views) > len(columns) > 0:  # that is the table
             breadth = EVERYTHING
-        sentence, names = " and ".join(view.sentence for view in views), tuple(view.name for view in views)
+        names = tuple(view.name for view in views)
         self.seen[names] = seen
-        self.looks[names] = look_of(names, sentence, breadth, seen, self.judged.network, self.label)
+        self.looks[names] = look_of(names, breadth, seen, self.judged.network, self.label)
 
     # -- candidates
 
@@ -267,12 +264,10 @@ class Search:
         enough = len(self.label) >= FEWEST
         best = next((one for one in self.corrections if one.weighed.signs.flagged >= LEAST_ROWS), None)
         verdict = Model.verdict_of(best.weighed.probability) if best is not None else "none found"
-        if verdict == "none found" and enough:
-            simple = [one for one in self.looks.values() if one.breadth < RICH and one.rows < LEAST_ROWS]
-            leaks = [one for one in simple if one.accuracy >= LEAK]
-            if leaks:  # nothing was found since no row can show it, which must not read as if all were well
-                leak = max(leaks, key=lambda one: (one.accuracy, -one.breadth)).views
-                return replace(self._found("cannot tell"), leak=leak)
+        leaks = [one for one in self.looks.values() if one.may_leak(self._commonest())]
+        if verdict == "none found" and enough and leaks:  # which must not read as if all were well
+            leak = max(leaks, key=lambda one: (one.accuracy, -one.breadth)).views
+            return replace(self._found("cannot tell"), leak=leak)
         if best is None:
             return self._found(verdict if self.looks and enough else "cannot tell")
         corrects = verdict == "shortcut" or (verdict == "cannot tell" and correct_in_doubt)
@@ -299,10 +294,15 @@ class Search:
             views=about if corrects else (),
             who=self.judged.who,
             judged=len(self.label),
+            commonest=self._commonest(),
             about=about,
             looks=tuple(self.looks.values()),
             candidates=tuple(one.weighed for one in self.corrections),
         )
+
+    def _commonest(self) -> float:
+        """Return the share of the judged rows that have the commonest label."""
+        return float(self.label.bincount().max()) / len(self.label) if len(self.label) else 0.0
 
     def telling_words(self, name: str) -> list[str]:
         """Return the words among the terms of a view that tell most of each label; none of a view of anything else."""

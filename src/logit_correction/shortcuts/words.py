@@ -8,13 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from logit_correction.errors import format_percent
-from logit_correction.finding import BASELINE, Choice, Finding, ViewName
+from logit_correction.finding import BASELINE, NEEDED_ROWS, Choice, Finding, ViewName
 from logit_correction.plain_values import to_plain
 from logit_correction.sentences import capitalize, format_rows, is_plural, name_views, options, plain
-
-#: Conflicting rows that it takes to tell whether a given classifier relies on a view: with so many the interval of a
-#: share is about 30 points wide.
-NEEDED_ROWS = 30
 
 
 @dataclass(frozen=True)
@@ -81,11 +77,14 @@ def next_commands(told: AuditSummary, place: str) -> dict[str, str]:
     if told.new_rows is not None:
         return _commands_for_new_rows(told.new_rows, place)
     asked, views, finding = told.question, told.views, told.evidence
-    commands = {}
+    commands, leak = {}, finding.look
 
     def again(options: str) -> str:
         return f"logit-correction audit --config {place}/config.yaml {options} --out another-audit"
 
+    if leak and leak.may_leak(finding.commonest) and _of_columns(leak.views) and not told.examined:
+        train = f"logit-correction train --config {place}/config.yaml --method ERM --out without"
+        commands["If it will not be known in use, leave it out:"] = f"{train} {options('leave_out', leak.views)}"
     if asked and not told.examined:
         decide = "Rows that the model will be used on decide, labelled or not. If you have some:"
         commands[decide] = again("--new-rows new-rows")
@@ -97,10 +96,9 @@ def next_commands(told: AuditSummary, place: str) -> dict[str, str]:
             commands["Test it on labelled rows from elsewhere, in which the shortcut does not hold:"] = test
     elif views:
         accident = "If it is an accident, train" if asked else "Train"
-        if of_trial(told):
+        if of_trial(told) or (told.leans is False and not told.examined):
             accident = "If you are sure that it is an accident all the same, train"
-        columns = {ViewName.of(view).family for view in views} == {"column"}
-        leave = ", or leave it out of the data" if columns else ""
+        leave = ", or leave it out of the data" if _of_columns(views) else ""
         fix = f"logit-correction train --config {place}/fix.yaml --out fixed"
         commands[f"{accident} a classifier that does not rely on it{leave}:"] = fix
         rows = round((finding.look.share if finding.look else 0) * told.data["rows"]["valid"])
@@ -117,6 +115,10 @@ def next_commands(told: AuditSummary, place: str) -> dict[str, str]:
     return commands
 
 
+def _of_columns(views: Sequence[str]) -> bool:
+    return {ViewName.of(view).family for view in views} == {"column"}
+
+
 def headline(told: AuditSummary) -> str:
     """Return what to train, what a network relies on, or whether a given one does."""
     terms = telling_terms(told.contrasts)
@@ -126,14 +128,14 @@ def headline(told: AuditSummary) -> str:
             asked = f"Label {new.asked:,} of them" if new.asked else "Label some of them"
             return f"The new rows differ from the training data. {asked}."
         if new.correction is None:
-            return f"Train {new.chosen}: {'no correction is better' if new.answers else 'nothing has changed'} there."
+            why = "no correction is better on the new rows" if new.answers else "the new rows resemble the old ones"
+            return f"Train {new.chosen}: {why}."
         return f"Train {name_candidate(new.chosen)}: about {_points(new.gain)} points on the new rows."
-    if told.examined and views:
+    if views and (told.examined or told.verdict == "shortcut"):
+        who = "this classifier" if told.examined else told.classifier
         if told.leans is None:
-            return f"It cannot be told whether this classifier relies on {views}."
-        return f"This classifier {'relies' if told.leans else 'does not rely'} on {views}."
-    if told.verdict == "shortcut":
-        return f"You named a shortcut: {views}."
+            return f"It cannot be told whether {who} relies on {views}."
+        return f"{capitalize(who)} {'relies' if told.leans else 'does not rely'} on {views}."
     if told.question:
         return f"A network may rely on {name_views(told.question.views, terms)}."
     none = told.verdict == "none found"
@@ -250,7 +252,7 @@ def of_choice(new: Choice) -> str:
     better = f"{by}, {changes} (90 % interval {low} to {high})"
     before, after = (format_percent(one.like_training, unit=" %") for one in (new.candidates[0], new.correction))
     stays = f"stays at {after}" if before == after else f"goes from {before} to {after}"
-    return f"{better}. On rows like the training data accuracy {stays}"
+    return f"{better}. On the validation rows accuracy {stays}"
 
 
 def of_new_rows(new: Choice) -> list[str]:
@@ -269,7 +271,7 @@ def candidate_rows(new: Choice) -> list[dict[str, str]]:
             "–" if one is first else format_percent(share, unit="") for share in (one.differs_new, one.differs_usual)
         ]
         row = {"Candidate": one.name, "Differs on new rows, %": differs[0], "Differs on usual rows, %": differs[1]}
-        row["Accuracy on usual rows, %"] = format_percent(one.like_training, unit="")
+        row["Accuracy on validation rows, %"] = format_percent(one.like_training, unit="")
         if new.answers:
             gain, low, high = map(_points, (one.gain, one.gain_low, one.gain_high))
             row["Gain, points"] = "–" if one is first else f"{gain} ({low} to {high})"

@@ -25,8 +25,6 @@ class View(ABC):
 
     Attributes:
         name: Name for reports and for ``--shortcut``: that of the family, and of a member ``family:member``.
-        sentence: What the view looks at, for a person: "the colours of the image, wherever they are". By default the
-            line of its name in ``VIEWS``.
         breadth: How much a view can see. 0: one thing (a column, a cell, a word). 1: one kind of simple summary. 2:
             rich statistics that may know something of the label's own shape. 3: everything; no evidence by itself.
         few: How many of its features a head may use for each label; None for all of them. For views of very many
@@ -45,15 +43,10 @@ class View(ABC):
     """
 
     name: str
-    sentence: str = ""
     breadth: int = 1
     few: int | None = None
     together: ClassVar[int | None] = None
     needs: ClassVar[str] = "other inputs"
-
-    def __init_subclass__(cls) -> None:
-        """Take the sentence of a view of ``VIEWS``."""
-        cls.sentence = cls.sentence or VIEWS.get(getattr(cls, "name", ""), ("", ""))[1]
 
     @classmethod
     def views_of(cls, inputs: ViewInputs) -> list[View]:

@@ -170,8 +170,6 @@ class Places(ImageView):
     def __init__(self, row: int, column: int) -> None:
         """Choose the cell: row 1..4 from the top, column 1..4 from the left."""
         self.name, self.cell = f"places:{row},{column}", (row - 1, column - 1)
-        grid = f"a grid of {self.grid} x {self.grid}"
-        self.sentence = f"the cell in row {row} from the top and column {column} from the left of {grid}"
 
     @classmethod
     def views_of(cls, inputs: ViewInputs) -> list[View]:

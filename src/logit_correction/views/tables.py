@@ -103,7 +103,8 @@ def names_of_bins(
     low, high = spell(there[starts]), spell(there[[end - 1 for end in ends]])
     if len(there) == len(starts):
         return low
-    told = [f"{least} to {greatest}" for least, greatest in zip(low, high, strict=True)]
+    both = zip(low, high, strict=True)
+    told = [least if least == greatest else f"{least} to {greatest}" for least, greatest in both]
     return told if len(told) == 1 else [f"up to {high[0]}", *told[1:-1], f"from {low[-1]}"]
 
 
@@ -153,7 +154,6 @@ class OneColumn(View):
 
     def __init__(self, column: str) -> None:
         self.column, self.name = column, f"column:{column}"
-        self.sentence = f"the column {column} alone"
         # Plain values, which a checkpoint holds.
         self._names: list[str] = []
         self._points: list[float] = []
@@ -230,7 +230,6 @@ class Pairs(View):
 
     def __init__(self, first: str, second: str) -> None:
         self.columns, self.name = [first, second], f"pair:{first} & {second}"
-        self.sentence = f"the columns {first} and {second} together"
         self._cuts: list[list[Any]] = []
         self._edges: list[float] = []
 

@@ -123,7 +123,6 @@ class Words(TermView):
         self.word = word
         if word is not None:  # of several that are named each counts
             self.name, self.terms, self.few = f"word:{word}", [word], None
-            self.sentence = f"whether the text has the word {word!r}"
 
     @classmethod
     def named(cls, member: str, inputs: ViewInputs) -> View:
