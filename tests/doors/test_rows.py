@@ -218,6 +218,7 @@ def test_a_name_in_quotes_may_hold_separators_and_line_ends(door: Door) -> None:
 def test_a_column_of_several_kinds_of_values_is_read_alike_in_training_and_later(tmp_path: Path) -> None:
     frame = table(b=["4", "many"] * 40)
     frame["b"] = pd.Series([4, "many"] * 40, dtype=object)
+    frame["c"] = np.array([1j, 2.0] * 40)  # which no file can hold
     run = train(from_table(frame, label="y", folder=tmp_path), method="ERM", epochs=1, threads=1, page=False)
     rows = frame.drop(columns="y")
     assert run.predict(rows).tolist() == run.predict([*rows.to_dict("records")]).tolist()

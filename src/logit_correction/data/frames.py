@@ -117,7 +117,8 @@ def plain_values(frame: pd.DataFrame, column: str) -> pd.Series[Any]:
         return pd.Series(texts_of(frame, column), frame.index, object)
     if isinstance(of, pd.SparseDtype):
         return values.astype(of.subtype)
-    if not isinstance(of, pd.ArrowDtype) and values.dtype != object:
+    complex_numbers = isinstance(of, np.dtype) and of.kind == "c"
+    if not isinstance(of, pd.ArrowDtype) and values.dtype != object and not complex_numbers:
         return values
     try:
         held = pyarrow.array(values, from_pandas=True)
