@@ -93,7 +93,7 @@ def test_audit_and_fix(here: Path, tmp_path: Path) -> None:
     found = logit_correction.audit(frame, label="outcome", **options)
     assert (found.verdict, found.views) == ("shortcut", ["column:scanner"])
     assert len(found.rows) == 420 and found.summary["verdict"] == "shortcut"
-    assert "<code>scanner</code>" in found._repr_html_() and "named a shortcut" in repr(found)
+    assert "<code>scanner</code>" in found._repr_html_() and "named this shortcut" in repr(found)
     fixed = found.fix(tmp_path / "fixed")
     assert (
         fixed.report["method"] == "LC" and fixed.report["epochs"] == 6 and set(fixed.predict(frame)) == {"ill", "well"}

@@ -6,6 +6,7 @@ import io
 import json
 import os
 from collections.abc import Callable
+from datetime import date, datetime
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -219,9 +220,11 @@ def test_a_column_of_several_kinds_of_values_is_read_alike_in_training_and_later
     frame = table(b=["4", "many"] * 40)
     frame["b"] = pd.Series([4, "many"] * 40, dtype=object)
     frame["c"] = np.array([1j, 2.0] * 40)  # which no file can hold
+    frame["d"] = pd.Series([date(2024, 1, 1), datetime(2024, 1, 2, 3)] * 40, dtype=object)
     run = train(from_table(frame, label="y", folder=tmp_path), method="ERM", epochs=1, threads=1, page=False)
     rows = frame.drop(columns="y")
     assert run.predict(rows).tolist() == run.predict([*rows.to_dict("records")]).tolist()
+    assert np.array_equal(run.predict_proba(rows[::-1]), run.predict_proba(rows)[::-1])
 
 
 def test_an_index_may_bear_the_name_of_a_column_and_no_text_is_cut_in_half() -> None:

@@ -122,7 +122,10 @@ def plain_values(frame: pd.DataFrame, column: str) -> pd.Series[Any]:
         return values
     try:
         held = pyarrow.array(values, from_pandas=True)
-    except (pyarrow.ArrowException, ValueError, TypeError, OverflowError):  # values of several kinds
+    except (pyarrow.ArrowException, ValueError, TypeError, OverflowError):
+        held = None
+    cut = held is not None and pyarrow.types.is_date(held.type) and values.dropna().map(type).nunique() > 1
+    if held is None or cut:  # values of several kinds; dates first would take the hour off the times after them
         return pd.Series(texts_of(frame, column, as_written=True), frame.index, object)
     return held.to_pandas(integer_object_nulls=True).set_axis(frame.index)
 
