@@ -107,9 +107,9 @@ def test_whole_numbers_that_differ_in_every_row_are_told_as_identifiers(door: Do
 
 
 def test_a_missing_file_suggests_a_name_that_is_like_it(door: Door, tmp_path: Path) -> None:
-    table()
+    table().to_csv("wine.csv")
     folder = tmp_path.resolve()
-    for given, near in (("tt.csv", "t.csv"), ("quite-another.csv", None)):
+    for given, near in (("tt.csv", "t.csv"), ("quite-another.csv", None), ("nofile.csv", None)):
         for place in (given, str(folder / given)):
             err = door("train", "--data", place, "--data.label", "y", "--out", "x").err
             assert ("did you mean" in err) == (near is not None)

@@ -39,8 +39,10 @@ def source_of_place(data: Any) -> Any:
     module, dot, _ = place.partition(".")
     if place.lower() in map(str.lower, SOURCES) or (dot and module.isidentifier() and find_spec(module) is not None):
         return data  # nearly a source's name, or the dotted path of a class
-    there = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
-    near = did_you_mean(path.name, there, str(path.parent / " ")[:-1]) or did_you_mean(place, SOURCES)
+    there = list(path.parent.iterdir()) if path.parent.is_dir() else []
+    # Beside `nofile.csv`, `wine.csv` is like it by its ending alone.
+    alike = [one.name for one in there if one.stem == path.stem or did_you_mean(path.stem, [one.stem])]
+    near = did_you_mean(path.name, alike, str(path.parent / " ")[:-1]) or did_you_mean(place, SOURCES)
     laboratory = f". Published and planted data come with the laboratory: {to_install_laboratory()}"
     raise InputError(
         f"--data {place} is no folder, file or data source{near}: give a folder of images, a CSV or Parquet file, or a "
