@@ -220,6 +220,7 @@ def test_a_column_of_several_kinds_of_values_is_read_alike_in_training_and_later
     frame = table(b=["4", "many"] * 40)
     frame["b"] = pd.Series([4, "many"] * 40, dtype=object)
     frame["c"] = np.array([1j, 2.0] * 40)  # which no file can hold
+    frame["e"] = np.arange(80, dtype=np.longdouble)  # nor these
     frame["d"] = pd.Series([date(2024, 1, 1), datetime(2024, 1, 2, 3)] * 40, dtype=object)
     run = train(from_table(frame, label="y", folder=tmp_path), method="ERM", epochs=1, threads=1, page=False)
     rows = frame.drop(columns="y")

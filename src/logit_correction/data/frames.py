@@ -117,6 +117,8 @@ def plain_values(frame: pd.DataFrame, column: str) -> pd.Series[Any]:
         return pd.Series(texts_of(frame, column), frame.index, object)
     if isinstance(of, pd.SparseDtype):
         return values.astype(of.subtype)
+    if of == np.longdouble:  # which no file holds
+        return values.astype(np.float64)
     complex_numbers = isinstance(of, np.dtype) and of.kind == "c"
     if not isinstance(of, pd.ArrowDtype) and values.dtype != object and not complex_numbers:
         return values
