@@ -264,7 +264,8 @@ class Search:
         enough = len(self.label) >= FEWEST
         best = next((one for one in self.corrections if one.weighed.signs.flagged >= LEAST_ROWS), None)
         verdict = Model.verdict_of(best.weighed.probability) if best is not None else "none found"
-        leaks = [one for one in self.looks.values() if one.may_leak(self._commonest())]
+        commonest = self._commonest()
+        leaks = [one for one in self.looks.values() if one.may_leak(commonest)]
         if verdict == "none found" and enough and leaks:  # which must not read as if all were well
             leak = max(leaks, key=lambda one: (one.accuracy, -one.breadth)).views
             return replace(self._found("cannot tell"), leak=leak)
