@@ -38,6 +38,9 @@ def test_names_and_options_are_taken_as_people_write_them() -> None:
     views = ("--shortcut", "colour", "--shortcut", "places", "--legitimate", "border")
     attributes = config_of(*DIGITS, *views)["method"]["attributes"]
     assert (attributes["shortcut"], attributes["legitimate"]) == (["colour", "places"], ["border"])
+    table = ("--data", "Table", "--data.file", "t.csv", "--data.label", "x", "--data.label", "y")
+    data = config_of(*table, "--data.numbers", "a", "--data.numbers", "[b, c]", "--method", "ERM")["data"]
+    assert (data["label"], data["numbers"]) == ("y", ["a", "b", "c"])
 
 
 def test_the_command_line_wins_over_a_file_and_this_over_a_preset(tmp_path: Path) -> None:

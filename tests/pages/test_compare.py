@@ -70,7 +70,8 @@ def test_lc_wins(birds: Make, tmp_path: Path) -> None:
     headline, details = judged([lc, erm])  # the order of the folders does not matter
     before, after = (round(100 * RunFolder.read(run).report.test.minority, 1) for run in (erm, lc))
     shares = f"ERM {before:.1f} % and LC {after:.1f} %"
-    assert headline == (f"Bias-conflicting accuracy: {shares}. LC gains {after - before:.1f} points against ERM.")
+    told = f"Bias-conflicting accuracy: {shares}. LC gains {after - before:.1f} points against ERM."
+    assert headline.endswith(told)
     helped = [f"{100 * RunFolder.read(run).report.test.majority:.1f} %" for run in (erm, lc)]
     assert f"Bias-aligned: ERM {helped[0]} and LC {helped[1]}." in details
 
@@ -90,7 +91,7 @@ def test_who_is_ahead(birds: Make, tmp_path: Path, skills: dict[str, tuple[float
     headline, details = judged(runs)
     assert said in headline
     assert not any("estimated" in text for text in details)  # attributes are named, so no estimate is told
-    assert ("<code>--method ERM</code>" in render_page(runs)) == (len(skills) == 1)
+    assert ("Train the same with <code>--method ERM</code>" in render_page(runs)) == (len(skills) == 1)
 
 
 def test_several_seeds_decide_by_their_ranges(birds: Make, tmp_path: Path) -> None:
@@ -109,9 +110,9 @@ def test_several_seeds_decide_by_their_ranges(birds: Make, tmp_path: Path) -> No
 def test_what_is_judged_where_less_is_known(birds: Make, tmp_path: Path) -> None:
     skills = {"ERM": (0.98, 0.3), "LC": (0.95, 0.8)}
     headline, _ = judged([birds(tmp_path / m, m, skill=skill, correlated=False) for m, skill in skills.items()])
-    assert headline.startswith("Worst group accuracy: ERM ") and " gains " in headline
+    assert "Worst group accuracy: ERM " in headline and " gains " in headline
     headline, details = judged([birds(tmp_path / f"{method} none", method, attribute_names=None) for method in skills])
-    assert headline.startswith("Worst label accuracy: ERM ") and "gains" not in headline
+    assert "Worst label accuracy: ERM " in headline and "gains" not in headline
     assert "The test rows name no attributes, so they cannot show whether a shortcut misleads." in details
 
 

@@ -114,12 +114,19 @@ def test_the_best_is_marked_where_there_is_one_and_attributes_are_named(birds: M
     assert "Estimated bias-conflicting" in page.split("<h2>Runs side by side</h2>")[1].split("</thead>")[0]
 
 
-def test_what_is_worse_than_a_guess_is_the_headline(birds: Make, tmp_path: Path) -> None:
-    folders = [birds(tmp_path / "LC", "LC", skill=(0.02, 0.9)), birds(tmp_path / "ERM", "ERM")]
-    page = Page(render_page(folders)).text.replace(NBSP, " ")
-    headline = "LC is right less often than a guess"
-    assert headline in page and page.index(headline) < page.index("Bias-conflicting accuracy:")
-    assert "than a guess" not in Page(render_page(folders[1:])).text
+def test_what_is_no_better_than_one_label_or_costs_more_than_it_brings_is_the_headline(
+    birds: Make, tmp_path: Path
+) -> None:
+    always = "Always saying landbird is right in 77.8 % of the test rows, LC in "
+    folders = [birds(tmp_path / "LC", "LC", skill=(0.02, 0.9)), birds(tmp_path / "ERM", "ERM", skill=(0.99, 0.9))]
+    page = Page(render_page(folders)).text
+    assert always in page and page.index(always) < page.index("Bias-conflicting accuracy:")
+    assert "Always" not in Page(render_page(folders[1:])).text
+    assert "all test rows LC loses" in page  # and conflicting rows do not gain
+    worse = {"ERM": (0.99, 0.8), "JTT": (0.9, 0.8), "LC": (0.9, 0.9)}
+    named = {name: birds(tmp_path / f"{name}+", name, skill=skill) for name, skill in worse.items()}
+    for name, told in (("JTT", True), ("LC", False)):
+        assert ("all test rows JTT loses" in Page(render_page([named["ERM"], named[name]])).text) == told
 
 
 # Is there a shortcut?

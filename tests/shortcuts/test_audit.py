@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import re
 import shutil
 from dataclasses import replace
@@ -11,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from PIL import Image
 
 from logit_correction import Audit, InputError, audit, from_table, load, train
 from logit_correction.shortcuts.evidence import Model
@@ -159,7 +162,7 @@ def test_of_several_named_shortcuts_a_row_conflicts_with_any(tmp_path: Path) -> 
     conflicting = (marks["site"] != label) | (marks["form"] != label)
     assert (train["conflicting"].to_numpy(dtype=bool) == conflicting[own]).all()
     assert (train["attribute"] == np.where(conflicting, 1 - label, label)[own].astype(str)).all()
-    assert (train["score"].to_numpy() > 0.5).tolist() == conflicting[own].tolist() and found.summary["cost"] == {}
+    assert (train["score"].to_numpy() > 0.5).tolist() == conflicting[own].tolist()
     fixed = found.fix(tmp_path / "fixed")
     assert fixed.config.method.options["attributes"]["shortcut"] == views
     assert len(fixed.report["test"]["estimated"]["groups"]) == 8
@@ -232,6 +235,27 @@ def test_a_trial_that_does_not_confirm_the_verdict_stands_beside_it(
         assert text.index("A network may rely on") < text.index(told) < text.index("--legitimate column:form_version")
         assert text.index(told) < text.index("bias-aligned rows")
         assert "If you are sure that it is an accident all the same, train" in text
+    rare = replace(found.told, evidence=replace(found.told.evidence, commonest=1.0))
+    assert "%, where the commonest label alone is right in 100 %. You decide" in render_audit(rare, folder).replace(
+        "\u00a0", " "
+    )
+
+
+def test_what_is_lost_in_small_images_is_shown_at_full_size(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    for number in range(80):
+        grain = np.where(number % 2 == (number % 9 == 0), 40, 4)
+        file = tmp_path / "photos" / "ab"[number % 2] / f"{number}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(draw.normal(120, grain, (100, 300, 3)).clip(0, 255).astype(np.uint8)).save(file)
+    found = audit(tmp_path / "photos", tmp_path / "out", shortcut="spectrum", size=24, try_fix=False, **SHORT)
+    (contrast,) = found.told.contrasts
+    own = found.rows[found.rows["conflicting"].eq(True)].sort_values("score", ascending=False, kind="stable")
+    first = next(row for row in contrast["rows"] if row["label"] == own["label"].iloc[0])["conflict"][0]
+    shown = np.asarray(Image.open(io.BytesIO(base64.b64decode(first["image"].partition(",")[2]))))
+    file = tmp_path / "photos" / own["path"].iloc[0]
+    assert (shown == np.asarray(Image.open(file))[18:82, 118:182]).all()
+    assert "the middle, 64 pixels wide" in (found.path / "report.html").read_text()
 
 
 def test_numbers_and_dates_of_a_column_are_read_as_such(tmp_path: Path) -> None:

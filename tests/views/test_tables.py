@@ -105,7 +105,7 @@ def test_a_pair_of_columns_is_kept_as_plain_values_and_nothing_is_less_than_a_ga
         len(Pairs.views_of(inputs)) == 6 and Pairs.views_of(inputs_of(**{f"c{n}": [0.0, 1.0] for n in range(41)})) == []
     )
     assert columns_of(["pair:left & right", "column:place"], inputs.columns) == ["left", "right", "place"]
-    (pair,) = find_views(["pair:left & right"], inputs)
+    (pair,) = find_views(["pair:left & right", "pair:right & left"], inputs)
     pair.fit(inputs)
     kept = state_of(pair)
     assert kept is not None and torch.equal(view_of(kept).features(inputs), pair.features(inputs))

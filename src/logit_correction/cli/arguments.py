@@ -15,7 +15,7 @@ from logit_correction.config import PARTS, TrainingConfig, listed
 from logit_correction.errors import InputError
 from logit_correction.files import read_yaml
 from logit_correction.runs import options
-from logit_correction.runs.options import LISTS, OF_ESTIMATOR, VIEWS, Options
+from logit_correction.runs.options import LISTS, OF_ESTIMATOR, VIEWS, Options, Repeated
 
 #: What the help says where no class says it.
 HELP = {
@@ -149,6 +149,8 @@ def _put(given: dict[str, Any], path: Sequence[str], value: Any) -> None:
         given[name] = given = inner if isinstance(inner, dict) else {"name": inner}
     if isinstance(given.get(last), dict) and value is not None:
         given[last]["name"] = value
+    elif outer and isinstance(given.get(last), str) and value is not None:
+        given[last] = Repeated(given[last], value)
     else:
         given[last] = value
 

@@ -38,14 +38,17 @@ LARGEST = 224
 
 
 def read_image(
-    path: Path, size: tuple[int, int], fit: Resizing = "stretch", of_range: Range | None = None
+    path: Path, size: tuple[int, int] | None, fit: Resizing = "stretch", of_range: Range | None = None
 ) -> NDArray[np.uint8]:
-    """Read one image file as RGB on white (3, height, width), upright and resized; raises whatever Pillow raises."""
-    box = (size[1], size[0])
+    """Read one image file as RGB on white (3, height, width), upright; raises whatever Pillow raises.
+
+    Without a ``size`` it is as large as in the file.
+    """
+    box = size and (size[1], size[0])
     with Image.open(plain(path), formats=IMAGES) as file:
         # JPEG can be decoded at a half, a quarter or an eighth of its size, which takes a fraction of the time; twice
         # the size that is asked for is kept, so that the resizing below still has something to average over.
-        file.draft("RGB", (2 * box[0], 2 * box[1]))
+        file.draft("RGB", box and (2 * box[0], 2 * box[1]))
         image = ImageOps.exif_transpose(file)
         if image.mode.startswith(DEEP):  # Pillow would clip it
             if of_range is None:
@@ -57,7 +60,7 @@ def read_image(
             above, image = image.convert("RGBA"), Image.new("RGB", image.size, "white")
             image.paste(above, mask=above)  # below what can be seen through the colour is mostly black
         image = image.convert("RGB")
-    if image.size != box:
+    if box and image.size != box:
         resize = ImageOps.fit if fit == "crop" else Image.Image.resize
         image = resize(image, box, Image.Resampling.BILINEAR)
     return np.ascontiguousarray(np.asarray(image, dtype=np.uint8).transpose(2, 0, 1))

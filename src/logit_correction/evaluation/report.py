@@ -467,14 +467,11 @@ class Report:
         return None if self.evidence is None else Finding.from_dict(self.evidence)
 
     @property
-    def below_guessing(self) -> bool:
-        """Whether it is right about test rows, labels weighing alike, less often than a guess; by more than chance."""
-        if self.data.scoring and self.data.scoring["overlapping"]:  # rows of groups that overlap count twice
-            return False
-        rows = self.test.groups[["count", "correct"]].groupby(self.test.groups["label"].astype(str)).sum()
-        rows = rows[rows["count"] > 0]
-        share = float((rows["correct"] / rows["count"]).mean()) if len(rows) else 1.0
-        return len(rows) > 1 and is_below(share, 1 / len(rows), int(rows["count"].sum()))
+    def commonest(self) -> tuple[str, float]:
+        """The commonest label of the test rows, and its share; 0 where rows of overlapping groups count twice."""
+        counts = self.test.groups.groupby(self.test.groups["label"].astype(str))["count"].sum()
+        overlapping = self.data.scoring is not None and self.data.scoring["overlapping"]
+        return str(counts.idxmax()), 0.0 if overlapping else float(counts.max() / counts.sum())
 
     @property
     def corrected(self) -> bool:

@@ -218,11 +218,15 @@ class Series:
         (least, _, high), (most, low, _) = sorted((self._interval(key), other._interval(key)))
         return most - least > math.hypot(most - low, high - least)
 
+    def beats(self, other: Series, key: str) -> bool:
+        """Return whether a figure is greater, by more than chance."""
+        return (self.figure(key) or 0.0) > (other.figure(key) or 0.0) and self.differs(other, key)
+
     def _interval(self, key: str) -> tuple[float, float, float]:
         """A share and its 90 % interval, by the test rows that it rests on."""
-        frame = self.groups(key.startswith("estimated"))
+        frame, share = self.groups(key.startswith("estimated")), self.figure(key) or 0.0
         chosen = frame["minority"].eq(True) if key.endswith("minority") else frame.index == frame["accuracy"].idxmin()
-        share, rows = self.figure(key) or 0.0, float(frame["count"][chosen].sum())
+        rows = float(self.runs[0].report.test.count if key == "average" else frame["count"][chosen].sum())
         low, high = wilson_interval(share * rows, rows)
         return share, float(low), float(high)
 
@@ -320,13 +324,17 @@ def conclude(
     def shares(name: str) -> str:
         return format_list([f"{one.name} {format_percent(one.figure(name), 1)}" for one in series])
 
+    base = next((one for one in series if one.method == BASELINE), None)
     known = [name for name in figures if all(one.values(name) for one in series)]
     key = next((name for name in _JUDGED_BY if name in known), None)
     if key is None:
         return "The test data has no rows to judge by.", [], []
     headline, advice = f"{figures[key].heading} accuracy: {shares(key)}.", []
     if len(series) > 1 and key != "worst_class":
-        headline = f"{headline} {_outcome(series, key)}."
+        headline = f"{headline} {_outcome(series, base, key)}."
+    for one in series:
+        if base and base.beats(one, "average") and (key == "worst_class" or not one.beats(base, key)):
+            headline = f"{headline} On all test rows {_difference(one, base, 'average')}."
     details = [f"{figures[name].heading}: {shares(name)}." for name in known if name not in _JUDGED_BY]
     if source and key == "estimated_minority":
         details.append(f"Which rows conflict was estimated by {source}; nobody has checked it.")
@@ -344,23 +352,28 @@ def conclude(
         advice.append("Judge on rows where the shortcut does not hold: `evaluate RUN --on FOLDER|CSV`.")
     if len(series) == 1 and series[0].method != BASELINE:
         advice.append(f"Train the same with `--method {BASELINE}`, then compare: `report RUN RUN`.")
-    below = [one.name for one in series if all(run.report.below_guessing for run in one.runs)]
+    label, most = series[0].runs[0].report.commonest
+    below = [one for one in series if (one.figure("average") or 0.0) < most + 1e-9]
     if below:  # no other figure stands above that
-        are, them = ("are", "them") if len(below) > 1 else ("is", "it")
-        details.insert(0, headline)
-        headline = f"{format_list(below)} {are} right less often than a guess, labels weighing alike."
-        advice.insert(0, f"Do not use {them}: {REMEDY}.")
+        right = format_list([f"{one.name} in {format_percent(one.figure('average'), 1)}" for one in below])
+        always = f"Always saying `{label}` is right in {format_percent(most, 1)} of the test rows, {right}."
+        headline = f"{always} {headline}"
+        if any(one.method != BASELINE for one in below):
+            them = "them" if len(below) > 1 else "it"
+            advice.insert(0, f"If rows in use are like these, do not use {them}: {REMEDY}.")
     return headline, details, advice
 
 
-def _outcome(series: Sequence[Series], key: str) -> str:
+def _outcome(series: Sequence[Series], base: Series | None, key: str) -> str:
     """Who is ahead of whom by how much, or that nobody is: the best beside ERM, or else beside the second."""
-    value = {one.name: one.figure(key) or 0.0 for one in series}
-    ranked = sorted(series, key=lambda one: value[one.name], reverse=True)
-    base = next((one for one in series if one.method == BASELINE), None)
+    ranked = sorted(series, key=lambda one: one.figure(key) or 0.0, reverse=True)
     best = next(one for one in ranked if one is not base)
     other = base or ranked[1]
-    gain = 100 * (round(value[best.name], 3) - round(value[other.name], 3))
     if not best.differs(other, key):
         return f"{best.name} and {other.name} differ by no more than chance"
-    return f"{best.name} {'gains' if gain > 0 else 'loses'} {abs(gain):.1f}{NBSP}points against {other.name}"
+    return _difference(best, other, key)
+
+
+def _difference(one: Series, other: Series, key: str) -> str:
+    gain = 100 * (round(one.figure(key) or 0.0, 3) - round(other.figure(key) or 0.0, 3))
+    return f"{one.name} {'gains' if gain > 0 else 'loses'} {abs(gain):.1f}{NBSP}points against {other.name}"

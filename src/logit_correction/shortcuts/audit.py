@@ -301,15 +301,15 @@ def _written(out: Path, built: Built, try_fix: bool, quiet: bool) -> AuditSummar
     frame = rows_of.rows_frame(table, estimator, views, doubted)
     rows_of.write_rows(frame, out)
     write_text(out / run_folder.CONFIG, replace(config, method=ComponentConfig("LC")).to_yaml())
-    several = len(estimator.kept) > 1  # shortcuts; rows.csv has one of them for each row, and the cost goes by rows.csv
+    parts = len(estimator.kept)  # shortcuts; rows.csv has one of them for each row
     if views:
         by: dict[str, Any] = {"name": "Given", "file": str((out / rows_of.CSV).resolve())}
-        if several:
+        if parts > 1:
             by = {"name": "Auto", "shortcut": [*views]}
         fix = replace(config, method=ComponentConfig("LC", {"attributes": by}))
         kept = "# Keeps the last epoch: rows.csv has no validation rows, by which `train --method LC` chooses one.\n"
-        write_text(out / FIX, ("" if several else kept) + fix.to_yaml())
-        if try_fix and not examined and not several:
+        write_text(out / FIX, ("" if parts > 1 else kept) + fix.to_yaml())
+        if try_fix and not examined:
             frame = rows_of.with_fixed(frame, table, answers_of_lc(fix, table, estimator, quiet))
             rows_of.write_rows(frame, out)
     train = frame[frame["split"] == "train"]
@@ -322,7 +322,7 @@ def _written(out: Path, built: Built, try_fix: bool, quiet: bool) -> AuditSummar
         would_change="" if said or examined else f"{advice(finding, asked.views if asked else ())}.",
         question=asked,
         groups=rows_of.groups(frame, names),
-        cost={} if few or several else rows_of.cost(frame, who),
+        cost={} if few else rows_of.cost(frame, who, parts),
         shown=rows_of.shown_rows(frame),
         contrasts=contrasts(table, frame, shown) if shown else [],
         words=spoken(table),
@@ -353,8 +353,7 @@ def _written(out: Path, built: Built, try_fix: bool, quiet: bool) -> AuditSummar
 def answers_of_lc(config: RunConfig, table: DataTable, estimator: Auto, quiet: bool) -> Tensor:
     """Return what LC says of training rows that it was not trained on, (N, L); NaN of rows that were not judged.
 
-    ``config`` is LC with the attributes of the audit's own file of rows. It trains on the same rows as the ordinary
-    networks of the search, and as long.
+    It trains on the same rows as the ordinary networks of the search, and as long.
     """
     epochs, size = estimator.length()
     training = replace(config.training, selection="last", epochs=epochs, batch_size=size - size // FOLDS)

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from logit_correction.data.images import read_image
 from logit_correction.data.table import DataTable
 from logit_correction.finding import ViewName
 from logit_correction.pages.plots import png_uris
@@ -33,6 +34,9 @@ from logit_correction.views.texts import OUTERMOST, Form, TermView
 #: Images of a kind side by side, labels that are shown, words of a label that tell and that a person reads, values of a
 #: column, bins of its numbers, and parts of each of two columns.
 IMAGES, LABELS, TERMS, WORDS, VALUES, BINS, SIDE = 6, 6, 4, 8, 12, 6, 4
+
+#: Families of views of what is lost where an image is made small, and the side of the crop that shows it.
+FINE, CROP = {"file", "spectrum", "stripes", "texture"}, 64
 
 #: What a row is called that has no value.
 MISSING = "(missing)"
@@ -62,9 +66,11 @@ def contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str]) -> li
         elif isinstance(view, Pairs):
             told = {"kind": "values", "rows": _counted(*_related(table, view, inputs, own), own)}
         found += [told | {"view": view.name}] if told else []
-    if inputs.image_shape is not None and (rows := _images(table, frame[frame["split"] == "train"])):
-        cells = [member for family, member in map(ViewName.of, views) if family == "places"]
-        found.append({"kind": "images", "view": ", ".join(views), "rows": rows, "cells": cells})
+    names, train = [ViewName.of(view) for view in views], frame[frame["split"] == "train"]
+    crop = CROP if any(family in FINE for family, _ in names) else None
+    if inputs.image_shape is not None and (rows := _images(table, train, crop)):
+        cells = [] if crop else [member for family, member in names if family == "places"]
+        found.append({"kind": "images", "view": ", ".join(views), "rows": rows, "cells": cells, "crop": crop})
     return found
 
 
@@ -172,8 +178,11 @@ def _counted(texts: NDArray[Any], order: Sequence[str], label: NDArray[Any]) -> 
     ]
 
 
-def _images(table: DataTable, train: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return images that agree beside images that conflict, label by label, the clearest first."""
+def _images(table: DataTable, train: pd.DataFrame, crop: int | None) -> list[dict[str, Any]]:
+    """Return images that agree beside images that conflict, label by label, the clearest first.
+
+    With ``crop`` they are the middle of the images as they are in their files, so many pixels each way at most.
+    """
     rows = []
     for name in train.loc[train["conflicting"].eq(True), "label"].value_counts().index[:LABELS]:
         own = train[train["label"] == name]
@@ -181,12 +190,22 @@ def _images(table: DataTable, train: pd.DataFrame) -> list[dict[str, Any]]:
         for kind in ("agree", "conflict"):
             of_kind = own[own["conflicting"].eq(kind == "conflict")]
             chosen = of_kind.sort_values("score", ascending=kind == "agree", kind="stable")[:IMAGES]
-            images = table.inputs.images(torch.tensor(chosen["row"].tolist()))
+            numbers, looks = chosen["row"].tolist(), chosen["attribute"].astype(str)
+            images = table.inputs.images(torch.tensor(numbers))
             if images is None:
                 return []
-            looks = chosen["attribute"].astype(str)
+            shown = zip(numbers, images, looks, strict=True)
             entry[kind] = [
-                {"image": uri, "looks_like": look} for uri, look in zip(png_uris(images), looks, strict=True)
+                {"image": png_uris(_middle(table, row, image, crop) if crop else image[None])[0], "looks_like": look}
+                for row, image, look in shown
             ]
         rows.append(entry)
     return rows
+
+
+def _middle(table: DataTable, row: int, image: Tensor, side: int) -> Tensor:
+    """Return the middle of an image (1, C, H, W), at most ``side`` pixels each way, of its file where it has one."""
+    if table.files is not None:
+        image = torch.from_numpy(read_image(table.files[row], None, of_range=table.preparation.get("range")))
+    top, left = (max(0, (length - side) // 2) for length in image.shape[1:])
+    return image[None, :, top : top + side, left : left + side]

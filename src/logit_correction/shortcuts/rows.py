@@ -162,10 +162,11 @@ def accuracy(rows: pd.DataFrame, who: str) -> dict[str, Any]:
     return {"accuracy": value, "low": float(low), "high": float(high), "rows": len(asked)}
 
 
-def cost(frame: pd.DataFrame, classifier: str = BASELINE) -> dict[str, Any]:
+def cost(frame: pd.DataFrame, classifier: str = BASELINE, shortcuts: int = 1) -> dict[str, Any]:
     """Return the accuracy of each classifier, and what it is called, on conflicting and on agreeing rows.
 
-    Which rows conflict is estimated; the intervals tell of the number of rows alone.
+    Of several ``shortcuts`` rows agree with all. Which rows conflict is estimated; the intervals tell of the number of
+    rows alone.
     """
     found: dict[str, Any] = {}
     told = frame[frame["conflicting"].notna()]
@@ -174,16 +175,16 @@ def cost(frame: pd.DataFrame, classifier: str = BASELINE) -> dict[str, Any]:
             continue
         conflicting, agreeing = (accuracy(told[told["conflicting"].eq(one)], who) for one in (True, False))
         entry = {"name": classifier if who == "network" else "LC", "conflicting": conflicting, "agreeing": agreeing}
-        entry["balanced"] = balanced(conflicting, agreeing, frame["label"].nunique())
+        entry["balanced"] = balanced(conflicting, agreeing, frame["label"].nunique() ** max(1, shortcuts))
         found[who] = entry | {"like_training": accuracy(told, who)}
     return found
 
 
-def balanced(conflicting: Mapping[str, Any], agreeing: Mapping[str, Any], num_labels: int) -> dict[str, Any]:
-    """Return the accuracy if one row in ``num_labels`` agreed, its interval by those of the two kinds of rows."""
+def balanced(conflicting: Mapping[str, Any], agreeing: Mapping[str, Any], values: int) -> dict[str, Any]:
+    """Return the accuracy if one row in ``values`` agreed, its interval by those of the two kinds of rows."""
     if conflicting["accuracy"] is None or agreeing["accuracy"] is None:
         return {"accuracy": None, "low": 0.0, "high": 1.0}
-    shares = (agreeing, 1 / num_labels), (conflicting, 1 - 1 / num_labels)
+    shares = (agreeing, 1 / values), (conflicting, 1 - 1 / values)
     value = sum(share * one["accuracy"] for one, share in shares)
     low, high = (
         math.hypot(*(share * (one[end] - one["accuracy"]) for one, share in shares)) for end in ("low", "high")

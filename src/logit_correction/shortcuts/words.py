@@ -203,12 +203,19 @@ def of_price(told: AuditSummary) -> str:
 
 
 def of_trial(told: AuditSummary) -> str:
-    """Return a warning where LC was tried and lowers balanced accuracy by more than chance; else empty."""
-    before, after = (told.cost.get(who, {}).get("balanced", {}) for who in ("network", "fixed"))
-    if None in (before.get("accuracy"), after.get("accuracy")) or after["accuracy"] >= before["low"]:
+    """Return a warning where LC was tried and is worse by more than chance, or no better than one label; else empty."""
+    before, after = (told.cost.get(who) for who in ("network", "fixed"))
+    if not before or not after or not price(told):
         return ""
+    fewer = {kind: after[kind]["accuracy"] < before[kind]["low"] for kind in ("balanced", "like_training")}
+    better = after["conflicting"]["accuracy"] > before["conflicting"]["accuracy"]
+    one_label = after["like_training"]["accuracy"] <= told.evidence.commonest
+    if not (fewer["balanced"] or one_label or (fewer["like_training"] and not better)):
+        return ""
+    most = format_percent(told.evidence.commonest, unit=" %")
+    always = f", where the commonest label alone is right in {most}" if one_label else ""
     leave = f"to leave the data alone, add `{options('legitimate', told.views)}`"
-    return f"A trial does not confirm it. {of_price(told)}. You decide: {leave}"
+    return f"A trial does not confirm it. {of_price(told)}{always}. You decide: {leave}"
 
 
 # New rows: what changed, what was chosen, what to type

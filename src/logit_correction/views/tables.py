@@ -239,6 +239,12 @@ class Pairs(View):
         columns = [ViewName.of(view.name).member for view in OneColumn.views_of(inputs)]
         return [cls(*pair) for pair in combinations(columns, 2)] if len(columns) <= cls.most else []
 
+    @classmethod
+    def named(cls, member: str, inputs: ViewInputs) -> View | None:
+        """Return the pair that a person names in the other order."""
+        pairs = [view for view in cls.views_of(inputs) if isinstance(view, Pairs)]
+        return next((view for view in pairs if " & ".join(view.columns[::-1]) == member), None)
+
     def can_look(self, inputs: ViewInputs) -> bool:
         return all(column in inputs.columns for column in self.columns)
 
