@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import signal
 import time
@@ -18,10 +19,14 @@ from logit_correction.runs.train import train
 from logit_correction_lab.follow import SELECTIONS
 from logit_correction_lab.grid import Benchmark, read
 from logit_correction_lab.tables import OF_THE_MACHINE, history, results
+from tests.reading import Run, check_figures
 
 from .conftest import GRID
 
 ENDLESS = {"data": {"name": "Digits"}, "epochs": 20_000, "batch_size": 64, "device": "cpu", "threads": 1}
+
+
+NOTE = "Attributes read: the splits whose attributes training or selection used. Columns named paper hold its figures."
 
 
 def table_of(out: Path) -> pd.DataFrame:
@@ -39,6 +44,24 @@ def trained_here(grid: Benchmark, out: Path) -> pd.DataFrame:
 def reports(out: Path) -> dict[Path, int]:
     """When the reports were written."""
     return {path: path.stat().st_mtime_ns for path in out.rglob("report.json")}
+
+
+def check_page(out: Path) -> None:
+    """Compute each figure of the page anew, by the predictions and ``metrics.csv`` of the two runs."""
+    runs = {row: Run(out / row / "5" / "seed-0") for row in ("plain", "corrected")}
+    last = {row: 100 * run.of("label", "attribute").mean() for row, run in runs.items()}
+    here = runs["plain"].report["environment"]
+    known = [(f"Machine: {here['machine']}; commit: {here['commit'] or 'unknown'}; version {here['version']}.", [])]
+    known.append((f"{max(last, key=last.__getitem__)} has the highest", [1, 1]))
+    for row, paper in (("plain", [91.16, 0.97]), ("corrected", [])):
+        by_epoch = pd.read_csv(out / row / "5" / "seed-0" / "metrics.csv").groupby("epoch").last()
+        best = by_epoch["valid_average"].iloc[::-1].idxmax()  # of equal ones the latest
+        of_best = 100 * by_epoch["test_group_balanced"][best]
+        known += [(f"last). {NOTE}: {row} | none |", [last[row], *paper])]
+        known += [(f"valid_average). {NOTE}: {row} | none |", [of_best, *paper])]
+    check_figures(out / "report.html", known)
+    drawn = re.findall(r">(\d+\.\d)<", (out / "bars.svg").read_text())
+    assert drawn == [f"{mean:.1f}" for mean in last.values()]
 
 
 def wait_for(sign: Any, process: Any) -> None:
@@ -67,6 +90,7 @@ def test_a_grid_is_run_once_and_its_table_is_that_of_its_runs(
     ends = watched[watched["epoch"] == 2].set_index("row")["test_group_balanced"]
     last = table_of(out).query("selection == 'last'").set_index("row")["group_balanced"]
     assert ends.to_dict() == pytest.approx(last.to_dict())
+    check_page(out)
     before, content = reports(out), {name: (out / name).read_bytes() for name in written}
     again = door("benchmark", path, "--out", out)
     assert again.status == 0 and "2 runs, 2 finished before" in again.err
