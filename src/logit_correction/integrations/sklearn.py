@@ -234,6 +234,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         """Return the method that new rows choose, and what the network may not see."""
         import pandas as pd
 
+        from logit_correction.shortcuts.choice import concluded
         from logit_correction.shortcuts.new_rows import decide
 
         split, _ = make_splits(table.label, None, table.label_names, Splitting(0.2, 0.0, seed))
@@ -252,7 +253,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             )
         store, _ = read_rows(form, rows)
         parts = [(pd.DataFrame({"label": label}), batches_of(store, torch.device("cpu")))]
-        _, told, candidates = decide(built, parts, display)
+        answered, change, candidates = decide(built, parts, display)
+        told = concluded(answered, change, seed)
         self.new_rows_ = to_plain(told)
         best = next((one for one in candidates if one.name == told.chosen), candidates[0])
         chosen = best.config.method

@@ -30,9 +30,9 @@ from logit_correction.runs.run import Run
 from logit_correction.runs.train import Built, config_of, prepare, train, training_rows
 from logit_correction.runs.write import environment
 from logit_correction.sentences import advice, of_finding
+from logit_correction.shortcuts import choice, words
 from logit_correction.shortcuts import new_rows as new_rows_of
 from logit_correction.shortcuts import rows as rows_of
-from logit_correction.shortcuts import words
 from logit_correction.shortcuts.auto import FOLDS, Auto
 from logit_correction.shortcuts.contrast import contrasts, spoken
 from logit_correction.shortcuts.page import audit_as_html, render_audit
@@ -125,9 +125,9 @@ class Audit:
         """
         check_range("ask", count, 1)
         held, file = self.new_rows, self.path / SHEET
-        if file.is_file() and new_rows_of.holds_more(held, file):
+        if file.is_file() and choice.holds_more(held, file):
             raise InputError(f"{file} is filled in: read it first, by --answers {file}, or delete it")
-        table, sheet = new_rows_of.ask(held, count, self.told.training["seed"])
+        table, sheet = choice.ask(held, count, self.told.training["seed"])
         if sheet.empty:
             raise InputError("No answer can tell more: all candidates agree on the rows without a label")
         write_cells(sheet, self.path / SHEET)
@@ -140,7 +140,7 @@ class Audit:
         Raises:
             InputError: The sheet is that of another audit, names what is no label, or has no answer.
         """
-        self._conclude(new_rows_of.answered(self.new_rows, sheet, self.told.data["label_names"]))
+        self._conclude(choice.answered(self.new_rows, sheet, self.told.data["label_names"]))
         return self
 
     def _conclude(self, table: pd.DataFrame) -> None:
@@ -261,7 +261,7 @@ def _decided(
     plain = {one.name: one.config.to_dict() for one in candidates}
     write_text(out / CANDIDATES, yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
     if count is not None or (new.changed and not new.labelled):
-        table, sheet = new_rows_of.ask(table, count or ASK, built.config.training.seed)
+        table, sheet = choice.ask(table, count or ASK, built.config.training.seed)
         if len(sheet):
             write_cells(sheet, out / SHEET)
     return _by_new_rows(replace(told, cost={}, new_rows=new), table, out)
@@ -271,7 +271,7 @@ def _by_new_rows(told: AuditSummary, table: pd.DataFrame, out: Path) -> AuditSum
     """Return the verdict by the table of new rows; keep the table, and how the chosen correction is trained."""
     assert told.new_rows is not None
     table.to_parquet(out / NEW_ROWS, index=False)
-    new = new_rows_of.concluded(table, told.new_rows, told.training["seed"])
+    new = choice.concluded(table, told.new_rows, told.training["seed"])
     (out / FIX).unlink(missing_ok=True)
     if new.correction is None:
         return replace(told, new_rows=new, verdict="none found" if new.chosen else "cannot tell", views=())
@@ -381,7 +381,7 @@ def answers_of_lc(config: RunConfig, table: DataTable, estimator: Auto, quiet: b
 
 def _write_audit(out: Path, told: AuditSummary) -> None:
     """Write the page and ``audit.json``."""
-    asked = new_rows_of.open_rows(read_frame(out / NEW_ROWS)) if (out / NEW_ROWS).is_file() else []
+    asked = choice.open_rows(read_frame(out / NEW_ROWS)) if (out / NEW_ROWS).is_file() else []
     save_page(render_audit(told, out, asked), out / PAGE)
     run_folder.write_json(out / AUDIT, told.to_dict())
     seal(out, [name for name in (AUDIT, rows_of.PARQUET, NEW_ROWS, CANDIDATES) if (out / name).is_file()])
