@@ -107,6 +107,7 @@ class Auto(AttributeEstimator):
         self.family_names, self.run, self.predictions, self.when_unsure = views, run, predictions, when_unsure
         self.num_stages = int(self._searches and run is None and predictions is None)
         self.kept: Sequence[KeptHeads] = ()  # that tell of other rows; of several, each tells one shortcut
+        self.estimates: list[tuple[Tensor, Tensor]] = []  # attribute and class probabilities by each shortcut
         self.search: Search | None = None  # what it saw, row by row, for those who ask
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
@@ -222,11 +223,12 @@ class Auto(AttributeEstimator):
                 estimate_by_heads(part, self.rows, self.correlation, seed, exact=said and _are_columns(part))
                 for part in parts
             ]
-        attributes, posteriors, self.kept = zip(*found, strict=True)
-        self.row_posterior = joined_posterior(posteriors)
+        self.kept = [heads for _, _, heads in found]
+        self.estimates = [(attribute, probability) for attribute, probability, _ in found]
+        self.row_posterior = joined_posterior([probability for _, probability in self.estimates])
         if len(parts) > 1:
             self._combine()
-        return joined(attributes, self.info.num_labels)
+        return joined([attribute for attribute, _ in self.estimates], self.info.num_labels)
 
     def _combine(self) -> None:
         """Take each combination of several shortcuts' values for a value; a label has the one of its own values."""
@@ -243,9 +245,13 @@ class Auto(AttributeEstimator):
         """Return the attribute (n,) of rows by the same odds as of training rows."""
         if not self.kept or not all(view.can_look(rows) for heads in self.kept for view in heads.views):
             return None
-        own = self.correlation if len(self.kept) == 1 else Correlation.one_to_one(self.info.num_labels)
-        told = [(own.posterior(heads.probability(rows)), heads.odds) for heads in self.kept]
-        return joined([likely_attribute(posterior, label, own, odds) for posterior, odds in told], own.num_attributes)
+        return joined([attribute for attribute, _ in self.estimates_of(label, rows)], self.info.num_labels)
+
+    def estimates_of(self, label: Tensor, rows: ViewInputs) -> list[tuple[Tensor, Tensor]]:
+        """Return attribute (n,) and class probabilities (n, L) of other rows by each shortcut."""
+        own = Correlation.one_to_one(self.info.num_labels)
+        seen = [(heads.probability(rows), heads.odds) for heads in self.kept]
+        return [(likely_attribute(own.posterior(one), label, own, odds), one) for one, odds in seen]
 
     def get_extra_state(self) -> dict[str, Any]:
         kept = [heads.state() for heads in self.kept]

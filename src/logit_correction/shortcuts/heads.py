@@ -293,20 +293,3 @@ def joined_posterior(parts: Sequence[Tensor]) -> Tensor:
     for part in parts[1:]:
         found = (found.unsqueeze(2) * part.unsqueeze(1)).flatten(1)
     return found
-
-
-def of_one(attribute: Tensor, posterior: Tensor, label: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """Return attribute (N,) and P (N, size) of the first of ``joined`` shortcuts by which a row conflicts.
-
-    Of a row that conflicts by none they are those of the first.
-
-    >>> probability = torch.tensor([[0.9, 0.1], [0.9, 0.1]]), torch.tensor([[0.8, 0.2], [0.3, 0.7]])
-    >>> of_one(torch.tensor([0, 1]), joined_posterior(probability), torch.tensor([0, 0]), size=2)[0]
-    tensor([0, 1])
-    """
-    parts, count = round(math.log(posterior.shape[1], size)), len(label)
-    values = torch.stack([attribute // size**place % size for place in reversed(range(parts))])
-    each = posterior.view(count, *(size,) * parts)
-    told = [each.movedim(1 + part, 1).reshape(count, size, -1).sum(dim=2) for part in range(parts)]
-    chosen, rows = (values != label).int().argmax(dim=0), torch.arange(count)
-    return values[chosen, rows], torch.stack(told)[chosen, rows]

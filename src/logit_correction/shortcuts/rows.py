@@ -18,7 +18,6 @@ from logit_correction.finding import BASELINE, NEEDED_ROWS, Finding
 from logit_correction.functional import wilson_interval
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.evidence import conflict_of
-from logit_correction.shortcuts.heads import joined_posterior, of_one
 from logit_correction.shortcuts.search import Correction
 from logit_correction.views.tables import columns_of
 
@@ -48,19 +47,16 @@ def rows_frame(
     """
     search, rows, names = estimator.search, table.split["train"], np.asarray(table.label_names, dtype=object)
     assert search is not None
-    asked, attribute, likely = search.judged.rows, estimator.row_attribute.cpu(), estimator.row_posterior
+    asked, told = search.judged.rows, estimator.estimates
     if search.judged.split == "valid":
         judged = table.split["valid"][asked]
         if views:
-            inputs = table.view_inputs("valid").take(asked)
-            estimate = estimator.estimate_new(table.label[judged], inputs)
-            assert likely is not None and estimate is not None
-            attribute = torch.cat([attribute, estimate])
-            likely = torch.cat([likely, joined_posterior([heads.probability(inputs) for heads in estimator.kept])])
+            new = estimator.estimates_of(table.label[judged], table.view_inputs("valid").take(asked))
+            told = [(torch.cat([a, b]), torch.cat([p, q])) for (a, p), (b, q) in zip(told, new, strict=True)]
         asked, rows = len(rows) + torch.arange(len(asked)), torch.cat([rows, judged])
     label, estimated = table.label[rows], torch.arange(len(rows))
     if doubted is not None:
-        views, attribute, likely, estimated = doubted.views, doubted.attribute, doubted.seen, asked
+        views, told, estimated = doubted.views, [(doubted.attribute, doubted.seen)], asked
     frame = pd.DataFrame({"row": rows.numpy()})
     if table.lines is not None:
         frame["line"] = table.lines[rows].numpy()
@@ -73,21 +69,23 @@ def rows_frame(
     frame = frame.assign(view_label=None, sure=None)
     posterior = torch.full((len(rows), len(names)), torch.nan, dtype=torch.float64)
     if views:
-        assert likely is not None
-        if doubted is None:
-            attribute, likely = of_one(attribute, likely, label, len(names))
-        found = (likely / likely.sum(dim=1, keepdim=True)).double()
-        posterior[estimated], own = found, label[estimated].unsqueeze(1)
+        attributes, likely = (torch.stack(one) for one in zip(*told, strict=True))
+        own = label[estimated].unsqueeze(1)
+        # Of several shortcuts the first that a row conflicts by, or the first of all.
+        first = (attributes != label[estimated]).int().argmax(dim=0), torch.arange(len(own))
+        attribute, found = attributes[first], likely[first]
+        found = (found / found.sum(dim=1, keepdim=True)).double()
+        posterior[estimated] = found
         others = found.scatter(1, own, -1).amax(dim=1)
         score = others / (others + found.gather(1, own).squeeze(1) + 1e-12)
         places = estimated.numpy()
         frame.loc[places, "attribute"] = names[attribute.numpy()]
         frame.loc[places, "conflicting"] = (attribute != label[estimated]).numpy()
         frame.loc[places, "score"] = score.numpy().round(4)
-        told = doubted or search.correction_by(views)
-        assert told is not None
-        seen, places = search.seen[told.views], asked.numpy()
-        says, conflict = conflict_of(seen, label[asked])
+        looked = doubted or search.correction_by(views)
+        assert looked is not None
+        says, conflict = conflict_of(search.seen[looked.views], label[asked])
+        places = asked.numpy()
         frame.loc[places, "view_label"] = names[says.numpy()]
         frame.loc[places, "sure"] = conflict.numpy()
     probability = pd.DataFrame(posterior.numpy().round(4), columns=[f"p_{name}" for name in names])
