@@ -15,6 +15,7 @@ import yaml
 from logit_correction import RunConfig, TrainingConfig
 from logit_correction.cli.arguments import arguments_of
 from logit_correction.cli.commands import train_command
+from logit_correction.errors import InputError
 from logit_correction.runs.options import complete
 
 DIGITS = ("--data", "Digits", "--method", "LC")
@@ -38,9 +39,11 @@ def test_names_and_options_are_taken_as_people_write_them() -> None:
     views = ("--shortcut", "colour", "--shortcut", "places", "--legitimate", "border")
     attributes = config_of(*DIGITS, *views)["method"]["attributes"]
     assert (attributes["shortcut"], attributes["legitimate"]) == (["colour", "places"], ["border"])
-    table = ("--data", "Table", "--data.file", "t.csv", "--data.label", "x", "--data.label", "y")
-    data = config_of(*table, "--data.numbers", "a", "--data.numbers", "[b, c]", "--method", "ERM")["data"]
+    table = ("--data", "Table", "--data.file", "t.csv", "--data.label", "y", "--method", "ERM")
+    data = config_of(*table, "--data.numbers", "a", "--data.numbers", "[b, c]")["data"]
     assert (data["label"], data["numbers"]) == ("y", ["a", "b", "c"])
+    with pytest.raises(InputError, match=r"--data.label is \['y', 'z'\], but must be str"):
+        config_of(*table, "--data.label", "z")
 
 
 def test_the_command_line_wins_over_a_file_and_this_over_a_preset(tmp_path: Path) -> None:

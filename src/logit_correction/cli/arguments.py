@@ -15,7 +15,7 @@ from logit_correction.config import PARTS, TrainingConfig, listed
 from logit_correction.errors import InputError
 from logit_correction.files import read_yaml
 from logit_correction.runs import options
-from logit_correction.runs.options import LISTS, OF_ESTIMATOR, VIEWS, Options, Repeated
+from logit_correction.runs.options import LISTS, OF_ESTIMATOR, VIEWS, Options
 
 #: What the help says where no class says it.
 HELP = {
@@ -149,8 +149,8 @@ def _put(given: dict[str, Any], path: Sequence[str], value: Any) -> None:
         given[name] = given = inner if isinstance(inner, dict) else {"name": inner}
     if isinstance(given.get(last), dict) and value is not None:
         given[last]["name"] = value
-    elif outer and isinstance(given.get(last), str) and value is not None:
-        given[last] = Repeated(given[last], value)
+    elif outer and given.get(last) is not None and value is not None:  # given again: for options that are lists
+        given[last] = [*listed(given[last]), *listed(value)]
     else:
         given[last] = value
 

@@ -64,18 +64,6 @@ GIVEN |= {"method": {"network", "info", "biased_network", "seed"}}
 Choice: TypeAlias = tuple[str, str, Callable[..., Any]]
 
 
-class Repeated(str):
-    """The last value of an option that was given several times; ``every`` has all of them, for an option of a list."""
-
-    every: list[str]
-
-    def __new__(cls, before: str, last: str) -> Repeated:
-        """Add the last value to those before."""
-        one = super().__new__(cls, last)
-        one.every = [*getattr(before, "every", listed(before)), *listed(last)]
-        return one
-
-
 @cache
 def kinds() -> dict[str, tuple[str, Mapping[str, tuple[str, str]], type]]:
     """Return the parts of a run and the components inside them: what each is called, its names, and its base class."""
@@ -212,10 +200,6 @@ def choose(kind: str, path: str, given: Any, choices: dict[str, Choice], default
         full = merge(load_preset(PRESET_OF_METHOD[name])["method"], full | {"name": "LC"}) | {"name": name}
     cls = find_class(kind, name)
     choices[path] = kind, name, cls
-    for option, value in full.items():
-        if isinstance(value, Repeated):
-            own = signature(cls).parameters.get(option)
-            full[option] = value.every if own and "list[" in str(own.annotation) else str(value)
     for argument, its_kind in components_of(cls).items():
         usual = signature(cls).parameters[argument].default
         inner = choose(its_kind, f"{path}.{argument}", full.pop(argument, usual), choices, usual)
