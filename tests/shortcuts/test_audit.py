@@ -17,8 +17,7 @@ from PIL import Image
 
 from logit_correction import Audit, InputError, audit, from_table, load, train
 from logit_correction.shortcuts.evidence import Model
-from logit_correction.shortcuts.page import render_audit, show_audit
-from logit_correction.shortcuts.words import next_commands
+from logit_correction.shortcuts.words import next_commands, render_audit, show_audit
 from logit_correction_lab.sources.planted import Planted
 
 DATA = {"name": "Planted", "set": "column", "rows": 900}

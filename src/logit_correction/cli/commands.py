@@ -104,7 +104,7 @@ def _chosen(config: RunConfig, out: Path, new_rows: Path | None, answers: Path |
     """Return what new rows, and answers about them, choose to train; ERM as long as nobody has said which is better."""
     from logit_correction.runs.folder import check_free
     from logit_correction.shortcuts import audit as audits
-    from logit_correction.shortcuts.page import show_audit
+    from logit_correction.shortcuts.words import show_audit
 
     check_free(out)
     place = out.with_name(f"{out.name}-audit")
@@ -157,7 +157,7 @@ def audit_command(
         json: print audit.json
     """
     from logit_correction.shortcuts import audit as audits
-    from logit_correction.shortcuts.page import show_audit
+    from logit_correction.shortcuts.words import show_audit
 
     if answers is not None:
         if config is not None or ask is not None:

@@ -35,7 +35,6 @@ from logit_correction.shortcuts import new_rows as new_rows_of
 from logit_correction.shortcuts import rows as rows_of
 from logit_correction.shortcuts.auto import FOLDS, Auto
 from logit_correction.shortcuts.contrast import contrasts, spoken
-from logit_correction.shortcuts.page import audit_as_html, render_audit
 from logit_correction.shortcuts.words import AuditSummary
 from logit_correction.training.display import Display, choose_display
 
@@ -170,7 +169,7 @@ class Audit:
         return "\n".join([*lines, f"Audit({str(self.path)!r})"]).replace(NBSP, " ")
 
     def _repr_html_(self) -> str:
-        return audit_as_html(self.told)
+        return words.audit_as_html(self.told)
 
 
 def audit(
@@ -382,6 +381,6 @@ def answers_of_lc(config: RunConfig, table: DataTable, estimator: Auto, quiet: b
 def _write_audit(out: Path, told: AuditSummary) -> None:
     """Write the page and ``audit.json``."""
     asked = choice.open_rows(read_frame(out / NEW_ROWS)) if (out / NEW_ROWS).is_file() else []
-    save_page(render_audit(told, out, asked), out / PAGE)
+    save_page(words.render_audit(told, out, asked), out / PAGE)
     run_folder.write_json(out / AUDIT, told.to_dict())
     seal(out, [name for name in (AUDIT, rows_of.PARQUET, NEW_ROWS, CANDIDATES) if (out / name).is_file()])
