@@ -13,8 +13,17 @@ from torch.testing import assert_close
 
 from logit_correction.types import ViewInputs
 from logit_correction.views.base import features_of
-from logit_correction.views.images import Border, Colour, ImageView, Light, Places, Thumbnail
-from logit_correction.views.textures import Spectrum, Stripes, Texture
+from logit_correction.views.images import (
+    Border,
+    Colour,
+    ImageView,
+    Light,
+    Places,
+    Spectrum,
+    Stripes,
+    Texture,
+    Thumbnail,
+)
 
 KINDS: list[type[ImageView]] = [Colour, Border, Thumbnail, Light, Places, Spectrum, Stripes, Texture]
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from logit_correction.errors import InputError
 from logit_correction.types import ViewInputs
-from logit_correction.views.textures import Spectrum, Stripes, Texture
+from logit_correction.views.images import Spectrum, Stripes, Texture
 
 SHARE, LEVEL, PHASES, EDGE = 16, 18, slice(19, 27), 27
 PERIODS, DIRECTIONS = (3.0, 4.0, 5.0, 6.5), 8
