@@ -14,7 +14,7 @@ from logit_correction.cli import COMMANDS, function_of
 from logit_correction.config import PARTS, TrainingConfig
 from logit_correction.data.rows import Splitting
 from logit_correction.registry import resolve
-from logit_correction.runs.options import VIEWS, kinds
+from logit_correction.runs.options import OF_ESTIMATOR, kinds
 from logit_correction.runs.train import RANKS
 
 ROOT = Path(__file__).parents[1]
@@ -48,7 +48,7 @@ def own_options() -> set[str]:
     """The options that the commands themselves define, and those of training."""
     functions = [function_of(name) for name in COMMANDS]
     flags = {name for function in functions for name in inspect.signature(function).parameters}
-    flags |= {"help", "help_all", "version", "debug", *VIEWS, "preset"}
+    flags |= {"help", "help_all", "version", "debug", *OF_ESTIMATOR, "preset"}
     return flags | {field.name for field in fields(TrainingConfig)} | set(PARTS)
 
 

@@ -182,7 +182,8 @@ def test_new_rows_and_answers_about_them_choose_what_is_trained(door: Door, here
     truth = pd.read_csv(here / "later.csv")
     truth.drop(columns="outcome").to_csv(tmp_path / "new.csv", index=False)
     folder, words = tmp_path / "first-audit", ("train", *patients(here), "--epochs", "4")
-    first = door(*words, "--new-rows", tmp_path / "new.csv", "--out", tmp_path / "first")
+    named = ("--shortcut", "column:sex")  # which no search would try
+    first = door(*words, *named, "--new-rows", tmp_path / "new.csv", "--out", tmp_path / "first")
     assert first.status == 0 and "audit --answers" in first.out
     assert json.loads((tmp_path / "first" / "report.json").read_text())["method"] == "ERM"  # nobody has said more
     sheet = pd.read_csv(folder / "sheet.csv")
@@ -194,6 +195,7 @@ def test_new_rows_and_answers_about_them_choose_what_is_trained(door: Door, here
     sheet.assign(answer=truth["outcome"].iloc[sheet["row"]].str.upper().to_numpy()).to_csv(folder / "sheet.csv")
     assert door(*words, "--answers", folder / "sheet.csv", "--out", tmp_path / "second").status == 0
     found = json.loads((folder / "audit.json").read_text())["new_rows"]
+    assert "without the column sex" in [one["name"] for one in found["candidates"]]
     assert found["answers"] == 20 and found["chosen"] in [one["name"] for one in found["candidates"]]
     report = json.loads((tmp_path / "second" / "report.json").read_text())
     assert report["method"] == ("ERM" if found["chosen"].startswith(("ERM", "without")) else "LC")

@@ -126,9 +126,6 @@ def audit_command(
     out: Path,
     run: Path | None = None,
     predictions: Path | None = None,
-    shortcut: list[str] | None = None,
-    legitimate: list[str] | None = None,
-    when_unsure: Literal["correct", "leave"] | None = None,
     try_fix: bool = True,
     new_rows: Path | None = None,
     ask: PositiveInt | None = None,
@@ -144,9 +141,6 @@ def audit_command(
         run: check this finished run, on its validation rows
         predictions: check any classifier by a table of its predictions on rows that it was not trained on, with a
             column row, line or path, and a column probability_LABEL for each label
-        shortcut: a view known to be a shortcut; may be repeated
-        legitimate: a view known to be a legitimate cause of the label; may be repeated
-        when_unsure: where the verdict is `cannot tell`, correct by the likeliest view or leave training as ERM
         try_fix: after finding a shortcut, train LC in folds to see what a correction gains and costs
         new_rows: rows that the model will be used on, labelled or not: a folder of images or a table. They decide
             between ERM and every correction
@@ -164,9 +158,8 @@ def audit_command(
             raise InputError("--answers reads a sheet into the audit in --out: leave out other options")
         audits.Audit(out).answer(answers)
     elif config is not None:
-        known: dict[str, Any] = {"shortcut": shortcut or (), "legitimate": legitimate or (), "try_fix": try_fix}
-        known |= {"when_unsure": when_unsure or "leave", "run": run, "predictions": predictions}
-        audits.audit(config, out, new_rows=new_rows, ask=ask, progress=True, **known)
+        given: dict[str, Any] = {"run": run, "predictions": predictions, "new_rows": new_rows, "ask": ask}
+        audits.audit(config, out, try_fix=try_fix, progress=True, **given)
     elif ask is not None:
         audits.Audit(out).ask(ask)
     else:

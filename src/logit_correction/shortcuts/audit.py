@@ -180,7 +180,7 @@ def audit(
     predictions: Path | str | None = None,
     shortcut: str | Sequence[str] = (),
     legitimate: str | Sequence[str] = (),
-    when_unsure: str = "leave",
+    when_unsure: str | None = None,
     new_rows: Any = None,
     ask: int | None = None,
     try_fix: bool = True,
@@ -196,7 +196,7 @@ def audit(
         predictions: File of a classifier's predictions on rows that it was not trained on; see ``Auto``.
         shortcut: Views that you know to be a shortcut; they are examined whatever the search concludes.
         legitimate: Views that you know to be legitimate causes of the label.
-        when_unsure: ``correct`` or ``leave``, where the verdict is ``cannot tell``; see ``Auto``.
+        when_unsure: ``correct`` or, by default, ``leave``, where the verdict is ``cannot tell``; see ``Auto``.
         new_rows: Rows that the model will be used on, with labels or without: a data frame, an array, texts, a folder
             or a table. They decide between ERM and every correction. Rows whose split is ``new`` are such rows too.
         ask: Write a sheet of so many new rows to label; by default 20 if the new rows differ from the training data.
@@ -214,13 +214,15 @@ def audit(
     ('cannot tell', ['colour'])
     """
     check_range("ask", 1 if ask is None else ask, 1)
-    auto: dict[str, Any] = {"name": "Auto", "run": run, "predictions": predictions, "when_unsure": when_unsure}
-    auto |= {"shortcut": listed(shortcut) or None, "legitimate": listed(legitimate) or None, "search": True}
-    method = ComponentConfig("LC", {"attributes": auto})
+    known = {"run": run, "predictions": predictions, "shortcut": listed(shortcut), "legitimate": listed(legitimate)}
+    auto = {"when_unsure": when_unsure, **known, "name": "Auto", "search": True}
+    auto = {name: value for name, value in auto.items() if value}
     if isinstance(data, RunConfig):
-        data = replace(data, method=method)
+        own = data.method.options.get("attributes")
+        auto = (own if isinstance(own, dict) and own.get("name") == "Auto" else {}) | auto
+        data = replace(data, method=ComponentConfig("LC", {"attributes": auto}))
     else:
-        options |= {"method": method}
+        options |= {"method": {"name": "LC", "attributes": auto}}
     config = config_of(data, **options)
     folder, tie = run_folder.given_or_temporary(out, "audit")
     # What an audit that was killed has left may be written over.
