@@ -20,7 +20,12 @@ Known = tuple[str, Sequence[float]]
 Groups = Mapping[tuple[str, str], int]
 
 #: What stands on pages whatever the data are.
-ALWAYS: list[Known] = [("Bands", [90]), ("One seed only", [3]), ("Information", [0, 1]), ("A shortcut shows", [1])]
+ALWAYS: list[Known] = [("Bands", [90]), ("small figures are", [90]), ("One seed only", [3]), ("Information", [0, 1])]
+ALWAYS += [
+    ("A shortcut shows", [1]),
+    ("Its gain is by your answers", [90]),
+    ("what is lost where an image is made small", [64]),
+]
 
 
 def _page(path: Path) -> str:

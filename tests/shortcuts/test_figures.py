@@ -1,107 +1,157 @@
-"""Every figure that a page of an audit says in a sentence or a table, computed anew from the files beside the page."""
+"""Every figure that a page of an audit says, computed anew from the files beside the page and from the data."""
 
 from __future__ import annotations
 
-import html
-import re
+import json
+import math
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
 from PIL import Image
 from scipy.stats import binomtest
 
-from logit_correction import Audit, audit
+from logit_correction import Audit, audit, from_table
 from logit_correction.files import read_cells
 
-from .conftest import CHANGED, filled
+from ..reading import Known, check_figures, interval, tables_of, text_of
+from .conftest import CHANGED, OLD, filled
 
 
-def text_of(found: Audit) -> str:
-    """The words of a page, without its marks."""
-    page = (found.path / "report.html").read_text(encoding="utf-8")
-    page = re.sub(r"<(style|title)>.*?</\1>", "", page, flags=re.DOTALL)
-    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).replace("\u00a0", " ").split())
+class Read:
+    """An audit as another program reads it: ``rows.csv``, and of ``audit.json`` what stands in no table."""
+
+    def __init__(self, found: Audit) -> None:
+        self.page, self.told = found.path / "report.html", json.loads((found.path / "audit.json").read_text())
+        rows = read_cells(pd.read_csv(found.path / "rows.csv", dtype=object))
+        rows["content"] = pd.read_parquet(found.path / "rows.parquet").get("content", pd.Series(dtype=object))
+        kept = ("conflicting", "sure", "label_noise")
+        rows = rows.assign(**{name: rows[name].astype(str).eq("True") for name in kept if name in rows})
+        self.rows = rows.assign(row=rows["row"].astype(int), score=rows["score"].astype(float))
+        self.train = self.rows[self.rows["split"] == "train"]
+        self.judged = self.rows[self.rows["network_label"].notna()]
+        self.conflicting = self.train[self.train["conflicting"]]
+        self.who = [one for one in ("network", "fixed") if f"{one}_label" in self.rows]
+
+    def right(self, who: str) -> pd.Series[bool]:
+        return self.judged[f"{who}_label"] == self.judged["label"]
+
+    def known(self, shortcuts: int = 1) -> list[Known]:
+        """The figures of every page; ``shortcuts`` were named."""
+        told, table = self.told, tables_of(self.page)
+        new, evidence, training = told["new_rows"], told["evidence"], told["training"]
+        found: list[Known] = [(f"Made by logit_correction {told['environment']['version']}", [])]
+        found.append(("training rows, ", [len(self.train), training["epochs"], training["seed"]]))
+        looks = [one for one in evidence["looks"] if one["views"] == (evidence["leak"] or evidence["about"])]
+        if not new:
+            found += [known for look in looks for known in self._sentence(look)]
+        if told["cost"]:
+            found += self._price(shortcuts)
+        if len(self.conflicting):
+            found += self._conflicting()
+        shown = sorted(evidence["looks"], key=lambda one: -(one["ratio"] or 0))[:12]
+        for one, row in zip(shown, table.get("What each view tells", []), strict=True):
+            share = [100 * (one[key] or 0) for key in ("accuracy", "network_accuracy", "follows_view", "follows_label")]
+            told_of = [*share[2:], one["rows"], 100 * one["share"]] if one["rows"] else []
+            numbers = [*share[:2], one["ratio"], one["information"], *told_of]
+            found.append((f"What each view tells: {row[0]} |", numbers))
+        return found
+
+    def _sentence(self, look: dict[str, Any]) -> list[Known]:
+        rows = self.judged
+        most = rows["label"].value_counts(normalize=True).max()
+        alone = (rows["view_label"] == rows["label"]).mean() if rows["view_label"].notna().any() else look["accuracy"]
+        found: list[Known] = [("alone predict", [100 * alone, 100 * self.right("network").mean(), 100 * most])]
+        if look["rows"]:
+            sure = rows[rows["sure"]]
+            told = [look["rows"], *(round(look["rows"] * look[f"follows_{one}"]) for one in ("view", "label"))]
+            if len(sure):
+                told = [len(sure), *((sure["network_label"] == sure[one]).sum() for one in ("view_label", "label"))]
+            found.append(("clearly point", told))
+            valid = self.told["data"]["rows"]["valid"]
+            if "you have about" in text_of(self.page):
+                found.append(("you have about", [30, len(sure) / len(rows) * valid]))
+        return found
+
+    def _price(self, shortcuts: int) -> list[Known]:
+        few, numbers = self.judged["conflicting"], dict[str, list[float]]()
+        names = {
+            "Data like": few | True,
+            f"{few.sum():,} bias-conflicting": few,
+            f"{(~few).sum():,} bias-aligned": ~few,
+        }
+        share = 1 / self.rows["label"].nunique() ** shortcuts  # where look and label are independent so many rows agree
+        for who in self.who:
+            all_rows, conflicting, agreeing = (interval(self.right(who)[own]) for own in names.values())
+            for name, one in zip(names, (all_rows, conflicting, agreeing), strict=True):
+                numbers.setdefault(name, []).extend(one)
+            value = share * agreeing[0] + (1 - share) * conflicting[0]
+            parts = (agreeing, share), (conflicting, 1 - share)
+            off = [math.hypot(*(part * (one[end] - one[0]) for one, part in parts)) for end in (1, 2)]
+            numbers.setdefault("Balanced", []).extend([value, max(0, value - off[0]), min(100, value + off[1])])
+        if "A trial does not confirm it" in text_of(self.page):
+            numbers["With LC"] = [numbers[name][place] for name in ("Balanced", "Data like") for place in (0, 3)]
+        return [*numbers.items()]
+
+    def _conflicting(self) -> list[Known]:
+        own, told, table = self.conflicting, self.told, tables_of(self.page)
+        assert (own["label"] != own["attribute"]).all()
+        found: list[Known] = [("training rows are estimated", [len(own), len(self.train)])]
+        sure = self.judged["sure"].sum()
+        if sure not in (0, len(own)) and not told["new_rows"]:
+            found.append(("held-out row", [sure]))
+        if noise := own["label_noise"].sum() if "label_noise" in own else 0:
+            found.append(("may still be mislabelled", [noise]))
+        sizes = own.groupby(["label", "attribute"]).size()
+        pairs = table["Labels that look like another"]
+        assert sorted(int(one[2].replace(",", "")) for one in pairs) == sorted(sizes.nlargest(8).tolist())
+        found += [("more pairs of labels", [len(sizes) - 8])] * (len(sizes) > 8)
+        for label, attribute, *_ in pairs:
+            cell = self.judged[(self.judged["label"] == label) & (self.judged["attribute"] == attribute)]
+            shares = [100 * (cell[f"{who}_label"] == label).mean() for who in self.who if told["cost"] and len(cell)]
+            name = f"Labels that look like another: {label} | {attribute} |"
+            found.append((name, [sizes[label, attribute], *shares]))
+        shown = own.sort_values("score", ascending=False, kind="stable")[:60]
+        found.append(("rows by score", [len(shown)]))
+        for row in shown.to_dict("records"):
+            name = row.get("path") or (f"line {row['line']}" if "line" in row else f"row {row['row']}")
+            held = row["content"] if isinstance(row["content"], str) else row.get("name") or ""
+            label = row["label"] + (" mislabelled?" if row.get("label_noise") else "")
+            said = [row[f"{who}_label"] if isinstance(row[f"{who}_label"], str) else "–" for who in self.who]
+            cells = [" ".join(f"{name} {held}".split()), label, row["attribute"], f"{row['score']:.2f}", *said]
+            found.append((f"Bias-conflicting rows: {' | '.join(cells)}", []))
+        return found
 
 
-def tables_of(found: Audit) -> dict[str, list[list[str]]]:
-    """The tables of a page by what they are called, cell by cell."""
-    page = (found.path / "report.html").read_text(encoding="utf-8").replace("\u00a0", " ")
-    tables = {}
-    for name, body in re.findall(r'aria-label="([^"]*)"><table.*?>(.*?)</table>', page, re.DOTALL):
-        rows = [
-            re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)
-            for row in re.findall(r"<tr.*?</tr>", body, re.DOTALL)
-        ]
-        plain = [[" ".join(html.unescape(re.sub(r"<[^>]+>", " ", cell)).split()) for cell in row] for row in rows]
-        tables[name] = plain[1:] if "<thead>" in body else plain
-    return tables
-
-
-def rows_of(found: Audit) -> pd.DataFrame:
-    """``rows.csv`` as another program reads it."""
-    return read_cells(pd.read_csv(found.path / "rows.csv", dtype={"attribute": object, "label": object}))
-
-
-def figure(right: pd.Series) -> str:
-    """A share in per cent with Wilson's interval of 90 %, as the page has it."""
-    low, high = binomtest(int(right.sum()), len(right)).proportion_ci(0.9, "wilson")
-    return f"{100 * right.mean():.0f} {100 * low:.0f}–{100 * high:.0f}"
-
-
-def check_price(found: Audit, rows: pd.DataFrame, who: tuple[str, ...]) -> None:
-    price = {line[0]: line[1:] for line in tables_of(found)["Accuracy on held-out training rows"]}
-    judged = rows[rows["conflicting"].notna() & rows["network_label"].notna()]
-    conflicting = judged["conflicting"].astype(bool)
-    right = {one: (judged[f"{one}_label"] == judged["label"]) for one in who}
-    assert price["Data like your training data"] == [figure(one) for one in right.values()]
-    assert price[f"{conflicting.sum():,} bias-conflicting rows"] == [figure(one[conflicting]) for one in right.values()]
-    assert price[f"{(~conflicting).sum():,} bias-aligned rows"] == [figure(one[~conflicting]) for one in right.values()]
-    share = 1 / rows["label"].nunique()  # of a data set in which look and label are independent, so many rows agree
-    for told, one in zip(price["Balanced: shortcut and label independent"], right.values(), strict=True):
-        balanced = share * one[~conflicting].mean() + (1 - share) * one[conflicting].mean()
-        assert int(told.split()[0]) == pytest.approx(100 * balanced, abs=0.51)
-
-
-def check_rows(found: Audit, rows: pd.DataFrame, view: str, several: bool) -> None:
-    """The sentence of the verdict, and the tables of the conflicting rows."""
-    text, train = text_of(found), rows[rows["split"] == "train"]
-    judged = rows[rows["network_label"].notna()]
-    alone, whole = ((judged[name] == judged["label"]).mean() for name in ("view_label", "network_label"))
-    assert f"alone {'predict' if several else 'predicts'} {100 * alone:.0f} % of the held-out labels" in text
-    most = judged["label"].value_counts(normalize=True).max()
-    assert f"the whole network {100 * whole:.0f} %, the commonest label {100 * most:.0f} %" in text
-    sure = judged[judged["sure"].eq(True)]
-    follows = [(sure["network_label"] == sure[name]).sum() for name in ("view_label", "label")]
-    they, them, point = ("they", "them", "point") if several else ("it", "it", "points")
-    where = f"On the {len(sure)} rows where {they} clearly {point} to another label, ERM follows"
-    assert f"{where} {them} in {follows[0]} and the label in {follows[1]}" in text
-    conflicting = train[train["conflicting"].eq(True)]
-    assert (conflicting["label"] != conflicting["attribute"]).all()
-    assert f"{len(conflicting)} of {len(train)} training rows are estimated to be bias-conflicting" in text
-    cells = conflicting.groupby(["label", "attribute"])
-    told = {(line[0], line[1]): line[2:] for line in tables_of(found)["Labels that look like another"]}
-    assert {key: int(line[0]) for key, line in told.items()} == cells.size().to_dict()
-    for key, own in cells:
-        known = own[own["network_label"].notna()]
-        assert told[key][1] == f"{100 * (known['network_label'] == known['label']).mean():.0f}"
-    first = conflicting.sort_values("score", ascending=False, kind="stable")["score"][:60]
-    assert [float(line[3]) for line in tables_of(found)["Bias-conflicting rows"]] == first.round(2).tolist()
+def of_columns(frame: pd.DataFrame, names: Sequence[str], label: str) -> list[Known]:
+    """The tables of columns of names: the commonest label of each name, and how many rows have it and another."""
+    known = list[Known]()
+    for name in names:
+        for value, own in frame.groupby(name)[label].value_counts().groupby(level=0):
+            known.append((f"What predicts the label: {value} | {own.index[0][1]} |", [own.iloc[0], own.iloc[1:].sum()]))
+    return known
 
 
 def test_a_table_with_lc_tried(named: Audit) -> None:
-    rows, text = rows_of(named), text_of(named)
-    check_price(named, rows, ("network", "fixed"))
-    check_rows(named, rows, "the column scanner", several=False)
-    assert f"check the {rows['label_noise'].eq(True).sum()} row" in text or not rows["label_noise"].eq(True).any()
-    data = pd.read_csv(named.path.parent / "rows.csv").iloc[rows["row"]]
-    for value, label, own, others in tables_of(named)["What predicts the label"]:
-        counts = data["label"][data["scanner"] == value].value_counts()
-        assert (label, int(own), int(others)) == (counts.index[0], counts.iloc[0], counts.iloc[1:].sum())
-    valid, share = named.summary["data"]["rows"]["valid"], rows["sure"].eq(True).sum() / rows["sure"].notna().sum()
-    assert f"and you have about {share * valid:.0f}" in text
+    read = Read(named)
+    assert "fixed" in read.who
+    data = pd.read_csv(named.path.parent / "rows.csv").iloc[read.train["row"]]
+    check_figures(read.page, read.known() + of_columns(data, ["scanner"], "label"))
+    held = data.set_index(read.train["row"]).loc[read.conflicting["row"]]
+    wanted = "scanner " + held["scanner"] + ", age " + held["age"].map("{:g}".format)
+    assert read.conflicting["content"].tolist() == wanted.tolist()
+
+
+def test_two_named_shortcuts(tmp_path: Path) -> None:
+    draw, label = np.random.default_rng(0), np.arange(900) % 2
+    marks = {name: np.where(draw.random(900) < 0.1, 1 - label, label) for name in ("site", "form")}
+    frame = pd.DataFrame({"y": np.where(label, "yes", "no"), "size": label + draw.normal(size=900), **marks})
+    views, data = ["column:site", "column:form"], from_table(frame, label="y", folder=tmp_path)
+    read = Read(audit(data, tmp_path / "out", shortcut=views, epochs=3, threads=1))
+    check_figures(read.page, read.known(shortcuts=2) + of_columns(frame.iloc[read.train["row"]], [*marks], "y"))
 
 
 def test_photos(tmp_path: Path) -> None:
@@ -117,47 +167,59 @@ def test_photos(tmp_path: Path) -> None:
         Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(file)
     options = {"size": 10, "epochs": 2, "threads": 1, "try_fix": False}
     found = audit(tmp_path / "photos", tmp_path / "out", shortcut="colour", **options)  # type: ignore[arg-type]
-    rows = rows_of(found)
-    check_price(found, rows, ("network",))
-    check_rows(found, rows, "colour", several=False)
-    page = (found.path / "report.html").read_text()
+    read = Read(found)
+    check_figures(read.page, read.known())
     shown = {row["label"]: row for row in found.summary["contrasts"][0]["rows"]}
-    for label, own in rows[rows["conflicting"].eq(True)].groupby("label"):
+    for label, own in read.conflicting.groupby("label"):
         assert [one["looks_like"] for one in shown[label]["conflict"]] == own["attribute"][:6].tolist()
-    assert page.count("<img ") == sum(len(row[kind]) for row in shown.values() for kind in ("agree", "conflict"))
+    images = sum(len(row[kind]) for row in shown.values() for kind in ("agree", "conflict"))
+    assert read.page.read_text().count("<img ") == images
+
+
+def known_of_new_rows(found: Audit, truth: np.ndarray) -> list[Known]:
+    """The figures of what new rows say, whose true labels (N,) are whole numbers, once answers are taken in."""
+    rows, told = pd.read_parquet(found.path / "new_rows.parquet"), found.summary["new_rows"]
+    tried = told["candidates"]
+    says = rows[[f"says_{number}" for number in range(len(tried))]].to_numpy().T
+    answered = np.flatnonzero(rows["label_number"] >= 0)
+    assert (rows["label_number"].to_numpy()[answered] == truth[answered]).all()
+    assert told["answers"] == len(answered) and told["rows"] == len(rows)
+    weight, gains = 1 / rows["chance_1"].to_numpy()[answered], list[float]()
+    known: list[Known] = [("Usual rows are", [told["usual_rows"]])]
+    for number, one in enumerate(tried):
+        name, differs = one["name"].replace("`", ""), says[number] != says[0]
+        shares = [100 * differs.mean(), 100 * one["differs_usual"]] if number else []
+        ends = binomtest(int(differs.sum()), len(rows)).proportion_ci(0.9, "wilson")
+        assert not number or np.allclose([one["differs_new_low"], one["differs_new_high"]], [*ends])
+        # Where both say the same nothing is gained; where they differ, what the answers say, and four rows of -0.05.
+        own = weight * differs[answered]
+        better = (says[number][answered] == truth[answered]).astype(float) - (says[0][answered] == truth[answered])
+        worth = own.sum() ** 2 / max((own**2).sum(), 1e-12)
+        mean = (own * better).sum() / max(own.sum(), 1e-12)
+        gains.append(float(differs.mean() * (worth * mean - 4 * 0.05) / (worth + 4)) if number else 0.0)
+        gain = [100 * value for value in (gains[-1], one["gain_low"], one["gain_high"])] if number else []
+        assert not number or one["gain_low"] < gains[-1] < one["gain_high"]
+        known.append((f"Candidates: {name} |", [*shares, 100 * one["like_training"], *gain]))
+    best = int(np.argmax(gains))
+    chosen, usual = tried[best], tried[best]["differs_usual"]
+    assert told["chosen"] == chosen["name"]
+    known.append(("disagree on", [100 * (says[best] != says[0]).mean(), len(rows), 100 * usual]))
+    if best:
+        assert told["gain"] <= gains[best]  # which is corrected for the choice
+        ends = [100 * told[f"gain{end}"] for end in ("", "_low", "_high")]
+        known += [
+            ("points on the new rows", ends[:1]),
+            ("labelled new rows", [len(answered), *ends[:1], 90, *ends[1:]]),
+        ]
+        known.append(
+            ("On the validation rows accuracy", [100 * tried[number]["like_training"] for number in (0, best)])
+        )
+    return known
 
 
 def test_new_rows_and_answers(changed: Audit, tmp_path: Path) -> None:
     found = Audit(shutil.copytree(changed.path, tmp_path / "copy"))
     found.answer(filled(found))
-    rows, text, told = pd.read_parquet(found.path / "new_rows.parquet"), text_of(found), found.summary["new_rows"]
-    names = [one["name"] for one in told["candidates"]]
-    says = rows[[f"says_{number}" for number in range(len(names))]].to_numpy().T
-    truth = np.where(CHANGED["outcome"] == "ill", 0, 1)
-    known = np.flatnonzero(rows["round"] == 1)
-    assert (rows["label_number"][known] == truth[known]).all() and (rows["label_number"].drop(known) == -1).all()
-    assert (told["answers"], told["asked"]) == (len(known), len(known)) and f"By {len(known)} labelled new rows" in text
-    table = {line[0]: line[1:] for line in tables_of(found)["Candidates"]}
-    weight = 1 / rows["chance_1"].to_numpy()[known]
-    gains = [0.0]
-    for number, name in enumerate(names[1:], 1):
-        differs = says[number] != says[0]
-        assert table[name][0] == f"{100 * differs.mean():.0f}"
-        ends = [told["candidates"][number][f"differs_new_{end}"] for end in ("low", "high")]
-        assert ends == pytest.approx([*binomtest(int(differs.sum()), 300).proportion_ci(0.9, "wilson")])
-        # Where both say the same nothing is gained; where they differ, what the answers say, and four rows of -0.05.
-        own = weight * differs[known]
-        better = (says[number][known] == truth[known]).astype(float) - (says[0][known] == truth[known])
-        worth = own.sum() ** 2 / max((own**2).sum(), 1e-12)
-        mean = (own * better).sum() / max(own.sum(), 1e-12)
-        gains.append(differs.mean() * (worth * mean - 4 * 0.05) / (worth + 4))
-        assert table[name][3].split()[0] == f"{100 * gains[-1]:+.0f}"
-        low, high = (int(end) for end in re.findall(r"[+-]\d+", table[name][3])[1:])
-        assert low < 100 * gains[-1] < high
-    best = int(np.argmax(gains))
-    assert told["chosen"] == names[best] and f"Train {names[best].replace('`', '')}" in text.replace(" : ", ": ")
-    share, usual = (int(table[names[best]][place]) for place in (0, 1))
-    assert f"disagree on {share} % of the 300 rows that are new, and on {usual} % of rows like the training" in text
-    assert "points on the new rows" in text and told["gain"] <= gains[best]
-    erm, lc = (table[names[number]][2] for number in (0, best))
-    assert f"accuracy goes from {erm} % to {lc} %" in text or f"accuracy stays at {lc} %" in text
+    read, truth = Read(found), np.where(CHANGED["outcome"] == "ill", 0, 1)
+    of_data = of_columns(OLD.iloc[read.train["row"]], ["scanner"], "outcome")
+    check_figures(read.page, read.known() + known_of_new_rows(found, truth) + of_data)
