@@ -59,7 +59,7 @@ def name_views(views: Sequence[str], terms: Sequence[str] = ()) -> str:
     """Return what a sentence calls views: columns as columns, and the family of all words by the words that tell.
 
     >>> name_views(["colour"]), name_views(["column:scanner"]), name_views(["places:1,1", "places:4,4"])
-    ('colour', 'the column `scanner`', 'the places row 1, column 1 and row 4, column 4')
+    ('colour', 'the column `scanner`', 'the places row 1 column 1 and row 4 column 4')
     >>> name_views(["word"], ["north", "south"])
     'the words `north` and `south`'
     >>> name_views([f"word:{one}" for one in "abcdefgh"], ["north"])
@@ -74,7 +74,7 @@ def name_views(views: Sequence[str], terms: Sequence[str] = ()) -> str:
     for family, found in members.items():
         told = [f"`{one}`" for one in found] if family in ("column", "word") else found
         if family == "places":
-            told = [f"row {one.replace(',', ', column ')}" for one in found]
+            told = [f"row {one.replace(',', ' column ')}" for one in found]
         plural = family.rstrip("s") + ("s" if len(found) > 1 else "")
         many = len(found) > _MOST_MEMBERS
         if family == "pair":
@@ -167,7 +167,7 @@ def _of_look(finding: Finding, look: Look) -> list[str]:
     alone = f"{capitalize(view)} alone predict{verb} {right} of the held-out labels"
     told = [f"{alone}, the whole network {network}, the commonest label {most}"]
     if none and finding.tells_nothing:
-        return [*told, f"{capitalize(they)} tell{verb} no more than the commonest label"]
+        return [*told, f"{capitalize(they)} {'are' if several else 'is'} right no more often than the commonest label"]
     if look.rows:
         with_view, with_label = (round(look.rows * (share or 0)) for share in (look.follows_view, look.follows_label))
         where = f"On the {format_rows(look.rows)} where {they} clearly point{verb} to another label"

@@ -44,7 +44,8 @@ class Read:
         told, table = self.told, tables_of(self.page)
         new, evidence, training = told["new_rows"], told["evidence"], told["training"]
         found: list[Known] = [(f"Made by logit_correction {told['environment']['version']}", [])]
-        found.append(("training rows, ", [len(self.train), training["epochs"], training["seed"]]))
+        found.append(("training rows, ", [len(self.train)]))
+        found.append((f"ERM: {told['network']['name']}, ", [training["epochs"], training["seed"]]))
         looks = [one for one in evidence["looks"] if one["views"] == (evidence["leak"] or evidence["about"])]
         if not new:
             found += [known for look in looks for known in self._sentence(look)]
@@ -56,7 +57,7 @@ class Read:
         for one, row in zip(shown, table.get("What each view tells", []), strict=True):
             share = [100 * (one[key] or 0) for key in ("accuracy", "network_accuracy", "follows_view", "follows_label")]
             told_of = [*share[2:], one["rows"], 100 * one["share"]] if one["rows"] else []
-            numbers = [*share[:2], one["ratio"], one["information"], *told_of]
+            numbers = [*share[:2], one["ratio"], max(0, one["information"]), *told_of]
             found.append((f"What each view tells: {row[0]} |", numbers))
         return found
 
@@ -65,12 +66,12 @@ class Read:
         most = rows["label"].value_counts(normalize=True).max()
         alone = (rows["view_label"] == rows["label"]).mean() if rows["view_label"].notna().any() else look["accuracy"]
         found: list[Known] = [("alone predict", [100 * alone, 100 * self.right("network").mean(), 100 * most])]
-        if look["rows"]:
+        if look["rows"] and "clearly point" in text_of(self.page):
             sure = rows[rows["sure"]]
             told = [look["rows"], *(round(look["rows"] * look[f"follows_{one}"]) for one in ("view", "label"))]
             if len(sure):
                 told = [len(sure), *((sure["network_label"] == sure[one]).sum() for one in ("view_label", "label"))]
-            found.append(("clearly point", told))
+            found.append(("On the ", told))
             valid = self.told["data"]["rows"]["valid"]
             if "you have about" in text_of(self.page):
                 found.append(("you have about", [30, len(sure) / len(rows) * valid]))

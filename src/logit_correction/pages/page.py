@@ -179,7 +179,7 @@ def evidence_block(finding: Finding) -> dict[str, Any]:
                 "name": sentences.name_views(one.views),
                 "chosen": {*one.views} == {*finding.views},
                 "everything": one.breadth == EVERYTHING,
-                "sees": VIEWS.get(ViewName.of(one.views[0]).family, ("", ""))[1],
+                "sees": VIEWS.get(ViewName.of(one.views[0]).family, ("", ""))[1] if len(one.views) == 1 else "",
             }
             for one in looks[:_MOST_VIEWS]
         ],

@@ -345,7 +345,7 @@ def _written(out: Path, built: Built, try_fix: bool, quiet: bool) -> AuditSummar
             "warnings": list(table.notes),
         },
         network={"name": config.network.name, "options": config.network.options},
-        training={"epochs": config.training.epochs, "seed": config.training.seed},
+        training={"epochs": None if examined else estimator.length()[0], "seed": config.training.seed},
         labels_read={"train": ["label"], "valid": ["label"], "test": []},
         environment=environment(torch.device(config.training.device.replace("auto", "cpu"))),
     )

@@ -143,6 +143,15 @@ def _parts(
     return np.asarray(order, dtype=object)[part_of(values, cuts)], order
 
 
+def _shortest(ends: NDArray[Any]) -> list[str]:
+    """Return numbers with four digits, or with as many as it takes to tell them apart."""
+    for digits in range(4, 13):  # beyond that there is noise
+        told = [f"{end:.{digits}g}" for end in ends]
+        if len({*told}) == len({*ends.tolist()}):
+            break
+    return told
+
+
 def _related(table: DataTable, pair: Pairs, inputs: ViewInputs, label: NDArray[Any]) -> tuple[NDArray[Any], list[str]]:
     """Return the parts of two columns together that tell most of the label, as ``_parts`` does.
 
@@ -155,7 +164,7 @@ def _related(table: DataTable, pair: Pairs, inputs: ViewInputs, label: NDArray[A
         found.append((np.asarray(order, dtype=object)[compared(first, second)], order))
         x, y = first.astype(np.float64), second.astype(np.float64)
         for sign, values in ({"−": x - y} | ({"/": x / y} if (y != 0).all() else {})).items():
-            found.append(_parts(values, label, lambda ends: [f"{end:.4g}" for end in ends], of=f"{a} {sign} {b} "))
+            found.append(_parts(values, label, _shortest, of=f"{a} {sign} {b} "))
     own, others = (
         _parts(values, label, partial(table.spelled, name), SIDE, f"{name} ")
         for name, values in zip(pair.columns, (first, second), strict=True)

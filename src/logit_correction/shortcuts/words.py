@@ -108,9 +108,10 @@ def next_commands(told: AuditSummary, place: str) -> dict[str, str]:
         accident = "If it is an accident, train" if asked else "Train"
         if of_trial(told) or (told.leans is False and not told.examined):
             accident = "If you are sure that it is an accident all the same, train"
-        leave = ", or leave it out of the data" if _of_columns(views) else ""
+        them = "them" if is_plural(views) else "it"
+        leave = f", or leave {them} out of the data" if _of_columns(views) else ""
         fix = f"logit-correction train --config {place}/fix.yaml --out fixed"
-        commands[f"{accident} a classifier that does not rely on it{leave}:"] = fix
+        commands[f"{accident} a classifier that does not rely on {them}{leave}:"] = fix
         rows = round((finding.look.share if finding.look else 0) * told.data["rows"]["valid"])
         few = f"an audit of it needs {NEEDED_ROWS} conflicting validation rows, and you have about {rows}"
         if rows < NEEDED_ROWS:
@@ -140,7 +141,8 @@ def headline(told: AuditSummary) -> str:
         if new.correction is None:
             why = "no correction is better on the new rows" if new.answers else "the new rows resemble the old ones"
             return f"Train {new.chosen}: {why}."
-        return f"Train {name_candidate(new.chosen)}: about {_points(new.gain)} points on the new rows."
+        unsure = ", but that is not sure yet" if new.more else ""
+        return f"Train {name_candidate(new.chosen)}: about {_points(new.gain)} points on the new rows{unsure}."
     if views and (told.examined or told.verdict == "shortcut"):
         who = "this classifier" if told.examined else told.classifier
         if told.leans is None:
@@ -194,8 +196,8 @@ def price(told: AuditSummary) -> list[dict[str, Any]]:
     names = {
         "balanced": "Balanced: shortcut and label independent",
         "like_training": "Data like your training data",
-        "conflicting": f"{few:,} bias-conflicting rows",
-        "agreeing": f"{many:,} bias-aligned rows",
+        "conflicting": f"{few:,} bias-conflicting row{'' if few == 1 else 's'}",
+        "agreeing": f"{many:,} bias-aligned row{'' if many == 1 else 's'}",
     }
     return [{"name": name, **{who: one[kind] for who, one in known.items()}} for kind, name in names.items()]
 
@@ -235,8 +237,10 @@ def name_candidate(name: str) -> str:
     """Return what a sentence calls a candidate: marked as a name, unless it holds marked names itself.
 
     >>> name_candidate("LC by XRM"), name_candidate("without the column `site`")
-    ('`LC by XRM`', 'without the column `site`')
+    ('`LC by XRM`', 'ERM without the column `site`')
     """
+    if name.startswith("without"):
+        return f"{BASELINE} {name}"
     return name if "`" in name else f"`{name}`"
 
 
@@ -260,7 +264,7 @@ def of_choice(new: Choice) -> str:
     if not new.answers:
         if new.chosen == BASELINE:
             return f"So nothing is corrected for these rows: train {BASELINE}"
-        return "A change is a reason to ask, not to correct: rows that are harder look the same. Your answers decide"
+        return "A change is a reason to ask, not to correct: it may only mean harder rows. Your answers decide"
     by = f"By {new.answers:,} labelled new rows"
     if new.correction is None:
         return f"{by}, no correction is clearly better than {BASELINE}: train {BASELINE}"
@@ -274,7 +278,7 @@ def of_choice(new: Choice) -> str:
 
 def of_new_rows(new: Choice) -> list[str]:
     """Return what the new rows say: the change, the choice, and how sure it is."""
-    more = f"This is not sure yet: it takes about {new.more:,} further answers" if new.answers and new.more else ""
+    more = f"To be sure takes about {new.more:,} further answers" if new.answers and new.more else ""
     return [text for text in (of_change(new), of_choice(new), more) if text]
 
 

@@ -100,7 +100,8 @@ def names_of_bins(
         return ["any number"] * (len(edges) + 1)
     starts = [0, *np.searchsorted(there, edges).tolist()]
     ends = [*starts[1:], len(there)]
-    low, high = spell(there[starts]), spell(there[[end - 1 for end in ends]])
+    told = spell(np.concatenate([there[starts], there[[end - 1 for end in ends]]]))
+    low, high = told[: len(starts)], told[len(starts) :]
     if len(there) == len(starts):
         return low
     both = zip(low, high, strict=True)
