@@ -100,7 +100,7 @@ def collect(config: RunConfig, out: Path, **told: Any) -> None:
     default = [*estimator.finding.views]
     kept = {"found": found, "label": table.label[rows].numpy(), "attribute": table.attribute[rows].numpy()}
     kept |= {"default": default, "rows": len(table.split["train"]), "usual": usual_splits(table)}
-    weighed = {one.views: vars(one.weighed.signs) for one in estimator.search.corrections}
+    weighed = {one.weighed.views: vars(one.weighed.signs) for one in estimator.search.corrections}
     kept["signs"] = {
         one.name: weighed[one.views] for one in candidates if one.views in weighed and one.config.method.name == "LC"
     }

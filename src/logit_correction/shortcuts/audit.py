@@ -298,7 +298,7 @@ def _written(out: Path, built: Built, try_fix: bool, quiet: bool) -> AuditSummar
         views = ()  # on the evidence of so few rows nothing is advised
     asked = words.question(finding)
     doubted = looked.correction_by(asked.views) if asked and not views else None
-    shown = views or (doubted.views if doubted else ())
+    shown = views or (doubted.weighed.views if doubted else ())
     frame = rows_of.rows_frame(table, estimator, views, doubted)
     rows_of.write_rows(frame, out)
     write_text(out / run_folder.CONFIG, replace(config, method=ComponentConfig("LC")).to_yaml())

@@ -123,7 +123,7 @@ class Auto(AttributeEstimator):
         super().setup(rows)
         if rows.view_inputs is None:
             raise InputError("Auto looks at all training rows: give TrainingRows.view_inputs, or take Online")
-        self._never = {view.name for view in self._named(self.legitimate)}
+        self._never = [view.name for view in find_views(self.legitimate, rows.view_inputs)]
         self._corrected_by(self.shortcut)  # what does not apply is told
         if not self._searches:
             return
@@ -131,7 +131,7 @@ class Auto(AttributeEstimator):
         usable = [view for view in available_views(rows.view_inputs, self.family_names) if view.breadth < EVERYTHING]
         told = set(columns_of(self._never, rows.view_inputs.columns))  # a pair with one of them would be it again
         again = {view.name for view in usable if isinstance(view, Pairs) and told & {*view.columns}}
-        self.views = [view for view in usable if view.name not in self._never | again]
+        self.views = [view for view in usable if view.name not in {*self._never} | again]
         if self.run is not None:
             if rows.held_out is None:
                 raise InputError("a given run is asked about validation rows: give TrainingRows.held_out")
@@ -139,13 +139,10 @@ class Auto(AttributeEstimator):
         elif self.predictions is not None:
             self._judge = judged_by_file(self.predictions, rows, self.info.label_names, self._draw)
 
-    def _named(self, names: Sequence[str]) -> list[View]:
-        assert self.rows.view_inputs is not None
-        return find_views(names, self.rows.view_inputs)
-
     def _corrected_by(self, names: Sequence[str]) -> list[View]:
         """Return the views of these names, less those that a person calls legitimate."""
-        found = [view for view in self._named(names) if view.name not in self._never]
+        assert self.rows.view_inputs is not None
+        found = [view for view in find_views(names, self.rows.view_inputs) if view.name not in self._never]
         if names and not found:
             raise InputError("all views that shortcut names are legitimate: leave one out")
         return found
@@ -199,7 +196,7 @@ class Auto(AttributeEstimator):
         self.search.weigh()
         named = self._corrected_by(self.shortcut)
         found = self.search.take_word(named) if named else self.search.conclude(self.when_unsure == "correct")
-        return replace(found, legitimate=tuple(view.name for view in self._named(self.legitimate)))
+        return replace(found, legitimate=tuple(self._never))
 
     def _drop_networks(self) -> None:
         """Forget networks whose work is done: a checkpoint need not hold them."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -52,43 +53,29 @@ class Candidate:
 
 def candidates_of(config: RunConfig, table: DataTable, views: Sequence[Sequence[str]]) -> list[Candidate]:
     """Return the candidates on the rows of a table: ERM, two for each group of promising ``views``, the estimators."""
+    found: list[Candidate] = []
 
-    def of(name: str, does: str, method: dict[str, object], views: Sequence[str] = (), **training: object) -> Candidate:
-        method = {"name": "LC", **method}
-        part = ComponentConfig(str(method.pop("name")), method)
-        own = replace(config, method=part, training=replace(config.training, **training))  # type: ignore[arg-type]
-        return Candidate(name, does, complete(own), tuple(views))
+    def add(name: str, does: str, attributes: Any = None, views: Sequence[str] = (), leave_out: bool = False) -> None:
+        """Add a training, each once, under a name of its own: long lists of words may begin alike."""
+        method = ComponentConfig("LC", {"attributes": attributes}) if attributes else ComponentConfig(BASELINE)
+        training = replace(config.training, leave_out=[*config.training.leave_out, *(views if leave_out else ())])
+        own, name = complete(replace(config, method=method, training=training)), name.replace("`", "")
+        if all(own != other.config for other in found):
+            alike = sum(name == other.name.partition(" (no. ")[0] for other in found)
+            found.append(Candidate(f"{name} (no. {alike + 1})" if alike else name, does, own, tuple(views)))
 
-    found, kept = [of(BASELINE, "ordinary training", {"name": "ERM"})], config.training.leave_out
+    add(BASELINE, "ordinary training")
     for names in views:
         named = name_views(names)
-        by: dict[str, object] = {"attributes": {"name": "Auto", "shortcut": [*names]}}
-        found.append(of(f"LC by {_plain(named)}", f"corrects by {named}", by, names))
-        gone = [one for one in names if undo(one, table.info) is not None]
-        if gone:
-            named, less = name_views(gone), [*kept, *gone]
-            does = f"ERM that cannot see {named}"
-            found.append(of(f"without {_plain(named)}", does, {"name": "ERM"}, gone, leave_out=less))
+        add(f"LC by {named}", f"corrects by {named}", {"name": "Auto", "shortcut": [*names]}, names)
+        if gone := [one for one in names if undo(one, table.info) is not None]:
+            named = name_views(gone)
+            add(f"without {named}", f"ERM that cannot see {named}", views=gone, leave_out=True)
     if undo("spelling", table.info) is not None:
         does = "ERM to which names that differ in case and blanks are one"
-        found.append(of("without spelling", does, {"name": "ERM"}, ["spelling"], leave_out=[*kept, "spelling"]))
-    found += [of(f"LC by {one}", f"corrects by {told}", {"attributes": one}) for one, told in ESTIMATORS.items()]
-    return _told_apart(found)
-
-
-def _plain(text: str) -> str:
-    """Return a name that may stand in back quotes itself."""
-    return text.replace("`", "")
-
-
-def _told_apart(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return each training once, under a name of its own: long lists of words may begin alike."""
-    found: list[Candidate] = []
-    for one in candidates:
-        if any(one.config == other.config for other in found):
-            continue
-        alike = sum(one.name == other.name.partition(" (no. ")[0] for other in found)
-        found.append(replace(one, name=f"{one.name} (no. {alike + 1})") if alike else one)
+        add("without spelling", does, views=["spelling"], leave_out=True)
+    for name, told in ESTIMATORS.items():
+        add(f"LC by {name}", f"corrects by {told}", name)
     return found
 
 

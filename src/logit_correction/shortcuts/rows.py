@@ -56,7 +56,7 @@ def rows_frame(
         asked, rows = len(rows) + torch.arange(len(asked)), torch.cat([rows, judged])
     label, estimated = table.label[rows], torch.arange(len(rows))
     if doubted is not None:
-        views, told, estimated = doubted.views, [(doubted.attribute, doubted.seen)], asked
+        views, told, estimated = doubted.weighed.views, [(doubted.attribute, doubted.seen)], asked
     frame = pd.DataFrame({"row": rows.numpy()})
     if table.lines is not None:
         frame["line"] = table.lines[rows].numpy()
@@ -84,7 +84,7 @@ def rows_frame(
         frame.loc[places, "score"] = score.numpy().round(4)
         looked = doubted or search.correction_by(views)
         assert looked is not None
-        says, conflict = conflict_of(search.seen[looked.views], label[asked])
+        says, conflict = conflict_of(search.seen[looked.weighed.views], label[asked])
         places = asked.numpy()
         frame.loc[places, "view_label"] = names[says.numpy()]
         frame.loc[places, "sure"] = conflict.numpy()

@@ -85,11 +85,6 @@ class Correction:
     seen: Tensor
     estimate: tuple[Tensor, Tensor, KeptHeads]
 
-    @property
-    def views(self) -> Views:
-        """Their names."""
-        return self.weighed.views
-
 
 class Search:
     """Looks through views at judged rows, and keeps what it saw.
@@ -201,7 +196,7 @@ class Search:
             self._weigh(views)
 
         def rank(one: Correction) -> tuple[bool, int, int, float]:
-            few, look = one.weighed.signs.flagged < LEAST_ROWS, self.looks[one.views]
+            few, look = one.weighed.signs.flagged < LEAST_ROWS, self.looks[one.weighed.views]
             verdict = ("shortcut", "cannot tell", "none found").index(Model.verdict_of(one.weighed.probability))
             return few, verdict, look.breadth, -look.accuracy  # of few rows nothing can be concluded
 
@@ -264,15 +259,14 @@ class Search:
         enough = len(self.label) >= FEWEST
         best = next((one for one in self.corrections if one.weighed.signs.flagged >= LEAST_ROWS), None)
         verdict = Model.verdict_of(best.weighed.probability) if best is not None else "none found"
-        commonest = self._commonest()
-        leaks = [one for one in self.looks.values() if one.may_leak(commonest)]
+        untold = self._found("cannot tell")
+        leaks = [one for one in self.looks.values() if one.may_leak(untold.commonest)]
         if verdict == "none found" and enough and leaks:  # which must not read as if all were well
-            leak = max(leaks, key=lambda one: (one.accuracy, -one.breadth)).views
-            return replace(self._found("cannot tell"), leak=leak)
+            return replace(untold, leak=max(leaks, key=lambda one: (one.accuracy, -one.breadth)).views)
         if best is None:
-            return self._found(verdict if self.looks and enough else "cannot tell")
+            return self._found(verdict) if self.looks and enough else untold
         corrects = verdict == "shortcut" or (verdict == "cannot tell" and correct_in_doubt)
-        return self._found(verdict, best.views, corrects)
+        return self._found(verdict, best.weighed.views, corrects)
 
     def take_word(self, views: Sequence[View]) -> Finding:
         """Take a person's word that these views are a shortcut."""
@@ -282,11 +276,11 @@ class Search:
             telling = telling_features(features, self._label[: len(features)], self.num_labels, few)
             views = [views[number] for number in telling.tolist()]
         names = tuple(view.name for view in views)
-        best = next((one for one in self.corrections if sorted(one.views) == sorted(names)), None)
+        best = next((one for one in self.corrections if sorted(one.weighed.views) == sorted(names)), None)
         if best is None:
             self._look(views, choose_members=False)
             best = self._weigh(names)
-        return replace(self._found("shortcut", best.views, corrects=True), named=True)
+        return replace(self._found("shortcut", best.weighed.views, corrects=True), named=True)
 
     def _found(self, verdict: Verdict, about: Views = (), corrects: bool = False) -> Finding:
         """Return a verdict on the candidate of some views, with all that was looked at."""
@@ -295,15 +289,11 @@ class Search:
             views=about if corrects else (),
             who=self.judged.who,
             judged=len(self.label),
-            commonest=self._commonest(),
+            commonest=float(self.label.bincount().max()) / len(self.label) if len(self.label) else 0.0,
             about=about,
             looks=tuple(self.looks.values()),
             candidates=tuple(one.weighed for one in self.corrections),
         )
-
-    def _commonest(self) -> float:
-        """Return the share of the judged rows that have the commonest label."""
-        return float(self.label.bincount().max()) / len(self.label) if len(self.label) else 0.0
 
     def telling_words(self, name: str) -> list[str]:
         """Return the words among the terms of a view that tell most of each label; none of a view of anything else."""
@@ -316,7 +306,7 @@ class Search:
 
     def correction_by(self, views: Sequence[str]) -> Correction | None:
         """Return the candidate of some views; None where they were not weighed."""
-        return next((one for one in self.corrections if one.views == tuple(views)), None)
+        return next((one for one in self.corrections if one.weighed.views == tuple(views)), None)
 
 
 def is_of_pair(views: Views) -> bool:

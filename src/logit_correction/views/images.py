@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import product
 from typing import ClassVar
@@ -39,15 +39,18 @@ class ImageView(View):
         return shape is not None and min(shape[1:]) >= self.least_side
 
     def features(self, inputs: ViewInputs) -> Tensor:
-        return torch.cat([self.look(images) for images in self.parts(inputs)])
+        return self.features_together([self], inputs)[0]
 
     @classmethod
-    def parts(cls, inputs: ViewInputs) -> Iterator[Tensor]:
-        """Yield the images of all rows in order, a few at a time."""
+    def features_together(cls, members: Sequence[View], inputs: ViewInputs) -> list[Tensor]:
+        """Read the images once, not once for each member."""
+        views, looks = [view for view in members if isinstance(view, ImageView)], list[list[Tensor]]()
         for rows in inputs.chunks():
             images = inputs.images(rows)
             assert images is not None
-            yield from images.split(max(1, cls.values // max(1, images[0:1].numel())))
+            few = max(1, cls.values // max(1, images[0:1].numel()))
+            looks += [[view.look(part) for view in views] for part in images.split(few)]
+        return [torch.cat(of_view) for of_view in zip(*looks, strict=True)]
 
     @abstractmethod
     def look(self, images: Tensor) -> Tensor:
@@ -181,13 +184,6 @@ class Places(ImageView):
     def views_of(cls, inputs: ViewInputs) -> list[View]:
         cells = [cls(*place) for place in product(range(1, cls.grid + 1), repeat=2)]
         return [cell for cell in cells if cell.can_look(inputs)]
-
-    @classmethod
-    def features_together(cls, members: Sequence[View], inputs: ViewInputs) -> list[Tensor]:
-        """Read the images once, not once for each cell."""
-        cells = [cell for cell in members if isinstance(cell, Places)]
-        parts = [[cell.look(images) for cell in cells] for images in cls.parts(inputs)]
-        return [torch.cat(of_cell) for of_cell in zip(*parts, strict=True)]
 
     def look(self, images: Tensor) -> Tensor:
         sides = zip(self.cell, images.shape[2:], strict=True)
