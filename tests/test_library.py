@@ -16,7 +16,7 @@ SOURCE = Path(logit_correction.__file__).parent
 #: Rooms from the roof down, as the layers of ``pyproject.toml`` have them; the library begins at ``runs``.
 ROOMS = (
     "cli exporting|integrations shortcuts runs training|pages evaluation|methods attributes data views networks|losses"
-    " prior types seeds correlation|functional|registry|distributed|config files|sentences finding plain_values errors"
+    " prior types seeds correlation|functional|registry|distributed|config sentences finding files errors"
 )
 LIBRARY = ["training", "evaluation", "methods", "attributes", "data", "views", "networks", "functional"]
 

@@ -21,11 +21,10 @@ from torch import Tensor
 from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.evaluation.predictions import Array, Predictions
-from logit_correction.files import check_seal, read_json
+from logit_correction.files import check_seal, frame_of, from_plain, read_json, to_plain
 from logit_correction.finding import Finding
 from logit_correction.functional import metrics as by_group
 from logit_correction.functional.losses import margin
-from logit_correction.plain_values import frame_of, from_plain, to_plain
 
 #: Name of the file.
 REPORT = "report.json"

@@ -34,10 +34,10 @@ from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError, InputWarning, Interrupted
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import GroupReport
+from logit_correction.files import to_plain
 from logit_correction.finding import ViewName
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
-from logit_correction.plain_values import to_plain
 from logit_correction.runs.assemble import batches_of, build_algorithm, keeping_threads
 from logit_correction.runs.estimate import AttributeEstimates, estimates_of
 from logit_correction.runs.options import complete

@@ -19,10 +19,19 @@ from logit_correction.config import ComponentConfig, RunConfig, listed
 from logit_correction.data.frames import read_frame
 from logit_correction.data.table import NEW, DataTable
 from logit_correction.errors import NBSP, InputError, check_range
-from logit_correction.files import SEAL, check_new, check_seal, read_json, read_yaml, seal, write_cells, write_text
+from logit_correction.files import (
+    SEAL,
+    check_new,
+    check_seal,
+    from_plain,
+    read_json,
+    read_yaml,
+    seal,
+    write_cells,
+    write_text,
+)
 from logit_correction.finding import NEEDED_ROWS
 from logit_correction.pages.page import save_page
-from logit_correction.plain_values import from_plain
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import build_algorithm, keeping_threads
 from logit_correction.runs.options import complete

@@ -11,12 +11,12 @@ from typing import Any
 import pandas as pd
 
 from logit_correction.errors import format_percent
+from logit_correction.files import to_plain
 from logit_correction.finding import BASELINE, NEEDED_ROWS, Choice, Finding, ViewName
 from logit_correction.pages import plots
 from logit_correction.pages.compare import shown_path
 from logit_correction.pages.console import console_of, say, show_warnings, table_of
 from logit_correction.pages.page import evidence_block, render
-from logit_correction.plain_values import to_plain
 from logit_correction.sentences import capitalize, format_rows, is_plural, name_views, options, plain
 
 #: Pairs of labels that the page shows.
