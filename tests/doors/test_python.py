@@ -151,6 +151,8 @@ def test_tensors_and_names_that_are_numbers_are_rows_and_columns() -> None:
     patients = frame.assign(patient=np.arange(200) // 5)
     run = logit_correction.train(patients, label="4", split_by="patient", method="ERM", **QUICK)
     assert "one patient together" in str(run.report["data"])
+    large = np.where(label, np.uint64(2**64 - 1), np.uint64(3))
+    assert {*logit_correction.train(rows, label=large, method="ERM", **QUICK).predict(rows)} <= {*large.tolist()}
     for prior in (pd.crosstab(label, label[::-1]), np.eye(2)[::-1], np.ones((2, 2), dtype=">f8")):
         assert LogitCorrectedLoss(prior).prior.table.shape == (2, 2)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 from PIL import Image
 
@@ -88,6 +89,8 @@ def test_days_before_months_encodings_and_units(door: Door) -> None:
     assert door(*f"{TRAIN} --out z --data.dayfirst true".split()).status == 0
     found = json.loads(Path("z/report.json").read_text())["data"]["preparation"]["columns"]
     assert found[1]["kind"] == "dates"
+    frame.to_csv("t.csv", index=False, encoding="utf-16")
+    assert "--data.encoding utf-16" in door(*f"{TRAIN} --out u".split()).err
     frame.drop(columns="b").assign(c=["süd", "nord"] * 40).to_csv("t.csv", index=False, encoding="latin-1")
     assert "--data.encoding latin-1" in door(*f"{TRAIN} --out u".split()).err
     assert door(*f"{TRAIN} --out u --data.encoding latin-1".split()).status == 0
@@ -226,6 +229,17 @@ def test_a_column_of_several_kinds_of_values_is_read_alike_in_training_and_later
     rows = frame.drop(columns="y")
     assert run.predict(rows).tolist() == run.predict([*rows.to_dict("records")]).tolist()
     assert np.array_equal(run.predict_proba(rows[::-1]), run.predict_proba(rows)[::-1])
+
+
+def test_a_gap_among_texts_and_a_column_of_mappings_are_told_by_row_and_column() -> None:
+    with pytest.raises(InputError, match="row 1 of the inputs is no text"):
+        train(["good", None, "bad"] * 20, label=(row % 2 for row in range(60)))
+    mappings = pd.Series([[("k", 1)]] * 80, dtype=pd.ArrowDtype(pyarrow.map_(pyarrow.string(), pyarrow.int64())))
+    for column in (mappings, [{}] * 80):
+        with pytest.raises(InputError, match=r"column b|'b'"):
+            train(table().assign(b=column), label="y")
+    with pytest.raises(InputError, match=r"same input \(rows given in Python\)"):
+        train(["good"] * 60, label=(row % 2 for row in range(60)))
 
 
 def test_an_index_may_bear_the_name_of_a_column_and_no_text_is_cut_in_half() -> None:

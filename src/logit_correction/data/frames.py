@@ -64,9 +64,10 @@ def read_frame(file: Path, encoding: str | None = None, fix: str | None = None) 
             frame = _csv(file, encoding or "utf-8-sig")
     except Exception as error:  # pandas and pyarrow raise many kinds on a damaged file
         reason = reason_of(error).rpartition("C error: ")[2]
+        other = "utf-16" if getattr(error, "object", b"")[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin-1"
         fix = fix or (
             "save it as a CSV in UTF-8, with texts that hold the separator in quotes, or as Parquet; one of Excel in "
-            "another encoding is read by --data.encoding latin-1"
+            f"another encoding is read by --data.encoding {other}"
         )
         raise InputError(f"{file} cannot be read as a table ({reason}): {fix}") from error
     frame = with_names(frame, [str(name) for name in frame.columns], str(file))

@@ -320,6 +320,8 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
     ...     from_table(rows, label="verdict", text="review", folder=folder).name
     'Table'
     """
+    import pyarrow
+
     frame = as_frame(rows)
     if frame is None:
         told = f"label={label!r} names a column, and the rows are no table"
@@ -332,6 +334,9 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
     except UnicodeEncodeError as error:
         told = f"the table holds {error.object[:60]!r}, which is no UTF-8"
         raise InputError(f"{told}: write it anew, or give a file that has another name") from error
+    except pyarrow.ArrowException as error:
+        told = f"the table has a column that Parquet cannot hold ({reason_of(error)})"
+        raise InputError(f"{told}: leave it out, or write what is in it into columns") from error
     target = kept_content(cache_folder() / "tables" if folder is None else Path(folder), content, ".parquet")
     if "path" in options:
         options.setdefault("root", str(Path.cwd()))

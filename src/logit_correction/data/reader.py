@@ -107,6 +107,9 @@ def rows_of(given: Any, *, texts: bool = False, labelled: bool = False, encoding
             else:
                 yield from _rows_of_places([Path(row) for row in given], labelled, texts, encoding)
             return
+        if any(isinstance(row, str | Path) for row in given):
+            odd = next(row for row, one in enumerate(given) if not isinstance(one, str | Path))
+            raise InputError(f"row {odd} of the inputs is no text, as others are: give one there, or leave the row out")
     try:
         values = as_array(given)
     except ValueError:  # rows of different lengths

@@ -247,7 +247,8 @@ class DataTable:
         if missing := [name for number, name in enumerate(self.label_names) if number not in present]:
             raise InputError(f"no training row has label {', '.join(missing)}: drop the label or add rows")
         if self._all_equal():
-            raise InputError("all training rows have the same input: look into the files, or give other columns")
+            of = self.metadata.get("source", "the data")
+            raise InputError(f"all training rows have the same input ({of}): look at them, or give other columns")
         if isinstance(self.inputs, ArrayStore) and self.inputs.values.is_floating_point():
             bad = (~torch.isfinite(self.inputs.values).flatten(1).all(1)).nonzero()
             if len(bad):

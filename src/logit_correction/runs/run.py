@@ -175,8 +175,9 @@ class Run(os.PathLike[str]):
     def predict(self, inputs: NewInputs) -> NDArray[Any]:
         """Return the most probable label of each input, (n,): a text, a number or a boolean, as in training."""
         kinds: dict[str, Any] = {"int": int, "float": float, "bool": "True".__eq__}
-        kind = kinds.get(self.results.data.label_kind, str)
-        return np.asarray(list(map(kind, self.label_names)))[self.predict_proba(inputs).argmax(1)]
+        labels = list(map(kinds.get(self.results.data.label_kind, str), self.label_names))
+        exact = object if np.asarray(labels).dtype.kind == "f" and isinstance(labels[0], int) else None
+        return np.asarray(labels, dtype=exact)[self.predict_proba(inputs).argmax(1)]
 
     def probabilities_of(self, store: InputStore) -> NDArray[np.float32]:
         """Return the probability of every label (n, L) of rows as the source reads them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -173,6 +173,7 @@ def source_of(data: Any, label: Any = None, **options: Any) -> Any:
         return as_mapping("data", data) | options if options else data
     if label is None:
         raise InputError("label= is missing: name the column of labels, or give one label for each row")
+    label = list(label) if isinstance(label, Iterator) else label
     column = np.ndim(label) == 0
     return from_table(data, label=label, **options) if column else from_rows(data, label, **options)
 
