@@ -9,16 +9,14 @@ import string
 from collections.abc import Iterator
 from typing import Any
 
-import pandas as pd
 import pytest
 import yaml
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from logit_correction.cli.arguments import arguments_of
 from logit_correction.cli.commands import train_command
 from logit_correction.config import RunConfig
-from logit_correction.data.own import Table
 from logit_correction.errors import InputError
 from logit_correction.runs.options import complete
 
@@ -43,70 +41,6 @@ scalars = st.one_of(texts, numbers)
 anything = st.recursive(
     scalars, lambda part: st.lists(part, max_size=4) | st.dictionaries(texts, part, max_size=4), max_leaves=12
 )
-names = st.sampled_from(["label", "x", "y", "split", "place", "path", "text", "", "a.b", "label "])
-COLUMNS = {
-    "few": st.sampled_from(["a", "b"]),
-    "texts": texts,
-    "numbers": numbers,
-    "splits": st.sampled_from(["train", "valid", "test", "dev", ""]),
-    "bytes": st.binary(max_size=4),
-    "times": st.datetimes(),
-    "lists": st.lists(st.integers(), max_size=3),
-    "anything": anything,
-}
-
-
-@st.composite
-def frames(draw: st.DrawFn) -> pd.DataFrame:
-    """A table of any columns; most have labels that can be trained on."""
-    rows = draw(st.integers(0, 12))
-    chosen = draw(st.dictionaries(names, st.sampled_from(sorted(COLUMNS)), max_size=5))
-    chosen = {"label": "few", "x": "numbers"} | chosen
-    return pd.DataFrame(
-        {name: draw(st.lists(COLUMNS[kind], min_size=rows, max_size=rows)) for name, kind in chosen.items()}
-    )
-
-
-options = st.fixed_dictionaries(
-    {},
-    optional={
-        "split": names,
-        "attribute": st.one_of(names, st.lists(names, max_size=3)),
-        "on_bad_rows": st.sampled_from(["skip", "error"]),
-        "valid_fraction": st.floats(-1, 2),
-        "test_fraction": st.floats(-1, 2),
-        "seed": st.integers(0, 2**63 - 1),
-    },
-)
-inputs = st.one_of(
-    st.fixed_dictionaries({"features": st.one_of(st.just("*"), names, st.lists(names, max_size=3))}),
-    st.fixed_dictionaries({"text": names}),
-    st.fixed_dictionaries({"path": names, "size": st.integers(-1, 9)}),
-)
-
-
-NO_UTF_8 = pd.DataFrame({"label": ["a"], "x": [b"\x80"]})
-
-
-@given(frame=frames(), given_options=options, given_inputs=inputs, label=names, parquet=st.booleans())
-@example(frame=NO_UTF_8, given_options={}, given_inputs={"features": "*"}, label="label", parquet=True)
-def test_tables(
-    frame: pd.DataFrame,
-    given_options: dict[str, Any],
-    given_inputs: dict[str, Any],
-    label: str,
-    parquet: bool,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    file = tmp_path_factory.getbasetemp() / ("fuzz.parquet" if parquet else "fuzz.csv")
-    try:
-        frame.to_parquet(file) if parquet else frame.to_csv(file, index=False)
-    except Exception:  # what cannot be written is no file that a user has
-        return
-    with contextlib.suppress(InputError), contextlib.redirect_stderr(io.StringIO()):
-        table = Table(str(file), label, **given_inputs, **given_options).build().check()
-        assert all(len(rows) for rows in table.split.values())
-
 
 PARTS = {
     "data": st.one_of(st.just("Digits"), st.fixed_dictionaries({"name": st.just("Digits"), "seed": scalars}), anything),
