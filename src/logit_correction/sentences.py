@@ -121,18 +121,11 @@ def of_minority(count: int, rows: int, named: Sequence[str]) -> list[str]:
     return [] if 0 < count <= rows / 2 else [told]
 
 
-def of_few_right(accuracy: float, share: float, name: str) -> str:
-    """Return what to tell of a network that is right less often than who always names the commonest label."""
+def of_few_right(accuracy: float, share: float, name: str, corrects: bool) -> str:
+    """Return what to tell of a network that is right no more often than who always names the commonest label."""
     right, most = (format_percent(one, unit=" %") for one in (accuracy, share))
-    told = f"the network is right in {right} of the validation rows, but `{name}` alone is the label of {most}"
-    return f"{told}: {REMEDY}"
-
-
-def of_one_label(name: str, corrects: bool) -> str:
-    """Return what to tell of a network that says one label of every row."""
-    told = f"the network says `{name}` of every validation row"
-    by = "what is corrected may be all that tells the label: name fewer views, or train with `--method ERM`"
-    return f"{told}: {by if corrects else 'train longer, or lower --learning_rate'}"
+    told = f"the network is right in {right} of the validation rows, always saying `{name}` in {most}"
+    return f"{told}: {REMEDY if corrects else 'train longer, or lower --learning_rate'}"
 
 
 # Is there a shortcut?

@@ -57,8 +57,6 @@ def known_of(series: Mapping[str, Sequence[Run]], counts: Groups | None = None) 
     if below := [one["Average"] for one in mean.values() if one["Average"] < most.max() + 1e-9]:
         known.append((f"Always saying {most.idxmax()} is right", [most.max(), *below]))
     if several:
-        of_each = {name: [run[key] for run in runs] for name, runs in figures.items()}
-        known += [(f"{name} ", [len(own), min(own), max(own)]) for name, own in of_each.items() if len(own) > 1]
         known += [(f"Run: {name} mean of", [len(runs), *mean[name]]) for name, runs in series.items() if len(runs) > 1]
     for name, runs in series.items():
         rule = {run.seed: run.report["selection"]["rule"].replace("_", " ") for run in runs}
@@ -192,9 +190,10 @@ def test_rows_of_a_table_named_or_not(tmp_path: Path) -> None:
 
 def test_what_a_search_found(birds: Callable[..., Path], tmp_path: Path) -> None:
     looks = [replace(look("border", 0.5), rows=1234, share=0.25), look("colour", 0.99)]
-    evidence = plain(found("shortcut", ["colour"], *looks, commonest=0.52))
-    run = birds(tmp_path / "LC", "LC", evidence=evidence, attribute_names=None, estimated=True)
-    known = known_of({"LC": [Run(run)]})
+    evidence = plain(found("cannot tell", ["colour"], *looks, commonest=0.52))
+    seen = {"estimated_minority": {"count": 7, "recall": None, "precision": None, "examples": []}}
+    run = birds(tmp_path / "LC", "LC", evidence=evidence, attribute_names=None, estimated=True, **seen)
+    known = [*known_of({"LC": [Run(run)]}), ("training rows", [7, 9])]
     for one in evidence["looks"]:
         share = [100 * one[name] for name in ("accuracy", "network_accuracy", "follows_view", "follows_label", "share")]
         told = [*share[:2], one["ratio"], one["information"], *share[2:4], one["rows"], share[4]]

@@ -505,12 +505,3 @@ class Report:
             raise InputError(f"{file} cannot be read ({error}): {cls.FIX}") from error
         check_seal(file, cls.FIX)
         return report
-
-
-def is_below(share: float, limit: float, rows: int) -> bool:
-    """Return whether the 90 % interval of a share of so many rows lies below a limit.
-
-    >>> is_below(0.3, 0.5, rows=100), is_below(0.49, 0.5, rows=100)
-    (True, False)
-    """
-    return bool(rows and by_group.wilson_interval(share * rows, rows)[1] < limit)

@@ -312,13 +312,10 @@ def without_places(value: Any) -> Any:
 _JUDGED_BY = ("minority", "worst_group", "estimated_minority", "worst_class")
 
 
-def conclude(
-    series: Sequence[Series], figures: Mapping[str, Any], named: bool, source: str | None
-) -> tuple[str, list[str], list[str]]:
+def conclude(series: Sequence[Series], figures: Mapping[str, Any], named: bool) -> tuple[str, list[str], list[str]]:
     """Return what a comparison of runs on one task comes to: a headline, its price, and what to do next.
 
-    ``figures`` are those that are shown of the series, ``named`` is whether the test rows have attributes, ``source``
-    whence the estimated groups are, if all are judged by such.
+    ``figures`` are those that are shown of the series, ``named`` is whether the test rows have attributes.
     """
 
     def shares(name: str) -> str:
@@ -326,9 +323,7 @@ def conclude(
 
     base = next((one for one in series if one.method == BASELINE), None)
     known = [name for name in figures if all(one.values(name) for one in series)]
-    key = next((name for name in _JUDGED_BY if name in known), None)
-    if key is None:
-        return "The test data has no rows to judge by.", [], []
+    key = next(name for name in _JUDGED_BY if name in known)
     headline, advice = f"{figures[key].heading} accuracy: {shares(key)}.", []
     if len(series) > 1 and key != "worst_class":
         headline = f"{headline} {_outcome(series, base, key)}."
@@ -336,20 +331,13 @@ def conclude(
         if base and base.beats(one, "average") and (key == "worst_class" or not one.beats(base, key)):
             headline = f"{headline} On all test rows {_difference(one, base, 'average')}."
     details = [f"{figures[name].heading}: {shares(name)}." for name in known if name not in _JUDGED_BY]
-    if source and key == "estimated_minority":
-        details.append(f"Which rows conflict was estimated by {source}; nobody has checked it.")
     if any(len(one.runs) > 1 for one in series):
-        seeds = []
-        for one in series:
-            values = one.values(key)
-            told = f"{len(values)} runs, {format_percent(min(values), 1, '')} to {format_percent(max(values), 1)}"
-            seeds.append(f"{one.name} {told if len(values) > 1 else '1 run'}")
-        details.append(f"Figures are means over seeds: {'; '.join(seeds)}.")
+        details.append("Figures are means over seeds.")
     else:
         advice.append("One seed only, spread unknown: try `--seeds 3`.")
     if not named:
-        details.append("The test rows name no attributes, so they cannot show whether a shortcut misleads.")
-        advice.append("Judge on rows where the shortcut does not hold: `evaluate RUN --on FOLDER|CSV`.")
+        on = "judge on rows where the shortcut does not hold, by `evaluate RUN --on FOLDER|CSV`"
+        advice.append(f"The test rows name no attributes, so they cannot show whether a shortcut misleads: {on}.")
     if len(series) == 1 and series[0].method != BASELINE:
         advice.append(f"Train the same with `--method {BASELINE}`, then compare: `report RUN RUN`.")
     label, most = series[0].runs[0].report.commonest

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from jinja2 import Template
     from markupsafe import Markup
 
-#: So many groups are shown at once, views listed, examples of rows shown.
-_MOST_GROUPS, _MOST_VIEWS, _MOST_EXAMPLES = 12, 12, 24
+#: So many groups are shown at once, and views listed.
+_MOST_GROUPS, _MOST_VIEWS = 12, 12
 
 #: Pairs of figures whose distance tells of a shortcut.
 _GAPS = (("minority", "majority"), ("worst_group", "average"), ("estimated_minority", "estimated_majority"))
@@ -112,7 +112,7 @@ def _part(title: str | None, series: Sequence[Series]) -> dict[str, Any]:
     named, columns = tests[0].named, shown_figures(tests)
     estimates = [test.estimated for test in tests if test.estimated and not named]
     source = estimates[0].source if len(estimates) == len(tests) else None
-    headline, details, advice = conclude(series, columns, named, source)
+    headline, details, advice = conclude(series, columns, named)
     seeds, alone = "reach from the worst to the best run", "are 90 % intervals (Wilson)"
     many, colors = [len(one.runs) > 1 for one in series], {one.name: one.color for one in series}
     return {
@@ -187,22 +187,19 @@ def evidence_block(finding: Finding) -> dict[str, Any]:
 
 
 def _conflicting(series: Series) -> dict[str, Any] | None:
-    """The rows that a run takes for bias-conflicting; None where nobody looked."""
+    """The rows that a run takes for bias-conflicting; None where it takes none, as ERM does."""
     report = series.runs[0].report
     found, data = report.estimated_minority, report.data
-    if not found:
+    if not found or not report.corrected:
         return None
-    examples = found.examples[:_MOST_EXAMPLES]
     return {
         **vars(found),
         "name": series.name,
-        "examples": examples,
         "small": len(data.input_shape) == 3 and max(data.input_shape) < 100,  # enlarged pixel by pixel
         "total": data.rows["train"],
-        "named": {one.estimated_attribute for one in examples} <= set(data.attribute_names),
-        "abstained": report.finding is not None and report.finding.verdict != "shortcut",
+        "named": {one.estimated_attribute for one in found.examples} <= set(data.attribute_names),
         "source": report.attributes,
-        "texts": any(one.name and not one.picture for one in examples),
+        "texts": any(one.name and not one.picture for one in found.examples),
     }
 
 

@@ -29,13 +29,12 @@ from logit_correction.evaluation.report import (
     PriorSummary,
     Report,
     Selection,
-    is_below,
 )
 from logit_correction.files import seal, write_text
 from logit_correction.methods.base import Algorithm
 from logit_correction.pages.plots import png_uris
 from logit_correction.runs import folder as run_folder
-from logit_correction.sentences import of_few_right, of_minority, of_one_label, plain
+from logit_correction.sentences import of_few_right, of_minority, plain
 from logit_correction.training.fit import Fit, attribute_names_of
 from logit_correction.training.record import write_checkpoint
 from logit_correction.training.rules import rule_of
@@ -66,13 +65,11 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     test = predictions_of(table, "test", fit.predict("test"), fit.estimate("test"))
     by_group = "attribute" in rule.reads  # attributes only if the rule has read them
     validation = predictions_of(table, "valid", fit.predict("valid"), fit.estimate("valid"), by_group)
-    if len(np.unique(validation.prediction)) == 1 < len(np.unique(validation.label)):
-        corrects = estimator is not None and not estimator.abstained
-        warnings.append(of_one_label(str(table.label_names[validation.prediction[0]]), corrects))
     counts = np.bincount(validation.label, minlength=len(table.label_names))
     right, most = float((validation.prediction == validation.label).mean()), float(counts.max() / counts.sum())
-    if is_below(right, most, len(validation.label)):
-        warnings.append(of_few_right(right, most, str(table.label_names[int(counts.argmax())])))
+    if right <= most < 1:
+        corrects = estimator is not None and not estimator.abstained
+        warnings.append(of_few_right(right, most, str(table.label_names[int(counts.argmax())]), corrects))
     read_by = {
         "train": algorithm.needs_attributes,
         "valid": by_group or algorithm.needs_valid_attributes,
