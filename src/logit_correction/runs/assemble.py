@@ -9,11 +9,11 @@ import math
 import os
 import warnings
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -249,14 +249,15 @@ class EncodedStore(ArrayStore):
     """Features (M, F) in memory, and the store that they were made of, which still has the images.
 
     Attributes:
+        encode: Makes features of other rows in the same way.
         description: What ``report.json`` says of the encoder.
     """
 
     description: EncoderSummary | None = None
 
-    def __init__(self, values: Tensor, original: InputStore) -> None:
+    def __init__(self, values: Tensor, original: InputStore, encode: Callable[[InputStore], EncodedStore]) -> None:
         super().__init__(values)
-        self.original = original
+        self.original, self.encode = original, encode
 
     def digest(self) -> str:  # features differ in their last digits from device to device
         return self.original.digest()
@@ -338,12 +339,14 @@ class Encoder:
                     shown.update(done := done + len(values), {})
             return torch.cat(parts).numpy()
 
+        again = partial(self.of_store, device=device, bf16=bf16)
         if len(store) >= self.KEPT:
             named = json.dumps([self.name, self.options, bf16], sort_keys=True, default=str)
             path = cache_folder() / "features" / f"{digest([named, self.weights, store.digest()])}.npy"
             with suppress(NotKept):  # such as where a run predicts and nothing can be written
-                return EncodedStore(torch.from_numpy(kept_array(path, lambda file: np.save(file, make()))[0]), store)
-        return EncodedStore(torch.from_numpy(make()), store)
+                kept, _ = kept_array(path, lambda file: np.save(file, make()))
+                return EncodedStore(torch.from_numpy(kept), store, again)
+        return EncodedStore(torch.from_numpy(make()), store, again)
 
 
 def encode_table(

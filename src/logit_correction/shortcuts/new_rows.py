@@ -22,7 +22,7 @@ from logit_correction.errors import InputError
 from logit_correction.files import printable
 from logit_correction.finding import Choice, Tried
 from logit_correction.functional import wilson_interval
-from logit_correction.runs.assemble import EncodedStore, Encoder, batches_of
+from logit_correction.runs.assemble import EncodedStore, batches_of
 from logit_correction.runs.train import Built
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.candidates import Candidate, Trained, candidates_of, groups_of, train_all
@@ -37,7 +37,7 @@ from logit_correction.shortcuts.choice import (
     predictions_in,
 )
 from logit_correction.training.display import Display
-from logit_correction.types import DataInfo, Inputs
+from logit_correction.types import Inputs
 
 #: Columns of a row that a person is shown, who is to name its label.
 SHOWN = 40
@@ -118,30 +118,23 @@ def of_source(given: Any, built: Built) -> Iterator[Part]:
     ``given`` is as ``DataSource.new_rows`` takes it; a folder may hold a folder for each label. ``InputError`` if a row
     cannot be read.
     """
-    encoder, device = None, torch.device("cpu")
-    if built.config.encoder is not None and isinstance(built.table.inputs, EncodedStore):
-        encoder = Encoder(built.config.encoder, _info_of(built.table))
+    known = built.table.inputs
     for rows, store, forms in _read(given, built):
-        encoded: InputStore = store if encoder is None else encoder.of_store(store, device)
-        yield _told(rows, built, forms), batches_of(encoded, device)
+        inputs = known.encode(store) if isinstance(known, EncodedStore) else store
+        yield _told(rows, built, forms), batches_of(inputs, torch.device("cpu"))
 
 
 def _read(given: Any, built: Built) -> Iterator[tuple[Rows, InputStore, dict[str, Any]]]:
     """Yield rows from elsewhere, some at a time, and their inputs before an encoder."""
-    source, table = built.config.data.make(), built.table
+    source, table, info = built.config.data.make(), built.table, built.table.info
+    if isinstance(table.inputs, EncodedStore):
+        original = table.inputs.original
+        info = replace(info, input_shape=original.input_shape, tokens=original.holds_tokens)
     source.reader.prepare(table.preparation)
     names = {str(name) for name in table.label_names}
     given = Path(given) if isinstance(given, str) else given
     labelled = isinstance(given, Path) and given.is_dir() and any(one.name in names for one in visible_folders(given))
-    yield from source.read(source.new_rows(given, labelled=labelled), _info_of(table))
-
-
-def _info_of(table: DataTable) -> DataInfo:
-    """Return what inputs are before an encoder."""
-    if not isinstance(table.inputs, EncodedStore):
-        return table.info
-    store = table.inputs.original
-    return replace(table.info, input_shape=store.input_shape, tokens=store.holds_tokens)
+    yield from source.read(source.new_rows(given, labelled=labelled), info)
 
 
 def _told(rows: Rows, built: Built, forms: dict[str, Any]) -> pd.DataFrame:
