@@ -207,7 +207,9 @@ def test_what_cannot_be_read_in_a_folder_leaves_the_rest_its_answers(door: Door)
 )
 def test_what_no_training_can_take_is_refused(columns: dict[str, Any], options: str, told: str, door: Door) -> None:
     table(**columns)
-    answer = door(*f"{TRAIN} {options}".split())
+    train, *words = f"{TRAIN} {options}".split()
+    given = dict(zip(words[::2], words[1::2], strict=True))  # each option once, the last value of it
+    answer = door(train, *(word for pair in given.items() for word in pair))
     assert answer.status == 2 and told in answer.err and not Path("x").exists()
 
 
