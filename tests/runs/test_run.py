@@ -105,7 +105,7 @@ def test_arrays_tensors_and_files_give_the_same(model: Run, images: np.ndarray, 
 
 def test_new_rows_are_judged_by_estimated_groups_as_the_test_is(run: Run, tmp_path: Path) -> None:
     block, rows = run.report["test"]["estimated"], Predictions.load(run / "predictions.parquet")
-    assert rows.estimate is not None and block["source"] == "heads on column:form, cross-fitted"
+    assert rows.estimate is not None and block["source"] == "a classifier of the column `form` alone, cross-fitted"
     conflicting = rows.estimate.attribute != rows.label
     assert block["minority"] == pytest.approx((rows.prediction == rows.label)[conflicting].mean())
     assert run.evaluate("test")["estimated"]["minority"] == pytest.approx(block["minority"])

@@ -200,7 +200,12 @@ def known_of_new_rows(found: Audit, truth: np.ndarray) -> list[Known]:
         gains.append(float(differs.mean() * (worth * mean - 4 * 0.05) / (worth + 4)) if number else 0.0)
         gain = [100 * value for value in (gains[-1], one["gain_low"], one["gain_high"])] if number else []
         assert not number or one["gain_low"] < gains[-1] < one["gain_high"]
-        known.append((f"Candidates: {name} |", [*shares, 100 * one["like_training"], *gain]))
+        known.append(
+            (
+                f"Candidates: {name}{'' if one['views'] else ' ' + one['does']} |",
+                [*shares, 100 * one["like_training"], *gain],
+            )
+        )
     best = int(np.argmax(gains))
     chosen, usual = tried[best], tried[best]["differs_usual"]
     assert told["chosen"] == chosen["name"]

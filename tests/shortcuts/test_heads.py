@@ -95,7 +95,7 @@ def test_heads_on_a_view_tell_the_planted_attribute(make_table) -> None:
     attribute, label = table.attribute[table.split["train"]], all_rows(table).label
     right = (estimator.row_attribute == attribute).double()
     assert float(right.mean()) > 0.97 and float(right[attribute != label].mean()) > 0.9
-    assert estimator.describe() == "heads on my_parts.Tail, cross-fitted"
+    assert estimator.describe() == "a classifier of my_parts.Tail alone, cross-fitted"
 
 
 def test_views_need_the_inputs_of_all_rows(table: DataTable) -> None:

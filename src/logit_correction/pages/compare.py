@@ -199,6 +199,10 @@ class Series:
         values = self.values(key)
         return sum(values) / len(values) if values else None
 
+    def warns(self, text: str) -> bool:
+        """Return whether a run has this warning."""
+        return any(text in run.report.warnings for run in self.runs)
+
     def groups(self, estimated: bool = False) -> pd.DataFrame:
         """Return groups with the mean accuracy; of several runs ``low`` and ``high`` are the extremes."""
         frames = [run.groups(estimated) for run in self.runs]

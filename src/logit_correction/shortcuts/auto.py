@@ -18,6 +18,7 @@ from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import InputError
 from logit_correction.finding import EVERYTHING, Finding, ViewName
 from logit_correction.seeds import StepRandomness, derive_seed, make_generator
+from logit_correction.sentences import name_views
 from logit_correction.shortcuts.heads import KeptHeads, estimate_by_heads, joined, joined_posterior
 from logit_correction.shortcuts.search import Judged, Search, judged_by_file, judged_by_run
 from logit_correction.types import (
@@ -233,7 +234,7 @@ class Auto(AttributeEstimator):
         for heads in self.kept:
             parts = [ViewName.of(view.name) for view in heads.views]
             called = dict.fromkeys(member if family == "column" else family for family, member in parts)
-            values.append([f"{' and '.join(called)} of {name}" for name in names])
+            values.append([f"{' and '.join(called)} like {name}" for name in names])
         self.attribute_names = [", ".join(one) for one in product(*values)]
         step = sum(size**place for place in range(len(values)))
         self.correlation = Correlation.from_table([[label * step] for label in range(size)], size ** len(values))
@@ -267,7 +268,7 @@ class Auto(AttributeEstimator):
             return "a search for a shortcut"
         if self.abstained:
             return "nowhere, for no shortcut was found"
-        return f"heads on {', '.join(self.finding.views)}, cross-fitted"
+        return f"a classifier of {name_views(self.finding.views)} alone, cross-fitted"
 
 
 def _are_columns(views: Sequence[View]) -> bool:
