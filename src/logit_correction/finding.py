@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
@@ -49,6 +49,11 @@ class ViewName(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.family}:{self.member}" if self.member else self.family
+
+
+def are_columns(views: Sequence[str]) -> bool:
+    """Return whether all of these views are columns."""
+    return {ViewName.of(view).family for view in views} == {"column"}
 
 
 @dataclass(frozen=True)

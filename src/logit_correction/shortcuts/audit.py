@@ -199,7 +199,7 @@ def audit(
     """Look for a shortcut in data without group labels, and write a page, every row and the figures. Read no attribute.
 
     Args:
-        data: The data, as ``train`` takes them.
+        data: The data, as ``train`` takes them; of a whole ``RunConfig`` the shortcuts that it names count too.
         out: Folder to write, new or empty. None keeps the audit for as long as the returned object lives.
         run: Folder of a finished run on the same data, to examine on its validation rows. No network is trained then.
         predictions: File of a classifier's predictions on rows that it was not trained on; see ``Auto``.

@@ -16,7 +16,7 @@ from logit_correction.attributes.folds import FoldNetworks, draw_folds
 from logit_correction.correlation import Correlation
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import InputError
-from logit_correction.finding import EVERYTHING, Finding, ViewName
+from logit_correction.finding import EVERYTHING, Finding, ViewName, are_columns
 from logit_correction.seeds import StepRandomness, derive_seed, make_generator
 from logit_correction.sentences import name_views
 from logit_correction.shortcuts.heads import KeptHeads, estimate_by_heads, joined, joined_posterior
@@ -214,12 +214,14 @@ class Auto(AttributeEstimator):
         parts = _apart(views) if said else [views]
         if rows < ROWS_OF_A_CELL * self.info.num_labels ** (len(parts) + 1):
             parts = [views]
+        exact = [said and are_columns([view.name for view in part]) for part in parts]
         weighed = None if self.search is None else self.search.correction_by(names)
-        found = [weighed.estimate] if weighed else []
-        if not found or len(found[0][0]) < rows or len(parts) > 1 or (said and _are_columns(views)):
+        if weighed is not None and len(weighed.estimate[0]) == rows and exact == [False]:
+            found = [weighed.estimate]
+        else:
             found = [
-                estimate_by_heads(part, self.rows, self.correlation, seed, exact=said and _are_columns(part))
-                for part in parts
+                estimate_by_heads(part, self.rows, self.correlation, seed, exact=one)
+                for part, one in zip(parts, exact, strict=True)
             ]
         self.kept = [heads for _, _, heads in found]
         self.estimates = [(attribute, probability) for attribute, probability, _ in found]
@@ -269,10 +271,6 @@ class Auto(AttributeEstimator):
         if self.abstained:
             return "nowhere, for no shortcut was found"
         return f"a classifier of {name_views(self.finding.views)} alone, cross-fitted"
-
-
-def _are_columns(views: Sequence[View]) -> bool:
-    return all(ViewName.of(view.name).family == "column" for view in views)
 
 
 def _apart(views: Sequence[View]) -> list[list[View]]:

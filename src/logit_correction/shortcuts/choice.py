@@ -313,18 +313,13 @@ def concluded(table: pd.DataFrame, found: Choice, seed: int) -> Choice:
     if not len(places):
         return found
     gains = gains_of(predictions, places, label, weight)
-    half = DEVIATIONS * gains.error
+    half, chosen = DEVIATIONS * gains.error, chosen_of(gains, found.changed)
     tried = [
         replace(one, gain=float(gain), gain_low=float(gain - ends), gain_high=float(gain + ends), told_by=int(rows))
         for one, gain, ends, rows in zip(found.candidates, gains.gain, half, gains.answers, strict=True)
     ]
-    chosen = chosen_of(gains, found.changed)
-    found = replace(
-        found,
-        candidates=tuple(tried),
-        chosen=tried[chosen].name,
-        more=more_answers(gains, chosen, len(places)),
-    )
+    more = more_answers(gains, chosen, len(places))
+    found = replace(found, candidates=tuple(tried), chosen=tried[chosen].name, more=more)
     if not chosen:
         return found
     gain = corrected_gain(predictions, places, label, weight, found.changed, seed)

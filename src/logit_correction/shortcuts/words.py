@@ -12,7 +12,7 @@ import pandas as pd
 
 from logit_correction.errors import format_percent
 from logit_correction.files import to_plain
-from logit_correction.finding import BASELINE, NEEDED_ROWS, Choice, Finding, ViewName
+from logit_correction.finding import BASELINE, NEEDED_ROWS, Choice, Finding, are_columns
 from logit_correction.pages import plots
 from logit_correction.pages.compare import shown_path
 from logit_correction.pages.console import console_of, say, show_warnings, table_of
@@ -92,7 +92,7 @@ def next_commands(told: AuditSummary, place: str) -> dict[str, str]:
     def again(options: str) -> str:
         return f"logit-correction audit --config {place}/config.yaml {options} --out another-audit"
 
-    if leak and leak.may_leak(finding.commonest) and _of_columns(leak.views) and not told.examined:
+    if leak and leak.may_leak(finding.commonest) and are_columns(leak.views) and not told.examined:
         train = f"logit-correction train --config {place}/config.yaml --method ERM --out without"
         commands["If it will not be known in use, leave it out:"] = f"{train} {options('leave_out', leak.views)}"
     if asked and not told.examined:
@@ -109,7 +109,7 @@ def next_commands(told: AuditSummary, place: str) -> dict[str, str]:
         if of_trial(told) or (told.leans is False and not told.examined):
             accident = "If you are sure that it is an accident all the same, train"
         them = "them" if is_plural(views) else "it"
-        leave = f", or leave {them} out of the data" if _of_columns(views) else ""
+        leave = f", or leave {them} out of the data" if are_columns(views) else ""
         fix = f"logit-correction train --config {place}/fix.yaml --out fixed"
         commands[f"{accident} a classifier that does not rely on {them}{leave}:"] = fix
         rows = round((finding.look.share if finding.look else 0) * told.data["rows"]["valid"])
@@ -124,10 +124,6 @@ def next_commands(told: AuditSummary, place: str) -> dict[str, str]:
         legitimate = again(options("legitimate", asked.views))
         commands["If it is a legitimate cause, look for another shortcut:"] = legitimate
     return commands
-
-
-def _of_columns(views: Sequence[str]) -> bool:
-    return {ViewName.of(view).family for view in views} == {"column"}
 
 
 def headline(told: AuditSummary) -> str:
