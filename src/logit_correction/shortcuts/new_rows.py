@@ -73,8 +73,7 @@ def asked(parts: Iterable[Part], models: Sequence[Trained], names: Sequence[str]
 
 def check(given: Any, built: Built) -> None:
     """Read new rows once: what is wrong with them is told before anything is trained. Arguments as of ``of_source``."""
-    told = [_told(rows, built, forms) for rows, _, forms in _read(given, built)]
-    _joined(told, list(map(str, built.table.label_names)))
+    _joined([frame for frame, _ in of_source(given, built)], list(map(str, built.table.label_names)))
 
 
 def _joined(frames: Sequence[pd.DataFrame], names: Sequence[str]) -> pd.DataFrame:
@@ -118,14 +117,6 @@ def of_source(given: Any, built: Built) -> Iterator[Part]:
     ``given`` is as ``DataSource.new_rows`` takes it; a folder may hold a folder for each label. ``InputError`` if a row
     cannot be read.
     """
-    known = built.table.inputs
-    for rows, store, forms in _read(given, built):
-        inputs = known.encode(store) if isinstance(known, EncodedStore) else store
-        yield _told(rows, built, forms), batches_of(inputs, torch.device("cpu"))
-
-
-def _read(given: Any, built: Built) -> Iterator[tuple[Rows, InputStore, dict[str, Any]]]:
-    """Yield rows from elsewhere, some at a time, and their inputs before an encoder."""
     source, table, info = built.config.data.make(), built.table, built.table.info
     if isinstance(table.inputs, EncodedStore):
         original = table.inputs.original
@@ -134,7 +125,14 @@ def _read(given: Any, built: Built) -> Iterator[tuple[Rows, InputStore, dict[str
     names = {str(name) for name in table.label_names}
     given = Path(given) if isinstance(given, str) else given
     labelled = isinstance(given, Path) and given.is_dir() and any(one.name in names for one in visible_folders(given))
-    yield from source.read(source.new_rows(given, labelled=labelled), info)
+    for rows, store, forms in source.read(source.new_rows(given, labelled=labelled), info):
+        yield _told(rows, built, forms), _inputs_of(store, table)
+
+
+def _inputs_of(store: InputStore, table: DataTable) -> Iterator[Inputs]:
+    """Yield the inputs of a network; nothing is encoded before somebody asks for them."""
+    encoded = table.inputs.encode(store) if isinstance(table.inputs, EncodedStore) else store
+    yield from batches_of(encoded, torch.device("cpu"))
 
 
 def _told(rows: Rows, built: Built, forms: dict[str, Any]) -> pd.DataFrame:
