@@ -331,12 +331,9 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
     check_names(list(frame.columns), "the table", [canonical(str(label))])
     try:
         content = frame.to_parquet(index=False)
-    except UnicodeEncodeError as error:
-        told = f"the table holds {error.object[:60]!r}, which is no UTF-8"
-        raise InputError(f"{told}: write it anew, or give a file that has another name") from error
-    except pyarrow.ArrowException as error:
-        told = f"the table has a column that Parquet cannot hold ({reason_of(error)})"
-        raise InputError(f"{told}: leave it out, or write what is in it into columns") from error
+    except (UnicodeEncodeError, pyarrow.ArrowException) as error:
+        told = f"the table holds what no file can ({reason_of(error)})"
+        raise InputError(f"{told}: leave the column out, or write what is in it anew") from error
     target = kept_content(cache_folder() / "tables" if folder is None else Path(folder), content, ".parquet")
     if "path" in options:
         options.setdefault("root", str(Path.cwd()))
