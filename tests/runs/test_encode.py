@@ -15,7 +15,7 @@ import yaml
 from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, load, train
 from logit_correction.data.digits import Digits
 from logit_correction.data.table import ArrayStore, DataTable
-from logit_correction.runs.assemble import Encoder, encode_table
+from logit_correction.runs.assemble import EncodedStore, Encoder, encode_table
 from logit_correction.runs.options import complete
 from logit_correction.training.display import Lines
 
@@ -51,6 +51,14 @@ def test_every_row_becomes_its_features(cache: Path, digits: DataTable) -> None:
     assert images is not None and original is not None and torch.equal(images, original)
     assert "6 numbers a row" in str(table.metadata["inputs"])
     table.check()
+
+
+def test_other_rows_get_their_features_in_the_same_way(cache: Path, digits: DataTable) -> None:
+    plain, table = (encode_table(digits, config(precision=one)).inputs for one in ("32-true", "bf16-mixed"))
+    assert isinstance(plain, EncodedStore) and isinstance(table, EncodedStore)
+    other = ArrayStore(digits.inputs.fetch(torch.arange(48)))  # type: ignore[arg-type]
+    torch.testing.assert_close(table.encode(other).values, table.values[:48])
+    assert not torch.allclose(plain.values[:48], table.values[:48])
 
 
 def test_it_works_once_and_anew_for_other_inputs_or_weights_or_options(cache: Path, digits: DataTable) -> None:
