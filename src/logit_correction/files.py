@@ -22,19 +22,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Literal,
-    NoReturn,
-    TypeVar,
-    Union,
-    cast,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from logit_correction.errors import InputError, reason_of
 
@@ -257,7 +245,7 @@ def _texts(frame: pd.DataFrame) -> list[str]:
 def read_json(path: Path, fix: str) -> Any:
     """Read a file of strict JSON; ``fix`` says what to do about one that is damaged, in an ``InputError``."""
 
-    def refuse(constant: str) -> NoReturn:
+    def refuse(constant: str) -> None:
         raise ValueError(f"{constant} is no number of JSON")
 
     try:
@@ -307,13 +295,14 @@ def from_plain(kind: Any, value: Any, place: str = "") -> Any:
         if value not in parts:
             raise ValueError(f"{place or 'it'} is {value!r}, but must be one of {', '.join(map(str, parts))}")
         return value
-    plain = dict if is_dataclass(kind) else list if origin is tuple else origin or kind
+    record = is_dataclass(kind)
+    plain = dict if record else list if origin is tuple else origin or kind
     if plain is not Any and not isinstance(value, int | float if plain is float else plain):
         raise ValueError(f"{place or 'it'} is {repr(value)[:40]}, but must be {plain.__name__}")
-    if is_dataclass(kind):
-        known = {name: hint for name, hint in _hints(cast(Any, kind)).items() if name in value}
+    if record:
+        known = {name: hint for name, hint in _hints(kind).items() if name in value}
         inside = f"{place}." if place else ""
-        return cast(Any, kind)(**{name: from_plain(one, value[name], inside + name) for name, one in known.items()})
+        return kind(**{name: from_plain(one, value[name], inside + name) for name, one in known.items()})
     if origin in (list, tuple):
         return origin(from_plain(parts[0], one, f"{place}[{number}]") for number, one in enumerate(value))
     return {name: from_plain(parts[1], one, f"{place}.{name}") for name, one in value.items()} if parts else value
