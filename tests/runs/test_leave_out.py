@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-from logit_correction import InputError, export, from_arrays, from_table, load, train
+from logit_correction import InputError, export, from_arrays, from_table, load, runs_table, train
+from logit_correction.pages.compare import RunFolder, compare
 from logit_correction.runs.leave_out import without
 from logit_correction.types import DataInfo
 from logit_correction.views import images as looks
@@ -77,6 +78,9 @@ def test_an_hour_of_a_date_can_be_left_out_alone(table: Any) -> None:
     early, late = (ROWS.assign(taken=day + pd.Timedelta(hours=hour)) for hour in (1, 22))
     moved, seen = (np.abs(one.predict_proba(early) - one.predict_proba(late)).max() for one in (run, sees))
     assert moved < 0.02 < seen  # what remains is that the date itself is later by a day
+    assert runs_table([run, sees])["method"].tolist() == ["ERM without the column taken hour", "ERM"]
+    ((_, series),) = compare([RunFolder.read(run.path), RunFolder.read(sees.path)])
+    assert [one.name for one in series] == ["ERM", "ERM without the column taken hour"]
 
 
 def test_a_missing_number_is_the_mean_and_no_more(table: Any) -> None:

@@ -25,6 +25,7 @@ from logit_correction.files import check_seal, frame_of, from_plain, read_json, 
 from logit_correction.finding import Finding
 from logit_correction.functional import metrics as by_group
 from logit_correction.functional.losses import margin
+from logit_correction.sentences import name_views
 
 #: Name of the file.
 REPORT = "report.json"
@@ -478,9 +479,15 @@ class Report:
         return self.finding is None or self.finding.corrects
 
     @property
+    def trained(self) -> str:
+        """The method's name, and what its networks cannot see."""
+        hidden = self.training.get("leave_out")
+        return f"{self.method} without {name_views(hidden)}".replace("`", "") if hidden else self.method
+
+    @property
     def called(self) -> str:
-        """The method's name, with a note if it did not correct."""
-        return self.method if self.corrected else f"{self.method} (not corrected)"
+        """What was trained, with a note if it did not correct."""
+        return self.trained if self.corrected else f"{self.trained} (not corrected)"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of the file as strict JSON values."""

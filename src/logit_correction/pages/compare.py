@@ -246,8 +246,8 @@ def compare(runs: Sequence[RunFolder]) -> list[tuple[str, list[Series]]]:
 
 
 def _series(runs: Sequence[RunFolder]) -> list[Series]:
-    ordered = sorted(runs, key=lambda run: run.report.method != BASELINE)
-    apart = _apart(ordered, lambda run: run.report.method, RunFolder.settings, RunFolder.settings)
+    ordered = sorted(runs, key=lambda run: run.report.trained != BASELINE)
+    apart = _apart(ordered, lambda run: run.report.trained, RunFolder.settings, RunFolder.settings)
     found = {}
     for method, told, own in apart:
         left = sum(not run.report.corrected for run in own)
@@ -342,7 +342,7 @@ def conclude(series: Sequence[Series], figures: Mapping[str, Any], named: bool) 
     if not named:
         on = "judge on rows where the shortcut does not hold, by `evaluate RUN --on FOLDER|CSV`"
         advice.append(f"The test rows name no attributes, so they cannot show whether a shortcut misleads: {on}.")
-    if len(series) == 1 and series[0].method != BASELINE:
+    if len(series) == 1 and series[0].runs[0].report.method != BASELINE:
         advice.append(f"Train the same with `--method {BASELINE}`, then compare: `report RUN RUN`.")
     label, most = series[0].runs[0].report.commonest
     below = [one for one in series if (one.figure("average") or 0.0) < most + 1e-9]
