@@ -240,6 +240,8 @@ def test_a_gap_among_texts_and_a_column_of_mappings_are_told_by_row_and_column()
     for column in (mappings, [{}] * 80):
         with pytest.raises(InputError, match=r"column b|'b'"):
             train(table().assign(b=column), label="y")
+        with pytest.raises(InputError, match=r"column b|'b'"):
+            train(table()[["a"]].assign(b=column), label=[0, 1] * 40)
     with pytest.raises(InputError, match=r"same input \(rows given in Python\)"):
         train(["good"] * 60, label=(row % 2 for row in range(60)))
 

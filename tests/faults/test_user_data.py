@@ -171,7 +171,7 @@ FRAME = [
     (["good", "bad"], object), *WORDS, ([1, 2, pd.NA], "Int64"), ([True, False, pd.NA], "boolean"), ([None], object),
     (["a", "b", pd.NA], "string"), (["a", 1, 2.5, None], object), ([1, 2.5, Decimal("1.5"), True], object),
     ([1j, 2], complex), (["a", "b", None], "category"), ([1, 2], "category"), (TIMES[:3], "category"), (DAYS, object),
-    ([pd.Timestamp(time, tz="Europe/Paris") for time in TIMES], None), ([DAYS[0], TIMES[0]], object),
+    ([pd.Timestamp(time, tz="Europe/Paris") for time in TIMES], None),
     ([TIMES[0], pd.NaT], None), ([pd.Period("2024-01"), pd.Period("2024-02")], None), ([True, 1, 0], object),
     ([pd.Interval(0, 1), pd.Interval(1, 2)], None), (SPANS, "timedelta64[s]"), ([0, 1], "Sparse[int]"),
     ([(1,), (2, 3)], object), ([{"a": 1}, {}], object), ([np.zeros(2)], object), ([np.array(0.5), np.array(1)], object),
@@ -294,24 +294,24 @@ FOLDERS = [("a", "b"), ("with space", "per%cent"), ("-dash", "--b"), ("e\u0301",
            ("new", "b"), ("train", "b"), ("train", "test"), ("日本", "😀"), ("<u>", "<script>x<"), ("=1", "*"),
            ("a.png", "b"), ("a\u200b", "a", "b"), ("caf\udce9", "b"), ("[red]", "$HOME"), ("n" * 200, "b")]  # fmt: skip
 FILES = ["{}", "an image {}", "100%{}%s", "a\n{}", "-{}", "e\u0301{}", "caf\udce9{}", "n" * 180 + "{}", "a,{}", 'a"{}']
-MODES, SIDES = ["RGB", "L", "LA", "P", "RGBA", "CMYK", "1", "I", "F", "HSV"], [9, 1, 50, 70]
+MODES, SPLITS = ["RGB", "L", "LA", "P", "RGBA", "CMYK", "1", "I", "F", "HSV"], ["train", "valid", "test"]
 ENDS, PLACES = ["png", "jpg", "bmp", "gif", "tif", "webp", "PNG"], ["{label}", "{split}/{label}", "{label}/deep"]
 
 
 @cases(0.14, MODES, labels=FOLDERS, each=[8, 1, 2, 3, 20], file=FILES, broken=[*BROKEN], all=[False, True], end=ENDS,
-       side=SIDES, layout=PLACES, table=[False, True], method=["ERM", "LC"])  # fmt: skip
+       side=[9, 1, 50, 70], layout=PLACES, table=[False, True], method=["ERM", "LC"])  # fmt: skip
 def test_folders(case: Case, door: Door, tmp_path: Path) -> None:
     place, pixels, files = emptied(tmp_path), np.random.default_rng(case["seed"]), list[Path]()
     labels = [label for _ in range(case["each"]) for label in case["labels"]]
     for number, label in enumerate(labels):
-        split = ["train", "valid", "test"][number // len(case["labels"]) % 3]
-        home = place / "photos" / case["layout"].format(label=label, split=split)
+        home = place / "photos" / case["layout"].format(label=label, split=SPLITS[number // len(case["labels"]) % 3])
         files.append(home / f"{case['file'].format(number)}.{case['end']}")
         home.mkdir(parents=True, exist_ok=True)
         image = Image.fromarray(pixels.integers(0, 256, (case["side"], 8 + number % 2, 3), np.uint8))
-        image.save(files[-1])
-        with contextlib.suppress(OSError, KeyError, ValueError):  # the format has no such pixels
+        try:
             image.convert(case["kinds"][number % len(case["kinds"])]).save(files[-1])
+        except (OSError, KeyError, ValueError):  # the format has no such pixels
+            image.save(files[-1])
         BROKEN[case["broken"]](files[-1]) if case["all"] or number < 2 else None
     data, options = place / "photos", {"on_bad_rows": case["on_bad_rows"]}
     if case["table"]:

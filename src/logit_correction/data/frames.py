@@ -130,7 +130,7 @@ def plain_values(frame: pd.DataFrame, column: str) -> pd.Series[Any]:
     cut = held is not None and pyarrow.types.is_date(held.type) and values.dropna().map(type).nunique() > 1
     if held is None or cut:  # values of several kinds; dates first would take the hour off the times after them
         return pd.Series(texts_of(frame, column, as_written=True), frame.index, object)
-    return held.to_pandas(integer_object_nulls=True).set_axis(frame.index)
+    return held.to_pandas(integer_object_nulls=True, maps_as_pydicts="lossy").set_axis(frame.index)
 
 
 def with_names(frame: pd.DataFrame, names: list[str], place: str) -> pd.DataFrame:
