@@ -285,10 +285,11 @@ def test_texts(case: Case) -> None:
     check_python(case, texts, labels, ["the table", "the new texts", "row 0", "rows given in Python"])
 
 
+GREY = Image.linear_gradient("L")
 BROKEN = {"not": Path.exists, "cut": lambda file: file.write_bytes(file.read_bytes()[: file.stat().st_size // 2]),
           "text": lambda file: file.write_text("<html>404"), "script": lambda file: file.write_text("%!PS\nshowpage"),
           "queue": lambda file: (file.unlink(), os.mkfifo(file)), "empty": lambda file: file.write_bytes(b""),
-          "moving": lambda file: Image.open(file).save(file, save_all=True, append_images=[Image.new("L", (9, 9))]),
+          "moving": lambda file: GREY.save(file, "GIF", save_all=True, append_images=[GREY.rotate(90)]),
           "lost": lambda file: (file.unlink(), file.symlink_to("no.png"))}  # fmt: skip
 FOLDERS = [("a", "b"), ("with space", "per%cent"), ("-dash", "--b"), ("e\u0301", "x"), ("é", "e\u0301"), ("Cat", "cat"),
            ("new", "b"), ("train", "b"), ("train", "test"), ("日本", "😀"), ("<u>", "<script>x<"), ("=1", "*"),
