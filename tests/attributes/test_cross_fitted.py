@@ -1,4 +1,4 @@
-"""Cross-fitted networks in the loop, and options that do not fit."""
+"""Cross-fitted networks in the loop."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from logit_correction import CrossFitted
 from logit_correction.correlation import Correlation
 
 from .conftest import all_rows, prepared
-
-# Networks
 
 
 def test_the_estimates_are_the_argmax_of_the_held_out_posteriors(make_table) -> None:
@@ -21,6 +19,3 @@ def test_the_estimates_are_the_argmax_of_the_held_out_posteriors(make_table) -> 
         torch.testing.assert_close(estimator.row_posterior, correlation.posterior(probability))
         seen = torch.stack([network(batch.inputs).softmax(1) for network in estimator.networks]).mean(0)
         torch.testing.assert_close(estimator.predict(batch.inputs).exp(), seen)  # of new rows all networks tell
-
-
-# What is refused

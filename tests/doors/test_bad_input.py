@@ -37,6 +37,11 @@ WORDS: dict[str, tuple[str, str]] = {
     "data": (f"train --data Digit --method ERM {ONE} --out x", "Digit"),
     "method": (f"train --data Digits --method LCC {ONE} --out x", "LCC"),
     "view": (f"{LC} --shortcut color", "color"),
+    "view of other inputs": (f"{LC} --shortcut word", "does not apply"),
+    "legitimate view": (
+        f"{TABLE.replace('ERM', 'LC')} table.csv --data.features * --legitimate column:z",
+        "no member 'z'",
+    ),
     "column as a view": (f"{TABLE.replace('ERM', 'LC')} table.csv --data.features * --shortcut a", "column:a"),
     "rule": (f"{DIGITS} --selection test", "selection"),
     "epochs a word": (f"{DIGITS} --epochs many", "many"),

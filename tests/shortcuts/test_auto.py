@@ -15,7 +15,7 @@ from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.evidence import Model
 from logit_correction_lab.sources.planted import Planted
 
-from ..attributes.conftest import attached, prepared
+from ..attributes.conftest import prepared
 from ..conftest import differing, trained_tensors
 
 COLUMN = {"set": "column", "rows": 1000}
@@ -87,14 +87,6 @@ def test_a_run_of_other_data_is_refused(tmp_path: Path) -> None:
     run(tmp_path / "ERM", {"set": "wine"}, method="ERM")
     with pytest.raises(InputError, match="the data are not those that"):
         run(tmp_path / "LC", COLUMN, attributes={"name": "Auto", "run": str(tmp_path / "ERM")})
-
-
-def test_views_that_do_not_apply_are_told_before_any_work() -> None:
-    table = Planted(set="column", rows=300).build()
-    with pytest.raises(InputError, match="does not apply"):
-        attached(Auto(shortcut=["colour"]), table)
-    with pytest.raises(InputError, match="no member"):
-        attached(Auto(legitimate=["column:nosuch"]), table)
 
 
 def test_a_column_that_no_row_contradicts_is_no_good_news() -> None:
