@@ -68,7 +68,7 @@ def test_a_person_who_knows_is_not_searched_past(tmp_path: Path) -> None:
 
 def test_the_verdict_does_not_depend_on_the_epochs(tmp_path: Path) -> None:
     found = [
-        estimate_attributes({"name": "Planted", **COLUMN, "rows": 500}, epochs=epochs, threads=1).evidence
+        estimate_attributes({"name": "Planted", **COLUMN, "rows": 300}, epochs=epochs, threads=1).evidence
         for epochs in (1, 3)
     ]
     assert found[0] == found[1]
