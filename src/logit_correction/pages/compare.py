@@ -185,9 +185,18 @@ class Series:
     """Runs that differ only by their seed."""
 
     name: str
-    method: str
     color: str
     runs: tuple[RunFolder, ...]
+
+    @property
+    def method(self) -> str:
+        """The method of all its runs."""
+        return self.runs[0].report.method
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it is ERM that sees all of the inputs, by which others are judged."""
+        return self.runs[0].report.trained == BASELINE
 
     def values(self, key: str) -> list[float]:
         """Return a figure of every run; none at all where a run lacks it."""
@@ -198,10 +207,6 @@ class Series:
         """Return the mean of a figure over the runs; None where a run lacks it."""
         values = self.values(key)
         return sum(values) / len(values) if values else None
-
-    def warns(self, text: str) -> bool:
-        """Return whether a run has this warning."""
-        return any(text in run.report.warnings for run in self.runs)
 
     def groups(self, estimated: bool = False) -> pd.DataFrame:
         """Return groups with the mean accuracy; of several runs ``low`` and ``high`` are the extremes."""
@@ -249,12 +254,12 @@ def _series(runs: Sequence[RunFolder]) -> list[Series]:
     ordered = sorted(runs, key=lambda run: run.report.trained != BASELINE)
     apart = _apart(ordered, lambda run: run.report.trained, RunFolder.settings, RunFolder.settings)
     found = {}
-    for method, told, own in apart:
+    for trained, told, own in apart:
         left = sum(not run.report.corrected for run in own)
         told = [*told, "not corrected" if left == len(own) else f"{left} of {len(own)} not corrected"] if left else told
-        found[f"{method} ({', '.join(told)})" if told else method] = method, own
-    colors = series_colors({name: method for name, (method, _) in found.items()})
-    return [Series(name, method, colors[name], tuple(members)) for name, (method, members) in found.items()]
+        found[f"{trained} ({', '.join(told)})" if told else trained] = own
+    colors = series_colors({name: own[0].report.trained for name, own in found.items()})
+    return [Series(name, colors[name], tuple(own)) for name, own in found.items()]
 
 
 def _apart(
@@ -325,7 +330,7 @@ def conclude(series: Sequence[Series], figures: Mapping[str, Any], named: bool) 
     def shares(name: str) -> str:
         return format_list([f"{one.name} {format_percent(one.figure(name), 1)}" for one in series])
 
-    base = next((one for one in series if one.method == BASELINE), None)
+    base = next((one for one in series if one.is_baseline), None)
     known = [name for name in figures if all(one.values(name) for one in series)]
     key = next(name for name in _JUDGED_BY if name in known)
     headline, advice = f"{figures[key].heading} accuracy: {shares(key)}.", []
@@ -342,7 +347,7 @@ def conclude(series: Sequence[Series], figures: Mapping[str, Any], named: bool) 
     if not named:
         on = "judge on rows where the shortcut does not hold, by `evaluate RUN --on FOLDER|CSV`"
         advice.append(f"The test rows name no attributes, so they cannot show whether a shortcut misleads: {on}.")
-    if len(series) == 1 and series[0].runs[0].report.method != BASELINE:
+    if len(series) == 1 and series[0].method != BASELINE:
         advice.append(f"Train the same with `--method {BASELINE}`, then compare: `report RUN RUN`.")
     label, most = series[0].runs[0].report.commonest
     below = [one for one in series if (one.figure("average") or 0.0) < most + 1e-9]

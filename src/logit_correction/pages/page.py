@@ -114,14 +114,17 @@ def _part(title: str | None, series: Sequence[Series]) -> dict[str, Any]:
     source = estimates[0].source if len(estimates) == len(tests) else None
     headline, details, advice = conclude(series, columns, named)
     seeds, alone = "reach from the worst to the best run", "are 90 % intervals (Wilson)"
-    warned = dict.fromkeys(text for one in series for run in one.runs for text in run.report.warnings)
+    warned: dict[str, list[str]] = {}  # text -> the series with a run that has it
+    for one in series:
+        for text in dict.fromkeys(text for run in one.runs for text in run.report.warnings):
+            warned.setdefault(text, []).append(one.name)
     many, colors = [len(one.runs) > 1 for one in series], {one.name: one.color for one in series}
     return {
         "title": title,
         "headline": headline,
         "details": details,
         "advice": advice,
-        "warnings": {text: [one.name for one in series if one.warns(text)] for text in warned},
+        "warnings": warned,
         "gap": next((pair for pair in _GAPS if all(one.values(key) for one in series for key in pair)), None),
         "series": series,
         "columns": columns,
