@@ -11,11 +11,11 @@ import pytest
 
 import logit_correction
 from logit_correction.cli import COMMANDS, function_of
-from logit_correction.config import PARTS, TrainingConfig
 from logit_correction.data.rows import Splitting
 from logit_correction.registry import resolve
-from logit_correction.runs.options import OF_ESTIMATOR, kinds
+from logit_correction.runs.options import OF_ESTIMATOR, PARTS, kinds
 from logit_correction.runs.train import RANKS
+from logit_correction.training.config import TrainingConfig
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "lab" / "README.md", *(ROOT / "docs").rglob("*.md")])

@@ -12,11 +12,11 @@ import pytest
 
 import logit_correction
 from logit_correction.attributes import ESTIMATORS
-from logit_correction.config import PRESETS
 from logit_correction.data import SOURCES
 from logit_correction.methods import METHODS
 from logit_correction.methods.parts import MIXING, PRIORS
 from logit_correction.networks import NETWORKS
+from logit_correction.runs.options import PRESETS
 from logit_correction.views import VIEWS
 
 

@@ -27,13 +27,13 @@ from typing import Any, get_args
 import numpy as np
 import torch
 
-from logit_correction.config import ComponentConfig, RunConfig
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.reader import DataSource
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, TrainingError
-from logit_correction.runs.options import complete
-from logit_correction.runs.train import config_of, prepare
+from logit_correction.registry import ComponentConfig
+from logit_correction.runs.options import RunConfig, complete, config_of
+from logit_correction.runs.train import prepare
 from logit_correction.shortcuts import choice
 from logit_correction.shortcuts.candidates import Candidate, candidates_of, groups_of, trained, usual_splits
 from logit_correction.shortcuts.new_rows import apart_of

@@ -28,7 +28,6 @@ from torch.utils.data import DataLoader
 
 from logit_correction.attributes.given import TrueAttributes
 from logit_correction.attributes.online import Online
-from logit_correction.config import TrainingConfig
 from logit_correction.data.digits import COLORS, ColoredStore
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.table import ArrayStore, DataTable
@@ -38,6 +37,7 @@ from logit_correction.methods.parts import GroupMixUp, Moving, NoMixing
 from logit_correction.networks.small import MLP
 from logit_correction.runs.assemble import build_fabric
 from logit_correction.runs.train import training_rows
+from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
 from logit_correction.types import Batch

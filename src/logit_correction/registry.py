@@ -1,22 +1,60 @@
-"""From a name or a dotted path to a class, and packages that only an extra installs."""
+"""From a name or a dotted path to a class, with its options; and packages that only an extra installs."""
 
 from __future__ import annotations
 
 import importlib
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, distribution, entry_points
 from types import ModuleType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from logit_correction.errors import InputError, MissingPackage, did_you_mean
+from logit_correction.files import canonical
 
 #: The folder whose names must not be imported; None if all may be.
 _untrusted: ContextVar[str | None] = ContextVar("untrusted", default=None)
+
+
+@dataclass(frozen=True)
+class ComponentConfig:
+    """A part of a run, such as a data source or a method, by name or dotted path, with its options.
+
+    Attributes:
+        name: A name that ``logit-correction list`` shows, or the dotted path of a class of your own.
+        options: Of the class's constructor, as ``config.yaml`` holds them.
+        cls: The class, or a function that makes the part, once all options have been checked and completed.
+        arguments: The options then, of the types that the class asks for; components are ``ComponentConfig`` too.
+    """
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+    cls: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
+    arguments: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the form of ``config.yaml``: the name, and the options beside it."""
+        own = {name: one.to_dict() if isinstance(one, ComponentConfig) else one for name, one in self.options.items()}
+        return {"name": self.name, **own}
+
+    def make(self, *given: Any, **more: Any) -> Any:
+        """Make it, with further arguments that the run gives."""
+        assert self.cls is not None, f"{self.name} was not completed"
+        own = {name: one.make() if isinstance(one, ComponentConfig) else one for name, one in self.arguments.items()}
+        return self.cls(*given, **own, **more)
+
+
+def listed(names: str | Sequence[str] | None) -> list[str]:
+    """Return names in a list, of which one may stand alone, or none, or several in a text such as ``[a, b]``."""
+    if isinstance(names, str):
+        several = names[1:-1].split(",") if names.startswith("[") else [names]
+        return [canonical(name) for one in several if (name := one.strip(" '\""))]
+    return [] if names is None else [canonical(str(name)) for name in names]
 
 
 @contextmanager

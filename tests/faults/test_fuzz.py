@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from logit_correction.cli.arguments import arguments_of
 from logit_correction.cli.commands import train_command
-from logit_correction.config import RunConfig
 from logit_correction.errors import InputError
-from logit_correction.runs.options import complete
+from logit_correction.runs.options import RunConfig, complete
 
 #: Bytes that a test may take: what asks for more fails instead of taking the machine's.
 MEMORY = 8 * 2**30

@@ -16,7 +16,6 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.xrm import XRM
-from logit_correction.config import TrainingConfig
 from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
 from logit_correction.methods import METHODS
@@ -25,6 +24,7 @@ from logit_correction.networks.small import MLP
 from logit_correction.registry import resolve
 from logit_correction.runs.train import training_rows
 from logit_correction.seeds import StepRandomness
+from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
 from logit_correction.types import Batch, Step, TrainingRows

@@ -12,7 +12,6 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
-from logit_correction.config import TrainingConfig
 from logit_correction.data.table import DataTable
 from logit_correction.errors import Interrupted
 from logit_correction.methods import METHODS
@@ -21,6 +20,7 @@ from logit_correction.networks.small import MLP
 from logit_correction.registry import resolve
 from logit_correction.runs.train import training_rows
 from logit_correction.training import fit as fit_module
+from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from logit_correction.config import TrainingConfig
 from logit_correction.methods.erm import ERM
 from logit_correction.networks.small import ConvNet
+from logit_correction.training.config import TrainingConfig
 from logit_correction.training.fit import make_optimizer
 from logit_correction.types import DataInfo
 

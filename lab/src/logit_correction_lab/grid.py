@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from logit_correction.config import RunConfig, listed
 from logit_correction.errors import InputError, did_you_mean
 from logit_correction.files import read_yaml
-from logit_correction.runs.options import complete, merge
+from logit_correction.registry import listed
+from logit_correction.runs.options import RunConfig, complete, merge
 
 if TYPE_CHECKING:
     from logit_correction_lab.follow import Follower

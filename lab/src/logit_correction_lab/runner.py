@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from logit_correction.config import RunConfig
 from logit_correction.errors import InputError, Interrupted, TrainingError
+from logit_correction.runs.options import RunConfig
 from logit_correction_lab.follow import Follower
 from logit_correction_lab.grid import Benchmark, Cell
 

@@ -11,11 +11,12 @@ from inspect import Parameter, cleandoc, signature
 from pathlib import Path
 from typing import Any
 
-from logit_correction.config import PARTS, TrainingConfig, listed
 from logit_correction.errors import InputError
 from logit_correction.files import read_yaml
+from logit_correction.registry import listed
 from logit_correction.runs import options
-from logit_correction.runs.options import LISTS, OF_ESTIMATOR, VIEWS, Options
+from logit_correction.runs.options import LISTS, OF_ESTIMATOR, PARTS, VIEWS, Options
+from logit_correction.training.config import TrainingConfig
 
 #: What the help says where no class says it.
 HELP = {

@@ -17,9 +17,9 @@ from typing import Any, Literal, TextIO
 
 from jsonargparse.typing import PositiveInt
 
-from logit_correction.config import PRESETS, ComponentConfig, RunConfig
 from logit_correction.errors import InputError, InputWarning, check_range, did_you_mean
-from logit_correction.runs.options import complete
+from logit_correction.registry import ComponentConfig
+from logit_correction.runs.options import PRESETS, RunConfig, complete
 
 #: Exit status where ``audit --fail-on`` names the verdict.
 FOUND = 3

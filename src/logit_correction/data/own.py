@@ -15,7 +15,6 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from logit_correction.config import ComponentConfig, listed
 from logit_correction.data.cache import cache_folder, is_content, kept_content
 from logit_correction.data.features import Columns
 from logit_correction.data.frames import (
@@ -36,6 +35,7 @@ from logit_correction.data.table import DataTable
 from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError, reason_of
 from logit_correction.files import canonical, plain, printable
+from logit_correction.registry import ComponentConfig, listed
 from logit_correction.types import as_array
 
 #: A column of this name says which rows are for what, also where nobody has named it: * leaves it out.

@@ -21,7 +21,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig
 from logit_correction.data.cache import NotKept, cache_folder, digest, kept_array
 from logit_correction.data.images import LARGEST
 from logit_correction.data.loading import evaluation_batch
@@ -34,10 +33,11 @@ from logit_correction.evaluation.report import EncoderSummary, Report
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import Network
 from logit_correction.networks.pretrained import PHOTOS, TEXTS, packaged
-from logit_correction.registry import to_install
+from logit_correction.registry import ComponentConfig, to_install
 from logit_correction.runs.leave_out import without
-from logit_correction.runs.options import complete
+from logit_correction.runs.options import RunConfig, complete
 from logit_correction.seeds import derive_seed
+from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
 from logit_correction.types import DataInfo, Inputs, NetworkFactory
 

@@ -14,7 +14,6 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from logit_correction.config import RunConfig, as_mapping
 from logit_correction.data.reader import DataSource, Names, labels_of, names_of
 from logit_correction.data.table import as_views_see
 from logit_correction.errors import InputError
@@ -23,8 +22,9 @@ from logit_correction.losses import LogitCorrectedLoss
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import Counted
 from logit_correction.runs.assemble import keeping_threads
+from logit_correction.runs.options import Part, RunConfig, as_mapping, config_of, source_of
 from logit_correction.runs.run import NewInputs
-from logit_correction.runs.train import Part, config_of, prepare, source_of
+from logit_correction.runs.train import prepare
 from logit_correction.sentences import plain
 from logit_correction.training.display import Display, choose_display
 from logit_correction.training.fit import attribute_names_of, estimate_rows

@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
 
-from logit_correction.config import LEFT_TO_THE_DATA, RunConfig
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import REPORT
 from logit_correction.files import check_new, writable, write_text
 from logit_correction.pages.compare import runs_of
+from logit_correction.runs.options import RunConfig
+from logit_correction.training.config import TrainingConfig
 
 CONFIG, METRICS, PAGE = "config.yaml", "metrics.csv", "report.html"
 PREDICTIONS, VALIDATION, CHECKPOINT = "predictions.parquet", "validation.parquet", "checkpoint.pt"
@@ -70,7 +71,7 @@ def check_same(folder: Path, config: RunConfig) -> None:
         return
     here, there = flat_options(config), flat_options(RunConfig.read(folder / CONFIG))
     for name in {**here, **there}:
-        left = name in LEFT_TO_THE_DATA and here.get(name) is None
+        left = name in TrainingConfig.LEFT_TO_THE_DATA and here.get(name) is None
         if not config.network.name:  # nor, unless somebody chose it, an encoder and its tokens
             left = left or name.startswith("network.")
             left = left or (here.get(name) is None and (name == "data.tokenizer" or name.startswith("encoder.")))

@@ -12,17 +12,29 @@ import re
 from argparse import Action, ArgumentError
 from collections.abc import Callable, Collection, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from functools import cache, lru_cache
 from inspect import formatannotation, signature
+from pathlib import Path, PurePath
 from typing import Any, TypeAlias
 
+import yaml
 from jsonargparse import ArgumentParser
 
-from logit_correction.config import PARTS, ComponentConfig, RunConfig, TrainingConfig, as_mapping, listed, load_preset
 from logit_correction.data import source_of_place
 from logit_correction.errors import InputError, check_range, did_you_mean
-from logit_correction.registry import resolve
+from logit_correction.files import read_yaml
+from logit_correction.registry import ComponentConfig, listed, resolve
+from logit_correction.training.config import TrainingConfig
+
+#: What a run is put together from, each a class with options of its own.
+PARTS = ("data", "method", "network", "biased_network", "encoder")
+
+#: Name -> one line. Each is a file of options in ``presets/``, which count where nothing else is given.
+PRESETS = {
+    "paper": "the training of the paper: two networks side by side, a moving prior, Group MixUp",
+    "staged": "cross-fitted biased networks first, then logit correction; what StagedLC is",
+}
 
 #: Views that a person knows to be a shortcut, or to be none: options of the estimator, with a short name.
 VIEWS = ("shortcut", "legitimate")
@@ -60,8 +72,74 @@ PATHS = ("file", "root", "published", "run")
 GIVEN: dict[str, set[str]] = {kind: {"info"} for kind in ("network", "biased_network", "encoder")}
 GIVEN |= {"method": {"network", "info", "biased_network", "seed"}}
 
+#: A part of a run: a name, a name with options, or what `from_arrays` and `from_table` return.
+Part: TypeAlias = str | Mapping[str, Any] | ComponentConfig
+
+#: Options of ``train`` and ``audit`` that are those of the data.
+OF_DATA = ("label", "text", "path", "features", "categorical", "split", "split_by", "attribute", "size")
+
 #: A part or component that was chosen: its kind, its name, and its class or the function that makes it.
 Choice: TypeAlias = tuple[str, str, Callable[..., Any]]
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One run: data, method, networks and training options.
+
+    Attributes:
+        data: The data source.
+        method: The method.
+        network: The network that predicts; an empty name leaves it to the kind and size of the inputs.
+        biased_network: The network of methods that have a biased one; by default like ``network``.
+        training: Options of the loop.
+        encoder: A frozen network whose features take the place of the inputs.
+
+    >>> from logit_correction import ComponentConfig, RunConfig, TrainingConfig
+    >>> config = RunConfig(ComponentConfig("Digits"), ComponentConfig("LC"), training=TrainingConfig(epochs=3))
+    >>> config.to_dict()["method"], RunConfig.from_dict({"data": "Digits", "method": "LC", "epochs": 3}) == config
+    ({'name': 'LC'}, True)
+    """
+
+    data: ComponentConfig
+    method: ComponentConfig
+    network: ComponentConfig = field(default_factory=lambda: ComponentConfig(""))
+    biased_network: ComponentConfig | None = None
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    encoder: ComponentConfig | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the form of ``config.yaml``: parts as ``{name, options...}``, training options flat."""
+        parts = {part: one.to_dict() for part in PARTS if (one := getattr(self, part)) is not None and one.name}
+        return parts | vars(self.training)
+
+    @classmethod
+    def from_dict(cls, flat: Mapping[str, Any]) -> RunConfig:
+        """Read the form that ``to_dict`` gives; what the options of parts are is checked when a run begins."""
+        training, parts = dict(flat), dict[str, ComponentConfig]()
+        for part in PARTS:
+            if part in flat or part in ("data", "method"):
+                options = as_mapping(part, training.pop(part, None))
+                if "name" not in options:
+                    raise InputError(f"--{part} has options, but no name: give --{part} NAME too")
+                parts[part] = ComponentConfig(options.pop("name"), options)
+        known = [option.name for option in fields(TrainingConfig)]
+        for name in training:
+            if name not in known:
+                raise InputError(f"There is no option --{name}{did_you_mean(str(name), [*PARTS, *known], '--')}")
+        return cls(**parts, training=TrainingConfig(**training))
+
+    def to_yaml(self) -> str:
+        """Return the text of ``config.yaml``."""
+        return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
+
+    @classmethod
+    def read(cls, path: Path) -> RunConfig:
+        """Read a ``config.yaml``; ``InputError`` if it is missing, damaged, or of another version."""
+        flat = read_yaml(path)
+        try:
+            return cls.from_dict(flat)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
 
 
 @cache
@@ -102,6 +180,34 @@ def components_of(cls: Callable[..., Any]) -> Mapping[str, str]:
     return getattr(cls, "components", {})
 
 
+def config_of(data: Any, **options: Any) -> RunConfig:
+    """Return the complete config of data and options, by default with method LC, or of a whole config."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if isinstance(data, RunConfig):
+        if given:
+            raise InputError(f"{next(iter(given))} is given with a whole RunConfig: write it into the config")
+        return complete(data)
+    own = {name: given.pop(name) for name in OF_DATA if name in given}
+    return complete(given | {"data": source_of(data, **own)})
+
+
+def source_of(data: Any, label: Any = None, **options: Any) -> Any:
+    """Return the data source of rows with labels, or a source that is named with further options."""
+    named = isinstance(data, Mapping) and isinstance(data.get("name"), str)
+    if named or isinstance(data, str | Path | ComponentConfig):
+        options |= {} if label is None else {"label": label}
+        return as_mapping("data", data) | options if options else data
+    import numpy as np  # which --help does without, and torch
+
+    from logit_correction.data.own import from_rows, from_table
+
+    if label is None:
+        raise InputError("label= is missing: name the column of labels, or give one label for each row")
+    label = list(label) if isinstance(label, Iterator) else label
+    column = np.ndim(label) == 0
+    return from_table(data, label=label, **options) if column else from_rows(data, label, **options)
+
+
 def complete(given: RunConfig | Mapping[str, Any]) -> RunConfig:
     """Check every option and fill in the defaults, so that the result says all that a run depends on.
 
@@ -127,6 +233,28 @@ def complete(given: RunConfig | Mapping[str, Any]) -> RunConfig:
     if training.batch_size is not None and training.batch_size % processes:
         raise InputError(f"--batch_size is {training.batch_size}, but must be divisible by the {processes} processes")
     return RunConfig(**parts, training=training)
+
+
+def as_mapping(part: str, given: Any) -> dict[str, Any]:
+    """Return a part that is given by its name, its place, its name and options, or as a ``ComponentConfig``."""
+    if isinstance(given, ComponentConfig):
+        return given.to_dict()
+    if isinstance(given, str) or (isinstance(given, PurePath) and part == "data"):
+        return {"name": str(given)}
+    if isinstance(given, Mapping) and isinstance(given.get("name", ""), str):
+        return dict(given)
+    hint = "; from_arrays and from_table make it of rows of your own" if part == "data" else ""
+    raise InputError(f"--{part} must be a name, or a mapping with a name and options: {{name: NAME, ...}}{hint}")
+
+
+def load_preset(name: str) -> dict[str, Any]:
+    """Return the options of a preset, such as ``{"method": {"name": "LC", ...}}``."""
+    if name not in PRESETS:
+        hint = did_you_mean(str(name), PRESETS)
+        raise InputError(f"there is no preset {name!r}{hint}: take one of {', '.join(PRESETS)}")
+    file = Path(__file__).parents[1] / "presets" / f"{name}.yaml"
+    options: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return options
 
 
 def spelled_out(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from logit_correction.config import RunConfig, listed
 from logit_correction.correlation import Correlation
 from logit_correction.data.features import Columns
 from logit_correction.data.frames import inputs_of, texts_of
@@ -31,10 +30,10 @@ from logit_correction.evaluation.report import GroupReport, Report
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.pages.console import run_as_html
-from logit_correction.registry import known_names_only
+from logit_correction.registry import known_names_only, listed
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import Encoder, batches_of, build_algorithm, encode_table, prepare_as
-from logit_correction.runs.options import complete
+from logit_correction.runs.options import RunConfig, complete
 from logit_correction.runs.write import check_same_data, figures_of
 from logit_correction.training.display import Display
 from logit_correction.training.fit import estimate_rows, estimate_split

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
-from logit_correction.config import ComponentConfig, RunConfig, TrainingConfig, as_mapping
-from logit_correction.data.own import from_rows, from_table
 from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.errors import InputError, reason_of
 from logit_correction.files import SEAL, seal, write_text
@@ -31,9 +28,10 @@ from logit_correction.runs.assemble import (
     prepare_as,
     with_usual_encoder,
 )
-from logit_correction.runs.options import complete
+from logit_correction.runs.options import Part, RunConfig, config_of
 from logit_correction.runs.run import Run
 from logit_correction.runs.write import check_same_data, write_run
+from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display, choose_display
 from logit_correction.training.fit import Fit
 from logit_correction.training.record import logging_to, tell
@@ -42,12 +40,6 @@ from logit_correction.types import TrainingRows
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
-
-#: A part of a run: a name, a name with options, or what `from_arrays` and `from_table` return.
-Part: TypeAlias = str | Mapping[str, Any] | ComponentConfig
-
-#: Options of ``train`` and ``audit`` that are those of the data.
-OF_DATA = ("label", "text", "path", "features", "categorical", "split", "split_by", "attribute", "size")
 
 #: Where launchers of several processes say which one a process is; the first one of all holds the folder's lock.
 RANKS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID")
@@ -152,30 +144,6 @@ def train(
                 tell(active, lambda logger: logger.log_metrics(figures, step=fit.progress.total_steps))
         fabric.barrier()
     return tie(Run(folder, trust_code=True))  # all that it names was imported here
-
-
-def config_of(data: Any, **options: Any) -> RunConfig:
-    """Return the complete config of data and options, by default with method LC, or of a whole config."""
-    given = {name: value for name, value in options.items() if value is not None}
-    if isinstance(data, RunConfig):
-        if given:
-            raise InputError(f"{next(iter(given))} is given with a whole RunConfig: write it into the config")
-        return complete(data)
-    own = {name: given.pop(name) for name in OF_DATA if name in given}
-    return complete(given | {"data": source_of(data, **own)})
-
-
-def source_of(data: Any, label: Any = None, **options: Any) -> Any:
-    """Return the data source of rows with labels, or a source that is named with further options."""
-    named = isinstance(data, Mapping) and isinstance(data.get("name"), str)
-    if named or isinstance(data, str | Path | ComponentConfig):
-        options |= {} if label is None else {"label": label}
-        return as_mapping("data", data) | options if options else data
-    if label is None:
-        raise InputError("label= is missing: name the column of labels, or give one label for each row")
-    label = list(label) if isinstance(label, Iterator) else label
-    column = np.ndim(label) == 0
-    return from_table(data, label=label, **options) if column else from_rows(data, label, **options)
 
 
 def is_first_process(training: TrainingConfig) -> bool:

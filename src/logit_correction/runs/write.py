@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from logit_correction.attributes.given import Given
-from logit_correction.config import RunConfig
 from logit_correction.data.table import DataTable, fingerprint
 from logit_correction.errors import InputError
 from logit_correction.evaluation.predictions import Predictions, predictions_of
@@ -34,6 +33,7 @@ from logit_correction.files import seal, write_text
 from logit_correction.methods.base import Algorithm
 from logit_correction.pages.plots import png_uris
 from logit_correction.runs import folder as run_folder
+from logit_correction.runs.options import RunConfig
 from logit_correction.sentences import of_few_right, of_minority, plain
 from logit_correction.training.fit import Fit, attribute_names_of
 from logit_correction.training.record import write_checkpoint

@@ -15,7 +15,6 @@ import yaml
 from torch import Tensor
 
 from logit_correction.attributes.folds import held_out
-from logit_correction.config import ComponentConfig, RunConfig, listed
 from logit_correction.data.frames import read_frame
 from logit_correction.data.table import NEW, DataTable
 from logit_correction.errors import NBSP, InputError, check_range
@@ -32,11 +31,12 @@ from logit_correction.files import (
 )
 from logit_correction.finding import NEEDED_ROWS
 from logit_correction.pages.page import save_page
+from logit_correction.registry import ComponentConfig, listed
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import build_algorithm, keeping_threads
-from logit_correction.runs.options import complete
+from logit_correction.runs.options import RunConfig, complete, config_of
 from logit_correction.runs.run import Run
-from logit_correction.runs.train import Built, config_of, prepare, train, training_rows
+from logit_correction.runs.train import Built, prepare, train, training_rows
 from logit_correction.runs.write import environment
 from logit_correction.sentences import advice, of_finding
 from logit_correction.shortcuts import choice, words

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from logit_correction.config import TrainingConfig
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.table import DataTable, fingerprint
 from logit_correction.distributed import average_gradients, broadcast_from_first
@@ -31,6 +30,7 @@ from logit_correction.evaluation.predictions import (
 )
 from logit_correction.methods.base import Algorithm
 from logit_correction.seeds import LayerRandomness, derive_seed
+from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
 from logit_correction.training.record import OTHER_VERSION, Progress, Record, read_checkpoint, write_checkpoint
 from logit_correction.training.rules import SelectionRule, rule_for, scored, update_best

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from logit_correction.config import TrainingConfig
 from logit_correction.errors import InputError
 from logit_correction.functional import group_count, group_mean, worst_group_accuracy
 from logit_correction.registry import resolve
 from logit_correction.training import RULES
+from logit_correction.training.config import TrainingConfig
 
 if TYPE_CHECKING:
     from logit_correction.evaluation.predictions import Predictions
