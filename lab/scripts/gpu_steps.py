@@ -17,9 +17,8 @@ import torch
 
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.table import DataTable
-from logit_correction.runs.assemble import build_algorithm, build_fabric
+from logit_correction.runs.assemble import build_algorithm, build_fabric, training_rows
 from logit_correction.runs.options import complete
-from logit_correction.runs.train import training_rows
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
 from logit_correction.types import Batch

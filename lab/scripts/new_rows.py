@@ -32,8 +32,8 @@ from logit_correction.data.reader import DataSource
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, TrainingError
 from logit_correction.registry import ComponentConfig
+from logit_correction.runs.assemble import prepare
 from logit_correction.runs.options import RunConfig, complete, config_of
-from logit_correction.runs.train import prepare
 from logit_correction.shortcuts import choice
 from logit_correction.shortcuts.candidates import Candidate, candidates_of, groups_of, trained, usual_splits
 from logit_correction.shortcuts.new_rows import apart_of

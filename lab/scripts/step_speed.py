@@ -35,8 +35,7 @@ from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
 from logit_correction.methods.parts import GroupMixUp, Moving, NoMixing
 from logit_correction.networks.small import MLP
-from logit_correction.runs.assemble import build_fabric
-from logit_correction.runs.train import training_rows
+from logit_correction.runs.assemble import build_fabric, training_rows
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit

@@ -14,7 +14,7 @@ from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.small import MLP
 from logit_correction.registry import resolve
-from logit_correction.runs.train import training_rows
+from logit_correction.runs.assemble import training_rows
 from logit_correction.types import Batch
 
 from ..conftest import made

@@ -22,7 +22,7 @@ from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.small import MLP
 from logit_correction.registry import resolve
-from logit_correction.runs.train import training_rows
+from logit_correction.runs.assemble import training_rows
 from logit_correction.seeds import StepRandomness
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display

@@ -19,8 +19,8 @@ from logit_correction.errors import InputError, Interrupted
 from logit_correction.networks import pretrained
 from logit_correction.networks.pretrained import PHOTOS, TEXTS, TextClassifier, Timm
 from logit_correction.runs import assemble
+from logit_correction.runs.assemble import prepare
 from logit_correction.runs.options import complete
-from logit_correction.runs.train import prepare
 from logit_correction.training.display import Display
 from logit_correction.types import DataInfo
 

@@ -38,10 +38,10 @@ from logit_correction.finding import ViewName
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.registry import ComponentConfig
-from logit_correction.runs.assemble import batches_of, build_algorithm, keeping_threads
+from logit_correction.runs.assemble import build_algorithm, prepare
+from logit_correction.runs.encode import batches_of, keeping_threads
 from logit_correction.runs.estimate import AttributeEstimates, estimates_of
 from logit_correction.runs.options import Part, RunConfig, complete, config_of
-from logit_correction.runs.train import prepare
 from logit_correction.sentences import name_views, plain
 from logit_correction.training.display import choose_display
 from logit_correction.training.fit import attribute_names_of, estimate_rows

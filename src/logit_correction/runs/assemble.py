@@ -2,44 +2,36 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import json
 import math
 import os
 import warnings
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from dataclasses import replace
-from functools import cache, partial
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
-from torch import Tensor, nn
 
-from logit_correction.data.cache import NotKept, cache_folder, digest, kept_array
 from logit_correction.data.images import LARGEST
-from logit_correction.data.loading import evaluation_batch
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Problems
-from logit_correction.data.table import ArrayStore, DataTable, InputStore
+from logit_correction.data.table import SPLITS, DataTable, fingerprint
 from logit_correction.data.texts import Texts
-from logit_correction.errors import InputError
-from logit_correction.evaluation.report import EncoderSummary, Report
+from logit_correction.errors import InputError, reason_of
+from logit_correction.evaluation.report import Report
 from logit_correction.methods.base import Algorithm
-from logit_correction.networks.base import Network
+from logit_correction.networks.base import network_factory
 from logit_correction.networks.pretrained import PHOTOS, TEXTS, packaged
-from logit_correction.registry import ComponentConfig, to_install
+from logit_correction.registry import ComponentConfig, needed, to_install
+from logit_correction.runs.encode import encode_table
 from logit_correction.runs.leave_out import without
 from logit_correction.runs.options import RunConfig, complete
-from logit_correction.seeds import derive_seed
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
-from logit_correction.types import DataInfo, Inputs, NetworkFactory
+from logit_correction.training.fit import Fit
+from logit_correction.training.rules import check_estimates, rule_for, rule_of
+from logit_correction.types import DataInfo, TrainingRows
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -150,18 +142,6 @@ def check_finetuned(algorithm: Algorithm, encoder: ComponentConfig | None) -> No
         )
 
 
-def network_factory(choice: ComponentConfig, info: DataInfo) -> NetworkFactory:
-    """Return a function that builds the chosen network; it raises ``InputError`` if what was built is none."""
-
-    def build() -> nn.Module:
-        built = choice.make(info=info)
-        if not isinstance(built, nn.Module):
-            raise InputError(f"network {choice.name!r} made a {type(built).__name__}, but must make a torch.nn.Module")
-        return built
-
-    return build
-
-
 def build_algorithm(config: RunConfig, info: DataInfo) -> Algorithm:
     """Build the method of a complete config; ``InputError`` if an option does not fit the data."""
     assert config.method.cls is not None
@@ -194,16 +174,6 @@ def earlier_runs(config: RunConfig) -> dict[Path, Report]:
     return {Path(run): Report.read(run) for run in runs}
 
 
-@contextmanager
-def keeping_threads() -> Iterator[None]:
-    """Give torch back the processor threads that the caller's process had before a training took its own."""
-    before = torch.get_num_threads()
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def build_fabric(config: TrainingConfig) -> Fabric:
     """Return Fabric for the devices and the precision, with its processes started."""
     from lightning_fabric import Fabric
@@ -231,158 +201,126 @@ def build_fabric(config: TrainingConfig) -> Fabric:
     return fabric
 
 
-# -- Frozen features: a network turns every input into a vector once, and heads train on the vectors
+def check_same_data(results: Report, table: DataTable, run: Path, hint: str) -> None:
+    """Raise ``InputError`` if data that were read again are not a run's: rows to judge may have been trained on."""
+    if results.data.fingerprint not in (None, fingerprint(table)):
+        raise InputError(
+            f"the data are not those that {run} was trained on: there are other rows, inputs, labels or splits; put "
+            f"the former data back, or {hint}"
+        )
 
 
-def batches_of(store: InputStore, device: torch.device, most: int | None = None) -> Iterator[Inputs]:
-    """Yield the inputs of all rows in order, on a device, as many at a time as fit, and at most ``most``."""
-    beside, fit = isinstance(store, ArrayStore) and not store.fits(device), evaluation_batch(store)
-    placed = store if beside else store.to(device)
-    every = torch.arange(len(store), device="cpu" if beside else device)
-    for rows in every.split(fit if most is None else min(most, fit)):
-        if len(rows):
-            inputs = placed.fetch(rows)
-            yield inputs.to(device) if isinstance(inputs, Tensor) else inputs
+@dataclass(frozen=True)
+class Built:
+    """What a run is made of, when all that may be refused has been."""
+
+    config: RunConfig
+    table: DataTable
+    algorithm: Algorithm
+
+    def fit(
+        self,
+        display: Display,
+        fabric: Fabric | None = None,
+        checkpoint: Path | None = None,
+        **options: Any,
+    ) -> Fit:
+        """Return the loop, by default on the devices of the config and without a file to resume from."""
+        fabric = fabric or build_fabric(self.config.training)
+        return Fit(self.algorithm, self.table, self.config.training, fabric, checkpoint, display, **options)
 
 
-class EncodedStore(ArrayStore):
-    """Features (M, F) in memory, and the store that they were made of, which still has the images.
+def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS) -> Built:
+    """Read the data, fill in what a complete config leaves to them, build the method, and show what was chosen.
 
-    Attributes:
-        encode: Makes features of other rows in the same way.
-        description: What ``report.json`` says of the encoder.
+    All that may be refused is refused here, by an ``InputError``. ``splits`` are those that must have rows.
     """
-
-    description: EncoderSummary | None = None
-
-    def __init__(self, values: Tensor, original: InputStore, encode: Callable[[InputStore], EncodedStore]) -> None:
-        super().__init__(values)
-        self.original, self.encode = original, encode
-
-    def digest(self) -> str:  # features differ in their last digits from device to device
-        return self.original.digest()
-
-    def images(self, rows: Tensor) -> Tensor | None:
-        """Return the images that the features of ``rows`` were made of."""
-        return self.original.images(rows)
-
-
-class Encoder:
-    """A frozen network of which only the features are used: ``features`` turns inputs into (B, F)."""
-
-    KEPT = 32  # features of so many rows and more are kept; of fewer they are made as fast
-    # On a processor few at a time: the layers of more photos are larger than what the system's allocator keeps, and
-    # clearing new memory for each takes as long again.
-    ON_PROCESSOR, ON_GPU = 3, 32
-
-    def __init__(self, choice: ComponentConfig, info: DataInfo, expected: dict[str, Any] | None = None) -> None:
-        """Build the network of a choice; weights that are drawn are the same in every run, whatever its seed."""
-        self.name, self.options = choice.name, choice.options
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(derive_seed(0, "encoder"))
-            network = network_factory(choice, info)()
-        if not isinstance(getattr(network, "features", None), nn.Module):
-            raise InputError(f"--encoder {choice.name} has no `features`: give it a module of that name")
-        self.features = cast(Network, network).features.eval().requires_grad_(False)
-        self.metadata: dict[str, object] = getattr(network, "metadata", {})
-        self.weights = _digest_of_weights(self.features)
-        # Convolutions of a processor take half the time where the channels of a pixel lie side by side.
-        self.features.to(memory_format=torch.channels_last)
-        if expected is not None and self.weights != expected["weights"]:
-            raise InputError(
-                f"the encoder {self.name} has other weights than when the run was trained: put its old file or version "
-                "back, or train again"
-            )
-
-    def encode(self, batches: Iterable[Inputs], device: torch.device, bf16: bool = False) -> Iterator[Tensor]:
-        """Yield the features (B, F) of batches, float32 on the CPU.
-
-        Each thread of a processor takes a batch of its own: threads that share a layer wait for one another.
-        """
-        self.features.to(device)
-        on_processor, ahead = device.type == "cpu", deque[Future[Tensor]]()
-        threads = torch.get_num_threads() if on_processor else 1
-        with keeping_threads(), ThreadPoolExecutor(threads) as pool:
-            if on_processor:
-                torch.set_num_threads(1)
-            for inputs in batches:
-                ahead.append(pool.submit(self._encode, inputs, device, bf16))
-                if len(ahead) > 2 * threads:
-                    yield ahead.popleft().result()
-            while ahead:
-                yield ahead.popleft().result()
-
-    @torch.no_grad()
-    def _encode(self, inputs: Inputs, device: torch.device, bf16: bool) -> Tensor:
-        if isinstance(inputs, Tensor) and inputs.dim() == 4:
-            inputs = inputs.contiguous(memory_format=torch.channels_last)
-        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-            values: Tensor = self.features(inputs).float().cpu()
-        if values.dim() != 2 or not bool(torch.isfinite(values).all()):
-            raise InputError(f"--encoder {self.name} gives features that are not finite vectors: take another one")
-        return values
-
-    def of_store(
-        self, store: InputStore, device: torch.device, bf16: bool = False, display: Display | None = None
-    ) -> EncodedStore:
-        """Return the features of all rows of a store; those of many rows are kept in the cache."""
-
-        @cache  # not made again where it cannot be kept
-        def make() -> np.ndarray[Any, Any]:
-            parts, done = list[Tensor](), 0
-            shown = display if display and len(store) >= self.KEPT else Display()
-            batches = batches_of(store, device, self.ON_PROCESSOR if device.type == "cpu" else self.ON_GPU)
-            with shown:
-                shown.start(f"encode by {self.name}", len(store), 0)
-                for values in self.encode(batches, device, bf16):
-                    parts.append(values)
-                    shown.update(done := done + len(values), {})
-            return torch.cat(parts).numpy()
-
-        again = partial(self.of_store, device=device, bf16=bf16)
-        if len(store) >= self.KEPT:
-            named = json.dumps([self.name, self.options, bf16], sort_keys=True, default=str)
-            path = cache_folder() / "features" / f"{digest([named, self.weights, store.digest()])}.npy"
-            with suppress(NotKept):  # such as where a run predicts and nothing can be written
-                kept, _ = kept_array(path, lambda file: np.save(file, make()))
-                return EncodedStore(torch.from_numpy(kept), store, again)
-        return EncodedStore(torch.from_numpy(make()), store, again)
+    if not torch.is_grad_enabled() or torch.get_default_dtype() != torch.float32:
+        raise InputError(
+            "training needs gradients and single precision: train outside of torch.no_grad() and inference_mode(), "
+            "after torch.set_default_dtype(torch.float32)"
+        )
+    if config.training.device == "cuda" and config.training.devices > torch.cuda.device_count():
+        raise InputError(f"--device cuda: torch sees {torch.cuda.device_count()} CUDA devices here")
+    rule = rule_for(config.training)
+    if "tensorboard" in config.training.logger:
+        needed("tensorboard", "--logger tensorboard", "tensorboard", ", or leave it out")
+    source, told, earlier = config.data.make(), list[str](), earlier_runs(config)
+    for run, results in earlier.items():  # their networks know inputs as these were made for them
+        prepare_as(results, source, run)
+        if results.data.preparation != next(iter(earlier.values())).data.preparation:
+            raise InputError(f"{' and '.join(map(str, earlier))} read their inputs in different ways: take one of them")
+    table = source.build().check(splits)
+    if "attribute" in rule_of(rule).reads and table.scoring is None and not table.has_attributes("valid"):
+        raise InputError(
+            f"selection rule {rule} reads validation attributes, but some are unknown: take last, "
+            "valid_average or valid_worst_class, or one that goes by estimated groups (`list rules`)"
+        )
+    if source.users_own:
+        config, table, told = with_usual_encoder(config, table)
+    if config.encoder is not None:
+        theirs = next((vars(results.encoder) for results in earlier.values() if results.encoder), None)
+        table = encode_table(table, config, display, expected=theirs)
+    config, chosen = fitted(config, table.info)
+    chosen = told + chosen
+    if chosen:
+        table = replace(table, metadata=table.metadata | {"chosen to fit the data": "; ".join(chosen)})
+    algorithm = build_algorithm(config, table.info)
+    check_fits(algorithm, table, config.network.name)
+    if config.training.finetune:
+        check_finetuned(algorithm, config.encoder)
+    if algorithm.needs_attributes and not table.has_attributes("train"):
+        raise InputError(
+            f"method {config.method.name} as chosen needs the attribute of every training row, but some are unknown: "
+            "give them, or take a method or an attribute estimator that does not need them, such as Given"
+        )
+    if algorithm.attributes is not None and algorithm.attributes.run is not None:
+        examined = Path(algorithm.attributes.run)  # it may have seen the validation rows
+        check_same_data(earlier[examined], table, examined, "give its answers for these data by `--predictions`")
+    check_estimates(rule, algorithm, config.method.name)
+    algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0, display))
+    if chosen:  # after all that may be refused: a refusal stands alone
+        display.say(f"chosen to fit the data: {'; '.join(chosen)}")
+    return Built(config, table, algorithm)
 
 
-def encode_table(
-    table: DataTable, config: RunConfig, display: Display | None = None, expected: dict[str, Any] | None = None
-) -> DataTable:
-    """Return ``table`` with every row's inputs replaced by the features of the run's encoder, not augmented."""
-    assert config.encoder is not None
-    encoder = Encoder(config.encoder, table.info, expected)
-    training = config.training
-    device = torch.device("cuda" if training.device != "cpu" and torch.cuda.is_available() else "cpu")
-    with keeping_threads():
-        if training.threads:
-            torch.set_num_threads(training.threads)
-        inputs = encoder.of_store(table.inputs, device, training.precision == "bf16-mixed", display)
-    encoder.features.cpu()
-    (features,) = inputs.input_shape
-    inputs.description = EncoderSummary(
-        name=encoder.name,
-        options=config.encoder.options,
-        facts=encoder.metadata,
-        weights=encoder.weights,
-        input_shape=list(table.inputs.input_shape),
-        tokens=table.info.tokens,
-        features=features,
+def training_rows(table: DataTable, algorithm: Algorithm, epochs: int, display: Display | None = None) -> TrainingRows:
+    """Return what a method may look at once; attributes only if it declares that it needs them."""
+
+    def of_split(split: str) -> TrainingRows:
+        rows, names = table.split[split], table.row_names
+        return TrainingRows(
+            label=table.label[rows],
+            view_inputs=table.view_inputs(split),
+            names=None if names is None else [names[row] for row in rows.tolist()],
+            numbers=rows,
+            lines=None if table.lines is None else table.lines[rows],
+        )
+
+    held_out = of_split("valid")
+    if algorithm.needs_valid_attributes:
+        held_out = replace(held_out, attribute=table.attribute[table.split["valid"]])
+    return replace(
+        of_split("train"),
+        attribute=table.attribute[table.split["train"]] if algorithm.needs_attributes else None,
+        epochs=epochs,
+        held_out=held_out,
+        report=(display or Display()).say,
     )
-    metadata = {**table.metadata, "inputs": f"features of {encoder.name}, frozen: {features} numbers a row"}
-    notes = table.notes
-    if table.augment is not None:
-        notes = (*notes, f"the encoder {encoder.name} sees every image once, without the augmentation asked for")
-    return replace(table, inputs=inputs, metadata=metadata, notes=notes, augment=None)
 
 
-def _digest_of_weights(module: nn.Module) -> str:
-    """Return a digest of all weights and buffers, names included."""
-    state = hashlib.sha256()
-    for name, value in module.state_dict().items():
-        state.update(f"{name} {tuple(value.shape)} {value.dtype} ".encode())
-        state.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return state.hexdigest()[:32]
+def check_fits(algorithm: Algorithm, table: DataTable, name: str) -> None:
+    """Raise ``InputError`` unless the method's networks turn two training rows into a logit per label."""
+    rows, info = table.split["train"][:2], table.info
+    algorithm.eval()
+    try:
+        with torch.no_grad():
+            shape = tuple(algorithm.predict(table.inputs.fetch(rows)).shape)
+    except InputError:
+        raise
+    except (RuntimeError, TypeError, AttributeError, ValueError, IndexError) as error:
+        shown = f"texts of {info.input_shape[0]} tokens" if info.tokens else f"inputs of shape {info.input_shape}"
+        raise InputError(f"network {name} does not take {shown} ({reason_of(error)}): take another network") from error
+    algorithm.train()
+    if shape != (expected := (len(rows), info.num_labels)):
+        raise InputError(f"network {name} gives logits of shape {shape}, but must give {expected}: one for each label")

@@ -21,10 +21,10 @@ from logit_correction.functional import count_prior
 from logit_correction.losses import LogitCorrectedLoss
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import Counted
-from logit_correction.runs.assemble import keeping_threads
+from logit_correction.runs.assemble import prepare
+from logit_correction.runs.encode import keeping_threads
 from logit_correction.runs.options import Part, RunConfig, as_mapping, config_of, source_of
 from logit_correction.runs.run import NewInputs
-from logit_correction.runs.train import prepare
 from logit_correction.sentences import plain
 from logit_correction.training.display import Display, choose_display
 from logit_correction.training.fit import attribute_names_of, estimate_rows

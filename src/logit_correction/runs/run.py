@@ -32,9 +32,10 @@ from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.pages.console import run_as_html
 from logit_correction.registry import known_names_only, listed
 from logit_correction.runs import folder as run_folder
-from logit_correction.runs.assemble import Encoder, batches_of, build_algorithm, encode_table, prepare_as
+from logit_correction.runs.assemble import build_algorithm, check_same_data, prepare_as
+from logit_correction.runs.encode import Encoder, batches_of, encode_table
 from logit_correction.runs.options import RunConfig, complete
-from logit_correction.runs.write import check_same_data, figures_of
+from logit_correction.runs.write import figures_of
 from logit_correction.training.display import Display
 from logit_correction.training.fit import estimate_rows, estimate_split
 from logit_correction.training.record import read_checkpoint

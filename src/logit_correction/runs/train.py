@@ -5,41 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
-from logit_correction.data.table import SPLITS, DataTable
-from logit_correction.errors import InputError, reason_of
+from logit_correction.data.table import DataTable
 from logit_correction.files import SEAL, seal, write_text
-from logit_correction.methods.base import Algorithm
-from logit_correction.registry import needed
 from logit_correction.runs import folder as run_folder
-from logit_correction.runs.assemble import (
-    build_algorithm,
-    build_fabric,
-    check_finetuned,
-    earlier_runs,
-    encode_table,
-    fitted,
-    keeping_threads,
-    prepare_as,
-    with_usual_encoder,
-)
+from logit_correction.runs.assemble import build_fabric, prepare
+from logit_correction.runs.encode import keeping_threads
 from logit_correction.runs.options import Part, RunConfig, config_of
 from logit_correction.runs.run import Run
-from logit_correction.runs.write import check_same_data, write_run
+from logit_correction.runs.write import write_run
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display, choose_display
 from logit_correction.training.fit import Fit
 from logit_correction.training.record import logging_to, tell
-from logit_correction.training.rules import check_estimates, rule_for, rule_of
-from logit_correction.types import TrainingRows
 
 if TYPE_CHECKING:
-    from lightning_fabric import Fabric
+    pass
 
 #: Where launchers of several processes say which one a process is; the first one of all holds the folder's lock.
 RANKS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID")
@@ -158,119 +141,3 @@ def _finish(out: Path, page: bool) -> None:
         from logit_correction.pages.page import write_page
 
         write_page([out], out / run_folder.PAGE)
-
-
-@dataclass(frozen=True)
-class Built:
-    """What a run is made of, when all that may be refused has been."""
-
-    config: RunConfig
-    table: DataTable
-    algorithm: Algorithm
-
-    def fit(
-        self,
-        display: Display,
-        fabric: Fabric | None = None,
-        checkpoint: Path | None = None,
-        **options: Any,
-    ) -> Fit:
-        """Return the loop, by default on the devices of the config and without a file to resume from."""
-        fabric = fabric or build_fabric(self.config.training)
-        return Fit(self.algorithm, self.table, self.config.training, fabric, checkpoint, display, **options)
-
-
-def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS) -> Built:
-    """Read the data, fill in what a complete config leaves to them, build the method, and show what was chosen.
-
-    All that may be refused is refused here, by an ``InputError``. ``splits`` are those that must have rows.
-    """
-    if not torch.is_grad_enabled() or torch.get_default_dtype() != torch.float32:
-        raise InputError(
-            "training needs gradients and single precision: train outside of torch.no_grad() and inference_mode(), "
-            "after torch.set_default_dtype(torch.float32)"
-        )
-    if config.training.device == "cuda" and config.training.devices > torch.cuda.device_count():
-        raise InputError(f"--device cuda: torch sees {torch.cuda.device_count()} CUDA devices here")
-    rule = rule_for(config.training)
-    if "tensorboard" in config.training.logger:
-        needed("tensorboard", "--logger tensorboard", "tensorboard", ", or leave it out")
-    source, told, earlier = config.data.make(), list[str](), earlier_runs(config)
-    for run, results in earlier.items():  # their networks know inputs as these were made for them
-        prepare_as(results, source, run)
-        if results.data.preparation != next(iter(earlier.values())).data.preparation:
-            raise InputError(f"{' and '.join(map(str, earlier))} read their inputs in different ways: take one of them")
-    table = source.build().check(splits)
-    if "attribute" in rule_of(rule).reads and table.scoring is None and not table.has_attributes("valid"):
-        raise InputError(
-            f"selection rule {rule} reads validation attributes, but some are unknown: take last, "
-            "valid_average or valid_worst_class, or one that goes by estimated groups (`list rules`)"
-        )
-    if source.users_own:
-        config, table, told = with_usual_encoder(config, table)
-    if config.encoder is not None:
-        theirs = next((vars(results.encoder) for results in earlier.values() if results.encoder), None)
-        table = encode_table(table, config, display, expected=theirs)
-    config, chosen = fitted(config, table.info)
-    chosen = told + chosen
-    if chosen:
-        table = replace(table, metadata=table.metadata | {"chosen to fit the data": "; ".join(chosen)})
-    algorithm = build_algorithm(config, table.info)
-    check_fits(algorithm, table, config.network.name)
-    if config.training.finetune:
-        check_finetuned(algorithm, config.encoder)
-    if algorithm.needs_attributes and not table.has_attributes("train"):
-        raise InputError(
-            f"method {config.method.name} as chosen needs the attribute of every training row, but some are unknown: "
-            "give them, or take a method or an attribute estimator that does not need them, such as Given"
-        )
-    if algorithm.attributes is not None and algorithm.attributes.run is not None:
-        examined = Path(algorithm.attributes.run)  # it may have seen the validation rows
-        check_same_data(earlier[examined], table, examined, "give its answers for these data by `--predictions`")
-    check_estimates(rule, algorithm, config.method.name)
-    algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0, display))
-    if chosen:  # after all that may be refused: a refusal stands alone
-        display.say(f"chosen to fit the data: {'; '.join(chosen)}")
-    return Built(config, table, algorithm)
-
-
-def training_rows(table: DataTable, algorithm: Algorithm, epochs: int, display: Display | None = None) -> TrainingRows:
-    """Return what a method may look at once; attributes only if it declares that it needs them."""
-
-    def of_split(split: str) -> TrainingRows:
-        rows, names = table.split[split], table.row_names
-        return TrainingRows(
-            label=table.label[rows],
-            view_inputs=table.view_inputs(split),
-            names=None if names is None else [names[row] for row in rows.tolist()],
-            numbers=rows,
-            lines=None if table.lines is None else table.lines[rows],
-        )
-
-    held_out = of_split("valid")
-    if algorithm.needs_valid_attributes:
-        held_out = replace(held_out, attribute=table.attribute[table.split["valid"]])
-    return replace(
-        of_split("train"),
-        attribute=table.attribute[table.split["train"]] if algorithm.needs_attributes else None,
-        epochs=epochs,
-        held_out=held_out,
-        report=(display or Display()).say,
-    )
-
-
-def check_fits(algorithm: Algorithm, table: DataTable, name: str) -> None:
-    """Raise ``InputError`` unless the method's networks turn two training rows into a logit per label."""
-    rows, info = table.split["train"][:2], table.info
-    algorithm.eval()
-    try:
-        with torch.no_grad():
-            shape = tuple(algorithm.predict(table.inputs.fetch(rows)).shape)
-    except InputError:
-        raise
-    except (RuntimeError, TypeError, AttributeError, ValueError, IndexError) as error:
-        shown = f"texts of {info.input_shape[0]} tokens" if info.tokens else f"inputs of shape {info.input_shape}"
-        raise InputError(f"network {name} does not take {shown} ({reason_of(error)}): take another network") from error
-    algorithm.train()
-    if shape != (expected := (len(rows), info.num_labels)):
-        raise InputError(f"network {name} gives logits of shape {shape}, but must give {expected}: one for each label")

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.attributes.given import Given
-from logit_correction.data.table import DataTable, fingerprint
-from logit_correction.errors import InputError
+from logit_correction.data.table import DataTable
 from logit_correction.evaluation.predictions import Predictions, predictions_of
 from logit_correction.evaluation.report import (
     DataSummary,
@@ -118,15 +117,6 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     run_folder.write_json(out / run_folder.REPORT, report.to_dict())
     seal(out, run_folder.SEALED)
     return report
-
-
-def check_same_data(results: Report, table: DataTable, run: Path, hint: str) -> None:
-    """Raise ``InputError`` if data that were read again are not a run's: rows to judge may have been trained on."""
-    if results.data.fingerprint not in (None, fingerprint(table)):
-        raise InputError(
-            f"the data are not those that {run} was trained on: there are other rows, inputs, labels or splits; put "
-            f"the former data back, or {hint}"
-        )
 
 
 def figures_of(rows: Predictions, table: DataTable) -> GroupReport:

@@ -33,10 +33,11 @@ from logit_correction.finding import NEEDED_ROWS
 from logit_correction.pages.page import save_page
 from logit_correction.registry import ComponentConfig, listed
 from logit_correction.runs import folder as run_folder
-from logit_correction.runs.assemble import build_algorithm, keeping_threads
+from logit_correction.runs.assemble import Built, build_algorithm, prepare, training_rows
+from logit_correction.runs.encode import keeping_threads
 from logit_correction.runs.options import RunConfig, complete, config_of
 from logit_correction.runs.run import Run
-from logit_correction.runs.train import Built, prepare, train, training_rows
+from logit_correction.runs.train import train
 from logit_correction.runs.write import environment
 from logit_correction.sentences import advice, of_finding
 from logit_correction.shortcuts import choice, words

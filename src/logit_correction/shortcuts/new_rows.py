@@ -22,8 +22,8 @@ from logit_correction.errors import InputError
 from logit_correction.files import printable
 from logit_correction.finding import Choice, Tried
 from logit_correction.functional import wilson_interval
-from logit_correction.runs.assemble import EncodedStore, batches_of
-from logit_correction.runs.train import Built
+from logit_correction.runs.assemble import Built
+from logit_correction.runs.encode import EncodedStore, batches_of
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.candidates import Candidate, Trained, candidates_of, groups_of, train_all
 from logit_correction.shortcuts.choice import (
