@@ -35,7 +35,7 @@ from logit_correction.registry import ComponentConfig
 from logit_correction.runs.assemble import prepare
 from logit_correction.runs.options import RunConfig, complete, config_of
 from logit_correction.shortcuts import choice
-from logit_correction.shortcuts.candidates import Candidate, candidates_of, groups_of, trained, usual_splits
+from logit_correction.shortcuts.candidates import Candidate, candidates_of, trained, usual_splits
 from logit_correction.shortcuts.new_rows import apart_of
 from logit_correction.training.display import Display
 from logit_correction_lab.sources import stand_ins, wild
@@ -79,7 +79,7 @@ def collect(config: RunConfig, out: Path, **told: Any) -> None:
     started, built = time.monotonic(), prepare(config, Display())
     built.fit(Display()).run(estimator_only=True)
     table, estimator = built.table, built.algorithm.attributes
-    candidates = candidates_of(built.config, table, groups_of(estimator.search))
+    candidates = candidates_of(built)
     if table.has_attributes("train"):
         true = replace(built.config, method=ComponentConfig("LC", {"attributes": "TrueAttributes"}))
         candidates.append(Candidate(TRUE, "reads attributes", complete(true)))

@@ -88,6 +88,15 @@ def name_views(views: Sequence[str], terms: Sequence[str] = ()) -> str:
     return format_list(named)
 
 
+def name_training(method: str, hidden: Sequence[str] = ()) -> str:
+    """Return what tables call a training whose networks cannot see the ``hidden`` views.
+
+    >>> name_training("ERM", ["column:site"])
+    'ERM without the column site'
+    """
+    return f"{method} without {name_views(hidden)}".replace("`", "") if hidden else method
+
+
 def is_plural(views: Sequence[str]) -> bool:
     """Return whether the name of the views is a plural."""
     return len(views) > 1 or any(view in _OF_FAMILY and view != "form" for view in views)

@@ -29,12 +29,12 @@ def test_a_change_is_found_asked_about_and_corrected_only_by_a_person(changed: A
     new = changed.summary["new_rows"]
     assert new["changed"] and new["likely"] <= 0.05
     differs = {one["name"]: (one["differs_usual"], one["differs_new"]) for one in new["candidates"]}
-    assert differs["without the column scanner"][1] > differs["without the column scanner"][0] + 0.05
+    assert differs["ERM without the column scanner"][1] > differs["ERM without the column scanner"][0] + 0.05
     assert (changed.verdict, changed.views, new["chosen"]) == ("cannot tell", [], None)
     assert changed.advised.method.name == "ERM" and not (changed.path / "fix.yaml").exists()
     assert (new["rows"], new["labelled"], new["usual_rows"], new["asked"], new["answers"]) == (300, 0, 180, 20, 0)
     names = [one["name"] for one in new["candidates"]]
-    assert names == ["ERM", "LC by the column scanner", "without the column scanner", "LC by Online"]
+    assert names == ["ERM", "LC by the column scanner", "ERM without the column scanner", "LC by Online"]
     assert list(yaml.safe_load((changed.path / "candidates.yaml").read_text())) == names
     sheet = pd.read_csv(changed.path / "sheet.csv")
     assert list(sheet) == ["row", "content", "answer"] and sheet["answer"].isna().all()  # no estimate sways anybody
@@ -106,7 +106,7 @@ def test_what_is_chosen_is_trained_and_does_not_see_the_column_if_it_is_left_out
     leaves_out = run.config.training.leave_out
     assert np.array_equal(before, after) == (leaves_out == ["column:scanner"])
     plans = yaml.safe_load((copy.path / "candidates.yaml").read_text())
-    blind = train(RunConfig.from_dict(plans["without the column scanner"]), tmp_path / "blind", page=False)
+    blind = train(RunConfig.from_dict(plans["ERM without the column scanner"]), tmp_path / "blind", page=False)
     assert np.array_equal(blind.predict_proba(CHANGED), blind.predict_proba(other))
     assert (blind.predict(CHANGED) == np.array(NAMES)[says(copy.new_rows)[2]]).all()  # what the audit asked
 

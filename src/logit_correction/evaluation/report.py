@@ -25,7 +25,7 @@ from logit_correction.files import check_seal, frame_of, from_plain, read_json, 
 from logit_correction.finding import Finding
 from logit_correction.functional import metrics as by_group
 from logit_correction.functional.losses import margin
-from logit_correction.sentences import name_views
+from logit_correction.sentences import name_training
 
 #: Name of the file.
 REPORT = "report.json"
@@ -481,8 +481,7 @@ class Report:
     @property
     def trained(self) -> str:
         """The method's name, and what its networks cannot see."""
-        hidden = self.training.get("leave_out")
-        return f"{self.method} without {name_views(hidden)}".replace("`", "") if hidden else self.method
+        return name_training(self.method, self.training.get("leave_out") or ())
 
     @property
     def called(self) -> str:

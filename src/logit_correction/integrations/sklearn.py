@@ -234,8 +234,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         """Return the method that new rows choose, and what the network may not see."""
         import pandas as pd
 
-        from logit_correction.shortcuts.choice import concluded
-        from logit_correction.shortcuts.new_rows import decide
+        from logit_correction.shortcuts.choice import asked_of, concluded
 
         split, _ = make_splits(table.label, None, table.label_names, Splitting(0.2, 0.0, seed))
         config = self._config(replace(table, split=split), seed, {"name": "LC", "attributes": "Auto"}, [])
@@ -253,7 +252,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             )
         store, _ = read_rows(form, rows)
         parts = [(pd.DataFrame({"label": label}), batches_of(store, torch.device("cpu")))]
-        answered, change, candidates = decide(built, parts, display)
+        answered, change, candidates = asked_of(built, parts, display)
         told = concluded(answered, change, seed)
         self.new_rows_ = to_plain(told)
         best = next((one for one in candidates if one.name == told.chosen), candidates[0])

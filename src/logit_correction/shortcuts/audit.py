@@ -268,7 +268,7 @@ def _decided(
 ) -> AuditSummary:
     """Train all candidates, ask them about the new rows, and return the verdict by these."""
     parts = new_rows_of.of_split(built.table) if given is None else new_rows_of.of_source(given, built)
-    table, new, candidates = new_rows_of.decide(built, parts, display)
+    table, new, candidates = choice.asked_of(built, parts, display)
     plain = {one.name: one.config.to_dict() for one in candidates}
     write_text(out / CANDIDATES, yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
     if count is not None or (new.changed and not new.labelled):

@@ -24,7 +24,8 @@ from logit_correction.runs.assemble import Built, build_algorithm, training_rows
 from logit_correction.runs.encode import keeping_threads
 from logit_correction.runs.leave_out import undo
 from logit_correction.runs.options import RunConfig, complete
-from logit_correction.sentences import name_views
+from logit_correction.sentences import name_training, name_views
+from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.search import Search
 from logit_correction.training.display import Display
 
@@ -51,8 +52,10 @@ class Candidate:
     views: tuple[str, ...] = ()
 
 
-def candidates_of(config: RunConfig, table: DataTable, views: Sequence[Sequence[str]]) -> list[Candidate]:
-    """Return the candidates on the rows of a table: ERM, two for each group of promising ``views``, the estimators."""
+def candidates_of(built: Built) -> list[Candidate]:
+    """Return ERM, two for each group of promising views, and the estimators; ``built`` is after its search."""
+    config, table, estimator = built.config, built.table, built.algorithm.attributes
+    assert isinstance(estimator, Auto) and estimator.search is not None
     found: list[Candidate] = []
 
     def add(name: str, does: str, attributes: Any = None, views: Sequence[str] = (), leave_out: bool = False) -> None:
@@ -65,21 +68,20 @@ def candidates_of(config: RunConfig, table: DataTable, views: Sequence[Sequence[
             found.append(Candidate(f"{name} (no. {alike + 1})" if alike else name, does, own, tuple(views)))
 
     add(BASELINE, "ordinary training")
-    for names in views:
+    for names in _groups_of(estimator.search, estimator.shortcut):
         named = name_views(names)
         add(f"LC by {named}", f"corrects by {named}", {"name": "Auto", "shortcut": [*names]}, names)
         if gone := [one for one in names if undo(one, table.info) is not None]:
-            named = name_views(gone)
-            add(f"without {named}", f"ERM that cannot see {named}", views=gone, leave_out=True)
+            add(name_training(BASELINE, gone), f"ERM that cannot see {name_views(gone)}", views=gone, leave_out=True)
     if undo("spelling", table.info) is not None:
         does = "ERM to which names that differ in case and blanks are one"
-        add("without spelling", does, views=["spelling"], leave_out=True)
+        add(name_training(BASELINE, ["spelling"]), does, views=["spelling"], leave_out=True)
     for name, told in ESTIMATORS.items():
         add(f"LC by {name}", f"corrects by {told}", name)
     return found
 
 
-def groups_of(search: Search, named: Sequence[str] = ()) -> list[list[str]]:
+def _groups_of(search: Search, named: Sequence[str]) -> list[list[str]]:
     """Return the views to try, each group together: those that a person ``named``, and the promising ones.
 
     The two that tell most are one more group, since there may be two shortcuts. Of texts, the words that tell most are

@@ -7,26 +7,26 @@ is as ``new_rows.asked`` returns it, with the answers of all rounds.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 
 from logit_correction.data.frames import check_columns, read_frame, texts_of
 from logit_correction.data.images import read_image
 from logit_correction.errors import InputError, format_first
 from logit_correction.files import read_cells
-from logit_correction.finding import BASELINE, Choice
-from logit_correction.pages.compare import shown_path
+from logit_correction.finding import BASELINE, Choice, Tried
+from logit_correction.functional import wilson_interval
 from logit_correction.pages.plots import png_uris
-
-#: Predictions, labels and numbers.
-Array: TypeAlias = NDArray[Any]
+from logit_correction.runs.assemble import Built
+from logit_correction.shortcuts.candidates import Candidate, Trained, candidates_of, train_all
+from logit_correction.shortcuts.new_rows import LABEL, ROUND, Array, Part, apart_of, asked, called, predictions_in
+from logit_correction.training.display import Display
 
 #: Standard deviations to either side of an interval of 90 %.
 DEVIATIONS = 1.645
@@ -42,9 +42,6 @@ AHEAD, AHEAD_UNCHANGED = 0.5, 1.5
 
 #: Times that answers are drawn anew to correct the figure of a choice for the choice.
 DRAWS = 500
-
-#: Columns of the table of new rows: the number of a label that is known, the round in which a row was asked.
-LABEL, ROUND = "label_number", "round"
 
 #: The column of a sheet that a person fills in, and those by which its rows are known again.
 ANSWER, KNOWN_BY = "answer", ("line", "path", "content")
@@ -84,6 +81,49 @@ def change_of(new: Array, usual: Array, seed: int = 0) -> float:
     chosen[:rows] = 1
     drawn = [rise(generator.permutation(chosen) @ there).max() for _ in range(EXCHANGES)]
     return float((1 + sum(one >= seen.max() for one in drawn)) / (1 + EXCHANGES))
+
+
+def asked_of(built: Built, parts: Iterable[Part], display: Display) -> tuple[pd.DataFrame, Choice, list[Candidate]]:
+    """Train all candidates, and ask them about the new rows; ``built`` is after its search for promising views.
+
+    Returns:
+        The table of new rows, how far they differ from usual ones, and the candidates.
+    """
+    table = built.table
+    models = train_all(candidates_of(built), table, display)
+    display.say("asking all candidates about the new rows")
+    new = asked(parts, models, list(map(str, table.label_names)))
+    return new, compared(new, models, table.label[table.split["valid"]].numpy()), [one.candidate for one in models]
+
+
+def compared(table: pd.DataFrame, models: Sequence[Trained], label: Array) -> Choice:
+    """Return how far new rows differ from usual ones; ``label`` (V,) is that of the validation rows."""
+    usual = torch.stack([one.usual for one in models])
+    predictions, said = predictions_in(table), usual.argmax(dim=2).numpy()
+    likely = change_of(predictions_in(table, "apart_"), apart_of(usual).numpy())
+    figures: dict[str, Array] = {"like_training": (said[:, : len(label)] == label).mean(axis=1)}
+    for name, says in (("new", predictions), ("usual", said)):
+        low, high = wilson_interval(torch.from_numpy((says != says[0]).sum(axis=1)), says.shape[1])
+        figures |= {f"differs_{name}": disagreement(says)}
+        figures |= {f"differs_{name}_low": low.numpy(), f"differs_{name}_high": high.numpy()}
+    tried = [
+        Tried(
+            name=model.candidate.name,
+            does=model.candidate.does,
+            views=model.candidate.views,
+            seconds=round(model.seconds, 1),
+            **{name: float(values[number]) for name, values in figures.items()},  # type: ignore[arg-type]
+        )
+        for number, model in enumerate(models)
+    ]
+    return Choice(
+        rows=predictions.shape[1],
+        labelled=int((table[ROUND] == 0).sum()),
+        usual_rows=said.shape[1],
+        changed=likely <= LEVEL,
+        likely=likely,
+        candidates=tuple(tried),
+    )
 
 
 # -- whom to ask
@@ -192,19 +232,6 @@ def more_answers(gains: Gains, chosen: int, answered: int) -> int:
 
 
 # -- the table of new rows: sheets, answers, and what they come to
-
-
-def predictions_in(table: pd.DataFrame, what: str = "says_") -> Array:
-    """Return what the candidates say of the new rows, (C, M), or how far ``apart_`` from ERM they are."""
-    return np.stack([table[name].to_numpy() for name in table if str(name).startswith(what)])
-
-
-def called(row: pd.Series) -> str:
-    """Return what a person calls a row: its file, its line or its number."""
-    for name in ("path", "line", "row"):
-        if name in row and not pd.isna(row[name]):
-            return shown_path(row[name]) if name == "path" else f"{name} {row[name]}"
-    return "a row"
 
 
 def ask(table: pd.DataFrame, count: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.data.frames import texts_of, what_rows_are
@@ -20,27 +21,20 @@ from logit_correction.data.rows import Rows, places_of
 from logit_correction.data.table import NEW, DataTable, InputStore
 from logit_correction.errors import InputError
 from logit_correction.files import printable
-from logit_correction.finding import Choice, Tried
-from logit_correction.functional import wilson_interval
+from logit_correction.pages.compare import shown_path
 from logit_correction.runs.assemble import Built
 from logit_correction.runs.encode import EncodedStore, batches_of
-from logit_correction.shortcuts.auto import Auto
-from logit_correction.shortcuts.candidates import Candidate, Trained, candidates_of, groups_of, train_all
-from logit_correction.shortcuts.choice import (
-    LABEL,
-    LEVEL,
-    ROUND,
-    Array,
-    called,
-    change_of,
-    disagreement,
-    predictions_in,
-)
-from logit_correction.training.display import Display
+from logit_correction.shortcuts.candidates import Trained
 from logit_correction.types import Inputs
+
+#: Columns of the table of new rows: the number of a label that is known, the round in which a row was asked.
+LABEL, ROUND = "label_number", "round"
 
 #: Columns of a row that a person is shown, who is to name its label.
 SHOWN = 40
+
+#: Predictions, labels and numbers.
+Array: TypeAlias = NDArray[Any]
 
 #: What is known of some new rows, and their inputs.
 Part: TypeAlias = tuple[pd.DataFrame, Iterator[Inputs]]
@@ -69,6 +63,19 @@ def asked(parts: Iterable[Part], models: Sequence[Trained], names: Sequence[str]
     says = {f"says_{number}": one for number, one in enumerate(torch.cat(said, dim=1).numpy())}
     says |= {f"apart_{number}": one for number, one in enumerate(torch.cat(apart, dim=1).numpy())}
     return whole.assign(**says)
+
+
+def predictions_in(table: pd.DataFrame, what: str = "says_") -> Array:
+    """Return what the candidates say of the new rows, (C, M), or how far ``apart_`` from ERM they are."""
+    return np.stack([table[name].to_numpy() for name in table if str(name).startswith(what)])
+
+
+def called(row: pd.Series) -> str:
+    """Return what a person calls a row: its file, its line or its number."""
+    for name in ("path", "line", "row"):
+        if name in row and not pd.isna(row[name]):
+            return shown_path(row[name]) if name == "path" else f"{name} {row[name]}"
+    return "a row"
 
 
 def check(given: Any, built: Built) -> None:
@@ -161,48 +168,3 @@ def _described(
         frame["line"] = list(lines)
     content = table.contents(rows, most=SHOWN)
     return frame if content is None else frame.assign(content=content)
-
-
-def decide(built: Built, parts: Iterable[Part], display: Display) -> tuple[pd.DataFrame, Choice, list[Candidate]]:
-    """Train all candidates, and ask them about the new rows; ``built`` is after its search for promising views.
-
-    Returns:
-        The table of new rows, how far they differ from usual ones, and the candidates.
-    """
-    table, estimator = built.table, built.algorithm.attributes
-    assert isinstance(estimator, Auto) and estimator.search is not None
-    groups = groups_of(estimator.search, estimator.shortcut)
-    models = train_all(candidates_of(built.config, table, groups), table, display)
-    display.say("asking all candidates about the new rows")
-    new = asked(parts, models, list(map(str, table.label_names)))
-    return new, change(new, models, table.label[table.split["valid"]].numpy()), [one.candidate for one in models]
-
-
-def change(table: pd.DataFrame, models: Sequence[Trained], label: Array) -> Choice:
-    """Return how far new rows differ from usual ones; ``label`` (V,) is that of the validation rows."""
-    usual = torch.stack([one.usual for one in models])
-    predictions, said = predictions_in(table), usual.argmax(dim=2).numpy()
-    likely = change_of(predictions_in(table, "apart_"), apart_of(usual).numpy())
-    figures: dict[str, Array] = {"like_training": (said[:, : len(label)] == label).mean(axis=1)}
-    for name, says in (("new", predictions), ("usual", said)):
-        low, high = wilson_interval(torch.from_numpy((says != says[0]).sum(axis=1)), says.shape[1])
-        figures |= {f"differs_{name}": disagreement(says)}
-        figures |= {f"differs_{name}_low": low.numpy(), f"differs_{name}_high": high.numpy()}
-    tried = [
-        Tried(
-            name=model.candidate.name,
-            does=model.candidate.does,
-            views=model.candidate.views,
-            seconds=round(model.seconds, 1),
-            **{name: float(values[number]) for name, values in figures.items()},  # type: ignore[arg-type]
-        )
-        for number, model in enumerate(models)
-    ]
-    return Choice(
-        rows=predictions.shape[1],
-        labelled=int((table[ROUND] == 0).sum()),
-        usual_rows=said.shape[1],
-        changed=likely <= LEVEL,
-        likely=likely,
-        candidates=tuple(tried),
-    )

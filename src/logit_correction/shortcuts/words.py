@@ -138,7 +138,7 @@ def headline(told: AuditSummary) -> str:
             why = "no correction is better on the new rows" if new.answers else "the new rows resemble the old ones"
             return f"Train {new.chosen}: {why}."
         unsure = ", but that is not sure yet" if new.more else ""
-        return f"Train {name_candidate(new.chosen)}: about {_points(new.gain)} points on the new rows{unsure}."
+        return f"Train `{new.chosen}`: about {_points(new.gain)} points on the new rows{unsure}."
     if views and (told.examined or told.verdict == "shortcut"):
         who = "this classifier" if told.examined else told.classifier
         if told.leans is None:
@@ -229,17 +229,6 @@ def of_trial(told: AuditSummary) -> str:
 # New rows: what changed, what was chosen, what to type
 
 
-def name_candidate(name: str) -> str:
-    """Return what a sentence calls a candidate: marked as a name, unless it holds marked names itself.
-
-    >>> name_candidate("LC by XRM"), name_candidate("without the column `site`")
-    ('`LC by XRM`', 'ERM without the column `site`')
-    """
-    if name.startswith("without"):
-        return f"{BASELINE} {name}"
-    return name if "`" in name else f"`{name}`"
-
-
 def _points(share: float | None) -> str:
     return "–" if share is None else f"{round(100 * share):+d}"
 
@@ -248,7 +237,7 @@ def of_change(new: Choice) -> str:
     """Return how the new rows differ from rows like the training data."""
     most = new.correction or max(new.candidates[1:], key=lambda one: one.differs_new - one.differs_usual)
     share, usual = (format_percent(one, unit=" %") for one in (most.differs_new, most.differs_usual))
-    pair = f"{BASELINE} and {name_candidate(most.name)}"
+    pair = f"{BASELINE} and `{most.name}`"
     rows = f"{pair} disagree on {share} of the {format_rows(new.rows)} that are new"
     if new.changed:
         return f"{rows}, and on {usual} of rows like the training data: something that held there does not hold here"
@@ -265,7 +254,7 @@ def of_choice(new: Choice) -> str:
     if new.correction is None:
         return f"{by}, no correction is clearly better than {BASELINE}: train {BASELINE}"
     gain, low, high = map(_points, (new.gain, new.gain_low, new.gain_high))
-    changes = f"{name_candidate(new.correction.name)} changes accuracy there by {gain} points against {BASELINE}"
+    changes = f"`{new.correction.name}` changes accuracy there by {gain} points against {BASELINE}"
     better = f"{by}, {changes} (90 % interval {low} to {high})"
     before, after = (format_percent(one.like_training, unit=" %") for one in (new.candidates[0], new.correction))
     stays = f"stays at {after}" if before == after else f"goes from {before} to {after}"
@@ -307,7 +296,7 @@ def _commands_for_new_rows(new: Choice, place: str) -> dict[str, str]:
         return {"Choose rows to label:": asking}
     if new.correction:
         fix = f"logit-correction train --config {place}/fix.yaml --out fixed"
-        commands = {f"Train {name_candidate(new.chosen)}:": fix}
+        commands = {f"Train `{new.chosen}`:": fix}
     else:
         ordinary = f"logit-correction train --config {place}/config.yaml --method {BASELINE} --out ordinary"
         commands = {f"Train {BASELINE}:": ordinary}
