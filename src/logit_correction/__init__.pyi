@@ -20,7 +20,7 @@ from logit_correction.errors import InputError as InputError
 from logit_correction.errors import InputWarning as InputWarning
 from logit_correction.evaluation import GroupReport as GroupReport
 from logit_correction.evaluation import Predictions as Predictions
-from logit_correction.exporting.formats import export as export
+from logit_correction.integrations.export import export as export
 from logit_correction.integrations.sklearn import LogitCorrectionClassifier as LogitCorrectionClassifier
 from logit_correction.losses import LogitCorrectedLoss as LogitCorrectedLoss
 from logit_correction.methods.base import Algorithm as Algorithm

@@ -297,7 +297,7 @@ def export_command(run: Path, *, format: str, out: Path, trust_code: bool = Fals
         out: folder to write, new or empty
         trust_code: import the custom classes that RUN names; their code has your rights, so only for runs you trust
     """
-    from logit_correction.exporting.formats import export
+    from logit_correction.integrations.export import export
 
     export(run, format, out, trust_code=trust_code, say=print)
     return 0
@@ -341,7 +341,7 @@ def list_command(kind: str = "", *, all: bool = False) -> int:
     """
     from logit_correction.attributes import ESTIMATORS
     from logit_correction.data import SOURCES
-    from logit_correction.exporting import FORMATS
+    from logit_correction.integrations import FORMATS
     from logit_correction.methods import METHODS
     from logit_correction.networks import NETWORKS
     from logit_correction.training import RULES

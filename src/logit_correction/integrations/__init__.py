@@ -1,1 +1,11 @@
-"""The training behind other libraries' doors: scikit-learn, Lightning, transformers."""
+"""Doors to other programs: the training behind those of scikit-learn, Lightning and transformers, exports of a run."""
+
+from __future__ import annotations
+
+_EXPORT = "logit_correction.integrations.export."
+
+#: Name of an export -> dotted path of the function that writes it, and one line.
+FORMATS: dict[str, tuple[str, str]] = {
+    "onnx": (_EXPORT + "write_onnx", "model.onnx, for ONNX Runtime and whatever else reads ONNX (extra onnx)"),
+    "torch-export": (_EXPORT + "write_program", "model.pt2, for torch.export.load, without this package"),
+}

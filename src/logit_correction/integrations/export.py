@@ -21,8 +21,8 @@ from logit_correction.data.images import Images
 from logit_correction.data.reader import Numbers
 from logit_correction.data.texts import MOST_WORDS, TOKENS, Lengthened, Texts, load_tokenizer
 from logit_correction.errors import InputError, reason_of
-from logit_correction.exporting import FORMATS
 from logit_correction.files import new_folder
+from logit_correction.integrations import FORMATS
 from logit_correction.registry import needed, resolve
 from logit_correction.runs.folder import write_json
 from logit_correction.runs.run import Run, load
