@@ -34,12 +34,12 @@ def here(shared: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def run(shared: Path, here: Path, door: Callable[..., Any]) -> Callable[[str], Path]:
+def run(shared: Path, here: Path, door: Callable[..., Any], whole_search: Callable[..., Any]) -> Callable[[str], Path]:
     """Name of ``golden.RUNS`` -> its folder, made by the first who asks; nobody changes it."""
 
     def make(name: str) -> Path:
         folder = shared / "runs" / name
-        with FileLock(shared / f"{name}.lock"), pytest.MonkeyPatch.context() as patch:
+        with FileLock(shared / f"{name}.lock"), pytest.MonkeyPatch.context() as patch, whole_search():
             if not (shared / f"{name}.out").exists():
                 patch.setenv("LOGIT_CORRECTION_CACHE", str(shared / "cache"))
                 answer = door(*golden.command(name, here, folder))
