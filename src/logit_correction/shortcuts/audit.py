@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -223,18 +223,37 @@ def audit(
     >>> found.verdict, found.summary["question"]["views"]  # whether that is an accident only a person knows
     ('cannot tell', ['colour'])
     """
-    check_range("ask", 1 if ask is None else ask, 1)
-    known = {"run": run, "predictions": predictions, "shortcut": listed(shortcut), "legitimate": listed(legitimate)}
-    auto = {"when_unsure": when_unsure, **known, "name": "Auto", "search": True}
-    auto = {name: value for name, value in auto.items() if value}
+    known = {"shortcut": listed(shortcut), "legitimate": listed(legitimate), "when_unsure": when_unsure}
+    known = {name: value for name, value in known.items() if value}
     if isinstance(data, RunConfig):
-        own = data.method.options.get("attributes")
-        auto = (own if isinstance(own, dict) and own.get("name") == "Auto" else {}) | auto
-        data = replace(data, method=ComponentConfig("LC", {"attributes": auto}))
-    else:
-        options |= {"method": {"name": "LC", "attributes": auto}}
-    config = config_of(data, **options)
+        data, known = replace(data, method=_method(data, known)), {}
     folder, tie = run_folder.given_or_temporary(out, "audit")
+    given: dict[str, Any] = {"run": run, "predictions": predictions, "new_rows": new_rows, "ask": ask}
+    return tie(audit_into(folder, config_of(data, **known, **options), **given, try_fix=try_fix, progress=progress))
+
+
+def _method(config: RunConfig, known: Mapping[str, Any]) -> ComponentConfig:
+    """Return LC by the search: what the config says of it, and what is ``known`` beside."""
+    own = config.method.options.get("attributes")
+    own = own if isinstance(own, dict) and own.get("name") == "Auto" else {}
+    return ComponentConfig("LC", {"attributes": {**own, **known, "name": "Auto", "search": True}})
+
+
+def audit_into(
+    folder: Path,
+    config: RunConfig,
+    *,
+    run: Path | str | None = None,
+    predictions: Path | str | None = None,
+    new_rows: Any = None,
+    ask: int | None = None,
+    try_fix: bool = True,
+    progress: bool = False,
+) -> Audit:
+    """Write the audit of the data of a config into a folder, new or empty; see ``audit``."""
+    check_range("ask", 1 if ask is None else ask, 1)
+    known = {name: str(one) for name, one in (("run", run), ("predictions", predictions)) if one}
+    config = complete(replace(config, method=_method(config, known)))
     # What an audit that was killed has left may be written over.
     own = (FIX, SHEET, PAGE, rows_of.CSV, rows_of.PARQUET, NEW_ROWS, CANDIDATES, SEAL)
     check_new(folder, (run_folder.LOCK, run_folder.CONFIG, *own))
@@ -260,7 +279,7 @@ def audit(
         if decides:
             told = _decided(told, folder, built, new_rows, ask, display)
         _write_audit(folder, replace(told, seconds=time.monotonic() - started))
-    return tie(Audit(folder))
+    return Audit(folder)
 
 
 def _decided(
