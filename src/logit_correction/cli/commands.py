@@ -83,7 +83,7 @@ def _train(configs: Mapping[Path, RunConfig], out: Path, resume: bool) -> int:
     from logit_correction.pages.console import show_rows, show_runs
     from logit_correction.pages.page import write_page
     from logit_correction.runs.folder import PAGE
-    from logit_correction.runs.train import is_first_process, train
+    from logit_correction.runs.train import is_first_process, train_into
 
     told: list[str] = []  # notes on the data, which stand in the report as well
 
@@ -92,7 +92,7 @@ def _train(configs: Mapping[Path, RunConfig], out: Path, resume: bool) -> int:
         show_rows(table, config.data.name, config.method.name)
 
     for number, (folder, config) in enumerate(configs.items()):
-        train(config, folder, resume=resume, progress=True, announce=None if number else announce)
+        train_into(folder, config, resume=resume, progress=True, announce=None if number else announce)
     if is_first_process(config.training):
         if len(configs) > 1:
             write_page(list(configs), out / PAGE)

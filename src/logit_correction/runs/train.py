@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 RANKS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID")
 
 
-@keeping_threads()
 def train(
     data: Any,
     out: Path | str | None = None,
@@ -42,7 +41,6 @@ def train(
     legitimate: str | Sequence[str] | None = None,
     resume: bool = False,
     progress: bool | Display = False,
-    announce: Callable[[RunConfig, DataTable], None] | None = None,
     after_epoch: Callable[[Fit], Mapping[str, float]] | None = None,
     page: bool = True,
     logger: Any = (),
@@ -65,7 +63,6 @@ def train(
         legitimate: Views that are known to be legitimate causes of the label.
         resume: Continue an unfinished run; a finished one is left as it is.
         progress: Show progress as the command does.
-        announce: Called with the complete config and the data before training starts.
         after_epoch: Called after each epoch; what it returns stands in ``metrics.csv``, see ``Fit``.
         page: Write ``report.html``.
         logger: Where figures go in addition to ``metrics.csv``: ``csv``, ``tensorboard``, or loggers of Lightning's.
@@ -90,6 +87,27 @@ def train(
     views = {"shortcut": shortcut, "legitimate": legitimate}
     config = config_of(data, **parts, **views, preset=preset, logger=names or None, **options)
     folder, tie = run_folder.given_or_temporary(out, "run")
+    given: dict[str, Any] = {"resume": resume, "progress": progress, "after_epoch": after_epoch, "page": page}
+    return tie(train_into(folder, config, **given, loggers=loggers))
+
+
+@keeping_threads()
+def train_into(
+    folder: Path,
+    config: RunConfig,
+    *,
+    resume: bool = False,
+    progress: bool | Display = False,
+    announce: Callable[[RunConfig, DataTable], None] | None = None,
+    after_epoch: Callable[[Fit], Mapping[str, float]] | None = None,
+    page: bool = True,
+    loggers: Sequence[Any] = (),
+) -> Run:
+    """Train a complete config into a folder; see ``train``.
+
+    ``announce`` is called with the config and the data before the training starts. ``loggers`` are objects; the config
+    names others.
+    """
     first = is_first_process(config.training)
     display = progress if isinstance(progress, Display) else choose_display(quiet=not progress)
     display = display if first else Display()
@@ -105,7 +123,7 @@ def train(
             if not (folder / SEAL).is_file():
                 seal(folder, run_folder.SEALED)
             _finish(folder, page and not (folder / run_folder.PAGE).is_file())
-            return tie(Run(folder, trust_code=True))
+            return Run(folder, trust_code=True)
         fabric = build_fabric(built.config.training)
         fabric.barrier()  # each process has found the folder free before the first one writes into it
         if fabric.is_global_zero:
@@ -126,7 +144,7 @@ def train(
                 figures = {f"test/{name}": value for name, value in test.items() if isinstance(value, float)}
                 tell(active, lambda logger: logger.log_metrics(figures, step=fit.progress.total_steps))
         fabric.barrier()
-    return tie(Run(folder, trust_code=True))  # all that it names was imported here
+    return Run(folder, trust_code=True)  # all that it names was imported here
 
 
 def is_first_process(training: TrainingConfig) -> bool:
