@@ -117,7 +117,7 @@ def _chosen(config: RunConfig, out: Path, new_rows: Path | None, answers: Path |
             raise InputError("--new-rows chooses the method: leave --method out")
         found = audits.audit_into(place, config, new_rows=new_rows, progress=True)
     show_audit(found.told, place / audits.PAGE)
-    return found.advised
+    return complete(found.advised)
 
 
 def audit_command(
