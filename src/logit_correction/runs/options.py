@@ -219,20 +219,23 @@ def complete(given: RunConfig | Mapping[str, Any]) -> RunConfig:
     options = {"method": {"name": "LC"}} | spelled_out(given)
     if "data" not in options:
         raise InputError("--data is missing: give a folder of images, the file of a table, or a name of `list data`")
-    choices: dict[str, Choice] = {}
-    parts: dict[str, Any] = {part: options[part] for part in PARTS if part in options}
-    chosen = {part: one for part, one in parts.items() if not isinstance(one, ComponentConfig)}
-    options = {name: value for name, value in options.items() if name not in PARTS}
-    options |= {part: choose(part, part, one, choices) for part, one in chosen.items()}
-    found = parsed(parser_of(tuple(choices.items())), options)
-    parts |= {part: _part_of(part, found.pop(part), choices) for part in chosen}
-    training = TrainingConfig(**found)
+    parts: dict[str, Any] = {name: part_of(name, options.pop(name)) for name in PARTS if name in options}
+    training = TrainingConfig(**parsed(parser_of(()), options))
     processes = training.devices * training.nodes
     if training.compile == "reduce-overhead" and processes > 1:
         raise InputError("--compile reduce-overhead is for one process: give --compile true with several devices")
     if training.batch_size is not None and training.batch_size % processes:
         raise InputError(f"--batch_size is {training.batch_size}, but must be divisible by the {processes} processes")
     return RunConfig(**parts, training=training)
+
+
+def part_of(kind: str, given: Any) -> ComponentConfig:
+    """Return a part of a run, given as ``as_mapping`` takes it, with all options checked and the defaults filled in."""
+    if isinstance(given, ComponentConfig) and given.cls is not None:
+        return given
+    choices: dict[str, Choice] = {}
+    options = {kind: choose(kind, kind, given, choices)}
+    return _completed(kind, parsed(parser_of(tuple(choices.items())), options)[kind], choices)
 
 
 def as_mapping(part: str, given: Any) -> dict[str, Any]:
@@ -335,7 +338,7 @@ def choose(kind: str, path: str, given: Any, choices: dict[str, Choice], default
     return full
 
 
-def _part_of(path: str, found: Mapping[str, Any], choices: Mapping[str, Choice]) -> ComponentConfig:
+def _completed(path: str, found: Mapping[str, Any], choices: Mapping[str, Choice]) -> ComponentConfig:
     """Return a part of what a parser has found."""
     kind, name, cls = choices[path]
     arguments = {option: value for option, value in found.items() if option != "name"}
@@ -344,7 +347,7 @@ def _part_of(path: str, found: Mapping[str, Any], choices: Mapping[str, Choice])
             arguments[option] = os.path.abspath(place)
     for argument in components_of(cls):
         inner, value = f"{path}.{argument}", arguments.pop(argument, None)
-        arguments[argument] = _part_of(inner, value, choices) if inner in choices else None
+        arguments[argument] = _completed(inner, value, choices) if inner in choices else None
     return ComponentConfig(name, plain(arguments), cls, arguments)
 
 
@@ -386,9 +389,10 @@ class Options(ArgumentParser):
 
 @lru_cache(maxsize=256)
 def parser_of(choices: tuple[tuple[str, Choice], ...]) -> Options:
-    """Return the parser of training and of chosen classes; kept, since a grid asks for the same again and again."""
+    """Return the parser of chosen classes, without any that of training; kept, as a grid asks for the same again."""
     parser = Options()
-    parser.add(TrainingConfig)
+    if not choices:
+        parser.add(TrainingConfig)
     parser.add_choices(dict(choices))
     return parser
 

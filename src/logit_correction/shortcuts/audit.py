@@ -35,7 +35,7 @@ from logit_correction.registry import ComponentConfig, listed
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import Built, build_algorithm, prepare, training_rows
 from logit_correction.runs.encode import keeping_threads
-from logit_correction.runs.options import RunConfig, complete, config_of
+from logit_correction.runs.options import RunConfig, config_of, part_of
 from logit_correction.runs.run import Run
 from logit_correction.runs.train import train
 from logit_correction.runs.write import environment
@@ -253,7 +253,7 @@ def audit_into(
     """Write the audit of the data of a config into a folder, new or empty; see ``audit``."""
     check_range("ask", 1 if ask is None else ask, 1)
     known = {name: str(one) for name, one in (("run", run), ("predictions", predictions)) if one}
-    config = complete(replace(config, method=_method(config, known)))
+    config = replace(config, method=part_of("method", _method(config, known)))
     # What an audit that was killed has left may be written over.
     own = (FIX, SHEET, PAGE, rows_of.CSV, rows_of.PARQUET, NEW_ROWS, CANDIDATES, SEAL)
     check_new(folder, (run_folder.LOCK, run_folder.CONFIG, *own))
@@ -387,7 +387,7 @@ def answers_of_lc(config: RunConfig, table: DataTable, estimator: Auto, quiet: b
     """
     epochs, size = estimator.length()
     training = replace(config.training, selection="last", epochs=epochs, batch_size=size - size // FOLDS)
-    config = complete(replace(config, training=training))
+    config = replace(config, method=part_of("method", config.method), training=training)
     seen, rows = (estimator.fold >= 0).nonzero().squeeze(1), table.split["train"]
 
     def fit(learned: Tensor, number: int) -> Callable[[Tensor], Tensor]:

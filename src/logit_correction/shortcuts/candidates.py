@@ -23,7 +23,7 @@ from logit_correction.registry import ComponentConfig
 from logit_correction.runs.assemble import Built, build_algorithm, training_rows
 from logit_correction.runs.encode import keeping_threads
 from logit_correction.runs.leave_out import undo
-from logit_correction.runs.options import RunConfig, complete
+from logit_correction.runs.options import RunConfig, part_of
 from logit_correction.sentences import name_training, name_views
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.search import Search
@@ -62,7 +62,7 @@ def candidates_of(built: Built) -> list[Candidate]:
         """Add a training, each once, under a name of its own: long lists of words may begin alike."""
         method = ComponentConfig("LC", {"attributes": attributes}) if attributes else ComponentConfig(BASELINE)
         training = replace(config.training, leave_out=[*config.training.leave_out, *(views if leave_out else ())])
-        own, name = complete(replace(config, method=method, training=training)), name.replace("`", "")
+        own, name = replace(config, method=part_of("method", method), training=training), name.replace("`", "")
         if all(own != other.config for other in found):
             alike = sum(name == other.name.partition(" (no. ")[0] for other in found)
             found.append(Candidate(f"{name} (no. {alike + 1})" if alike else name, does, own, tuple(views)))
