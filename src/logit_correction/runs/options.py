@@ -270,8 +270,9 @@ def spelled_out(given: Mapping[str, Any]) -> dict[str, Any]:
     for part in PARTS:
         if part in flat and getattr(flat[part], "cls", None) is None:
             flat[part] = as_mapping(part, flat[part])
-    known: dict[str, Any] = {view: listed(flat.pop(view, None)) for view in VIEWS}
-    known["when_unsure"] = flat.pop("when_unsure", None)
+    lists = {name: flat[name] for name in (*VIEWS, *LISTS) if isinstance(flat.get(name), str | list | tuple)}
+    flat |= {name: listed(value) for name, value in lists.items()}
+    known = {option: flat.pop(option, None) for option in OF_ESTIMATOR}
     if (preset := flat.pop("preset", None)) is not None:
         base = load_preset(preset)
         own, chosen = base["method"]["name"], flat.get("method", {}).get("name")
@@ -283,7 +284,7 @@ def spelled_out(given: Mapping[str, Any]) -> dict[str, Any]:
             flat = merge(flat, {"method": {"attributes": {option: value}}})
     if isinstance(flat.get("method"), dict):  # options without a name are those of LC
         flat = merge({"method": {"name": "LC"}}, flat)
-    return flat | {name: listed(flat[name]) for name in LISTS if isinstance(flat.get(name), str)}
+    return flat
 
 
 def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
