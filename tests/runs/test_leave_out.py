@@ -15,7 +15,8 @@ from torch.nn.functional import interpolate
 
 from logit_correction import InputError, export, from_arrays, from_table, load, runs_table, train
 from logit_correction.pages.compare import RunFolder, compare
-from logit_correction.runs.leave_out import without
+from logit_correction.registry import ComponentConfig
+from logit_correction.runs.leave_out import network_factory
 from logit_correction.types import DataInfo
 from logit_correction.views import images as looks
 
@@ -185,7 +186,8 @@ def test_what_is_left_out_of_images_changes_no_answer(view: str, side: tuple[int
         def forward(self, inputs: Tensor) -> Tensor:
             return inputs.flatten(1) @ weight
 
-    sees, network, other = Sees(), without(Sees, [view], info)(), OF_IMAGES[view](images)
+    sees, other, choice = Sees(), OF_IMAGES[view](images), ComponentConfig("Sees", cls=lambda info: Sees())
+    network = network_factory(choice, [view], info)()
     before, after = network(images), network(other)
     scale = float((sees(images) - sees(other)).abs().max())
     assert scale > 0.01 and float((before - after).abs().max()) < 1e-3 * scale

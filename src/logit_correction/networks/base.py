@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from logit_correction.errors import InputError
-from logit_correction.registry import ComponentConfig
-from logit_correction.types import DataInfo, Inputs, NetworkFactory
+from logit_correction.types import DataInfo, Inputs
 
 _WEIGHTS_FOLLOW: ContextVar[bool] = ContextVar("weights_follow", default=False)
 
@@ -110,15 +109,3 @@ def mixing_place(network: nn.Module, inputs: Inputs, place: str) -> tuple[Tensor
     if not isinstance(first, nn.Linear) or first.out_features >= first.in_features:
         return values, network
     return first(flatten(values)), nn.Sequential(*rest)
-
-
-def network_factory(choice: ComponentConfig, info: DataInfo) -> NetworkFactory:
-    """Return a function that builds the chosen network; it raises ``InputError`` if what was built is none."""
-
-    def build() -> nn.Module:
-        built = choice.make(info=info)
-        if not isinstance(built, nn.Module):
-            raise InputError(f"network {choice.name!r} made a {type(built).__name__}, but must make a torch.nn.Module")
-        return built
-
-    return build

@@ -21,11 +21,10 @@ from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError, reason_of
 from logit_correction.evaluation.report import Report
 from logit_correction.methods.base import Algorithm
-from logit_correction.networks.base import network_factory
 from logit_correction.networks.pretrained import PHOTOS, TEXTS, packaged
 from logit_correction.registry import ComponentConfig, needed, to_install
 from logit_correction.runs.encode import encode_table
-from logit_correction.runs.leave_out import without
+from logit_correction.runs.leave_out import network_factory
 from logit_correction.runs.options import RunConfig, part_of
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
@@ -146,9 +145,8 @@ def build_algorithm(config: RunConfig, info: DataInfo) -> Algorithm:
     assert config.method.cls is not None
     given: dict[str, Any] = {"seed": config.training.seed}
     if config.biased_network is not None and "biased_network" in inspect.signature(config.method.cls).parameters:
-        biased = network_factory(config.biased_network, info)
-        given["biased_network"] = without(biased, config.training.leave_out, info)
-    network = without(network_factory(config.network, info), config.training.leave_out, info)
+        given["biased_network"] = network_factory(config.biased_network, config.training.leave_out, info)
+    network = network_factory(config.network, config.training.leave_out, info)
     algorithm: Algorithm = config.method.make(network, info, **given)
     return algorithm
 

@@ -21,7 +21,7 @@ from logit_correction.data.loading import evaluation_batch
 from logit_correction.data.table import ArrayStore, DataTable, InputStore
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import EncoderSummary
-from logit_correction.networks.base import Network, network_factory
+from logit_correction.networks.base import Network
 from logit_correction.registry import ComponentConfig
 from logit_correction.runs.options import RunConfig
 from logit_correction.seeds import derive_seed
@@ -85,7 +85,7 @@ class Encoder:
         self.name, self.options = choice.name, choice.options
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(derive_seed(0, "encoder"))
-            network = network_factory(choice, info)()
+            network = choice.make(info=info)
         if not isinstance(getattr(network, "features", None), nn.Module):
             raise InputError(f"--encoder {choice.name} has no `features`: give it a module of that name")
         self.features = cast(Network, network).features.eval().requires_grad_(False)

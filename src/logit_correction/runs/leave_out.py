@@ -15,6 +15,7 @@ from logit_correction.data.texts import Lengthened, hashed_words
 from logit_correction.errors import InputError
 from logit_correction.finding import ViewName
 from logit_correction.networks.base import Network
+from logit_correction.registry import ComponentConfig
 from logit_correction.types import DataInfo, NetworkFactory
 
 #: Points along a side to which an image is averaged where its coarse structure is left out, and pixels along a side of
@@ -168,18 +169,28 @@ def _merged(info: DataInfo) -> nn.Module | None:
     return None if group == list(range(len(group))) else Merged(torch.tensor(group))
 
 
-def without(make: NetworkFactory, views: Sequence[str], info: DataInfo) -> NetworkFactory:
-    """Return a function that builds networks which do not see what ``views`` see; ``InputError`` if one cannot be."""
+def network_factory(choice: ComponentConfig, views: Sequence[str], info: DataInfo) -> NetworkFactory:
+    """Return a function that builds the chosen network, which does not see what ``views`` see.
+
+    Raises:
+        InputError: The inputs cannot be freed of a view, or what was built is no network.
+    """
     modules = {view: module for view in views if (module := undo(view, info)) is not None}
     if missing := [view for view in views if view not in modules]:
         fix = "name it by --shortcut, or change the data"
         raise InputError(f"--leave_out {missing[0]}: the inputs of the network cannot be freed of it: {fix}")
 
     def build() -> nn.Module:
-        network, first = make(), nn.Sequential(*(deepcopy(module) for module in modules.values()))
+        network = choice.make(info=info)
+        if not isinstance(network, nn.Module):
+            made = type(network).__name__
+            raise InputError(f"network {choice.name!r} made a {made}, but must make a torch.nn.Module")
+        if not modules:
+            return network
+        first = nn.Sequential(*(deepcopy(module) for module in modules.values()))
         if isinstance(network, Network):  # in front of its features, so that methods that use them go on working
             network.features = nn.Sequential(first, network.features)
             return network
         return nn.Sequential(first, network)
 
-    return build if modules else make
+    return build
