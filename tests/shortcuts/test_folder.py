@@ -17,10 +17,10 @@ from logit_correction.cli import main
 from logit_correction.files import read_cells, write_cells
 from logit_correction.shortcuts.rows import may_be_mislabelled
 
-from .conftest import LABELS, data_of
+from .conftest import LABELS, data_of, online_alone
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def asked(named: Audit) -> Audit:
     """An audit with new rows of such names, in which the scanner tells nothing."""
     folder, draw = named.path.parent, np.random.default_rng(1)
@@ -28,7 +28,8 @@ def asked(named: Audit) -> Audit:
     rows["scanner"] = draw.permutation(rows["scanner"])
     rows.drop(columns="label").to_csv(folder / "new.csv", index=False)
     given = {"shortcut": ["column:scanner"], "new_rows": folder / "new.csv", "ask": 30}
-    return audit(data_of(folder), folder / "asked", **given, epochs=3, threads=1)  # type: ignore[arg-type]
+    with online_alone():
+        return audit(data_of(folder), folder / "asked", **given, epochs=3, threads=1)  # type: ignore[arg-type]
 
 
 def cells(file: Path) -> list[str]:
