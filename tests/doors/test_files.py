@@ -52,7 +52,7 @@ groups[].share_low groups[].share_high groups[].network.accuracy groups[].fixed.
 cost.network.conflicting.accuracy cost.network.conflicting.low cost.network.conflicting.high
 cost.network.conflicting.rows cost.network.agreeing.accuracy cost.fixed.name cost.fixed.conflicting.accuracy
 cost.fixed.agreeing.accuracy shown[].row shown[].label shown[].attribute shown[].score shown[].network_label
-shown[].fixed_label contrasts[].kind contrasts[].view rows.file rows.train rows.conflicting rows.label_noise examined
+shown[].fixed_label contrasts[].kind contrasts[].view rows.file rows.train rows.conflicting examined
 classifier data.name data.source data.options data.rows.train data.label_names data.warnings network.name
 training.epochs training.seed labels_read.train labels_read.valid labels_read.test new_rows environment.version
 seconds
@@ -144,7 +144,7 @@ def test_files_and_keys_of_an_audit_of_new_rows(run: Run) -> None:
 def test_columns_of_an_audits_rows(run: Run) -> None:
     wanted = "row line split label attribute conflicting score view_label sure p_ill p_well network_label"
     rows = pd.read_csv(run("audit-patients") / "rows.csv")
-    assert list(rows) == [*wanted.split(), "network_p", "fixed_label", "fixed_p", "label_noise"]
+    assert list(rows) == [*wanted.split(), "network_p", "fixed_label", "fixed_p"]
     audit = json.loads((run("audit-patients") / "audit.json").read_text())
     assert len(rows) == audit["rows"]["train"] and rows["conflicting"].sum() == audit["rows"]["conflicting"]
     assert ((rows["label"] != rows["attribute"]) == rows["conflicting"]).all()

@@ -28,8 +28,7 @@ class Read:
         self.page, self.told = found.path / "report.html", json.loads((found.path / "audit.json").read_text())
         rows = read_cells(pd.read_csv(found.path / "rows.csv", dtype=object))
         rows["content"] = pd.read_parquet(found.path / "rows.parquet").get("content", pd.Series(dtype=object))
-        kept = ("conflicting", "sure", "label_noise")
-        rows = rows.assign(**{name: rows[name].astype(str).eq("True") for name in kept if name in rows})
+        rows = rows.assign(**{name: rows[name].astype(str).eq("True") for name in ("conflicting", "sure")})
         self.rows = rows.assign(row=rows["row"].astype(int), score=rows["score"].astype(float))
         self.train = self.rows[self.rows["split"] == "train"]
         self.judged = self.rows[self.rows["network_label"].notna()]
@@ -104,8 +103,6 @@ class Read:
         sure = self.judged["sure"].sum()
         if sure not in (0, len(own)) and not told["new_rows"]:
             found.append(("held-out row", [sure]))
-        if noise := own["label_noise"].sum() if "label_noise" in own else 0:
-            found.append(("may still be mislabelled", [noise]))
         sizes = own.groupby(["label", "attribute"]).size()
         pairs = table["Labels that look like another"]
         assert sorted(int(one[2].replace(",", "")) for one in pairs) == sorted(sizes.nlargest(8).tolist())
@@ -120,9 +117,8 @@ class Read:
         for row in shown.to_dict("records"):
             name = row.get("path") or (f"line {row['line']}" if "line" in row else f"row {row['row']}")
             held = row["content"] if isinstance(row["content"], str) else row.get("name") or ""
-            label = row["label"] + (" mislabelled?" if row.get("label_noise") else "")
             said = [row[f"{who}_label"] if isinstance(row[f"{who}_label"], str) else "–" for who in self.who]
-            cells = [" ".join(f"{name} {held}".split()), label, row["attribute"], f"{row['score']:.2f}", *said]
+            cells = [" ".join(f"{name} {held}".split()), row["label"], row["attribute"], f"{row['score']:.2f}", *said]
             found.append((f"Bias-conflicting rows: {' | '.join(cells)}", []))
         return found
 

@@ -10,12 +10,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from logit_correction import Audit, InputError, audit, train
 from logit_correction.cli import main
 from logit_correction.files import read_cells, write_cells
-from logit_correction.shortcuts.rows import may_be_mislabelled
 
 from .conftest import LABELS, data_of, online_alone
 
@@ -99,16 +97,3 @@ def test_the_page_names_the_column_says_the_price_and_shows_what_rows_hold(named
     assert "fix.yaml" in page and "rows.csv" in page and "evaluate fixed --on" in page
     rows = named.rows
     assert (rows["line"] == rows["row"] + 2).all() and "name" not in rows
-
-
-def test_a_wrong_label_is_told_from_a_conflicting_row() -> None:
-    generator = torch.Generator().manual_seed(0)
-    true = torch.randint(3, (2000,), generator=generator)
-    label, attribute = true.clone(), true.clone()
-    attribute[:100] = (true[:100] + 1) % 3  # these look like another label
-    label[100:200] = (true[100:200] + 1) % 3  # these look like what they are, and are called something else
-    # A classifier that relies on nothing but what the row is.
-    logits = 4 * torch.nn.functional.one_hot(true, 3) + torch.randn(2000, 3, generator=generator)
-    marked = may_be_mislabelled(logits.softmax(1), label, attribute)
-    assert not marked[:100].any() and not marked[200:].any()
-    assert 0.35 < marked[100:200].float().mean() < 0.65

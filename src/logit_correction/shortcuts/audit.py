@@ -340,7 +340,9 @@ def _written(out: Path, built: Built, try_fix: bool, quiet: bool) -> AuditSummar
         kept = "# Keeps the last epoch: rows.csv has no validation rows, by which `train --method LC` chooses one.\n"
         write_text(out / FIX, ("" if parts > 1 else kept) + fix.to_yaml())
         if try_fix and not examined:
-            frame = rows_of.with_fixed(frame, table, answers_of_lc(fix, table, estimator, quiet))
+            frame = rows_of.with_answers(
+                frame, "fixed", looked.judged.rows, answers_of_lc(fix, table, estimator, quiet), table
+            )
             rows_of.write_rows(frame, out)
     train = frame[frame["split"] == "train"]
     few = words.too_few(finding) if examined else ""  # then no figure is told
@@ -361,7 +363,6 @@ def _written(out: Path, built: Built, try_fix: bool, quiet: bool) -> AuditSummar
             "file": rows_of.CSV,
             "train": len(train),
             "conflicting": int(train["conflicting"].eq(True).sum()),
-            "label_noise": int(train["label_noise"].eq(True).sum()) if "label_noise" in train else None,
         },
         examined=examined,
         classifier=who,
@@ -381,7 +382,7 @@ def _written(out: Path, built: Built, try_fix: bool, quiet: bool) -> AuditSummar
 
 
 def answers_of_lc(config: RunConfig, table: DataTable, estimator: Auto, quiet: bool) -> Tensor:
-    """Return what LC says of training rows that it was not trained on, (N, L); NaN of rows that were not judged.
+    """Return what LC says of the judged training rows, (m, L), each by a network that was not trained on it.
 
     It trains on the same rows as the ordinary networks of the search, and as long.
     """
@@ -404,9 +405,7 @@ def answers_of_lc(config: RunConfig, table: DataTable, estimator: Auto, quiet: b
 
         return answers
 
-    found = torch.full((len(rows), len(table.label_names)), torch.nan)
-    found[seen] = held_out(fit, estimator.fold[seen], len(table.label_names))
-    return found
+    return held_out(fit, estimator.fold[seen], len(table.label_names))
 
 
 def _write_audit(out: Path, told: AuditSummary) -> None:

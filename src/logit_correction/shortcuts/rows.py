@@ -103,33 +103,6 @@ def with_answers(frame: pd.DataFrame, who: str, rows: Tensor, probability: Tenso
     return frame
 
 
-def with_fixed(frame: pd.DataFrame, table: DataTable, fixed: Tensor) -> pd.DataFrame:
-    """Add what LC says (N, L) of the training rows, and which of them look mislabelled by it; NaN are not judged."""
-    label, known = table.label[table.split["train"]], (~fixed[:, 0].isnan()).nonzero().squeeze(1)
-    looks_like = pd.Categorical(frame["attribute"][: len(label)], categories=list(table.label_names)).codes
-    attribute = torch.from_numpy(looks_like.astype(np.int64))
-    frame = with_answers(frame, "fixed", known, fixed[known], table).assign(label_noise=None)
-    frame.loc[known.numpy(), "label_noise"] = may_be_mislabelled(fixed[known], label[known], attribute[known]).numpy()
-    return frame
-
-
-def may_be_mislabelled(probability: Tensor, label: Tensor, attribute: Tensor) -> Tensor:
-    """Return which conflicting rows may just have a wrong label, (n,) bool; it finds about half of them.
-
-    A classifier that does not lean on the shortcut sees the label in a conflicting row, and in a mislabelled one the
-    other label too. So a row is marked where it is as sure of what the row looks like as of the typical true row of
-    that label. (Confident learning of Northcutt, Jiang and Chuang, 2021, compares with the mean.) ``probability``
-    (n, L) is what LC says that was not trained on the row, ``attribute`` (n,) the label that the row looks like.
-    """
-    typical = torch.full((probability.shape[1],), 2.0)  # no row reaches that of a label without an agreeing row
-    for value in range(probability.shape[1]):
-        agreeing = (label == value) & (attribute == value)
-        if agreeing.any():
-            typical[value] = probability[agreeing, value].median()
-    reached = probability.gather(1, attribute.unsqueeze(1)).squeeze(1) >= typical[attribute]
-    return (label != attribute) & reached
-
-
 def groups(frame: pd.DataFrame, label_names: Sequence[str]) -> list[dict[str, Any]]:
     """Return label by what a row looks like: rows, share of the label with an interval of 90 %, and accuracies."""
     train = frame[(frame["split"] == "train") & frame["attribute"].notna()]
@@ -204,7 +177,7 @@ def shown_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     train = frame[(frame["split"] == "train") & frame["conflicting"].eq(True)]
     chosen = train.sort_values("score", ascending=False, kind="stable")[:SHOWN].rename(columns={CONTENT: "text"})
     told = ("row", "line", "path", "name", "text", "label", "attribute", "score")
-    keys = [name for name in (*told, "network_label", "fixed_label", "label_noise") if name in chosen]
+    keys = [name for name in (*told, "network_label", "fixed_label") if name in chosen]
     known = chosen[keys].astype(object)
     return [{str(k): v for k, v in row.items()} for row in known.where(known.notna(), None).to_dict("records")]
 
@@ -212,6 +185,6 @@ def shown_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
 def write_rows(frame: pd.DataFrame, out: Path) -> None:
     """Write ``rows.csv`` and ``rows.parquet``."""
     write_cells(frame.drop(columns=CONTENT, errors="ignore"), out / CSV)
-    typed = frame.astype({name: "boolean" for name in frame if name in ("conflicting", "sure", "label_noise")})
+    typed = frame.astype({name: "boolean" for name in frame if name in ("conflicting", "sure")})
     with replacing(out / PARQUET) as temporary:
         typed.to_parquet(temporary, index=False)
