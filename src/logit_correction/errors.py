@@ -90,3 +90,31 @@ def format_percent(fraction: float | None, digits: int = 0, unit: str = NBSP + "
         if (float(text) in (0, 100)) == (fraction in (0, 1)):
             return text + unit
     return f"{100 * fraction:.{digits}f}{unit}"
+
+
+def format_rows(count: int) -> str:
+    """Return a number of rows: ``1 row``, ``1,200 rows``."""
+    return f"{count:,} row{'' if count == 1 else 's'}"
+
+
+def format_value(value: Any) -> str:
+    """Return a setting as a reader writes it: yes and no, thousands apart, lists by commas.
+
+    >>> format_value(True), format_value(55000), format_value(0.005), format_value([1, "a"])
+    ('yes', '55,000', '0.005', '1, a')
+    """
+    if is_missing(value) or isinstance(value, bool):
+        return "–" if is_missing(value) else "yes" if value else "no"
+    if isinstance(value, int | float):
+        return f"{value:,}" if isinstance(value, int) else f"{value:.0f}" if 1e5 < abs(value) < 1e15 else f"{value:g}"
+    return ", ".join(map(format_value, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def format_name(name: object) -> str:
+    """Return a name from the code as words: ``minority_ratio`` becomes ``minority ratio``."""
+    return str(name).replace("_", " ")
+
+
+def capitalize(text: str) -> str:
+    """Return a text that starts with a capital, all else as it is."""
+    return text[:1].upper() + text[1:]

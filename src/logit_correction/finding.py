@@ -1,14 +1,16 @@
-"""What is found of a shortcut, as values, whose fields are the keys of ``report.json`` and ``audit.json``.
+"""What is found of a shortcut: values, whose fields are keys of ``report.json`` and ``audit.json``, and their words.
 
-``sentences`` says them in words.
+Pages, the console and notebooks say the same. ``shortcuts.words`` says what an audit comes to.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
+from logit_correction.errors import capitalize, format_first, format_list, format_percent, format_rows
 from logit_correction.files import from_plain, to_plain
 
 Verdict: TypeAlias = Literal["shortcut", "none found", "cannot tell"]
@@ -29,6 +31,20 @@ RICH, EVERYTHING = 2, 3
 #: Conflicting rows that it takes to tell whether a classifier relies on a view: with so many the interval of a share is
 #: about 30 points wide.
 NEEDED_ROWS = 30
+
+#: Members of a family of views that are named one by one; of more of them the first.
+MOST_MEMBERS = 6
+
+#: What families of views are called whose name alone is no noun of a sentence.
+OF_FAMILY = {
+    "word": "single words",
+    "characters": "short runs of characters",
+    "opening": "the first words",
+    "closing": "the last words",
+    "file": "facts of the file",
+    "missing": "missing values",
+    "form": "the form of the text",
+}
 
 
 class ViewName(NamedTuple):
@@ -54,6 +70,60 @@ class ViewName(NamedTuple):
 def are_columns(views: Sequence[str]) -> bool:
     """Return whether all of these views are columns."""
     return {ViewName.of(view).family for view in views} == {"column"}
+
+
+def name_views(views: Sequence[str], terms: Sequence[str] = ()) -> str:
+    """Return what a sentence calls views: columns as columns, and the family of all words by the words that tell.
+
+    >>> name_views(["colour"]), name_views(["column:scanner"]), name_views(["places:1,1", "places:4,4"])
+    ('colour', 'the column `scanner`', 'the places row 1 column 1 and row 4 column 4')
+    >>> name_views(["word"], ["north", "south"])
+    'the words `north` and `south`'
+    >>> name_views([f"word:{one}" for one in "abcdefgh"], ["north"])
+    'the words `a`, `b`, `c`, `d`, `e`, `f` and 2 more'
+    """
+    members: dict[str, list[str]] = {}
+    for family, member in map(ViewName.of, views):
+        members.setdefault(family, []).extend([member] if member else [])
+    if "word" in views:
+        members["word"] = list(dict.fromkeys([*members["word"], *terms]))
+    named = []
+    for family, found in members.items():
+        told = [f"`{one}`" for one in found] if family in ("column", "word") else found
+        if family == "places":
+            told = [f"row {one.replace(',', ' column ')}" for one in found]
+        plural = family.rstrip("s") + ("s" if len(found) > 1 else "")
+        many = len(found) > MOST_MEMBERS
+        if family == "pair":
+            named += [f"the relation of the columns `{one.replace(' & ', '` and `')}`" for one in found]
+        elif many and family == "places":  # a list of them shows nobody where they are
+            named.append(f"{len(found)} places")
+        elif found:
+            named.append(f"the {plural} {format_first(told, MOST_MEMBERS) if many else format_list(told)}")
+        else:
+            named.append(OF_FAMILY.get(family, family))
+    return format_list(named)
+
+
+def name_training(method: str, hidden: Sequence[str] = ()) -> str:
+    """Return what tables call a training whose networks cannot see the ``hidden`` views.
+
+    >>> name_training("ERM", ["column:site"])
+    'ERM without the column site'
+    """
+    return f"{method} without {name_views(hidden)}".replace("`", "") if hidden else method
+
+
+def is_plural(views: Sequence[str]) -> bool:
+    """Return whether the name of the views is a plural."""
+    return len(views) > 1 or any(view in OF_FAMILY and view != "form" for view in views)
+
+
+def options(name: str, views: Sequence[str]) -> str:
+    """Return ``--shortcut`` or ``--legitimate`` for each view, as a command line takes them; many are a family."""
+    families = [ViewName.of(view).family for view in views]
+    named = [view if families.count(of) <= MOST_MEMBERS else of for of, view in zip(families, views, strict=True)]
+    return " ".join(f"--{name} {shlex.quote(view)}" for view in dict.fromkeys(named))
 
 
 @dataclass(frozen=True)
@@ -178,12 +248,75 @@ class Finding:
         """Whether these views are right no more often than who always says the commonest label, but for chance."""
         return self.look is not None and self.look.accuracy_low <= self.commonest
 
+    @property
+    def answer(self) -> str:
+        """The views of the shortcut, in words; without one the verdict."""
+        return name_views(self.views) or self.verdict
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in a few sentences, with its figures."""
+        said = ["You named this shortcut"] if self.named else []
+        if self.look is not None:
+            said += self._of_look(self.look)
+        elif not self.named and self.judged < FEWEST:
+            said += [f"{self.judged} rows are too few to tell a shortcut by"]
+        elif not self.named and not self.looks:
+            said += ["There is no view of these inputs to look through"]
+        elif not self.named:
+            none = "Beside what you call legitimate no" if self.legitimate else "No"
+            said += [f"{none} narrow view says of more than two rows that they look like another label"]
+        return ". ".join(said)
+
+    def _of_look(self, look: Look) -> list[str]:
+        """Return how often views are right, who follows them, and what that comes to."""
+        view, several, none = name_views(look.views), is_plural(look.views), self.verdict == "none found"
+        they, them, verb = ("they", "them", "") if several else ("it", "it", "s")
+        right, network, most = (
+            format_percent(share, unit=" %") for share in (look.accuracy, look.network_accuracy, self.commonest)
+        )
+        alone = f"{capitalize(view)} alone predict{verb} {right} of the held-out labels"
+        told = [f"{alone}, the whole network {network}, the commonest label {most}"]
+        if none and self.tells_nothing:
+            be = "are" if several else "is"
+            return [*told, f"{capitalize(they)} {be} right no more often than the commonest label"]
+        if look.rows:
+            follows = look.follows_view, look.follows_label
+            with_view, with_label = (round(look.rows * (share or 0)) for share in follows)
+            where = f"On the {format_rows(look.rows)} where {they} clearly point{verb} to another label"
+            told += [f"{where}, {self.who} follows {them} in {with_view:,} and the label in {with_label:,}"]
+        else:
+            told += [f"{capitalize(they)} never clearly point{verb} to another label"]
+        if look.may_leak(self.commonest):
+            told += [f"{capitalize(they)} may give the label away: leave out what will not be known in use"]
+        return told + ["Together that is too little for a shortcut"] * none
+
+    def advice(self, asked: Sequence[str] | None = None) -> str:
+        """Return what to say against a verdict; empty where a person said what the shortcut is.
+
+        ``asked`` are the views that an audit asks about, by default those of the shortcut.
+        """
+        views = self.views if asked is None else asked
+        if not views:
+            named: Sequence[str] = ()
+            if self.candidates and self.verdict != "none found":  # else that would be a hint
+                named = self.candidates[0].views
+            such = f", such as `{options('shortcut', named[:1])}`" if named else ""
+            add = f"add `--shortcut VIEW`{such}. `logit-correction list views` shows the names"
+            return f"If you know a shortcut, name it: {add}"
+        if self.verdict != "shortcut":
+            return f"Only you can tell: add `{options('shortcut', views)}` or `{options('legitimate', views)}`"
+        cause = "are legitimate causes" if is_plural(views) else "is a legitimate cause"
+        told = f"If {name_views(views)} {cause} of the label, add `{options('legitimate', views)}`"
+        return told if self.looks else ""
+
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values; for programs that read them, the figures of what is corrected by stand on top."""
+        """Return plain values and the sentence; for programs, the figures of what is corrected by stand on top."""
         found = {"view": ", ".join(self.views) or None, "corrects": self.corrects, **to_plain(self)}
         tops = [to_plain(self.candidate), to_plain(self.look) if self.corrects else None]
         inside = (*found, "signs")
-        return found | {name: value for top in tops if top for name, value in top.items() if name not in inside}
+        found |= {name: value for top in tops if top for name, value in top.items() if name not in inside}
+        return found | {"sentence": self.sentence}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Finding:

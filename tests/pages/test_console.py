@@ -15,7 +15,6 @@ from rich.console import Console
 from logit_correction.evaluation.report import DataSummary, GroupReport, Report, Selection
 from logit_correction.pages.compare import comparison_table, reports_of
 from logit_correction.pages.console import show_runs, to_console
-from logit_correction.sentences import of_finding, plain
 
 from .conftest import found, look
 
@@ -75,14 +74,14 @@ def test_what_was_found_is_printed_with_what_to_say(
     birds: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     finding = found("shortcut", ["colour"], look("colour"))
-    show_runs([birds(tmp_path / "run", "LC", evidence=plain(finding))], Path("here"))
+    show_runs([birds(tmp_path / "run", "LC", evidence=finding.to_dict())], Path("here"))
     told, what, page = capsys.readouterr().out.splitlines()[-3:]
     assert (told, page) == (
-        f"shortcut: colour. {of_finding(finding)}.",
+        f"shortcut: colour. {finding.sentence}.",
         "page: here",
     ) and "`--legitimate colour`" in what
     assert "93" in told and "76 rows" in told
-    named = plain(found("shortcut", ["column:[red]site"]))  # a person named it: nothing to say
+    named = found("shortcut", ["column:[red]site"]).to_dict()  # a person named it: nothing to say
     show_runs([birds(tmp_path / "said", "LC", evidence=named)], Path("here"))
     said = "shortcut: the column `[red]site`. You named this shortcut."
     assert capsys.readouterr().out.splitlines()[-2:] == [said, "page: here"]

@@ -14,7 +14,6 @@ import pytest
 
 from logit_correction.errors import NBSP, InputError
 from logit_correction.pages.page import render_page, write_page
-from logit_correction.sentences import advice, plain
 
 from .conftest import found, look
 
@@ -139,12 +138,12 @@ NOBODY = {"count": 0, "recall": None, "precision": None, "examples": []}
 
 def test_a_shortcut_is_named_with_its_figures_and_what_to_say_against_it(birds: Make, tmp_path: Path) -> None:
     runs = [
-        birds(tmp_path / "LC0", "LC", evidence=plain(SHORTCUT), attributes="heads on colour", estimated_minority=NOBODY)
+        birds(tmp_path / "LC0", "LC", evidence=SHORTCUT.to_dict(), attributes="by colour", estimated_minority=NOBODY)
     ]
-    runs += [birds(tmp_path / "ERM", "ERM"), birds(tmp_path / "LC1", "LC", seed=1, evidence=plain(NONE))]
+    runs += [birds(tmp_path / "ERM", "ERM"), birds(tmp_path / "LC1", "LC", seed=1, evidence=NONE.to_dict())]
     page = render_page(runs).replace(NBSP, " ")
     assert ", seed 1): none found." in page and ", seed 0): colour." in page
-    assert "<code>--legitimate colour</code>" in page and "heads on colour" in page
+    assert "<code>--legitimate colour</code>" in page and "by colour" in page
     order = [
         page.index(f'scope="row"{mark}>{view}<small>') for mark, view in ((' class="chosen"', "colour"), ("", "border"))
     ]
@@ -154,8 +153,8 @@ def test_a_shortcut_is_named_with_its_figures_and_what_to_say_against_it(birds: 
 
 
 def test_views_are_named_as_a_reader_types_them() -> None:
-    assert advice(found("shortcut", ["colour"])) == ""  # the shortcut that a person named needs none
-    told = advice(found("shortcut", ["places:1,1", "column:my scanner"], look("places:1,1", 1.0)))
+    assert found("shortcut", ["colour"]).advice() == ""  # the shortcut that a person named needs none
+    told = found("shortcut", ["places:1,1", "column:my scanner"], look("places:1,1", 1.0)).advice()
     assert "add `--legitimate places:1,1 --legitimate 'column:my scanner'`" in told
 
 
@@ -178,7 +177,7 @@ def test_user_text_is_shown_and_never_run(birds: Make, tmp_path: Path) -> None:
         estimated_minority={"count": 2, "recall": None, "precision": None, "examples": examples},
         selection={"rule": NASTY, "split": "valid", "labels_read": [NASTY]},
         labels_read={"train": [NASTY], NASTY: ["label"]},
-        evidence=plain(found("shortcut", [NASTY], look(NASTY, 0.9))),
+        evidence=found("shortcut", [NASTY], look(NASTY, 0.9)).to_dict(),
         attributes=NASTY,
         diagnostics_labels_read={NASTY: ["attribute"]},
     )  # fmt: skip
@@ -192,7 +191,7 @@ def test_user_text_is_shown_and_never_run(birds: Make, tmp_path: Path) -> None:
 def test_a_page_is_read_by_keyboard_and_by_ear_and_is_small(colored: Make, birds: Make, tmp_path: Path) -> None:
     """What a program can see of WCAG without a browser."""
     folders = [colored(tmp_path / name, name) for name in ("ERM", "LC")] + [
-        birds(tmp_path / "b", "LC", evidence=plain(SHORTCUT))
+        birds(tmp_path / "b", "LC", evidence=SHORTCUT.to_dict())
     ]
     text = render_page(folders)
     page = Page(text)

@@ -16,9 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.errors import InputError, did_you_mean, format_first, is_missing, reason_of
+from logit_correction.errors import InputError, did_you_mean, format_first, format_value, is_missing, reason_of
 from logit_correction.files import canonical, read_cells
-from logit_correction.sentences import format_value
 from logit_correction.types import TrainingRows
 
 if TYPE_CHECKING:

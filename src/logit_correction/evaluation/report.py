@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.correlation import Correlation
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, format_list, format_name
 from logit_correction.evaluation.predictions import Array, Predictions
 from logit_correction.files import check_seal, frame_of, from_plain, read_json, to_plain
-from logit_correction.finding import Finding
+from logit_correction.finding import Finding, name_training
 from logit_correction.functional import metrics as by_group
 from logit_correction.functional.losses import margin
-from logit_correction.sentences import name_training
 
 #: Name of the file.
 REPORT = "report.json"
@@ -393,6 +392,10 @@ class Selection:
     epoch: int | None = None
     split: str | None = None
     labels_read: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        read = [name for name in self.labels_read if name != "label"]
+        return format_name(self.rule) + (f" (reads {format_list(read)})" if read else "")
 
 
 @dataclass(frozen=True, kw_only=True)

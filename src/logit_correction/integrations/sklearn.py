@@ -34,7 +34,7 @@ from logit_correction.errors import InputError, InputWarning, Interrupted
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import GroupReport
 from logit_correction.files import to_plain
-from logit_correction.finding import ViewName
+from logit_correction.finding import ViewName, name_views
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.registry import ComponentConfig
@@ -42,7 +42,6 @@ from logit_correction.runs.assemble import build_algorithm, prepare
 from logit_correction.runs.encode import batches_of, keeping_threads
 from logit_correction.runs.estimate import AttributeEstimates, estimates_of
 from logit_correction.runs.options import Part, RunConfig, complete, config_of
-from logit_correction.sentences import name_views, plain
 from logit_correction.training.display import choose_display
 from logit_correction.training.fit import attribute_names_of, estimate_rows
 from logit_correction.types import UNKNOWN, DataInfo, as_array
@@ -214,7 +213,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         corrects = estimator is not None and not estimator.abstained
         posterior = estimator.row_posterior if estimator is not None and corrects else None
         finding = None if estimator is None else estimator.finding
-        self.evidence_ = None if finding is None else plain(finding)
+        self.evidence_ = None if finding is None else finding.to_dict()
         views = () if finding is None else finding.views
         if not form["names"] and any(ViewName.of(view).family == "column" for view in views):
             warnings.warn(

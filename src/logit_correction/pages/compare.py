@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 
 from logit_correction.data import SOURCES
-from logit_correction.errors import NBSP, InputError, format_list, format_percent, is_missing
+from logit_correction.errors import NBSP, InputError, format_list, format_name, format_percent, format_value, is_missing
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import (
     DataSummary,
@@ -30,7 +30,6 @@ from logit_correction.finding import BASELINE
 from logit_correction.functional.metrics import wilson_interval
 from logit_correction.pages.plots import series_colors
 from logit_correction.registry import resolve
-from logit_correction.sentences import REMEDY, describe_selection, format_name, format_value
 
 #: Training options that change where and how fast a run goes, not what comes out of it.
 _NOT_THE_METHOD = ("threads", "log_every", "logger", "deterministic", "device", "devices", "nodes", "selection")
@@ -172,10 +171,7 @@ def reports_of(folders: Iterable[Path]) -> list[Report]:
 def comparison_table(reports: Sequence[Report]) -> pd.DataFrame:
     """Return one row for each report; see ``runs_table``."""
     shown = shown_figures([report.test for report in reports])
-    rows = [
-        [one.called, one.epochs, one.seed, *map(one.test.value, shown), describe_selection(one.selection)]
-        for one in reports
-    ]
+    rows = [[one.called, one.epochs, one.seed, *map(one.test.value, shown), str(one.selection)] for one in reports]
     columns = ["method", "epochs", "seed", *shown, "selection"]
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(shown, float))
 
@@ -316,6 +312,9 @@ def without_places(value: Any) -> Any:
 
 
 # What a comparison comes to
+
+#: What to do about a network that is worse than no network.
+REMEDY = "name fewer shortcuts, try `--method.mixing NoMixing`, or train with `--method ERM`"
 
 #: Accuracies that a comparison goes by: the first of these that all runs have. The others are the price of a gain.
 _JUDGED_BY = ("minority", "worst_group", "estimated_minority", "worst_class")

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from logit_correction import sentences
-from logit_correction.errors import format_first, format_percent
+from logit_correction.errors import format_first, format_name, format_percent, format_value
 from logit_correction.evaluation.report import Group, Report, figures
 from logit_correction.pages.compare import FIGURES, best_of, comparison_table, reports_of, sides
-from logit_correction.sentences import format_name, format_value
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,7 +40,7 @@ def run_as_html(report: Report) -> str:
 
 def _found(report: Report) -> str:
     finding = report.finding
-    return f"{sentences.answer(finding)}. {sentences.of_finding(finding)}" if finding else ""
+    return f"shortcut: {finding.answer}. {finding.sentence}" if finding else ""
 
 
 # The console
@@ -144,7 +142,7 @@ def show_runs(folders: Sequence[Path], page: Path, told: Sequence[str] = ()) -> 
             if report.finding:
                 seed = f"seed {report.seed}: " if len(reports) > 1 else ""
                 say(console, f"{seed}{_found(report)}.")
-                if advice := sentences.advice(report.finding):
+                if advice := report.finding.advice():
                     say(console, advice)
         for name in FIGURES:
             if len(table) > 1 and name in table and bool(table[name].notna().all()):

@@ -13,10 +13,9 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from logit_correction import sentences
 from logit_correction.errors import NBSP, InputError, format_list, format_percent, is_missing
 from logit_correction.files import NoRoom, write_text
-from logit_correction.finding import EVERYTHING, Finding, ViewName
+from logit_correction.finding import EVERYTHING, Finding, ViewName, name_views
 from logit_correction.pages import plots
 from logit_correction.pages.compare import (
     RunFolder,
@@ -89,7 +88,6 @@ def _template(name: str) -> Template:
         percent=format_percent,
         decimal=lambda value: "–" if is_missing(value) else f"{value:.2f}",
         count="{:,.0f}".format,
-        selection=sentences.describe_selection,
         prose=prose,
     )
     environment.tests |= {"picture": is_picture, "missing": is_missing}
@@ -175,13 +173,13 @@ def evidence_block(finding: Finding) -> dict[str, Any]:
     """Return what a page shows of what was found."""
     looks = sorted(finding.looks, key=lambda one: (one.breadth == EVERYTHING, -(one.ratio or 0)))  # that is no evidence
     return {
-        "answer": sentences.answer(finding).removeprefix("shortcut: "),
-        "sentence": sentences.of_finding(finding),
-        "advice": sentences.advice(finding),
+        "answer": finding.answer,
+        "sentence": finding.sentence,
+        "advice": finding.advice(),
         "rows": [
             {
                 **vars(one),
-                "name": sentences.name_views(one.views),
+                "name": name_views(one.views),
                 "chosen": {*one.views} == {*finding.views},
                 "everything": one.breadth == EVERYTHING,
                 "sees": VIEWS.get(ViewName.of(one.views[0]).family, ("", ""))[1] if len(one.views) == 1 else "",

@@ -25,7 +25,6 @@ from logit_correction.runs.assemble import prepare
 from logit_correction.runs.encode import keeping_threads
 from logit_correction.runs.options import Part, RunConfig, as_mapping, config_of, source_of
 from logit_correction.runs.run import NewInputs
-from logit_correction.sentences import plain
 from logit_correction.training.display import Display, choose_display
 from logit_correction.training.fit import attribute_names_of, estimate_rows
 from logit_correction.types import DataInfo
@@ -209,7 +208,7 @@ def estimates_of(config: RunConfig, display: Display) -> tuple[AttributeEstimate
         attribute_names=tuple(attribute_names_of(algorithm)),
         posterior=None if posterior is None else posterior.float().cpu().numpy(),
         rows=rows.numpy(),
-        evidence=None if attributes.finding is None else plain(attributes.finding),
+        evidence=None if attributes.finding is None else attributes.finding.to_dict(),
         _built=(algorithm, source, table.info),
     )
     return found, algorithm, config

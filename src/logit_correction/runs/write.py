@@ -17,6 +17,7 @@ from torch import Tensor
 
 from logit_correction.attributes.given import Given
 from logit_correction.data.table import DataTable
+from logit_correction.errors import format_percent
 from logit_correction.evaluation.predictions import Predictions, predictions_of
 from logit_correction.evaluation.report import (
     DataSummary,
@@ -29,11 +30,12 @@ from logit_correction.evaluation.report import (
     Selection,
 )
 from logit_correction.files import seal, write_text
+from logit_correction.finding import name_views
 from logit_correction.methods.base import Algorithm
+from logit_correction.pages.compare import REMEDY
 from logit_correction.pages.plots import png_uris
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.options import RunConfig
-from logit_correction.sentences import of_few_right, of_minority, plain
 from logit_correction.training.fit import Fit, attribute_names_of
 from logit_correction.training.record import write_checkpoint
 from logit_correction.training.rules import rule_of
@@ -55,7 +57,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     source = None if estimator is None else estimator.describe()
     warnings = [*table.notes, *table.attribute_notes, *fit.progress.warnings]
     if minority is not None and estimator is not None and not estimator.abstained:
-        warnings += of_minority(minority.count, table.info.num_rows, getattr(estimator, "shortcut", ()))
+        warnings += _of_minority(minority.count, table.info.num_rows, getattr(estimator, "shortcut", ()))
     if rule.needs_estimate and best is None:
         warnings.append(f"rule {fit.rule} had no estimated groups of validation rows to go by: took the last epoch")
     prior = _group_prior(algorithm, table)  # before weights of another epoch come with another one
@@ -68,7 +70,10 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     right, most = float((validation.prediction == validation.label).mean()), float(counts.max() / counts.sum())
     if right <= most < 1:
         corrects = estimator is not None and not estimator.abstained
-        warnings.append(of_few_right(right, most, str(table.label_names[int(counts.argmax())]), corrects))
+        remedy, label = REMEDY if corrects else "train longer, or lower --learning_rate", counts.argmax()
+        always = f"always saying `{table.label_names[int(label)]}` in {format_percent(most, unit=' %')}"
+        told = f"the network is right in {format_percent(right, unit=' %')} of the validation rows"
+        warnings.append(f"{told}, {always}: {remedy}")
     read_by = {
         "train": algorithm.needs_attributes,
         "valid": by_group or algorithm.needs_valid_attributes,
@@ -100,7 +105,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
         labels_read={split: both[: 1 + attribute] + more.get(split, []) for split, attribute in read_by.items()},
         diagnostics_labels_read={"train": both if table.has_attributes("train") else both[:1]},
         attributes=source,
-        evidence=None if estimator is None or estimator.finding is None else plain(estimator.finding),
+        evidence=None if estimator is None or estimator.finding is None else estimator.finding.to_dict(),
         environment=environment(fit.fabric.device),
         selection=Selection(
             rule=fit.rule,
@@ -117,6 +122,22 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     run_folder.write_json(out / run_folder.REPORT, report.to_dict())
     seal(out, run_folder.SEALED)
     return report
+
+
+def _of_minority(count: int, rows: int, named: Sequence[str]) -> list[str]:
+    """Return what to tell where a method takes none of the training rows, or most of them, for bias-conflicting.
+
+    ``named`` are views that a person calls a shortcut.
+
+    >>> _of_minority(0, 294, ["word:reef"])
+    ['0 of 294 training rows are taken for bias-conflicting by the word `reef`, so nothing is corrected']
+    """
+    taken = f"{count:,} of {rows:,} training rows are taken for bias-conflicting"
+    if named:
+        told = f"{taken} by {name_views(named)}{'' if count else ', so nothing is corrected'}"
+    else:
+        told = f"{taken}: name the shortcut by `--shortcut VIEW`, or try other options of the method"
+    return [] if 0 < count <= rows / 2 else [told]
 
 
 def figures_of(rows: Predictions, table: DataTable) -> GroupReport:

@@ -39,7 +39,6 @@ from logit_correction.runs.options import RunConfig, config_of, part_of
 from logit_correction.runs.run import Run
 from logit_correction.runs.train import train
 from logit_correction.runs.write import environment
-from logit_correction.sentences import advice, of_finding
 from logit_correction.shortcuts import choice, words
 from logit_correction.shortcuts import new_rows as new_rows_of
 from logit_correction.shortcuts import rows as rows_of
@@ -349,9 +348,9 @@ def _written(out: Path, built: Built, try_fix: bool, quiet: bool) -> AuditSummar
     return AuditSummary(
         verdict=verdict,
         views=views,
-        sentence=few or of_finding(finding),
+        sentence=few or finding.sentence,
         leans=rows_of.leans(finding),
-        would_change="" if said or examined else f"{advice(finding, asked.views if asked else ())}.",
+        would_change="" if said or examined else f"{finding.advice(asked.views if asked else ())}.",
         question=asked,
         groups=rows_of.groups(frame, names),
         cost={} if few else rows_of.cost(frame, who, parts),

@@ -16,9 +16,8 @@ from logit_correction.attributes.folds import FoldNetworks, draw_folds
 from logit_correction.correlation import Correlation
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import InputError
-from logit_correction.finding import EVERYTHING, Finding, ViewName, are_columns
+from logit_correction.finding import EVERYTHING, Finding, ViewName, are_columns, name_views
 from logit_correction.seeds import StepRandomness, derive_seed, make_generator
-from logit_correction.sentences import name_views
 from logit_correction.shortcuts.heads import KeptHeads, estimate_by_heads, joined, joined_posterior
 from logit_correction.shortcuts.search import Judged, Search, judged_by_file, judged_by_run
 from logit_correction.types import (

@@ -18,13 +18,12 @@ from torch import Tensor, nn
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, TrainingError
 from logit_correction.files import available_cores
-from logit_correction.finding import BASELINE
+from logit_correction.finding import BASELINE, name_training, name_views
 from logit_correction.registry import ComponentConfig
 from logit_correction.runs.assemble import Built, build_algorithm, training_rows
 from logit_correction.runs.encode import keeping_threads
 from logit_correction.runs.leave_out import undo
 from logit_correction.runs.options import RunConfig, part_of
-from logit_correction.sentences import name_training, name_views
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.search import Search
 from logit_correction.training.display import Display

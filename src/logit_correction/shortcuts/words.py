@@ -10,14 +10,13 @@ from typing import Any
 
 import pandas as pd
 
-from logit_correction.errors import format_percent
+from logit_correction.errors import capitalize, format_percent, format_rows
 from logit_correction.files import to_plain
-from logit_correction.finding import BASELINE, NEEDED_ROWS, Choice, Finding, are_columns
+from logit_correction.finding import BASELINE, NEEDED_ROWS, Choice, Finding, are_columns, is_plural, name_views, options
 from logit_correction.pages import plots
 from logit_correction.pages.compare import shown_path
 from logit_correction.pages.console import console_of, say, show_warnings, table_of
 from logit_correction.pages.page import evidence_block, render
-from logit_correction.sentences import capitalize, format_rows, is_plural, name_views, options, plain
 
 #: Pairs of labels that the page shows.
 MOST_PAIRS = 8
@@ -79,7 +78,7 @@ class AuditSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``audit.json``."""
-        return {**to_plain(self), "evidence": plain(self.evidence)}
+        return {**to_plain(self), "evidence": self.evidence.to_dict()}
 
 
 def next_commands(told: AuditSummary, place: str) -> dict[str, str]:
