@@ -71,16 +71,16 @@ def test_a_later_epoch_is_level_within_one_standard_error_of_the_difference(lost
 
 
 def test_the_latest_level_epoch_is_taken_and_what_is_better_counts_from_then_on() -> None:
-    name, best = "valid_estimated_within_error", dict[str, Selected]()
+    rule, best = rule_of("valid_estimated_within_error"), dict[str, Selected]()
     taken = []
     second = [20, 30, 29, 20, 31, 30]  # of these rows as many are right, epoch by epoch
     for epoch, number in enumerate(second, start=1):
         right = (20, 20, 20, 20) if epoch == 1 else (40, number, 20, 39)
         rows = rows_right(*right)
-        update_best(best, name, rule_of(name).score(rows), rows, epoch, {"epoch": epoch})
-        taken.append((best[name].epoch, best[name].state["epoch"]))
+        update_best(best, rule, rule.score(rows), rows, epoch, {"epoch": epoch})
+        taken.append((best[rule.name].epoch, best[rule.name].state["epoch"]))
     assert taken == [(1, 1), (2, 2), (3, 3), (3, 3), (5, 5), (6, 6)]
-    assert best[name].score == rule_of(name).score(rows_right(40, 31, 20, 39))
+    assert best[rule.name].score == rule.score(rows_right(40, 31, 20, 39))
 
 
 def test_the_datas_own_groups_take_the_place_of_label_by_attribute(make_table: Any) -> None:

@@ -15,15 +15,9 @@ from torch import Tensor
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.evaluation.predictions import predictions_of
+from logit_correction.evaluation.report import JudgedRows
 from logit_correction.files import write_text
-from logit_correction.functional import (
-    group_balanced_accuracy,
-    group_margin,
-    group_mean,
-    group_membership,
-    margin,
-    worst_group_accuracy,
-)
+from logit_correction.functional import group_margin, group_mean, group_membership, margin
 from logit_correction.runs.write import figures_of
 from logit_correction.training.fit import Fit
 from logit_correction.training.rules import check_estimates, rule_of, update_best
@@ -63,14 +57,14 @@ class Follower:
 
     def _select(self, fit: Fit) -> None:
         """Evaluate the weights if a rule takes them; what it holds to be best stands in the run's checkpoint."""
-        rules = {name: rule_of(name) for name in self.also_select if name != fit.rule}
-        for name in rules:
-            check_estimates(name, fit.algorithm, type(fit.algorithm).__name__)
+        rules = {name: rule_of(name) for name in self.also_select if name != fit.rule.name}
+        for rule in rules.values():
+            check_estimates(rule, fit.algorithm, type(fit.algorithm).__name__)
         held, epoch, table = fit.progress.best, fit.progress.epoch, fit.table
         rows = fit.validation_rows(rules.values())
         if rows is not None:
-            for name, rule in rules.items():
-                update_best(held, name, rule.score(rows), rows, epoch, {})
+            for rule in rules.values():
+                update_best(held, rule, rule.score(rows), rows, epoch, {})
         taken = [name for name in rules if (held[name].epoch if name in held else fit.epochs) == epoch]
         if not taken:
             return
@@ -98,14 +92,12 @@ def watched(watch: Sequence[str], table: DataTable, predict: Callable[[str], Ten
     mean margin, which does not depend on how many rows a group has: ``train_majority_mean_margin`` and so on.
     ``predict`` returns the logits (n, L) of a split.
     """
-    figures: dict[str, Tensor] = {}
+    figures: dict[str, Tensor | float] = {}
     if "test" in watch:
-        rows = predictions_of(table, "test", predict("test"))
-        figures["test_average"] = rows.right.double().mean()
-        if (groups := rows.judged_groups()) is not None:
-            prediction, label = torch.from_numpy(rows.prediction), torch.from_numpy(rows.label)
-            figures["test_group_balanced"] = group_balanced_accuracy(prediction, label, groups)
-            figures["test_worst_group"] = worst_group_accuracy(prediction, label, groups)
+        judged = JudgedRows.of(predictions_of(table, "test", predict("test")))
+        for name in ("average", "group_balanced", "worst_group"):
+            if (value := judged.value(name)) is not None:
+                figures[f"test_{name}"] = value
     if "train_margins" in watch:
         if table.correlation is None or not table.has_attributes("train"):
             raise InputError("watch: train_margins needs the correlation and the attribute of every training row")

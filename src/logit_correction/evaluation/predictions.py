@@ -145,11 +145,6 @@ class Predictions:
             self, attribute=found.attribute, attribute_names=found.names, membership=None, groups=(), estimate=None
         )
 
-    def estimated_groups(self) -> Tensor | None:
-        """Return the groups label x estimated attribute, (N, G) bool, sparse; None without an estimate."""
-        rows = self.by_estimate()
-        return None if rows is None else rows.judged_groups()
-
     def judged_groups(self) -> Tensor | None:
         """Return the groups (N, G) bool: the data's own, else label x attribute, sparse; None where none are known."""
         if self.membership is not None:

@@ -114,6 +114,36 @@ class JudgedRows:
     named: bool = True
     train_counts: NDArray[Any] | None = None
 
+    @classmethod
+    def of(
+        cls, rows: Predictions, correlation: Correlation | None = None, train_counts: Tensor | None = None
+    ) -> JudgedRows:
+        """Return rows with their own groups, else label x attribute, else their labels; see ``GroupReport``."""
+        labels, attributes = rows.label_names, rows.attribute_names
+        membership, minority, counts = rows.judged_groups(), None, None
+        named = membership is not None
+        names: Sequence[tuple[str, str | None]] = rows.groups
+        if membership is None:
+            membership, names = rows.label_groups(), [(name, None) for name in labels]
+        elif rows.membership is None:
+            names = [(y, a) for y in labels for a in attributes]
+            counts = None if train_counts is None else train_counts.flatten().double().numpy()
+            if correlation is not None:
+                size = (correlation.num_labels, correlation.num_attributes)
+                if size != (len(labels), len(attributes)):
+                    raise ValueError(f"the correlation has shape {size}, not {(len(labels), len(attributes))}")
+                minority = correlation.minority_groups().flatten()
+        frame = pd.DataFrame(list(names), columns=["label", "attribute"], dtype=object)
+        return cls(rows, membership, frame, minority, named, counts)
+
+    def value(self, name: str) -> Any:
+        """Return the figure of ``GroupReport`` of a name; None if it is not defined."""
+        return to_plain(figures(GroupReport)[name].of(self))
+
+    def table(self) -> pd.DataFrame:
+        """Return the frame of ``Group``."""
+        return frame_of(Group, _computed(Group, self))
+
     @cached_property
     def right(self) -> Tensor:
         """(N,) bool."""
@@ -293,28 +323,8 @@ class GroupReport(FiguresByGroup):
         >>> report.average, report.worst_group, report.minority
         (0.75, 0.0, 0.5)
         """
-        rows = predictions
-        labels, attributes = rows.label_names, rows.attribute_names
-        membership, minority, counts = rows.judged_groups(), None, None
-        named = membership is not None
-        names: Sequence[tuple[str, str | None]] = rows.groups
-        if membership is None:
-            membership, names = rows.label_groups(), [(name, None) for name in labels]
-        elif rows.membership is None:
-            names = [(y, a) for y in labels for a in attributes]
-            counts = None if train_counts is None else train_counts.flatten().double().numpy()
-            if correlation is not None:
-                size = (correlation.num_labels, correlation.num_attributes)
-                if size != (len(labels), len(attributes)):
-                    raise ValueError(f"the correlation has shape {size}, not {(len(labels), len(attributes))}")
-                minority = correlation.minority_groups().flatten()
-        frame = pd.DataFrame(list(names), columns=["label", "attribute"], dtype=object)
-        judged = JudgedRows(rows, membership, frame, minority, named, counts)
-        return cls(
-            **_computed(cls, judged),
-            groups=frame_of(Group, _computed(Group, judged)),
-            estimated=estimated_report(rows),
-        )
+        judged = JudgedRows.of(predictions, correlation, train_counts)
+        return cls(**_computed(cls, judged), groups=judged.table(), estimated=estimated_report(predictions))
 
     @property
     def named(self) -> bool:
@@ -336,9 +346,8 @@ def estimated_report(rows: Predictions) -> EstimatedReport | None:
     own = rows.by_estimate()
     if own is None or rows.estimate is None:
         return None
-    report = GroupReport.from_predictions(own, rows.estimate.correlation)
-    by_group = {name: getattr(report, name) for name in figures(FiguresByGroup)}
-    return EstimatedReport(**by_group, source=rows.estimate.source, groups=report.groups)
+    judged = JudgedRows.of(own, rows.estimate.correlation)
+    return EstimatedReport(**_computed(FiguresByGroup, judged), source=rows.estimate.source, groups=judged.table())
 
 
 @dataclass(frozen=True, kw_only=True)

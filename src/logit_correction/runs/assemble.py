@@ -29,7 +29,7 @@ from logit_correction.runs.options import RunConfig, part_of
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
-from logit_correction.training.rules import check_estimates, rule_for, rule_of
+from logit_correction.training.rules import check_estimates, rule_for
 from logit_correction.types import DataInfo, TrainingRows
 
 if TYPE_CHECKING:
@@ -248,9 +248,9 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS)
         if results.data.preparation != next(iter(earlier.values())).data.preparation:
             raise InputError(f"{' and '.join(map(str, earlier))} read their inputs in different ways: take one of them")
     table = source.build().check(splits)
-    if "attribute" in rule_of(rule).reads and table.scoring is None and not table.has_attributes("valid"):
+    if "attribute" in rule.reads and table.scoring is None and not table.has_attributes("valid"):
         raise InputError(
-            f"selection rule {rule} reads validation attributes, but some are unknown: take last, "
+            f"selection rule {rule.name} reads validation attributes, but some are unknown: take last, "
             "valid_average or valid_worst_class, or one that goes by estimated groups (`list rules`)"
         )
     if source.users_own:

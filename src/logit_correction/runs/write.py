@@ -49,9 +49,9 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     """
     started, both = time.monotonic(), ["label", "attribute"]
     algorithm, table, training = fit.algorithm, fit.table, config.training
-    if training.selection is None and fit.rule not in fit.progress.best:  # the default rule had nothing to go by
-        fit.rule = "last"
-    rule, best = rule_of(fit.rule), fit.progress.best.get(fit.rule)
+    if training.selection is None and fit.rule.name not in fit.progress.best:  # the default had nothing to go by
+        fit.rule = rule_of("last")
+    rule, best = fit.rule, fit.progress.best.get(fit.rule.name)
     minority = _estimated_minority(fit.collect("train", algorithm.diagnose), table, algorithm)
     estimator = algorithm.attributes
     source = None if estimator is None else estimator.describe()
@@ -59,7 +59,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     if minority is not None and estimator is not None and not estimator.abstained:
         warnings += _of_minority(minority.count, table.info.num_rows, getattr(estimator, "shortcut", ()))
     if rule.needs_estimate and best is None:
-        warnings.append(f"rule {fit.rule} had no estimated groups of validation rows to go by: took the last epoch")
+        warnings.append(f"rule {rule.name} had no estimated groups of validation rows to go by: took the last epoch")
     prior = _group_prior(algorithm, table)  # before weights of another epoch come with another one
     if best is not None:
         algorithm.load_state_dict(best.state)
@@ -108,7 +108,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
         evidence=None if estimator is None or estimator.finding is None else estimator.finding.to_dict(),
         environment=environment(fit.fabric.device),
         selection=Selection(
-            rule=fit.rule,
+            rule=rule.name,
             epoch=fit.progress.epoch if best is None else best.epoch,
             split="valid" if rule.reads else None,
             labels_read=list(rule.reads),

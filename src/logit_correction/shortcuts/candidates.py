@@ -127,7 +127,7 @@ def trained(candidate: Candidate, table: DataTable) -> Trained:
         algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0))
         fit = Built(config, table, algorithm).fit(Display())
         fit.run()
-        if (best := fit.progress.best.get(fit.rule)) is not None:
+        if (best := fit.progress.best.get(fit.rule.name)) is not None:
             algorithm.load_state_dict(best.state)
         usual = torch.cat([fit.predict(split) for split in usual_splits(table)])
     return Trained(candidate, algorithm.network.cpu().eval(), usual, time.monotonic() - started)

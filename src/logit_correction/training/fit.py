@@ -28,12 +28,13 @@ from logit_correction.evaluation.predictions import (
     evaluating,
     predictions_of,
 )
+from logit_correction.evaluation.report import JudgedRows
 from logit_correction.methods.base import Algorithm
 from logit_correction.seeds import LayerRandomness, derive_seed
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
 from logit_correction.training.record import OTHER_VERSION, Progress, Record, read_checkpoint, write_checkpoint
-from logit_correction.training.rules import SelectionRule, rule_for, scored, update_best
+from logit_correction.training.rules import SelectionRule, rule_for, update_best
 from logit_correction.types import Batch, Inputs, ViewInputs
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class Fit:
         progress: Where the training stands.
     """
 
+    #: Figures of the validation rows after each epoch; those by groups only where the rule reads attributes.
+    RECORDED: ClassVar = ("average", "worst_class", "group_balanced", "worst_group")
     SHOW_SECONDS: ClassVar = 2.0  # progress is shown at least so often
     FINETUNE_RATE: ClassVar = 0.05  # learning rate of pretrained layers, times that of the head; 1e-4 by default
 
@@ -68,7 +71,6 @@ class Fit:
     def __post_init__(self) -> None:
         self.progress, self.record = Progress(), Record(self.loggers)
         self.rule = rule_for(self.config, self.algorithm)
-        self.scored = scored(self.rule)
         self._valid = BatchLoader(self.table, "valid", device=self.fabric.device)
         self._estimates: dict[str, EstimatedAttributes | None] = {}
         device = self.fabric.device
@@ -220,14 +222,15 @@ class Fit:
         self._shown_at = time.monotonic()
 
     def _validate(self) -> None:
-        progress, rows = self.progress, self.validation_rows(self.scored.values())
-        scores = {} if rows is None else {name: rule.score(rows) for name, rule in self.scored.items()}
+        progress, rows, rule = self.progress, self.validation_rows([self.rule]), self.rule
+        figures: dict[str, float | None] = {}
+        if rows is not None:
+            judged, score = JudgedRows.of(rows), rule.score(rows)
+            figures = {f"valid_{name}": judged.value(name) for name in self.RECORDED} | {rule.name: score}
+            if progress.stage + 1 == self.algorithm.num_stages:  # only models of the last stage are what it makes
+                update_best(progress.best, rule, score, rows, progress.epoch, self.algorithm.state_dict())
         row: dict[str, float] = {"step": progress.total_steps, "stage": progress.stage, "epoch": progress.epoch}
-        row |= {name: score for name, score in scores.items() if score is not None}
-        # Only models of the last stage are what the method makes.
-        if rows is not None and progress.stage + 1 == self.algorithm.num_stages:
-            score, state = scores.get(self.rule), self.algorithm.state_dict()
-            update_best(progress.best, self.rule, score, rows, progress.epoch, state)
+        row |= {name: value for name, value in figures.items() if value is not None}
         self.record.append(row | dict(self.after_epoch(self) if self.after_epoch else {}))
 
     def validation_rows(self, rules: Collection[SelectionRule]) -> Predictions | None:

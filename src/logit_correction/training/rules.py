@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -10,7 +9,8 @@ import torch
 from torch import Tensor
 
 from logit_correction.errors import InputError
-from logit_correction.functional import group_count, group_mean, worst_group_accuracy
+from logit_correction.evaluation.report import JudgedRows
+from logit_correction.functional import group_count, group_mean
 from logit_correction.registry import resolve
 from logit_correction.training import RULES
 from logit_correction.training.config import TrainingConfig
@@ -23,24 +23,28 @@ if TYPE_CHECKING:
 #: ``docs/evaluation.md`` has the regret of both.
 DEFAULT = "valid_estimated_within_error"
 
-#: Rules whose scores are recorded after each epoch though nobody selects by them, and those beside, of groups.
-RECORDED, RECORDED_BY_GROUP = ("valid_average", "valid_worst_class"), ("valid_group_balanced", "valid_worst_group")
 
-
-class SelectionRule(ABC):
+class SelectionRule:
     """A score by which the best of several epochs is taken; of equal epochs the latest.
 
+    A rule of your own names a ``figure``, or has a ``score`` of its own.
+
     Attributes:
+        figure: The figure of ``GroupReport`` that is the score.
         reads: The labels of the validation rows that it reads.
         needs_estimate: Whether it goes by estimated attributes.
+        name: The name, or the dotted path, by which it was asked for.
     """
 
+    figure: ClassVar[str] = ""
     reads: ClassVar[tuple[str, ...]] = ("label",)
     needs_estimate: ClassVar[bool] = False
+    name: str = ""
 
-    @abstractmethod
     def score(self, rows: Predictions) -> float | None:
         """Return how good a model is, more being better; None where it cannot be told, and the last epoch is taken."""
+        judged = rows.by_estimate() if self.needs_estimate else rows
+        return None if judged is None else JudgedRows.of(judged).value(self.figure)
 
     def is_level(self, rows: Predictions, best: Tensor) -> bool:
         """Return whether an epoch is as good as the best before it, of predictions (n,), whatever their scores."""
@@ -59,33 +63,37 @@ class Last(SelectionRule):
 class Average(SelectionRule):
     """The share of validation rows that are right; where these are biased it favours what relies on the shortcut."""
 
-    def score(self, rows: Predictions) -> float:
-        return float(rows.right.double().mean())
+    figure = "average"
 
 
 class WorstClass(SelectionRule):
     """The least accuracy of a label; labels without rows do not count."""
 
-    def score(self, rows: Predictions) -> float | None:
-        return _worst(rows, rows.label_groups())
+    figure = "worst_class"
+
+
+class GroupBalanced(SelectionRule):
+    """The mean of the accuracies of all groups that have rows; reads validation attributes."""
+
+    figure, reads = "group_balanced", ("label", "attribute")
+
+
+class WorstGroup(SelectionRule):
+    """The least accuracy of a group that has rows; reads validation attributes."""
+
+    figure, reads = "worst_group", ("label", "attribute")
 
 
 class EstimatedGroupBalanced(SelectionRule):
     """The mean accuracy over the groups label x estimated attribute, as uLA selects (Tsirigotis et al., 2023)."""
 
-    needs_estimate: ClassVar[bool] = True
-
-    def score(self, rows: Predictions) -> float | None:
-        return _balanced(rows, rows.estimated_groups())
+    figure, needs_estimate = "group_balanced", True
 
 
 class EstimatedWorstGroup(SelectionRule):
     """The least accuracy of a group label x estimated attribute that has rows; of small groups it is a rough one."""
 
-    needs_estimate: ClassVar[bool] = True
-
-    def score(self, rows: Predictions) -> float | None:
-        return _worst(rows, rows.estimated_groups())
+    figure, needs_estimate = "worst_group", True
 
 
 class EstimatedWithinError(SelectionRule):
@@ -95,15 +103,13 @@ class EstimatedWithinError(SelectionRule):
     is taken that is not worse by more than one standard error of the difference on the same rows.
     """
 
-    needs_estimate: ClassVar[bool] = True
-
-    def score(self, rows: Predictions) -> float | None:
-        return _balanced(rows, rows.estimated_groups())
+    figure, needs_estimate = "group_balanced", True
 
     def is_level(self, rows: Predictions, best: Tensor) -> bool:
-        groups = rows.estimated_groups()
-        if groups is None:
+        judged = rows.by_estimate()
+        if judged is None:
             return False
+        groups = JudgedRows.of(judged).membership
         lost = (best == torch.from_numpy(rows.label)).double() - rows.right.double()
         difference = group_mean(lost, groups).nanmean()
         # Of independent groups of n rows each; the second moment is the variance where there is no difference.
@@ -112,60 +118,25 @@ class EstimatedWithinError(SelectionRule):
         return bool(difference <= variance.sqrt())
 
 
-class GroupBalanced(SelectionRule):
-    """The mean of the accuracies of all groups that have rows; reads validation attributes."""
-
-    reads: ClassVar[tuple[str, ...]] = ("label", "attribute")
-
-    def score(self, rows: Predictions) -> float | None:
-        return _balanced(rows, rows.judged_groups())
-
-
-class WorstGroup(SelectionRule):
-    """The least accuracy of a group that has rows; reads validation attributes."""
-
-    reads: ClassVar[tuple[str, ...]] = ("label", "attribute")
-
-    def score(self, rows: Predictions) -> float | None:
-        return _worst(rows, rows.judged_groups())
-
-
-def _balanced(rows: Predictions, groups: Tensor | None) -> float | None:
-    """Return the mean of the accuracies of the groups that have rows; None without groups."""
-    return None if groups is None else float(group_mean(rows.right, groups).nanmean())
-
-
-def _worst(rows: Predictions, groups: Tensor | None) -> float | None:
-    """Return the least of the accuracies of the groups that have rows; None without groups."""
-    if groups is None:
-        return None
-    prediction, label = torch.from_numpy(rows.prediction), torch.from_numpy(rows.label)
-    return float(worst_group_accuracy(prediction, label, groups))
-
-
 def rule_of(name: str) -> SelectionRule:
     """Return the rule that a name or a dotted path stands for; ``InputError`` if there is none."""
-    return resolve("selection rule", name, RULES, SelectionRule)()
+    rule: SelectionRule = resolve("selection rule", name, RULES, SelectionRule)()
+    rule.name = name
+    return rule
 
 
-def rule_for(config: TrainingConfig, algorithm: Algorithm | None = None) -> str:
-    """Return the name of the rule that selects a run's epoch; ``algorithm`` as far as it is known."""
+def rule_for(config: TrainingConfig, algorithm: Algorithm | None = None) -> SelectionRule:
+    """Return the rule that selects a run's epoch; ``algorithm`` as far as it is known."""
     estimator = None if algorithm is None else algorithm.attributes
     estimates = estimator is not None and estimator.settled and not estimator.abstained
-    return config.selection or (DEFAULT if estimates else "last")
+    return rule_of(config.selection or (DEFAULT if estimates else "last"))
 
 
-def scored(rule: str) -> dict[str, SelectionRule]:
-    """Return the rules that are scored after each epoch, where this one selects."""
-    names = [*RECORDED, *(RECORDED_BY_GROUP if "attribute" in rule_of(rule).reads else ()), rule]
-    return {name: rule_of(name) for name in names if name != "last"}
-
-
-def check_estimates(rule: str, algorithm: Algorithm, method: str) -> None:
+def check_estimates(rule: SelectionRule, algorithm: Algorithm, method: str) -> None:
     """Raise ``InputError`` if a rule goes by estimated attributes and the method estimates none."""
-    if rule_of(rule).needs_estimate and algorithm.attributes is None:
+    if rule.needs_estimate and algorithm.attributes is None:
         raise InputError(
-            f"selection rule {rule} goes by estimated attributes, and {method} estimates none: take last, "
+            f"selection rule {rule.name} goes by estimated attributes, and {method} estimates none: take last, "
             "valid_worst_class, or a method that does, such as LC"
         )
 
@@ -182,23 +153,23 @@ class Selected:
 
 def update_best(
     best: dict[str, Selected],
-    name: str,
+    rule: SelectionRule,
     score: float | None,
     rows: Predictions,
     epoch: int,
     state: dict[str, object],
 ) -> None:
-    """Let the rule of a name take the weights of ``epoch`` into ``best`` if they are no worse than what it holds.
+    """Let a rule take the weights of ``epoch`` into ``best`` if they are no worse than what it holds there.
 
     Of equal epochs the latest is taken, since it is trained further. Without a score the rule holds nothing, so that
     the last weights are its choice.
     """
     if score is None:
         return
-    held, prediction = best.get(name), torch.from_numpy(rows.prediction)
+    held, prediction = best.get(rule.name), torch.from_numpy(rows.prediction)
     if held is not None and score < held.score:
-        if not rule_of(name).is_level(rows, held.prediction):
+        if not rule.is_level(rows, held.prediction):
             return
         score, prediction = held.score, held.prediction
     kept = {key: one.detach().clone() if isinstance(one, Tensor) else one for key, one in state.items()}
-    best[name] = Selected(score, epoch, kept, prediction)
+    best[rule.name] = Selected(score, epoch, kept, prediction)
