@@ -58,9 +58,6 @@ class Exact(Watched):
     def forward(self, batch, epoch):
         return super().forward(replace(batch, inputs=batch.inputs.double()), epoch)
 
-    def diagnose(self, batch):
-        return super().diagnose(replace(batch, inputs=batch.inputs.double()))
-
     def predict(self, inputs):
         return super().predict(inputs.to(next(self.parameters()).dtype))
 

@@ -152,7 +152,10 @@ class AttributeEstimator(nn.Module, ABC):
         raise NotImplementedError
 
     def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Estimate:
-        """Estimate the attributes of a batch, ``epoch`` epochs after the method's own stage began."""
+        """Estimate the attributes of a batch, ``epoch`` epochs after the method's own stage began.
+
+        Without gradients it trains nothing and draws nothing.
+        """
         return Estimate(self.row_attribute.index_select(0, batch.index))
 
     def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
@@ -170,10 +173,6 @@ class AttributeEstimator(nn.Module, ABC):
 
     def learn_from_losses(self, label: Tensor, losses: Tensor) -> None:
         """Take in the robust network's losses (B,) of a batch that was estimated last; by default do nothing."""
-
-    def diagnose(self, batch: Batch) -> dict[str, Tensor]:
-        """Return what is believed of rows, ``estimated_attribute`` (B,), once it is; for reports only."""
-        return {"estimated_attribute": self.row_attribute.index_select(0, batch.index)}
 
     def warnings(self) -> list[str]:
         """Return what a user should be told as things stand."""

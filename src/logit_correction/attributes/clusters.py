@@ -175,11 +175,6 @@ class Clusters(AttributeEstimator):
         outside = (self.table == 0).index_select(0, label)
         return self._fit(features).masked_fill(outside, float("-inf")).argmax(dim=1)
 
-    def diagnose(self, batch: Batch) -> dict[str, Tensor]:
-        if self.settled:
-            return super().diagnose(batch)
-        return {"estimated_attribute": self.posterior(self.collect(batch)).argmax(dim=1)}
-
     def describe(self) -> str:
         return f"{self.inner.describe()}, values of one label told apart by clusters"
 

@@ -116,8 +116,5 @@ class TrueAttributes(AttributeEstimator):
         assert self.rows.attribute is not None
         return self.rows.attribute
 
-    def diagnose(self, batch: object) -> dict[str, Tensor]:
-        return {}
-
     def describe(self) -> str:
         return "the attribute labels of the training rows"

@@ -151,10 +151,5 @@ class Online(AttributeEstimator):
         group["learning_rate_scale"] = self.learning_rate_scale
         return [group | {"schedule": "none"} if self.schedule == "none" else group]
 
-    def diagnose(self, batch: Batch) -> dict[str, Tensor]:
-        if self.settled:
-            return super().diagnose(batch)
-        return {"estimated_attribute": self.correlation.posterior(self.collect(batch)).argmax(dim=1)}
-
     def describe(self) -> str:
         return "a biased network trained with the robust one"

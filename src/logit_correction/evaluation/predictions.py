@@ -236,13 +236,9 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 
 @torch.no_grad()
-def collect(function: Callable[[Batch], dict[str, Tensor]], batches: Iterable[Batch]) -> dict[str, Tensor]:
-    """Apply ``function`` to every batch and concatenate its results, name by name, on the CPU."""
-    parts: dict[str, list[Tensor]] = {}
-    for batch in batches:
-        for name, value in function(batch).items():
-            parts.setdefault(name, []).append(value)
-    return {name: torch.cat(values).cpu() for name, values in parts.items()}
+def collect(function: Callable[[Batch], Tensor], batches: Iterable[Batch]) -> Tensor:
+    """Apply ``function`` to every batch and concatenate its results on the CPU."""
+    return torch.cat([function(batch) for batch in batches]).cpu()
 
 
 def _check_shape(name: str, values: Array, shape: tuple[int, ...]) -> None:

@@ -290,16 +290,12 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
                 fit.run()
         except Interrupted as error:
             raise KeyboardInterrupt from error
-        estimator = algorithm.attributes
+        estimator, attribute = algorithm.attributes, fit.training_attributes()
         self.n_epochs_, self.correction_ = fit.progress.epoch, f"the training of {built.config.method.name}"
-        if estimator is None:
-            return algorithm, built.config, np.full(len(table.label), UNKNOWN)
-        if estimator.abstained:
-            verdict = "nothing was found" if estimator.finding is None else estimator.finding.verdict
+        if estimator is not None and estimator.abstained:
+            verdict = "nothing was attribute" if estimator.finding is None else estimator.finding.verdict
             self.correction_ = f"none: {verdict}"
-        if estimator.settled:
-            return algorithm, built.config, estimator.row_attribute.cpu().numpy()
-        return algorithm, built.config, fit.collect("train", algorithm.diagnose)["estimated_attribute"].numpy()
+        return algorithm, built.config, np.full(len(table.label), UNKNOWN) if attribute is None else attribute.numpy()
 
     # -- answers
 

@@ -187,10 +187,6 @@ class Algorithm(nn.Module, ABC):
             return estimator
         return [{"params": list(self.network.parameters()), "name": "network"}, *estimator]
 
-    def diagnose(self, batch: Batch) -> dict[str, Tensor]:
-        """Return estimates of rows, such as ``estimated_attribute`` (B,); for reports only."""
-        return {} if self.in_pretraining or self.attributes is None else self.attributes.diagnose(batch)
-
 
 def _take_sizes(method: Algorithm, state: Mapping[str, Tensor], prefix: str, *_: Any) -> None:
     """Give the buffers ``sized_by_data`` the sizes that the state has, before it is loaded."""

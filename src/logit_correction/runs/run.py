@@ -216,7 +216,7 @@ class Run(os.PathLike[str]):
             with self.names():
                 table = encode_table(table, self.config, expected=self.report["encoder"])
         algorithm, batches = self.algorithm, BatchLoader(table, data, device=self.device).epoch()
-        logits = collect(lambda batch: {"logits": algorithm.predict(batch.inputs)}, batches)["logits"]
+        logits = collect(lambda batch: algorithm.predict(batch.inputs), batches)
         return figures_of(predictions_of(table, data, logits, estimate_split(algorithm, table, data)), table).to_dict()
 
     def _evaluate_new(self, data: Path | NewInputs, label: Names | None, attribute: Names | None) -> dict[str, Any]:

@@ -52,7 +52,8 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     if training.selection is None and fit.rule.name not in fit.progress.best:  # the default had nothing to go by
         fit.rule = rule_of("last")
     rule, best = fit.rule, fit.progress.best.get(fit.rule.name)
-    minority = _estimated_minority(fit.collect("train", algorithm.diagnose), table, algorithm)
+    found = None if algorithm.needs_attributes else fit.training_attributes()
+    minority = _estimated_minority(found, table, algorithm)
     estimator = algorithm.attributes
     source = None if estimator is None else estimator.describe()
     warnings = [*table.notes, *table.attribute_notes, *fit.progress.warnings]
@@ -186,12 +187,12 @@ def _group_prior(algorithm: Algorithm, table: DataTable) -> PriorSummary | None:
     )
 
 
-def _estimated_minority(found: dict[str, Tensor], table: DataTable, algorithm: Algorithm) -> EstimatedMinority | None:
+def _estimated_minority(found: Tensor | None, table: DataTable, algorithm: Algorithm) -> EstimatedMinority | None:
     """Return how many training rows the method takes for minority, how rightly, and some of them."""
-    if "estimated_attribute" not in found or algorithm.attributes is None:
+    if found is None or algorithm.attributes is None:
         return None
     rows = table.split["train"]
-    minority = algorithm.attributes.correlation.is_minority(table.label[rows], found["estimated_attribute"])
+    minority = algorithm.attributes.correlation.is_minority(table.label[rows], found)
     recall = precision = None
     if table.correlation is not None and table.has_attributes("train"):
         truth = table.correlation.is_minority(table.label[rows], table.attribute[rows])
@@ -202,7 +203,7 @@ def _estimated_minority(found: dict[str, Tensor], table: DataTable, algorithm: A
         count=int(minority.sum()),
         recall=recall,
         precision=precision,
-        examples=_examples(found["estimated_attribute"], minority, table, attribute_names_of(algorithm)),
+        examples=_examples(found, minority, table, attribute_names_of(algorithm)),
     )
 
 

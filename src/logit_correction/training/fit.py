@@ -256,13 +256,19 @@ class Fit:
     def predict(self, split: str, predict: Callable[[Batch], Tensor] | None = None) -> Tensor:
         """Return the logits (n, L) of all rows of ``split``, on the CPU."""
         predict = predict or (lambda batch: self.algorithm.predict(batch.inputs))
-        return self.collect(split, lambda batch: {"logits": predict(batch).float()})["logits"]
+        return self._collect(split, predict).float()
 
-    def collect(self, split: str, function: Callable[[Batch], dict[str, Tensor]]) -> dict[str, Tensor]:
-        """Apply ``function`` to every batch of ``split`` in evaluation mode."""
+    def _collect(self, split: str, function: Callable[[Batch], Tensor]) -> Tensor:
         loader = self._valid if split == "valid" else BatchLoader(self.table, split, device=self.fabric.device)
         with evaluating(self.algorithm), self.fabric.autocast():
             return collect(function, loader.epoch())
+
+    def training_attributes(self) -> Tensor | None:
+        """Return the estimated attribute (N,) of all training rows as things stand; None without an estimator."""
+        estimator = self.algorithm.attributes
+        if estimator is None or estimator.settled:
+            return None if estimator is None else estimator.row_attribute.cpu()
+        return self._collect("train", lambda batch: estimator(batch, 0.0, self.algorithm.randomness).attribute)
 
     def _save_if_due(self, optimizer: Optimizer, force: bool = False) -> None:
         """Write the checkpoint if it is time, or if somebody has asked to stop; then raise ``Interrupted``."""
