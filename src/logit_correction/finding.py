@@ -157,7 +157,7 @@ class Look:
     information: float
 
     #: A simple view that is right in this share of the rows, and as often as the whole network, may be a leak.
-    LEAK: ClassVar = 0.95
+    LEAK: ClassVar[float] = 0.95
 
     def may_leak(self, commonest: float) -> bool:
         """Return whether narrow views may give the label away: few rows contradict them, and the network is no better.

@@ -128,16 +128,18 @@ def _flatten(value: Any, name: str, found: dict[str, Any]) -> None:
 
 
 def machine() -> str:
-    """Name what the last digits depend on: the processor and the version of torch."""
+    """Name what the last digits depend on: the processor, and the versions of torch and scikit-learn."""
+    import sklearn
     import torch
 
+    versions = f"torch {torch.__version__}, scikit-learn {sklearn.__version__}"
     try:
         lines = dict(line.split(":", 1) for line in Path("/proc/cpuinfo").read_text().splitlines() if ":" in line)
     except OSError:
-        return f"{platform.machine()}, torch {torch.__version__}"
+        return f"{platform.machine()}, {versions}"
     named = {name.strip(): value.strip() for name, value in lines.items()}
     words = [named.get(name, "?") for name in ("model name", "cpu family", "model")]
-    return ", ".join([*words, f"torch {torch.__version__}"])
+    return ", ".join([*words, versions])
 
 
 def command(name: str, here: Path, out: Path) -> list[str]:

@@ -449,7 +449,7 @@ class Report:
     chosen.
     """
 
-    FIX: ClassVar = "put a copy of it back, or train again into a new folder"  # where the file is damaged
+    FIX: ClassVar[str] = "put a copy of it back, or train again into a new folder"  # where the file is damaged
 
     method: str
     method_options: dict[str, Any] = field(default_factory=dict)

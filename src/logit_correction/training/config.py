@@ -54,7 +54,7 @@ class TrainingConfig:
     """
 
     #: Those that follow the data where they are None.
-    LEFT_TO_THE_DATA: ClassVar = ("epochs", "batch_size", "weight_decay", "threads")
+    LEFT_TO_THE_DATA: ClassVar[tuple[str, ...]] = ("epochs", "batch_size", "weight_decay", "threads")
 
     epochs: int | None = None
     batch_size: int | None = None

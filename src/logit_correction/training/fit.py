@@ -54,9 +54,9 @@ class Fit:
     """
 
     #: Figures of the validation rows after each epoch; those by groups only where the rule reads attributes.
-    RECORDED: ClassVar = ("average", "worst_class", "group_balanced", "worst_group")
-    SHOW_SECONDS: ClassVar = 2.0  # progress is shown at least so often
-    FINETUNE_RATE: ClassVar = 0.05  # learning rate of pretrained layers, times that of the head; 1e-4 by default
+    RECORDED: ClassVar[tuple[str, ...]] = ("average", "worst_class", "group_balanced", "worst_group")
+    SHOW_SECONDS: ClassVar[float] = 2.0  # progress is shown at least so often
+    FINETUNE_RATE: ClassVar[float] = 0.05  # learning rate of pretrained layers, times that of the head; 1e-4 by default
 
     algorithm: Algorithm
     table: DataTable

@@ -33,7 +33,7 @@ OTHER_VERSION = "was written by another version of logit-correction: train again
 class Record:
     """Collects the figures of steps on the device and reads them together: each reading waits for a GPU."""
 
-    FIX: ClassVar = "lower --learning_rate, or set --gradient_clip 1"  # where figures are not finite
+    FIX: ClassVar[str] = "lower --learning_rate, or set --gradient_clip 1"  # where figures are not finite
 
     def __init__(self, loggers: list[Any] | None = None) -> None:
         """Start empty; ``loggers`` of Lightning take each row of figures with its step."""
