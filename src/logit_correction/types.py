@@ -37,13 +37,11 @@ class Batch:
         inputs: Images (B, C, H, W), features (B, F), or a dict of (B, T) token tensors.
         label: (B,) long, 0..L-1.
         index: (B,) long, the row of the training table, 0..N-1.
-        attribute: (B,) long, 0..K-1; None unless the method declares ``needs_attributes``.
     """
 
     inputs: Inputs
     label: Tensor
     index: Tensor
-    attribute: Tensor | None = None
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,6 @@ from torch import Tensor
 from logit_correction.correlation import Correlation
 from logit_correction.data.loading import BatchLoader, CropFlip, resized_crop_flip
 from logit_correction.data.table import ArrayStore, DataTable
-from logit_correction.errors import InputError
-from logit_correction.types import UNKNOWN
 
 
 def numbered_table(train: int = 10, others: int = 3) -> DataTable:
@@ -38,24 +36,11 @@ def indices(loader: BatchLoader, epoch: int = 0, first_step: int = 0) -> list[in
 
 def test_a_batch_holds_the_inputs_and_labels_of_its_rows() -> None:
     table = numbered_table()
-    loader = BatchLoader(table, "train", batch_size=4, shuffle=True, with_attributes=True)
+    loader = BatchLoader(table, "train", batch_size=4, shuffle=True)
     for batch in loader.epoch(2):
         rows = table.split["train"][batch.index]
         assert torch.equal(batch.inputs, rows[:, None].float())
         assert torch.equal(batch.label, table.label[rows])
-        assert torch.equal(batch.attribute, table.attribute[rows])
-
-
-def test_attributes_are_handed_out_only_where_asked_for_and_known() -> None:
-    table = numbered_table()
-    assert all(batch.attribute is None for batch in BatchLoader(table, "train", batch_size=4).epoch())
-    attribute = table.attribute.clone()
-    attribute[table.split["train"][3]] = UNKNOWN
-    table = replace(table, attribute=attribute)
-    assert len(indices(BatchLoader(table, "train", batch_size=4))) == 10
-    BatchLoader(table, "valid", batch_size=4, with_attributes=True)
-    with pytest.raises(InputError, match="attribute of every train row"):
-        BatchLoader(table, "train", batch_size=4, with_attributes=True)
 
 
 def test_the_order_depends_on_seed_and_epoch_alone() -> None:

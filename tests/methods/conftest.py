@@ -45,7 +45,7 @@ def collected(algorithm: Algorithm, table: DataTable) -> torch.Tensor:
 
 def batches(algorithm: Algorithm, table: DataTable, epoch: int = 0) -> Iterator[Batch]:
     """One epoch of batches of 16 rows."""
-    loader = BatchLoader(table, "train", batch_size=16, shuffle=True, with_attributes=algorithm.needs_attributes)
+    loader = BatchLoader(table, "train", batch_size=16, shuffle=True)
     return loader.epoch(epoch)
 
 

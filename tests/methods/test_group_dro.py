@@ -23,12 +23,12 @@ def test_it_comes_to_the_weights_of_a_loop_over_groups(adjustment: float, table,
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     take_steps(algorithm, table, epochs=3, optimizer=torch.optim.SGD(algorithm.parameters(), lr=0.1))
 
-    size = counts(table)
+    size, attribute = counts(table), table.attribute[table.split["train"]]
     q, absent = [1.0 / sum(n > 0 for n in size) if n else 0.0 for n in size], 0
     for epoch in range(3):
         for batch in batches(algorithm, table, epoch):
             losses = cross_entropy(network(batch.inputs), batch.label, reduction="none")
-            group = [int(y) * 3 + int(a) for y, a in zip(batch.label, batch.attribute, strict=True)]
+            group = [int(y) * 3 + int(a) for y, a in zip(batch.label, attribute[batch.index], strict=True)]
             absent += len(set(group)) < sum(n > 0 for n in size)  # such a group only loses what the others gain
             means = {}
             for g in set(group):

@@ -130,9 +130,9 @@ def test_the_oracle_is_corrected_by_the_counted_prior_of_the_true_group(table, b
     rows = table.split["train"]
     for y, a in zip(table.label[rows].tolist(), table.attribute[rows].tolist(), strict=True):
         counts[y][a] += 1
-    losses = []
+    losses, attribute = [], table.attribute[rows][batch.index]
     for i, logits in enumerate(algorithm.network(batch.inputs)):
-        prior = torch.tensor([counts[y][int(batch.attribute[i])] / (48 + 9 * 0.5) for y in range(3)])
+        prior = torch.tensor([counts[y][int(attribute[i])] / (48 + 9 * 0.5) for y in range(3)])
         losses.append(cross_entropy(logits + 0.7 * prior.log(), batch.label[i]))
     torch.testing.assert_close(algorithm(batch, 0.0).loss, torch.stack(losses).mean())
 

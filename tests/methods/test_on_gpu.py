@@ -48,7 +48,7 @@ def trained(build: Any, name: str, options: dict[str, Any], table: DataTable, de
                 rows = torch.cat([algorithm.eval().collect(batch) for batch in loader().epoch()])
             algorithm.train().begin_stage(stage, rows)
         optimizer = torch.optim.SGD(algorithm.parameter_groups(), lr=0.05)
-        batches = loader(shuffle=True, with_attributes=algorithm.needs_attributes)
+        batches = loader(shuffle=True)
         for epoch in range(2):
             for number, batch in enumerate(batches.epoch(epoch)):
                 optimizer.zero_grad()

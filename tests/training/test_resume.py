@@ -51,7 +51,6 @@ class TwoStages(Algorithm):
         self.second = self.build(network, "second network")
         self.register_buffer("past", torch.zeros(info.num_rows, info.num_labels))
         self.given: list[Any] = []
-        self.seen: list[Any] = []
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
         self.given.append((stage, outputs, {k: v.clone() for k, v in self.network.state_dict().items()}))
@@ -70,7 +69,6 @@ class TwoStages(Algorithm):
         return Step(cross_entropy(logits, batch.label))
 
     def collect(self, batch: Batch) -> Tensor:
-        self.seen.append((batch.index, batch.attribute, self.training, torch.is_grad_enabled()))
         return 2 * self.predict(batch.inputs)
 
     def parameter_groups(self) -> list[dict[str, object]]:

@@ -100,23 +100,17 @@ class BatchLoader:
         batch_size: int | None = None,
         seed: int = 0,
         shuffle: bool = False,
-        with_attributes: bool = False,
         sample_weight: Tensor | None = None,
         device: torch.device | str = "cpu",
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
-        """Prepare the split; ``InputError`` where attributes are wanted and unknown.
+        """Prepare the split.
 
         ``batch_size`` counts the rows of all processes together, by default as many as suit an evaluation; process
         ``rank`` of ``world_size`` gets its share of every batch. ``sample_weight`` is that of ``Stage``.
         """
         batch_size = evaluation_batch(table.inputs) if batch_size is None else batch_size
-        if with_attributes and not table.has_attributes(split):
-            raise InputError(
-                f"the method needs the attribute of every {split} row, but some are unknown: give them, or take a "
-                "method that does not need them"
-            )
         rows, store = table.split[split], table.inputs
         self.device, self.rank, self.world_size = torch.device(device), rank, world_size
         self.seed, self.shuffle, self.batch_size = seed, shuffle, batch_size
@@ -126,7 +120,6 @@ class BatchLoader:
         self.store = store if self.beside else store.to(self.device)
         self.factor = store.scale / 255
         self.rows, self.label = rows.to(device), table.label[rows].to(device)
-        self.attribute = table.attribute[rows].to(device) if with_attributes else None
         self.num_rows = total = len(rows)
         self.sample_weight = None
         if sample_weight is not None:
@@ -162,14 +155,13 @@ class BatchLoader:
         rows = self.rows.index_select(0, order)
         parts = (rows.cpu() if self.beside else rows).split(sizes)
         labels, indices = self.label.index_select(0, order).split(sizes), order.split(sizes)
-        attributes = None if self.attribute is None else self.attribute.index_select(0, order).split(sizes)
         for step, inputs in enumerate(self._read(parts[first_step:]), first_step):
             if isinstance(inputs, Tensor):
                 inputs = inputs.to(self.device)
                 if self.augment is not None and draws is not None:
                     inputs = self.augment(inputs, draws[slice(*places[step])])
                 inputs = inputs.float().mul_(self.factor) if inputs.dtype == torch.uint8 else inputs
-            yield Batch(inputs, labels[step], indices[step], None if attributes is None else attributes[step])
+            yield Batch(inputs, labels[step], indices[step])
 
     def _read(self, parts: Sequence[Tensor]) -> Iterator[Inputs]:
         """Yield the inputs of parts of the rows; what lies beside the device is read while its user works."""

@@ -152,7 +152,6 @@ class Fit:
             # Counted from the last one, so that methods of one stage and of several see their rows in one order.
             seed=derive_seed(config.seed, "stage", algorithm.num_stages - 1 - progress.stage),
             shuffle=True,
-            with_attributes=algorithm.needs_attributes,
             sample_weight=plan.sample_weight,
             device=self.fabric.device,
             rank=self.fabric.global_rank,
