@@ -23,10 +23,10 @@ from hypothesis import HealthCheck, settings
 from torch import Tensor, nn
 
 from logit_correction.attributes.base import AttributeEstimator
-from logit_correction.correlation import Correlation
 from logit_correction.data.table import ArrayStore, DataTable
 from logit_correction.registry import resolve
 from logit_correction.runs.options import components_of, kinds
+from logit_correction.types import Correlation
 
 from .forked import Forked
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logit_correction.correlation import Correlation
+from logit_correction.types import Correlation
 
 KINDS = {
     "one-to-one": [[0], [1], [2]],

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from logit_correction.functional.prior import shifted
-from logit_correction.prior import GroupPrior
+from logit_correction.losses import GroupPrior
 
 ESTIMATORS = ("cell", "joint", "algorithm-1")
 AVERAGINGS = ("moving", "batch", "dataset")
@@ -107,7 +107,7 @@ WORKER = """
 import itertools, sys
 from pathlib import Path
 import torch, torch.distributed as dist
-from logit_correction.prior import GroupPrior
+from logit_correction.losses import GroupPrior
 folder, rank = Path(sys.argv[1]), int(sys.argv[2])
 dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
 batches, kinds = torch.load(folder / f"work_{rank}.pt", weights_only=True)

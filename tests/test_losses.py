@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from logit_correction.losses import LogitCorrectedLoss
-from logit_correction.prior import GroupPrior
+from logit_correction.losses import GroupPrior, LogitCorrectedLoss
 
 COUNTS = torch.tensor([[45.0, 5.0, 1.0], [5.0, 45.0, 3.0]])
 

@@ -21,7 +21,6 @@ from scipy.ndimage import zoom
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from logit_correction.correlation import Correlation
 from logit_correction.data import digits
 from logit_correction.data.cache import cache_folder
 from logit_correction.data.features import Columns
@@ -30,7 +29,7 @@ from logit_correction.data.table import ArrayStore, DataTable
 from logit_correction.data.texts import hashed_words
 from logit_correction.errors import InputError
 from logit_correction.seeds import derive_seed, make_generator
-from logit_correction.types import UNKNOWN
+from logit_correction.types import UNKNOWN, Correlation
 from logit_correction_lab.sources import colored_mnist, reviews
 from logit_correction_lab.sources.cifar10_images import read_cifar10
 from logit_correction_lab.sources.planted import draw_people

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from logit_correction.correlation import Correlation
 from logit_correction.data.digits import draw_attributes, named_correlation
+from logit_correction.types import Correlation
 from logit_correction_lab.sources.published import draw_conflicts
 
 KINDS = ("one-to-one", "many-to-one", "one-to-many", "many-to-many")

@@ -11,7 +11,6 @@ from logit_correction.attributes.mst import EIIL as EIIL
 from logit_correction.attributes.mst import MST as MST
 from logit_correction.attributes.online import Online as Online
 from logit_correction.attributes.xrm import XRM as XRM
-from logit_correction.correlation import Correlation as Correlation
 from logit_correction.data.own import from_arrays as from_arrays
 from logit_correction.data.own import from_table as from_table
 from logit_correction.data.reader import DataSource as DataSource
@@ -22,6 +21,7 @@ from logit_correction.evaluation import GroupReport as GroupReport
 from logit_correction.evaluation import Predictions as Predictions
 from logit_correction.integrations.export import export as export
 from logit_correction.integrations.sklearn import LogitCorrectionClassifier as LogitCorrectionClassifier
+from logit_correction.losses import GroupPrior as GroupPrior
 from logit_correction.losses import LogitCorrectedLoss as LogitCorrectedLoss
 from logit_correction.methods.base import Algorithm as Algorithm
 from logit_correction.methods.dfa import DFA as DFA
@@ -37,7 +37,6 @@ from logit_correction.methods.reweighting import Reweighting as Reweighting
 from logit_correction.networks.base import Network as Network
 from logit_correction.networks.small import MLP as MLP
 from logit_correction.pages.compare import runs_table as runs_table
-from logit_correction.prior import GroupPrior as GroupPrior
 from logit_correction.registry import ComponentConfig as ComponentConfig
 from logit_correction.runs.estimate import AttributeEstimates as AttributeEstimates
 from logit_correction.runs.estimate import estimate_attributes as estimate_attributes
@@ -51,6 +50,7 @@ from logit_correction.shortcuts.audit import audit as audit
 from logit_correction.shortcuts.auto import Auto as Auto
 from logit_correction.training.config import TrainingConfig as TrainingConfig
 from logit_correction.types import Batch as Batch
+from logit_correction.types import Correlation as Correlation
 from logit_correction.types import DataInfo as DataInfo
 from logit_correction.types import Stage as Stage
 from logit_correction.types import Step as Step

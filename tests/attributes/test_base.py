@@ -9,12 +9,11 @@ import pytest
 import torch
 
 from logit_correction import TrueAttributes
-from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.methods.erm import ERM
 from logit_correction.networks.small import MLP
 from logit_correction.seeds import StepRandomness
-from logit_correction.types import Batch, DataInfo, TrainingRows
+from logit_correction.types import Batch, Correlation, DataInfo, TrainingRows
 
 from ..conftest import Told
 from .conftest import attached, prepared

@@ -11,12 +11,11 @@ from torch.nn.functional import one_hot
 
 from logit_correction import Clusters, Online
 from logit_correction.attributes.clusters import shared_sets
-from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.networks.small import MLP
 from logit_correction.seeds import StepRandomness
-from logit_correction.types import DataInfo
+from logit_correction.types import Correlation, DataInfo
 
 from .conftest import all_rows, attached, prepared
 

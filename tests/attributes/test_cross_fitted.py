@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from logit_correction import CrossFitted
-from logit_correction.correlation import Correlation
+from logit_correction.types import Correlation
 
 from .conftest import all_rows, prepared
 

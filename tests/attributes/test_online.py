@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from logit_correction import Online
-from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
 from logit_correction.seeds import StepRandomness
-from logit_correction.types import Batch
+from logit_correction.types import Batch, Correlation
 
 from ..conftest import Fixed
 from .conftest import all_rows, attached, prepared

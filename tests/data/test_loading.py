@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from logit_correction.correlation import Correlation
 from logit_correction.data.loading import BatchLoader, CropFlip, resized_crop_flip
 from logit_correction.data.table import ArrayStore, DataTable
+from logit_correction.types import Correlation
 
 
 def numbered_table(train: int = 10, others: int = 3) -> DataTable:

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from logit_correction.correlation import Correlation
 from logit_correction.data.table import ArrayStore, DataTable
 from logit_correction.errors import InputError
-from logit_correction.types import UNKNOWN
+from logit_correction.types import UNKNOWN, Correlation
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 from sklearn.metrics import f1_score, roc_auc_score
 
-from logit_correction.correlation import Correlation
 from logit_correction.evaluation import GroupReport, Predictions
+from logit_correction.types import Correlation
 
 
 def made(rows: int, labels: int, attributes: int, seed: int, missing: float = 0.0) -> Predictions:

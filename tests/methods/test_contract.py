@@ -16,7 +16,6 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.xrm import XRM
-from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
 from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
@@ -27,7 +26,7 @@ from logit_correction.seeds import StepRandomness
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
-from logit_correction.types import Batch, Step, TrainingRows
+from logit_correction.types import Batch, Correlation, Step, TrainingRows
 
 from ..conftest import biased_table, differing, made, read_again, tensors
 from ..waiting import Sent

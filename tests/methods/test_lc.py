@@ -13,8 +13,8 @@ from torch.nn.functional import cross_entropy
 from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.data.table import DataTable
 from logit_correction.functional import group_mixup, ramp_up
+from logit_correction.losses import GroupPrior
 from logit_correction.methods.lc import LC
-from logit_correction.prior import GroupPrior
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from logit_correction.correlation import Correlation
+from logit_correction.losses import GroupPrior
 from logit_correction.methods.parts import IndependentMixUp, Mixable
-from logit_correction.prior import GroupPrior
-from logit_correction.types import Batch
+from logit_correction.types import Batch, Correlation
 
 
 def test_partners_are_drawn_whatever_their_label() -> None:

@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from logit_correction.correlation import Correlation
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.table import DataTable
 from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
 from logit_correction.seeds import StepRandomness
+from logit_correction.types import Correlation
 
 #: Options without hidden inputs: what is hidden is drawn on the device, whose generator is another one. Heads on views
 #: are trained on the CPU wherever the networks are.

@@ -13,11 +13,11 @@ import pandas as pd
 import pytest
 import torch
 
-from logit_correction.correlation import Correlation
 from logit_correction.evaluation import GroupReport, Predictions
 from logit_correction.evaluation.predictions import EstimatedAttributes
 from logit_correction.finding import Finding, Look, Signs, Verdict, Weighed
 from logit_correction.pages.plots import png_uris
+from logit_correction.types import Correlation
 
 DIGITS = [str(i) for i in range(10)]
 COLORS = ["red", "orange", "yellow", "lime", "green", "cyan", "azure", "blue", "violet", "rose"]

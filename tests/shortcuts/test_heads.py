@@ -14,7 +14,6 @@ from torch import Tensor
 from logit_correction import Auto
 from logit_correction.attributes.base import likely_attribute
 from logit_correction.attributes.folds import held_out
-from logit_correction.correlation import Correlation
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.shortcuts.heads import (
@@ -24,7 +23,7 @@ from logit_correction.shortcuts.heads import (
     relabeled,
     scaled,
 )
-from logit_correction.types import TrainingRows
+from logit_correction.types import Correlation, TrainingRows
 from logit_correction_lab.sources.planted import Planted
 
 from ..attributes.conftest import all_rows, attached, prepared

@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from logit_correction.attributes.folds import draw_folds
-from logit_correction.correlation import Correlation
 from logit_correction.shortcuts.search import Judged, Search
-from logit_correction.types import TrainingRows, ViewInputs
+from logit_correction.types import Correlation, TrainingRows, ViewInputs
 from logit_correction.views.base import available_views
 from logit_correction.views.images import Places
 from logit_correction.views.tables import Pairs

@@ -8,12 +8,11 @@ import signal
 import torch
 from torch import Tensor, nn
 
-from logit_correction.correlation import Correlation
 from logit_correction.data.reader import DataSource
 from logit_correction.data.table import ArrayStore, DataTable
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
-from logit_correction.types import UNKNOWN, Batch, DataInfo, Step, ViewInputs
+from logit_correction.types import UNKNOWN, Batch, Correlation, DataInfo, Step, ViewInputs
 from logit_correction.views.base import View
 
 

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from logit_correction.correlation import Correlation
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import InputError
 from logit_correction.finding import Finding
@@ -19,6 +18,7 @@ from logit_correction.seeds import StepRandomness
 from logit_correction.types import (
     UNKNOWN,
     Batch,
+    Correlation,
     DataInfo,
     Inputs,
     NetworkFactory,

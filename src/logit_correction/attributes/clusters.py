@@ -13,14 +13,13 @@ from torch.nn.functional import normalize
 from logit_correction.attributes import ESTIMATORS
 from logit_correction.attributes.base import AttributeEstimator, Builder, Estimate, likely_attribute
 from logit_correction.attributes.online import Online
-from logit_correction.correlation import Correlation
 from logit_correction.distributed import sum_over_processes
 from logit_correction.errors import InputError
 from logit_correction.functional import cell_sums
 from logit_correction.networks.base import feature_size
 from logit_correction.registry import component
 from logit_correction.seeds import StepRandomness, derive_seed
-from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
+from logit_correction.types import Batch, Correlation, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
 
 
 class Clusters(AttributeEstimator):

@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from logit_correction.attributes.base import AttributeEstimator, Builder
-from logit_correction.correlation import Correlation
 from logit_correction.data.frames import RowFile, attributes_as_texts, check_names
 from logit_correction.errors import InputError
 from logit_correction.files import canonical
-from logit_correction.types import UNKNOWN, DataInfo, NetworkFactory, TrainingRows
+from logit_correction.types import UNKNOWN, Correlation, DataInfo, NetworkFactory, TrainingRows
 
 
 class Given(AttributeEstimator):

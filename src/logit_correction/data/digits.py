@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from logit_correction.correlation import Correlation
 from logit_correction.data.images import Images
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import consecutive_splits
 from logit_correction.data.table import DataTable, InputStore
 from logit_correction.errors import InputError
 from logit_correction.seeds import make_generator
+from logit_correction.types import Correlation
 
 #: Mean colours of the attribute values: those of the published Colored MNIST benchmark, so that figures compare,
 #: and an eleventh for one-to-many correlations.

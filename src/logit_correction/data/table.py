@@ -15,11 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.correlation import Correlation
 from logit_correction.data.cache import digest
 from logit_correction.data.frames import KINDS, inputs_of
 from logit_correction.errors import InputError, format_value
-from logit_correction.types import CHUNK, UNKNOWN, DataInfo, Inputs, ViewInputs
+from logit_correction.types import CHUNK, UNKNOWN, Correlation, DataInfo, Inputs, ViewInputs
 
 SPLITS = ("train", "valid", "test")
 

@@ -15,11 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.files import check_seal, plain, replacing
 from logit_correction.functional.metrics import group_membership, label_membership
-from logit_correction.types import Batch, as_array
+from logit_correction.types import Batch, Correlation, as_array
 
 if TYPE_CHECKING:
     from logit_correction.data.table import DataTable

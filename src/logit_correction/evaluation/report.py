@@ -18,13 +18,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError, format_list, format_name
 from logit_correction.evaluation.predictions import Array, Predictions
 from logit_correction.files import check_seal, frame_of, from_plain, read_json, to_plain
 from logit_correction.finding import Finding, name_training
 from logit_correction.functional import metrics as by_group
 from logit_correction.functional.losses import margin
+from logit_correction.types import Correlation
 
 #: Name of the file.
 REPORT = "report.json"

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from logit_correction.attributes import ESTIMATORS
 from logit_correction.attributes.base import AttributeEstimator, Estimate
 from logit_correction.errors import InputError
+from logit_correction.losses import GroupPrior
 from logit_correction.methods.parts import PriorRule, lost_labels
-from logit_correction.prior import GroupPrior
 from logit_correction.registry import component
 from logit_correction.seeds import StepRandomness, derive_seed
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows

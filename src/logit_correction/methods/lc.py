@@ -12,9 +12,9 @@ from torch.nn.functional import cross_entropy
 from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.errors import check_range
 from logit_correction.functional import logit_corrected_cross_entropy
+from logit_correction.losses import GroupPrior
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import MIXING, PRIORS, Counted, Mixable, Mixing, Moving, PriorRule, check_settled
-from logit_correction.prior import GroupPrior
 from logit_correction.registry import component
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
 

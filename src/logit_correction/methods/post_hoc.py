@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.base import AttributeEstimator
+from logit_correction.losses import GroupPrior
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import Counted, check_settled
 from logit_correction.networks.base import feature_size
-from logit_correction.prior import GroupPrior
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Step
 
 

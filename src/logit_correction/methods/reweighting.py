@@ -8,9 +8,9 @@ from typing import Literal
 from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.base import AttributeEstimator
+from logit_correction.losses import GroupPrior
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import PRIORS, Counted, Moving, PriorRule
-from logit_correction.prior import GroupPrior
 from logit_correction.registry import component
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Step
 

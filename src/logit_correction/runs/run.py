@@ -16,7 +16,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from logit_correction.correlation import Correlation
 from logit_correction.data.features import Columns
 from logit_correction.data.frames import inputs_of, texts_of
 from logit_correction.data.loading import BatchLoader
@@ -39,7 +38,7 @@ from logit_correction.runs.write import figures_of
 from logit_correction.training.display import Display
 from logit_correction.training.fit import estimate_rows, estimate_split
 from logit_correction.training.record import read_checkpoint
-from logit_correction.types import DataInfo
+from logit_correction.types import Correlation, DataInfo
 
 #: What a run predicts: names of files, texts, numbers or mappings of columns, a row each; arrays, or a data frame.
 NewInputs: TypeAlias = Tensor | NDArray[Any] | Sequence[Any] | Mapping[str, Any] | pd.DataFrame

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from logit_correction.attributes.base import AttributeEstimator, Builder, likely_attribute
 from logit_correction.attributes.folds import FoldNetworks, draw_folds
-from logit_correction.correlation import Correlation
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import InputError
 from logit_correction.finding import EVERYTHING, Finding, ViewName, are_columns, name_views
@@ -23,6 +22,7 @@ from logit_correction.shortcuts.search import Judged, Search, judged_by_file, ju
 from logit_correction.types import (
     UNKNOWN,
     Batch,
+    Correlation,
     DataInfo,
     Inputs,
     NetworkFactory,

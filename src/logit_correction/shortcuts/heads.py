@@ -20,11 +20,10 @@ from torch.nn.functional import cross_entropy, linear, one_hot
 
 from logit_correction.attributes.base import likely_attribute
 from logit_correction.attributes.folds import Learner, draw_halves, held_out, ramped_q
-from logit_correction.correlation import Correlation
 from logit_correction.errors import InputError
 from logit_correction.functional import generalize
 from logit_correction.seeds import derive_seed, make_generator
-from logit_correction.types import TrainingRows, ViewInputs
+from logit_correction.types import Correlation, TrainingRows, ViewInputs
 from logit_correction.views.base import View, features_of, state_of, view_of
 
 #: From so many features on a linear head is shrunk more: one that learns rows by heart tells nothing. Up to so many a

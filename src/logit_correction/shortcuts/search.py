@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from logit_correction.attributes.base import likely_attribute, outputs_of
 from logit_correction.attributes.folds import held_out
-from logit_correction.correlation import Correlation
 from logit_correction.data.frames import RowFile, check_names
 from logit_correction.errors import InputError
 from logit_correction.finding import (
@@ -42,7 +41,7 @@ from logit_correction.shortcuts.heads import (
     telling_features,
     telling_members,
 )
-from logit_correction.types import DataInfo, TrainingRows
+from logit_correction.types import Correlation, DataInfo, TrainingRows
 from logit_correction.views.base import View, features_of
 from logit_correction.views.tables import GAP, Pairs, compared, cuts_of, part_of
 from logit_correction.views.texts import OUTERMOST, WORD, TermView

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from logit_correction.correlation import Correlation
 from logit_correction.data import digits
 from logit_correction.data.cache import cache_folder, digest, kept_array
 from logit_correction.data.images import Images, image_store
@@ -21,6 +20,7 @@ from logit_correction.data.table import ArrayStore, DataTable
 from logit_correction.errors import check_range
 from logit_correction.files import available_cores
 from logit_correction.seeds import make_generator
+from logit_correction.types import Correlation
 from logit_correction_lab.sources.cifar10_images import CLASSES, SIZE, ensure_cifar10, read_cifar10
 from logit_correction_lab.sources.corruptions import CORRUPTIONS, RECIPE, corrupt_all
 from logit_correction_lab.sources.published import (

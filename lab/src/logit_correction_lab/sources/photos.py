@@ -8,13 +8,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from logit_correction.correlation import Correlation
 from logit_correction.data.frames import row_names
 from logit_correction.data.images import Images, Resizing, image_store
 from logit_correction.data.loading import AugmentationName, named_augmentation
 from logit_correction.data.rows import Problems, files_within
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, check_range
+from logit_correction.types import Correlation
 from logit_correction_lab.sources.published import (
     Published,
     codes,

@@ -12,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.correlation import Correlation
 from logit_correction.data import digits
 from logit_correction.data.features import Columns
 from logit_correction.data.images import Images
@@ -22,7 +21,7 @@ from logit_correction.data.table import ArrayStore, DataTable, InputStore
 from logit_correction.data.texts import Texts, beginning
 from logit_correction.errors import InputError, check_range, did_you_mean
 from logit_correction.seeds import derive_seed, make_generator
-from logit_correction.types import UNKNOWN
+from logit_correction.types import UNKNOWN, Correlation
 from logit_correction_lab.sources import colored_mnist, image_marks, reviews
 from logit_correction_lab.sources.cifar10_images import CLASSES, SIZE, ensure_cifar10, read_cifar10
 from logit_correction_lab.sources.published import data_folder, draw_conflicts

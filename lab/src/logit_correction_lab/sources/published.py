@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.correlation import Correlation
 from logit_correction.data.frames import check_names, read_frame
 from logit_correction.data.images import SUFFIXES, visible_files
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Problems
 from logit_correction.data.table import SPLITS
 from logit_correction.errors import InputError, reason_of
+from logit_correction.types import Correlation
 
 if TYPE_CHECKING:
     import pandas as pd

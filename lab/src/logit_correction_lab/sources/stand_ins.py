@@ -10,7 +10,6 @@ import pandas as pd
 import torch
 from filelock import FileLock
 
-from logit_correction.correlation import Correlation
 from logit_correction.data.cache import cache_folder, digest
 from logit_correction.data.frames import read_frame
 from logit_correction.data.images import Images
@@ -19,6 +18,7 @@ from logit_correction.data.table import DataTable
 from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError, reason_of
 from logit_correction.files import replacing
+from logit_correction.types import Correlation
 from logit_correction_lab.sources.published import Published, codes, rows_of_splits
 
 Set = Literal["birds-on-scenes", "fairface-age-by-gender", "celeba-subset", "tweets-by-dialect", "wiki-identity"]
