@@ -24,20 +24,24 @@ if find_spec("lightning") is None and find_spec("pytorch_lightning") is None:
 
 
 @contextmanager
-def _searching(steps_on_images: int, steps: int) -> Iterator[None]:
-    from logit_correction.shortcuts import auto
+def _searching(length: Callable[..., tuple[int, int]]) -> Iterator[None]:
+    from logit_correction.shortcuts.auto import Auto
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(auto, "STEPS_ON_IMAGES", steps_on_images)
-        patch.setattr(auto, "STEPS", steps)
+        patch.setattr(Auto, "length", length)
         yield
 
 
 @pytest.fixture(autouse=True, scope="session")
 def whole_search() -> Iterator[Callable[[], AbstractContextManager[None]]]:
-    """Searches train networks for a few steps, since plain shortcuts show as well; in this context, for all steps."""
-    from logit_correction.shortcuts import auto
+    """Searches train for a sixth of their epochs, since plain shortcuts show as well; in this context, for all."""
+    from logit_correction.shortcuts.auto import Auto
 
-    whole = partial(_searching, auto.STEPS_ON_IMAGES, auto.STEPS)
-    with _searching(60, 100):
-        yield whole
+    whole = Auto.length
+
+    def short(estimator: Auto) -> tuple[int, int]:
+        epochs, rows_of_a_step = whole(estimator)
+        return max(4, epochs // 6), rows_of_a_step
+
+    with _searching(short):
+        yield partial(_searching, whole)

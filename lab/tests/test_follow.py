@@ -44,7 +44,7 @@ def test_margins_of_appendix_c(make_table: Any) -> None:
 
 def trained(out: Path, rule: str, follower: Any = None, resume: bool = False) -> Run:
     parts = {"data": "Digits", "method": {"name": "LC", "attributes": "Online"}, "network": "MLP"}
-    config = RunConfig.from_dict({**parts, "epochs": 4, "threads": 1, "device": "cpu", "selection": rule})
+    config = RunConfig.from_dict({**parts, "epochs": 3, "threads": 1, "device": "cpu", "selection": rule})
     return Run(train(config, out, page=False, after_epoch=follower, resume=resume))
 
 

@@ -20,6 +20,8 @@ from PIL import Image
 
 from logit_correction import __version__, load
 
+from ..shortcuts.conftest import online_alone
+
 Door = Callable[..., Any]
 Run = Callable[[str], Path]
 
@@ -183,7 +185,8 @@ def test_new_rows_and_answers_about_them_choose_what_is_trained(door: Door, here
     truth.drop(columns="outcome").to_csv(tmp_path / "new.csv", index=False)
     folder, words = tmp_path / "first-audit", ("train", *patients(here), "--epochs", "4")
     named = ("--shortcut", "column:sex")  # which no search would try
-    first = door(*words, *named, "--new-rows", tmp_path / "new.csv", "--out", tmp_path / "first")
+    with online_alone():
+        first = door(*words, *named, "--new-rows", tmp_path / "new.csv", "--out", tmp_path / "first")
     assert first.status == 0 and "audit --answers" in first.out
     assert json.loads((tmp_path / "first" / "report.json").read_text())["method"] == "ERM"  # nobody has said more
     sheet = pd.read_csv(folder / "sheet.csv")
@@ -203,6 +206,7 @@ def test_new_rows_and_answers_about_them_choose_what_is_trained(door: Door, here
     assert len(pd.read_csv(folder / "sheet.csv")) == 5
 
 
+@pytest.mark.slow
 def test_export_to_onnx_gives_the_same_answers(door: Door, run: Run, here: Path, tmp_path: Path) -> None:
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")

@@ -106,7 +106,7 @@ def test_seeds_of_two_methods_on_named_groups(tmp_path: Path) -> None:
     for name, method in (("ERM", "ERM"), ("LC", by)):
         for seed in (0, 1):
             data, out = {"name": "Digits", "minority_ratio": 0.1}, tmp_path / f"{name}-{seed}"
-            train(data, out, method=method, epochs=6, seed=seed, threads=1)
+            train(data, out, method=method, epochs=3, seed=seed, threads=1)
             series[name].append(Run(out))
     folders = {name: [tmp_path / f"{name}-{seed}" for seed in (0, 1)] for name in series}
     counts = {(str(y), names[a]): int(((label == y) & (true == a)).sum()) for y in range(10) for a in range(10)}
@@ -166,7 +166,7 @@ def test_rows_of_a_table_named_or_not(tmp_path: Path) -> None:
         )
         return Run(tmp_path / name)
 
-    erm, lc = trained("ERM", "ERM", 15), trained("LC", "LC", 15)
+    erm, lc = trained("ERM", "ERM", 5), trained("LC", "LC", 5)
     conflicts = (frame["site"] == "north") != (frame["outcome"] == "ill")
     assert (lc.rows["seems"].to_numpy() == conflicts[frame["part"] == "test"]).all()  # a named column tells it exactly
     check_figures(tmp_path / "ERM" / "report.html", known_of({"ERM": [erm]}) + gaps)

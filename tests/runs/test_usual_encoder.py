@@ -29,9 +29,9 @@ OPTIONS = {"epochs": 2, "batch_size": 16, "threads": 1}
 
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
-    """Forty photos of two labels, bright or dark, higher than wide."""
+    """Twenty-eight photos of two labels, bright or dark, higher than wide."""
     draw = np.random.default_rng(0)
-    for i in range(40):
+    for i in range(28):
         pixels = draw.integers(0, 128, (90, 70, 3)) + 120 * (i % 2)
         folder = tmp_path / "photos" / ("dark", "bright")[i % 2]
         folder.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ def test_photos_are_encoded_and_the_run_goes_through_every_door(installed: Path,
         train(photos, method="ERM", network="ConvNet", out=tmp_path / "run", resume=True, **OPTIONS)
     again = load(tmp_path / "run")
     assert again.evaluate("test")["average"] == report["test"]["average"]
-    assert sum(one["count"] for one in again.evaluate(photos)["groups"]) == 40
+    assert sum(one["count"] for one in again.evaluate(photos)["groups"]) == 28
 
 
 def test_without_the_package_it_is_said_what_to_install(photos: Path) -> None:
