@@ -83,13 +83,6 @@ def test_every_command_has_a_section_of_its_own() -> None:
     assert headings == list(dict.fromkeys(headings)) and set(headings) == set(COMMANDS)
 
 
-@pytest.mark.parametrize("name", ["quickstart", "tests"])
-def test_readme_marks_the_two_commands_that_ci_runs(name: str) -> None:
-    fence = re.compile(rf"^<!-- ci: {name} -->\n```bash\n(.+?)\n```$", re.MULTILINE | re.DOTALL)
-    blocks = fence.findall((ROOT / "README.md").read_text())
-    assert len(blocks) == 1 and blocks[0].startswith("python3 -m venv .venv && .venv/bin/pip install ")
-
-
 def rows_of(heading: str) -> dict[str, list[str]]:
     """Return name -> cells of the first table under a heading of the page of parts."""
     section = (DOCS / "parts.md").read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
@@ -113,13 +106,3 @@ def test_figures_of_the_results_stand_where_they_were_measured() -> None:
 def test_the_row_of_a_view_says_what_it_looks_at(name: str) -> None:
     looks_at, breadth = rows_of("Views")[name][:2]
     assert (looks_at, breadth) == (VIEWS[name][1], str(resolve("view", name, VIEWS).breadth))
-
-
-def test_the_source_distribution_and_the_image_hold_what_there_is() -> None:
-    tomllib = pytest.importorskip("tomllib")
-    built = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
-    included = {name.strip("/") for name in built["sdist"]["include"]}
-    assert [name for name in sorted(included) if not (ROOT / name).exists()] == []
-    suffixes = (".md", ".py", ".yml", ".cff")
-    assert {path.name for path in ROOT.glob("*") if path.is_file() and path.suffix in suffixes} <= included
-    assert {line.strip("/") for line in (ROOT / ".dockerignore").read_text().split()} & included == set()

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
-
-import logit_correction
 
 #: Two commands where no package offers sources or commands.
 WITHOUT = """
@@ -17,16 +14,6 @@ from logit_correction.data import SOURCES
 assert set(SOURCES) == {"ImageFolder", "Table", "Digits", "Arrays"}
 assert main(["benchmark", "list"]) == 2 and main(["preview", "--data", "Planted"]) == 2
 """
-
-
-def test_no_file_of_the_package_names_a_module_of_the_laboratory() -> None:
-    files = [
-        path
-        for path in Path(logit_correction.__file__).parent.rglob("*")
-        if path.suffix in (".py", ".pyi", ".yaml", ".j2")
-    ]
-    assert len(files) > 50
-    assert [path.name for path in files if "logit_correction_lab" in path.read_text("utf-8")] == []
 
 
 def test_what_comes_with_the_laboratory_says_so_where_it_is_missing() -> None:

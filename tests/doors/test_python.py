@@ -74,18 +74,6 @@ def test_train_from_a_config_and_a_preset() -> None:
     assert logit_correction.load_preset("paper")
 
 
-def test_arrays_and_frames(here: Path) -> None:
-    label = np.arange(200) % 2
-    rows = np.random.default_rng(0).normal(size=(200, 5)) + 3 * label[:, None]
-    options: dict[str, Any] = {"method": "ERM", "epochs": 2, "threads": 1, "page": False}
-    run = logit_correction.train(logit_correction.from_arrays(rows, label), **options)
-    assert run.predict(rows[:3].astype("float32")).tolist() == [0, 1, 0]
-    frame = pd.read_csv(here / "reviews.csv")
-    run = logit_correction.train(logit_correction.from_table(frame, label="verdict", text="review"), **options)
-    assert run.predict(["shop south was kind and quick", "late and broken"]).shape == (2,)
-    assert run.evaluate(frame)["count"] == 500
-
-
 def test_audit_and_fix(here: Path, tmp_path: Path) -> None:
     frame = pd.read_csv(here / "patients.csv")
     options = {"epochs": 6, "threads": 1, "try_fix": False, "shortcut": "column:scanner"}

@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, train
+from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig
 from logit_correction.runs.assemble import fitted, usual_network
 from logit_correction.runs.options import GIVEN, complete, find_class, kinds
 from logit_correction.types import DataInfo
@@ -161,15 +160,3 @@ def test_few_rows_take_more_epochs_and_never_twenty_steps(rows: int, processes: 
     steps = math.ceil(rows / training.batch_size)
     assert training.batch_size % processes == 0 and 15 <= training.epochs <= 100
     assert training.epochs * steps >= min(1500, 100 * steps)
-
-
-def test_a_run_writes_what_was_chosen_and_goes_on_with_it(tmp_path: Path) -> None:
-    data = ComponentConfig("Planted", {"set": "column", "rows": 300})
-    config = RunConfig(data, ComponentConfig("ERM"), training=TrainingConfig(epochs=1, threads=1, device="cpu"))
-    train(config, tmp_path / "run", page=False)
-    written = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
-    assert written["network"]["name"] == "MLP" and written["batch_size"] == 32
-    train(config, tmp_path / "run", resume=True, page=False)  # the same command again: nothing differs
-    other = RunConfig(data, ComponentConfig("ERM"), ComponentConfig("Linear"), training=config.training)
-    with pytest.raises(InputError, match=r"network\.name = MLP"):
-        train(other, tmp_path / "run", resume=True)

@@ -17,7 +17,7 @@ import pytest
 import torch
 from PIL import Image
 
-from logit_correction import Audit, InputError, audit, from_table, load, train
+from logit_correction import Audit, audit, from_table, load, train
 from logit_correction.shortcuts.evidence import Model
 from logit_correction.shortcuts.words import next_commands, render_audit, show_audit
 from logit_correction_lab.sources.planted import Planted
@@ -201,11 +201,6 @@ def test_in_doubt_the_page_shows_the_rows_that_it_asks_about(tmp_path: Path, mon
     assert (found.rows["conflicting"].to_numpy(dtype=bool) == conflicts(found.rows["row"])).mean() > 0.99
     assert found.summary["contrasts"][0]["view"] == "column:form_version" and found.summary["shown"]
     assert "network" in found.summary["cost"] and "fixed" not in found.summary["cost"]
-
-
-def test_a_view_is_not_both(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="both as shortcut and as legitimate"):
-        audit(DATA, shortcut="column:capital", legitimate="column:capital", **SHORT)
 
 
 def test_an_audit_ends_with_the_commands_that_fix_and_check_and_a_check_in_doubt_with_a_test(found: Audit) -> None:

@@ -26,7 +26,7 @@ from logit_correction.shortcuts.heads import (
 from logit_correction.types import Correlation, TrainingRows
 from logit_correction_lab.sources.planted import Planted
 
-from ..attributes.conftest import all_rows, attached, prepared
+from ..attributes.conftest import attached, prepared
 from ..conftest import read_again
 
 VIEW = "column:form_version"
@@ -85,16 +85,6 @@ def test_a_row_gets_another_target_and_counts_as_minority_only_from_the_odds_on(
 
 
 # In an estimator
-
-
-def test_heads_on_a_view_tell_the_planted_attribute(make_table) -> None:
-    table = make_table(train=600)
-    estimator = prepared(Auto(shortcut=["my_parts.Tail"]), table)
-    assert estimator.num_stages == 0 and not list(estimator.parameters())
-    attribute, label = table.attribute[table.split["train"]], all_rows(table).label
-    right = (estimator.row_attribute == attribute).double()
-    assert float(right.mean()) > 0.97 and float(right[attribute != label].mean()) > 0.9
-    assert estimator.describe() == "a classifier of my_parts.Tail alone, cross-fitted"
 
 
 def test_views_need_the_inputs_of_all_rows(table: DataTable) -> None:
