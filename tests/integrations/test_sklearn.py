@@ -106,7 +106,7 @@ def test_texts() -> None:
     texts = [f"{' '.join(row)} {'lovely' if label == 'good' else 'awful'}" for row, label in zip(words, y, strict=True)]
     classifier = LogitCorrectionClassifier(**QUICK).fit(texts, y)
     assert classifier.predict(["lovely sun", "awful rain"]).tolist() == ["good", "bad"]
-    with pytest.raises(InputError, match="fit was given texts, and these rows are numbers"):
+    with pytest.raises(InputError, match="this model takes texts: give a list of texts"):
         classifier.predict(np.zeros((2, 3)))
     with pytest.raises(InputError, match=r"0 rows: give at least one$"):
         classifier.predict([])

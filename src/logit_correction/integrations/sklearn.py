@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -48,6 +49,10 @@ from logit_correction.types import UNKNOWN, DataInfo, as_array
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+#: What rows are, as ``Rows`` has it -> what reads them.
+READERS: dict[str, Callable[[], Reader]] = {"frame": Columns, "texts": Texts, "values": partial(Numbers, learns=True)}
 
 
 class InMemory(DataSource):
@@ -176,31 +181,35 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             argument_of(self.estimator)
         if new_rows is not None and (self.estimator is not None or method != {"name": "LC"}):
             raise InputError("new_rows choose the method: leave method, attributes and estimator out")
-        form: dict[str, Any] = {"kind": kind_of_rows(X)}
-        rows = self._checked(X, form["kind"], reset=True)
-        form["names"] = [str(name) for name in getattr(self, "feature_names_in_", ())]
+        rows = self._rows(X, reset=True)
+        kind = next(name for name in READERS if getattr(rows, name) is not None)
         self.classes_, label = _checked_labels(rows, y)
         state = self.random_state
         seed = int(state if isinstance(state, int | np.integer) else check_random_state(state).randint(2**31 - 1))
-        store, forms = read_rows(form, rows, fit=True)
-        known, known_names = _known_attribute(attribute, len(label))
+        self._reader = READERS[kind]() if rows.frame is None else Columns(list(rows.frame.columns))
+        read, _, _ = self._reader.check(rows)
+        rows.problems.raise_if_any()
         every = torch.arange(len(label))
+        with np.errstate(over="ignore", invalid="ignore"):  # of numbers whose mean no float holds
+            made = self._reader.learn(read, every, rows.problems)
+        self.model_ = {"kind": kind, "preparation": made.preparation, "shape": made.inputs.input_shape}
+        known, known_names = _known_attribute(rows, attribute)
         table = DataTable(
-            inputs=store,
+            inputs=made.inputs,
             label=torch.from_numpy(label),
             attribute=torch.from_numpy(known),
             split={"train": every, "valid": every[:0], "test": every[:0]},
             label_names=self.classes_.astype(str).tolist(),
             attribute_names=known_names,
-            preparation={"columns": form.get("columns", [])},
+            preparation=made.preparation,
             ordered=False,  # a caller shuffles X, and new rows have no place in it
-            **forms,
+            **made.forms,
         )
         leave_out: list[str] = []
         self.new_rows_: dict[str, Any] | None = None
         with keeping_threads():
             if new_rows is not None:
-                method, leave_out = self._choose(table, seed, new_rows, new_y, form)
+                method, leave_out = self._choose(table, seed, new_rows, new_y)
             algorithm, config, self.attribute_ = self._train(table, seed, X, method, leave_out)
         if leave_out:
             self.correction_ = f"{method['name']} that cannot see {name_views(leave_out)}"
@@ -208,14 +217,14 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         estimator, prior, weights = algorithm.attributes, algorithm.group_prior, io.BytesIO()
         torch.save(algorithm.state_dict(), weights)
         info = dict(vars(algorithm.info))  # sizes and names that networks are built by again
-        self.model_ = {"form": form, "config": config.to_dict(), "info": info, "weights": weights.getvalue()}
+        self.model_ |= {"config": config.to_dict(), "info": info, "weights": weights.getvalue()}
         self.config_, self._algorithm = self.model_["config"], algorithm
         corrects = estimator is not None and not estimator.abstained
         posterior = estimator.row_posterior if estimator is not None and corrects else None
         finding = None if estimator is None else estimator.finding
         self.evidence_ = None if finding is None else finding.to_dict()
         views = () if finding is None else finding.views
-        if not form["names"] and any(ViewName.of(view).family == "column" for view in views):
+        if not hasattr(self, "feature_names_in_") and any(ViewName.of(view).family == "column" for view in views):
             warnings.warn(
                 "The shortcut's columns are called by their numbers, since X has no names: give a data frame, or call "
                 '.set_output(transform="pandas") of what makes X',
@@ -227,9 +236,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         self.group_prior_ = prior.table.double().cpu().numpy() if corrects and prior is not None else None
         return self
 
-    def _choose(
-        self, table: DataTable, seed: int, new_rows: Any, new_y: Any, form: dict[str, Any]
-    ) -> tuple[dict[str, Any], list[str]]:
+    def _choose(self, table: DataTable, seed: int, new_rows: Any, new_y: Any) -> tuple[dict[str, Any], list[str]]:
         """Return the method that new rows choose, and what the network may not see."""
         import pandas as pd
 
@@ -241,15 +248,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         built = prepare(config, display, ("train", "valid"))
         with display:
             built.fit(display).run(estimator_only=True)
-        self.model_ = {"form": form}
-        rows = self._new_rows(new_rows)
-        given = [None] * len(rows) if new_y is None else np.asarray(new_y, dtype=object).tolist()
-        label = [as_text(one) for one in given]
-        if len(label) != len(rows):
-            raise InputError(
-                f"there are {len(rows):,} new rows, but {len(label):,} labels: give one a row, None if unknown"
-            )
-        store, _ = read_rows(form, rows)
+        rows, store, _ = self._read(new_rows)
+        label = [None] * len(rows) if new_y is None else names_of(rows, new_y, "label")
         parts = [(pd.DataFrame({"label": label}), batches_of(store, torch.device("cpu")))]
         answered, change, candidates = asked_of(built, parts, display)
         told = concluded(answered, change, seed)
@@ -304,7 +304,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if self.estimator is None:
             return self.classes_[self._probabilities(X).argmax(axis=1)]
-        self._new_rows(X)  # its own checks may be none
+        self._rows(X)  # its own checks may be none
         return self.classes_[np.asarray(self.estimator_.predict(X)).ravel().astype(np.int64)]
 
     @available_if(lambda self: self.estimator is None or hasattr(self.estimator, "predict_proba"))
@@ -313,7 +313,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if self.estimator is None:
             return self._probabilities(X)
-        self._new_rows(X)
+        self._rows(X)
         return np.asarray(self.estimator_.predict_proba(X))
 
     def group_report(self, X: Any, y: ArrayLike, attribute: ArrayLike | None = None) -> pd.DataFrame:
@@ -340,17 +340,17 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             raise InputError(f"Row {row}: the label {given.tolist()[row]!r} was not in fit: leave such rows out")
         answers = np.searchsorted(self.classes_, self.predict(X))
         check_consistent_length(answers, label)
+        rows, store, forms = self._read(X)
         correlation = None
         if attribute is not None:
-            number, names = _known_attribute(attribute, len(label))
+            number, names = _known_attribute(rows, attribute)
         else:
-            seen = as_views_see(*read_rows(self.model_["form"], self._new_rows(X)))
-            estimate = estimate_rows(self._method(), torch.from_numpy(label), seen)
+            estimate = estimate_rows(self._method(), torch.from_numpy(label), as_views_see(store, forms))
             if estimate is None:
                 none = f"there are no estimated groups (correction: {self.correction_})"
                 raise InputError(f"{none}: give attribute=, one for each row")
             number, names, correlation = estimate.attribute, list(estimate.names), estimate.correlation
-        rows = Predictions(
+        told = Predictions(
             index=np.arange(len(label)),
             label=label,
             logits=np.eye(len(self.classes_))[answers],
@@ -358,38 +358,45 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             attribute=number,
             attribute_names=names,
         )
-        groups = GroupReport.from_predictions(rows, correlation).groups
+        groups = GroupReport.from_predictions(told, correlation).groups
         return groups.drop(columns=["margin_min", "margin_mean", "ece"])  # answers alone have none
 
-    def _checked(self, X: Any, kind: str, reset: bool) -> Any:
-        """Return checked rows of a kind, for ``read_rows``; ``reset`` in ``fit``."""
-        if isinstance(X, torch.Tensor):
-            X = as_array(X)
-        if kind == "numbers":
-            return validate_data(self, X, reset=reset, dtype=np.float64)
-        if not len(X):
+    def _rows(self, X: Any, reset: bool = False) -> Rows:
+        """Return checked rows as what they are; ``reset`` in ``fit``. An array may follow a data frame of numbers."""
+        X = as_array(X) if isinstance(X, torch.Tensor) else X
+        dense = not issparse(X)
+        if dense and hasattr(X, "__len__") and not len(X):
             raise InputError("There are 0 rows: give at least one" + " of each label" * reset)
-        if kind != "columns":
-            return np.asarray(X) if kind == "images" else [as_text(text) for text in X]
-        frame = as_frame(X, index=False)
-        assert frame is not None
-        frame = frame.rename(columns=str)
-        validate_data(self, frame, reset=reset, skip_check_array=True)
-        return frame
-
-    def _new_rows(self, X: Any) -> Any:
-        """Return checked new rows, for ``read_rows``."""
-        of_fit = self.model_["form"]["kind"]
-        kind = of_fit if isinstance(X, list) and not X else kind_of_rows(X)
-        if kind != of_fit and {kind, of_fit} != {"numbers", "columns"}:
-            raise InputError(f"fit was given {of_fit}, and these rows are {kind}: give the same kind of rows")
-        if of_fit == "columns" and as_frame(X) is None:
+        columns = [] if reset else self.model_["preparation"].get("columns", [])
+        frame = as_frame(X, index=False) if dense and (reset or columns) else None
+        if frame is None and any(column["kind"] != "numbers" for column in columns):
             raise InputError("fit was given a data frame, and these rows have no columns: give a data frame with them")
-        return self._checked(X, of_fit, reset=False)
+        kind, given = "frame", cast(Any, frame)
+        if frame is not None:
+            validate_data(self, X if hasattr(X, "columns") else frame, reset=reset, skip_check_array=True)
+        elif getattr(X, "ndim", None) == 4:
+            kind, given = "values", np.asarray(X)
+        elif getattr(X, "ndim", 1) == 1 and isinstance(X, Iterable) and isinstance(next(iter(X)), str):
+            kind, given = "texts", [as_text(text) for text in X]
+        else:
+            kind, given = "values", validate_data(self, X, reset=reset, dtype=np.float64)
+        return Rows("the rows", range(len(given)), **{kind: given})
+
+    def _read(self, X: Any) -> tuple[Rows, InputStore, dict[str, Any]]:
+        """Return new rows, their inputs, and the forms that views may look at."""
+        rows = self._rows(X)
+        if not hasattr(self, "_reader"):  # after unpickling
+            self._reader = READERS[self.model_["kind"]]()
+            self._reader.prepare(self.model_["preparation"])
+        store, forms = self._reader.transform(rows)
+        rows.problems.raise_if_any()
+        if store.input_shape != self.model_["shape"]:
+            raise InputError(f"Rows have shape {store.input_shape}, but had {self.model_['shape']} in fit: resize them")
+        return rows, store, forms
 
     @torch.no_grad()
     def _probabilities(self, X: Any) -> NDArray[np.float64]:
-        store, _ = read_rows(self.model_["form"], self._new_rows(X))
+        _, store, _ = self._read(X)
         method = self._method()
         # Vectors are multiplied in double precision, so that a row's answer does not depend on the rows beside it.
         precise = len(store.input_shape) == 1 and not method.info.tokens
@@ -416,43 +423,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the modules out: ``model_`` holds all that builds them again."""
-        return {name: value for name, value in super().__getstate__().items() if name != "_algorithm"}
-
-
-def kind_of_rows(X: Any) -> str:
-    """Return the kind of rows: ``numbers`` (n, F), ``images``, ``texts``, or ``columns``: any other frame."""
-    frame = None if issparse(X) else as_frame(X, index=False)
-    if frame is not None:
-        plain = all(isinstance(dtype, np.dtype) and dtype.kind in "uif" for dtype in frame.dtypes)
-        return "numbers" if plain and not frame.isna().to_numpy().any() else "columns"
-    if getattr(X, "ndim", None) == 4:
-        return "images"
-    listed = isinstance(X, Iterable) and not isinstance(X, str) and len(X) > 0  # type: ignore[arg-type]
-    return "texts" if listed and isinstance(next(iter(X)), str) else "numbers"
-
-
-def read_rows(form: dict[str, Any], X: Any, fit: bool = False) -> tuple[InputStore, dict[str, Any]]:
-    """Return rows as inputs of networks, and as views see them; ``fit`` learns ``form``, how rows are read."""
-    kind = form["kind"]
-    rows = Rows("the rows", range(len(X)), **{{"columns": "frame", "texts": "texts"}.get(kind, "values"): X})
-    reader: Reader = Numbers(learns=True) if kind in ("numbers", "images") else Texts()
-    if kind == "columns":
-        reader = Columns(list(X.columns))
-    if fit:
-        read, _, _ = reader.check(rows)
-        rows.problems.raise_if_any()
-        with np.errstate(over="ignore", invalid="ignore"):  # of numbers whose mean no float holds
-            store, forms, _, found = reader.learn(read, torch.arange(len(X)), rows.problems)
-        form |= found
-    else:
-        reader.prepare(form)
-        store, forms = reader.transform(rows)
-        rows.problems.raise_if_any()
-    if form.setdefault("shape", store.input_shape) != store.input_shape:
-        raise InputError(f"Rows have shape {store.input_shape}, but had {form['shape']} in fit: resize them")
-    if kind == "numbers" and form["names"] and forms["columns"]:  # of very many there are no columns to see
-        forms["columns"] = dict(zip(form["names"], forms["columns"].values(), strict=True))
-    return store, forms
+        return {name: value for name, value in super().__getstate__().items() if name not in ("_algorithm", "_reader")}
 
 
 def _checked_labels(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -476,10 +447,10 @@ def _checked_labels(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return classes, number.astype(np.int64)
 
 
-def _known_attribute(attribute: Any, n: int) -> tuple[NDArray[np.int64], list[str]]:
+def _known_attribute(rows: Rows, attribute: Any) -> tuple[NDArray[np.int64], list[str]]:
     """Return the number (n,) of each row's attribute, -1 where unknown, and the K names."""
-    texts = [None] * n if attribute is None else names_of(Rows("X", range(n)), attribute, "attribute")
-    number, names = coded(texts, torch.ones(n, dtype=torch.bool))
+    texts = [None] * len(rows) if attribute is None else names_of(rows, attribute, "attribute")
+    number, names = coded(texts, torch.ones(len(rows), dtype=torch.bool))
     return number.numpy(), names
 
 
