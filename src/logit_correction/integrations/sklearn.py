@@ -240,7 +240,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         """Return the method that new rows choose, and what the network may not see."""
         import pandas as pd
 
-        from logit_correction.shortcuts.choice import asked_of, concluded
+        from logit_correction.shortcuts.new_rows import asked_of, concluded
 
         split, _ = make_splits(table.label, None, table.label_names, Splitting(0.2, 0.0, seed))
         config = self._config(replace(table, split=split), seed, {"name": "LC", "attributes": "Auto"}, [])

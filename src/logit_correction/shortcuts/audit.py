@@ -39,9 +39,9 @@ from logit_correction.runs.options import RunConfig, config_of, part_of
 from logit_correction.runs.run import Run
 from logit_correction.runs.train import train
 from logit_correction.runs.write import environment
-from logit_correction.shortcuts import choice, words
 from logit_correction.shortcuts import new_rows as new_rows_of
 from logit_correction.shortcuts import rows as rows_of
+from logit_correction.shortcuts import words
 from logit_correction.shortcuts.auto import FOLDS, Auto
 from logit_correction.shortcuts.contrast import contrasts, spoken
 from logit_correction.shortcuts.words import AuditSummary
@@ -133,9 +133,9 @@ class Audit:
         """
         check_range("ask", count, 1)
         held, file = self.new_rows, self.path / SHEET
-        if file.is_file() and choice.holds_more(held, file):
+        if file.is_file() and new_rows_of.holds_more(held, file):
             raise InputError(f"{file} is filled in: read it first, by --answers {file}, or delete it")
-        table, sheet = choice.ask(held, count, self.told.training["seed"])
+        table, sheet = new_rows_of.ask(held, count, self.told.training["seed"])
         if sheet.empty:
             raise InputError("No answer can tell more: all candidates agree on the rows without a label")
         write_cells(sheet, self.path / SHEET)
@@ -148,7 +148,7 @@ class Audit:
         Raises:
             InputError: The sheet is that of another audit, names what is no label, or has no answer.
         """
-        self._conclude(choice.answered(self.new_rows, sheet, self.told.data["label_names"]))
+        self._conclude(new_rows_of.answered(self.new_rows, sheet, self.told.data["label_names"]))
         return self
 
     def _conclude(self, table: pd.DataFrame) -> None:
@@ -286,11 +286,11 @@ def _decided(
 ) -> AuditSummary:
     """Train all candidates, ask them about the new rows, and return the verdict by these."""
     parts = new_rows_of.of_split(built.table) if given is None else new_rows_of.of_source(given, built)
-    table, new, candidates = choice.asked_of(built, parts, display)
+    table, new, candidates = new_rows_of.asked_of(built, parts, display)
     plain = {one.name: one.config.to_dict() for one in candidates}
     write_text(out / CANDIDATES, yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
     if count is not None or (new.changed and not new.labelled):
-        table, sheet = choice.ask(table, count or ASK, built.config.training.seed)
+        table, sheet = new_rows_of.ask(table, count or ASK, built.config.training.seed)
         if len(sheet):
             write_cells(sheet, out / SHEET)
     return _by_new_rows(replace(told, cost={}, new_rows=new), table, out)
@@ -300,7 +300,7 @@ def _by_new_rows(told: AuditSummary, table: pd.DataFrame, out: Path) -> AuditSum
     """Return the verdict by the table of new rows; keep the table, and how the chosen correction is trained."""
     assert told.new_rows is not None
     table.to_parquet(out / NEW_ROWS, index=False)
-    new = choice.concluded(table, told.new_rows, told.training["seed"])
+    new = new_rows_of.concluded(table, told.new_rows, told.training["seed"])
     (out / FIX).unlink(missing_ok=True)
     if new.correction is None:
         return replace(told, new_rows=new, verdict="none found" if new.chosen else "cannot tell", views=())
@@ -409,7 +409,7 @@ def answers_of_lc(config: RunConfig, table: DataTable, estimator: Auto, quiet: b
 
 def _write_audit(out: Path, told: AuditSummary) -> None:
     """Write the page and ``audit.json``."""
-    asked = choice.open_rows(read_frame(out / NEW_ROWS)) if (out / NEW_ROWS).is_file() else []
+    asked = new_rows_of.open_rows(read_frame(out / NEW_ROWS)) if (out / NEW_ROWS).is_file() else []
     save_page(words.render_audit(told, out, asked), out / PAGE)
     run_folder.write_json(out / AUDIT, told.to_dict())
     seal(out, [name for name in (AUDIT, rows_of.PARQUET, NEW_ROWS, CANDIDATES) if (out / name).is_file()])

@@ -1,32 +1,20 @@
-"""Which candidate to train, by the rows that the model will be used on: what changed there, whom to ask, who gains.
+"""Which candidate to train: what changed in the rows that the model will be used on, whom to ask, who gains.
 
-Predictions are (C, M) numbers of labels: of C candidates, the first of which is ERM, on M rows. The table of new rows
-is as ``new_rows.asked`` returns it, with the answers of all rounds.
+Predictions are (C, M) numbers of labels: of C candidates, the first of which is ERM, on M rows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
-import pandas as pd
-import torch
+from numpy.typing import NDArray
 
-from logit_correction.data.frames import check_columns, read_frame, texts_of
-from logit_correction.data.images import read_image
-from logit_correction.errors import InputError, format_first
-from logit_correction.files import read_cells
-from logit_correction.finding import BASELINE, Choice, Tried
-from logit_correction.functional import wilson_interval
-from logit_correction.pages.plots import png_uris
-from logit_correction.runs.assemble import Built
-from logit_correction.shortcuts.candidates import Candidate, Trained, candidates_of, train_all
-from logit_correction.shortcuts.new_rows import LABEL, ROUND, Array, Part, apart_of, asked, called, predictions_in
-from logit_correction.training.display import Display
+#: Predictions, labels and numbers.
+Array: TypeAlias = NDArray[Any]
 
 #: Standard deviations to either side of an interval of 90 %.
 DEVIATIONS = 1.645
@@ -42,12 +30,6 @@ AHEAD, AHEAD_UNCHANGED = 0.5, 1.5
 
 #: Times that answers are drawn anew to correct the figure of a choice for the choice.
 DRAWS = 500
-
-#: The column of a sheet that a person fills in, and those by which its rows are known again.
-ANSWER, KNOWN_BY = "answer", ("line", "path", "content")
-
-#: Pixels along the shorter side of a picture to answer by.
-SIDE = 160
 
 
 # -- what changed
@@ -81,49 +63,6 @@ def change_of(new: Array, usual: Array, seed: int = 0) -> float:
     chosen[:rows] = 1
     drawn = [rise(generator.permutation(chosen) @ there).max() for _ in range(EXCHANGES)]
     return float((1 + sum(one >= seen.max() for one in drawn)) / (1 + EXCHANGES))
-
-
-def asked_of(built: Built, parts: Iterable[Part], display: Display) -> tuple[pd.DataFrame, Choice, list[Candidate]]:
-    """Train all candidates, and ask them about the new rows; ``built`` is after its search for promising views.
-
-    Returns:
-        The table of new rows, how far they differ from usual ones, and the candidates.
-    """
-    table = built.table
-    models = train_all(candidates_of(built), table, display)
-    display.say("asking all candidates about the new rows")
-    new = asked(parts, models, list(map(str, table.label_names)))
-    return new, compared(new, models, table.label[table.split["valid"]].numpy()), [one.candidate for one in models]
-
-
-def compared(table: pd.DataFrame, models: Sequence[Trained], label: Array) -> Choice:
-    """Return how far new rows differ from usual ones; ``label`` (V,) is that of the validation rows."""
-    usual = torch.stack([one.usual for one in models])
-    predictions, said = predictions_in(table), usual.argmax(dim=2).numpy()
-    likely = change_of(predictions_in(table, "apart_"), apart_of(usual).numpy())
-    figures: dict[str, Array] = {"like_training": (said[:, : len(label)] == label).mean(axis=1)}
-    for name, says in (("new", predictions), ("usual", said)):
-        low, high = wilson_interval(torch.from_numpy((says != says[0]).sum(axis=1)), says.shape[1])
-        figures |= {f"differs_{name}": disagreement(says)}
-        figures |= {f"differs_{name}_low": low.numpy(), f"differs_{name}_high": high.numpy()}
-    tried = [
-        Tried(
-            name=model.candidate.name,
-            does=model.candidate.does,
-            views=model.candidate.views,
-            seconds=round(model.seconds, 1),
-            **{name: float(values[number]) for name, values in figures.items()},  # type: ignore[arg-type]
-        )
-        for number, model in enumerate(models)
-    ]
-    return Choice(
-        rows=predictions.shape[1],
-        labelled=int((table[ROUND] == 0).sum()),
-        usual_rows=said.shape[1],
-        changed=likely <= LEVEL,
-        likely=likely,
-        candidates=tuple(tried),
-    )
 
 
 # -- whom to ask
@@ -229,125 +168,3 @@ def more_answers(gains: Gains, chosen: int, answered: int) -> int:
         return 0
     needed = answered * (DEVIATIONS * error / max(apart, 0.005)) ** 2
     return int(math.ceil(min(needed - answered, 200) / 10) * 10)
-
-
-# -- the table of new rows: sheets, answers, and what they come to
-
-
-def ask(table: pd.DataFrame, count: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the table, and a sheet of so many rows: those still open, and as many further ones as are missing.
-
-    The further ones are marked as one more round.
-    """
-    still_open = np.flatnonzero((table[ROUND] >= 1) & (table[LABEL] < 0))
-    places = still_open[:0]
-    if len(still_open) < count:
-        turn = max(0, int(table[ROUND].max())) + 1
-        asked = np.flatnonzero(table[ROUND] >= 0).tolist()
-        places, chance = draw(predictions_in(table), count - len(still_open), seed + turn, asked)
-        table = table.assign(**{f"chance_{turn}": chance})
-        table.loc[places, ROUND] = turn
-    columns = ["row", *(name for name in KNOWN_BY if name in table)]
-    return table, table.loc[np.concatenate([still_open, places]), columns].assign(**{ANSWER: ""})
-
-
-def answered(table: pd.DataFrame, file: Path | str | pd.DataFrame, label_names: Sequence[str]) -> pd.DataFrame:
-    """Return the table with the answers of a sheet; empty ones are open.
-
-    Raises:
-        InputError: The sheet is not of this audit, names a label that is not there, or a row twice.
-    """
-    place = "The answers" if isinstance(file, pd.DataFrame) else str(file)
-    given, rows, answers = _sheet(file, place)
-    by_name = {" ".join(name.casefold().split()): number for number, name in enumerate(label_names)}
-    known_by = [name for name in KNOWN_BY if name in given and name in table]
-    faults, found = list[str](), dict[int, int]()
-    for at, (row, answer) in enumerate(zip(rows, answers, strict=True)):
-        number = int(row) if row is not None and row.isdecimal() and int(row) < len(table) else -1
-        if number < 0 or table[ROUND].iloc[number] < 1:
-            faults.append(f"row {row} was not asked")
-        elif any(str(given[name].iloc[at]).strip() != str(table[name].iloc[number]).strip() for name in known_by):
-            faults.append(f"row {row} is another one here: the sheet is that of another audit")
-        elif answer is None or not answer.strip():
-            continue
-        elif (label := by_name.get(" ".join(answer.casefold().split()))) is None:
-            faults.append(f"row {row}: {answer!r} is no label")
-        elif number in found:
-            faults.append(f"row {row} is there twice")
-        else:
-            found[number] = label
-    if faults:
-        fix = f"the labels are {', '.join(label_names)}; leave open what you do not know"
-        raise InputError(f"{place}: {format_first(faults, 5, '; ')}: {fix}")
-    if not found:
-        raise InputError(f"{place} has no answer: fill in the column {ANSWER} of some rows")
-    table = table.copy()
-    table.loc[list(found), LABEL] = list(found.values())
-    return table
-
-
-def holds_more(table: pd.DataFrame, file: Path) -> bool:
-    """Return whether a person has written answers into a sheet that are not in the table yet."""
-    _, rows, answers = _sheet(file, str(file))
-    known = set(table["row"][table[LABEL] >= 0].astype(str))
-    return any(row not in known for row, one in zip(rows, answers, strict=True) if one)
-
-
-def _sheet(file: Path | str | pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str | None], list[str | None]]:
-    """Return a sheet, the numbers of its rows and the answers; ``InputError`` if it has no such columns."""
-    given = file if isinstance(file, pd.DataFrame) else read_cells(read_frame(Path(file)))
-    check_columns(given, place, ("row", ANSWER))
-    return given, texts_of(given, "row"), texts_of(given, ANSWER)
-
-
-def open_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return name, content and, of image files, a picture of the rows that were asked and that nobody has answered."""
-    found = list[dict[str, Any]]()
-    for _, row in table[(table[ROUND] >= 1) & (table[LABEL] < 0)].iterrows():
-        path, image = Path(row.get("path", "")), None
-        if path.is_file():  # it may not be there any more
-            image = png_uris(torch.from_numpy(read_image(path, (SIDE, SIDE), "crop"))[None], SIDE)[0]
-        found.append({"name": called(row), "content": row.get("content", ""), "image": image})
-    return found
-
-
-def weights_of(table: pd.DataFrame) -> tuple[Array, Array, Array]:
-    """Return places, labels and weights of the rows whose label is known: rows over answers.
-
-    Rows that came with a label count as drawn at random from all. Of a round that is answered in part, each row counts
-    as asked with as much less chance.
-    """
-    known = (table[LABEL] >= 0).to_numpy()
-    chance = np.full(len(table), ((table[ROUND] == 0).to_numpy() & known).mean())
-    for turn in range(1, int(table[ROUND].max()) + 1):
-        asked = (table[ROUND] == turn).to_numpy()
-        chance += table[f"chance_{turn}"].to_numpy() * (known & asked).sum() / max(1, asked.sum())
-    places = np.flatnonzero(known)
-    return places, table[LABEL].to_numpy(dtype=np.int64)[places], 1 / chance[places].clip(1e-9)
-
-
-def concluded(table: pd.DataFrame, found: Choice, seed: int) -> Choice:
-    """Return what the answers say of each candidate, and which one to train, by what ``found`` says without answers."""
-    predictions, (places, label, weight) = predictions_in(table), weights_of(table)
-    asked = (table[ROUND] >= 1).to_numpy()
-    found = replace(
-        found,
-        answers=len(places),
-        asked=int(asked.sum()),
-        sheet_answers=int((asked & (table[LABEL] >= 0).to_numpy()).sum()),
-        chosen=None if found.changed else BASELINE,
-    )
-    if not len(places):
-        return found
-    gains = gains_of(predictions, places, label, weight)
-    half, chosen = DEVIATIONS * gains.error, chosen_of(gains, found.changed)
-    tried = [
-        replace(one, gain=float(gain), gain_low=float(gain - ends), gain_high=float(gain + ends), told_by=int(rows))
-        for one, gain, ends, rows in zip(found.candidates, gains.gain, half, gains.answers, strict=True)
-    ]
-    more = more_answers(gains, chosen, len(places))
-    found = replace(found, candidates=tuple(tried), chosen=tried[chosen].name, more=more)
-    if not chosen:
-        return found
-    gain = corrected_gain(predictions, places, label, weight, found.changed, seed)
-    return replace(found, gain=gain, gain_low=gain - float(half[chosen]), gain_high=gain + float(half[chosen]))

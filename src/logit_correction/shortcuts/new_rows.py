@@ -1,4 +1,7 @@
-"""The rows that the model will be used on: read part by part, and asked what each candidate says."""
+"""The rows that the model will be used on: read part by part, asked what each candidate says, and answered by people.
+
+The table of new rows is as ``asked_of`` returns it, with the answers of all rounds.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +14,25 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.data.frames import texts_of, what_rows_are
-from logit_correction.data.images import visible_folders
+from logit_correction.data.frames import check_columns, read_frame, texts_of, what_rows_are
+from logit_correction.data.images import read_image, visible_folders
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.rows import Rows, places_of
 from logit_correction.data.table import NEW, DataTable, InputStore
-from logit_correction.errors import InputError
-from logit_correction.files import printable
+from logit_correction.errors import InputError, format_first
+from logit_correction.files import printable, read_cells
+from logit_correction.finding import BASELINE, Choice, Tried
+from logit_correction.functional import wilson_interval
 from logit_correction.pages.compare import shown_path
+from logit_correction.pages.plots import png_uris
 from logit_correction.runs.assemble import Built
 from logit_correction.runs.encode import EncodedStore, batches_of
-from logit_correction.shortcuts.candidates import Trained
+from logit_correction.shortcuts import choice
+from logit_correction.shortcuts.candidates import Candidate, Trained, candidates_of, train_all
+from logit_correction.shortcuts.choice import Array
+from logit_correction.training.display import Display
 from logit_correction.types import Inputs
 
 #: Columns of the table of new rows: the number of a label that is known, the round in which a row was asked.
@@ -33,80 +41,22 @@ LABEL, ROUND = "label_number", "round"
 #: Columns of a row that a person is shown, who is to name its label.
 SHOWN = 40
 
-#: Predictions, labels and numbers.
-Array: TypeAlias = NDArray[Any]
+#: The column of a sheet that a person fills in, and those by which its rows are known again.
+ANSWER, KNOWN_BY = "answer", ("line", "path", "content")
+
+#: Pixels along the shorter side of a picture to answer by.
+SIDE = 160
 
 #: What is known of some new rows, and their inputs.
 Part: TypeAlias = tuple[pd.DataFrame, Iterator[Inputs]]
 
 
-def asked(parts: Iterable[Part], models: Sequence[Trained], names: Sequence[str]) -> pd.DataFrame:
-    """Return the table of new rows that an audit keeps: what is known of each, and what each candidate says.
-
-    Returns:
-        A line for each row: its number ``row`` from 0; ``line``, ``path`` or ``name``; ``content`` of texts and tables;
-        the number of its label, -1 where unknown; the round in which it was asked, 0 if it came with a label, -1 if
-        nobody was asked; of each candidate ``says_``, the number of a label, and ``apart_``, how far it is from ERM.
-
-    Raises:
-        InputError: A row has a label that is not among the ``names``.
-    """
-    frames, said, apart = list[pd.DataFrame](), list[Tensor](), list[Tensor]()
-    for frame, batches in parts:
-        with torch.no_grad():
-            for inputs in batches:
-                logits = torch.stack([one.network(inputs) for one in models])
-                said.append(logits.argmax(dim=2))
-                apart.append(apart_of(logits))
-        frames.append(frame)
-    whole = _joined(frames, names)
-    says = {f"says_{number}": one for number, one in enumerate(torch.cat(said, dim=1).numpy())}
-    says |= {f"apart_{number}": one for number, one in enumerate(torch.cat(apart, dim=1).numpy())}
-    return whole.assign(**says)
-
-
-def predictions_in(table: pd.DataFrame, what: str = "says_") -> Array:
-    """Return what the candidates say of the new rows, (C, M), or how far ``apart_`` from ERM they are."""
-    return np.stack([table[name].to_numpy() for name in table if str(name).startswith(what)])
-
-
-def called(row: pd.Series) -> str:
-    """Return what a person calls a row: its file, its line or its number."""
-    for name in ("path", "line", "row"):
-        if name in row and not pd.isna(row[name]):
-            return shown_path(row[name]) if name == "path" else f"{name} {row[name]}"
-    return "a row"
+# -- rows from anywhere
 
 
 def check(given: Any, built: Built) -> None:
     """Read new rows once: what is wrong with them is told before anything is trained. Arguments as of ``of_source``."""
     _joined([frame for frame, _ in of_source(given, built)], list(map(str, built.table.label_names)))
-
-
-def _joined(frames: Sequence[pd.DataFrame], names: Sequence[str]) -> pd.DataFrame:
-    """Return what is known of all rows; ``InputError`` if there are none, or a label is not among the ``names``."""
-    if not frames:
-        raise InputError("There are no new rows: give a folder or a table that holds some by --new-rows")
-    whole = pd.concat(frames, ignore_index=True)
-    whole.insert(0, "row", np.arange(len(whole)))
-    label = places_of([None if pd.isna(one) else one for one in whole["label"]], names).numpy()
-    unknown = whole[whole["label"].notna() & (label < 0)]
-    if len(unknown):
-        first, has = unknown.iloc[0], "has a label that is" if len(unknown) == 1 else "have labels that are"
-        raise InputError(
-            f"The new rows: {len(unknown):,} {has} not in the training data, such as {first['label']!r} "
-            f"of {called(first)}: the labels are {', '.join(names)}; leave unknown ones empty"
-        )
-    return whole.drop(columns="label").assign(**{LABEL: label, ROUND: np.where(label >= 0, 0, -1)})
-
-
-def apart_of(logits: Tensor) -> Tensor:
-    """Return how far the probabilities of each candidate are from those of the first, (C, M), by logits (C, M, L).
-
-    It is half the sum of absolute differences: 0 if they are equal, 1 if each is sure of another label.
-    """
-    probability = logits.softmax(dim=2)
-    return (probability - probability[0]).abs().sum(dim=2) / 2
 
 
 def of_split(table: DataTable) -> Iterator[Part]:
@@ -168,3 +118,227 @@ def _described(
         frame["line"] = list(lines)
     content = table.contents(rows, most=SHOWN)
     return frame if content is None else frame.assign(content=content)
+
+
+# -- what the candidates say of them
+
+
+def asked_of(built: Built, parts: Iterable[Part], display: Display) -> tuple[pd.DataFrame, Choice, list[Candidate]]:
+    """Train all candidates, and ask them about the new rows; ``built`` is after its search for promising views.
+
+    Returns:
+        The table of new rows that an audit keeps, how far they differ from usual ones, and the candidates. The table
+        has a line for each row: its number ``row`` from 0; ``line``, ``path`` or ``name``; ``content`` of texts and
+        tables; the number of its label, -1 where unknown; the round in which it was asked, 0 if it came with a label,
+        -1 if nobody was asked; of each candidate ``says_``, the number of a label, and ``apart_``, how far it is from
+        ERM.
+
+    Raises:
+        InputError: A row has a label that is not in the training data.
+    """
+    models = train_all(candidates_of(built), built.table, display)
+    display.say("asking all candidates about the new rows")
+    frames, said, apart = list[pd.DataFrame](), list[Tensor](), list[Tensor]()
+    for frame, batches in parts:
+        with torch.no_grad():
+            for inputs in batches:
+                logits = torch.stack([one.network(inputs) for one in models])
+                said.append(logits.argmax(dim=2))
+                apart.append(apart_of(logits))
+        frames.append(frame)
+    whole = _joined(frames, list(map(str, built.table.label_names)))
+    says = {f"says_{number}": one for number, one in enumerate(torch.cat(said, dim=1).numpy())}
+    says |= {f"apart_{number}": one for number, one in enumerate(torch.cat(apart, dim=1).numpy())}
+    table, label = whole.assign(**says), built.table.label[built.table.split["valid"]].numpy()
+    return table, _compared(table, models, label), [one.candidate for one in models]
+
+
+def _joined(frames: Sequence[pd.DataFrame], names: Sequence[str]) -> pd.DataFrame:
+    """Return what is known of all rows; ``InputError`` if there are none, or a label is not among the ``names``."""
+    if not frames:
+        raise InputError("There are no new rows: give a folder or a table that holds some by --new-rows")
+    whole = pd.concat(frames, ignore_index=True)
+    whole.insert(0, "row", np.arange(len(whole)))
+    label = places_of([None if pd.isna(one) else one for one in whole["label"]], names).numpy()
+    unknown = whole[whole["label"].notna() & (label < 0)]
+    if len(unknown):
+        first, has = unknown.iloc[0], "has a label that is" if len(unknown) == 1 else "have labels that are"
+        raise InputError(
+            f"The new rows: {len(unknown):,} {has} not in the training data, such as {first['label']!r} "
+            f"of {called(first)}: the labels are {', '.join(names)}; leave unknown ones empty"
+        )
+    return whole.drop(columns="label").assign(**{LABEL: label, ROUND: np.where(label >= 0, 0, -1)})
+
+
+def called(row: pd.Series) -> str:
+    """Return what a person calls a row: its file, its line or its number."""
+    for name in ("path", "line", "row"):
+        if name in row and not pd.isna(row[name]):
+            return shown_path(row[name]) if name == "path" else f"{name} {row[name]}"
+    return "a row"
+
+
+def predictions_in(table: pd.DataFrame, what: str = "says_") -> Array:
+    """Return what the candidates say of the new rows, (C, M), or how far ``apart_`` from ERM they are."""
+    return np.stack([table[name].to_numpy() for name in table if str(name).startswith(what)])
+
+
+def apart_of(logits: Tensor) -> Tensor:
+    """Return how far the probabilities of each candidate are from those of the first, (C, M), by logits (C, M, L).
+
+    It is half the sum of absolute differences: 0 if they are equal, 1 if each is sure of another label.
+    """
+    probability = logits.softmax(dim=2)
+    return (probability - probability[0]).abs().sum(dim=2) / 2
+
+
+def _compared(table: pd.DataFrame, models: Sequence[Trained], label: Array) -> Choice:
+    """Return how far new rows differ from usual ones; ``label`` (V,) is that of the validation rows."""
+    usual = torch.stack([one.usual for one in models])
+    predictions, said = predictions_in(table), usual.argmax(dim=2).numpy()
+    likely = choice.change_of(predictions_in(table, "apart_"), apart_of(usual).numpy())
+    figures: dict[str, Array] = {"like_training": (said[:, : len(label)] == label).mean(axis=1)}
+    for name, says in (("new", predictions), ("usual", said)):
+        low, high = wilson_interval(torch.from_numpy((says != says[0]).sum(axis=1)), says.shape[1])
+        figures |= {f"differs_{name}": choice.disagreement(says)}
+        figures |= {f"differs_{name}_low": low.numpy(), f"differs_{name}_high": high.numpy()}
+    tried = [
+        Tried(
+            name=model.candidate.name,
+            does=model.candidate.does,
+            views=model.candidate.views,
+            seconds=round(model.seconds, 1),
+            **{name: float(values[number]) for name, values in figures.items()},  # type: ignore[arg-type]
+        )
+        for number, model in enumerate(models)
+    ]
+    return Choice(
+        rows=predictions.shape[1],
+        labelled=int((table[ROUND] == 0).sum()),
+        usual_rows=said.shape[1],
+        changed=likely <= choice.LEVEL,
+        likely=likely,
+        candidates=tuple(tried),
+    )
+
+
+# -- what people say of them, and what that comes to
+
+
+def ask(table: pd.DataFrame, count: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the table, and a sheet of so many rows: those still open, and as many further ones as are missing.
+
+    The further ones are marked as one more round.
+    """
+    still_open = np.flatnonzero((table[ROUND] >= 1) & (table[LABEL] < 0))
+    places = still_open[:0]
+    if len(still_open) < count:
+        turn = max(0, int(table[ROUND].max())) + 1
+        asked = np.flatnonzero(table[ROUND] >= 0).tolist()
+        places, chance = choice.draw(predictions_in(table), count - len(still_open), seed + turn, asked)
+        table = table.assign(**{f"chance_{turn}": chance})
+        table.loc[places, ROUND] = turn
+    columns = ["row", *(name for name in KNOWN_BY if name in table)]
+    return table, table.loc[np.concatenate([still_open, places]), columns].assign(**{ANSWER: ""})
+
+
+def answered(table: pd.DataFrame, file: Path | str | pd.DataFrame, label_names: Sequence[str]) -> pd.DataFrame:
+    """Return the table with the answers of a sheet; empty ones are open.
+
+    Raises:
+        InputError: The sheet is not of this audit, names a label that is not there, or a row twice.
+    """
+    place = "The answers" if isinstance(file, pd.DataFrame) else str(file)
+    given, rows, answers = _sheet(file, place)
+    by_name = {" ".join(name.casefold().split()): number for number, name in enumerate(label_names)}
+    known_by = [name for name in KNOWN_BY if name in given and name in table]
+    faults, found = list[str](), dict[int, int]()
+    for at, (row, answer) in enumerate(zip(rows, answers, strict=True)):
+        number = int(row) if row is not None and row.isdecimal() and int(row) < len(table) else -1
+        if number < 0 or table[ROUND].iloc[number] < 1:
+            faults.append(f"row {row} was not asked")
+        elif any(str(given[name].iloc[at]).strip() != str(table[name].iloc[number]).strip() for name in known_by):
+            faults.append(f"row {row} is another one here: the sheet is that of another audit")
+        elif answer is None or not answer.strip():
+            continue
+        elif (label := by_name.get(" ".join(answer.casefold().split()))) is None:
+            faults.append(f"row {row}: {answer!r} is no label")
+        elif number in found:
+            faults.append(f"row {row} is there twice")
+        else:
+            found[number] = label
+    if faults:
+        fix = f"the labels are {', '.join(label_names)}; leave open what you do not know"
+        raise InputError(f"{place}: {format_first(faults, 5, '; ')}: {fix}")
+    if not found:
+        raise InputError(f"{place} has no answer: fill in the column {ANSWER} of some rows")
+    table = table.copy()
+    table.loc[list(found), LABEL] = list(found.values())
+    return table
+
+
+def holds_more(table: pd.DataFrame, file: Path) -> bool:
+    """Return whether a person has written answers into a sheet that are not in the table yet."""
+    _, rows, answers = _sheet(file, str(file))
+    known = set(table["row"][table[LABEL] >= 0].astype(str))
+    return any(row not in known for row, one in zip(rows, answers, strict=True) if one)
+
+
+def _sheet(file: Path | str | pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str | None], list[str | None]]:
+    """Return a sheet, the numbers of its rows and the answers; ``InputError`` if it has no such columns."""
+    given = file if isinstance(file, pd.DataFrame) else read_cells(read_frame(Path(file)))
+    check_columns(given, place, ("row", ANSWER))
+    return given, texts_of(given, "row"), texts_of(given, ANSWER)
+
+
+def open_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return name, content and, of image files, a picture of the rows that were asked and that nobody has answered."""
+    found = list[dict[str, Any]]()
+    for _, row in table[(table[ROUND] >= 1) & (table[LABEL] < 0)].iterrows():
+        path, image = Path(row.get("path", "")), None
+        if path.is_file():  # it may not be there any more
+            image = png_uris(torch.from_numpy(read_image(path, (SIDE, SIDE), "crop"))[None], SIDE)[0]
+        found.append({"name": called(row), "content": row.get("content", ""), "image": image})
+    return found
+
+
+def concluded(table: pd.DataFrame, found: Choice, seed: int) -> Choice:
+    """Return what the answers say of each candidate, and which one to train, by what ``found`` says without answers."""
+    predictions, (places, label, weight) = predictions_in(table), weights_of(table)
+    asked = (table[ROUND] >= 1).to_numpy()
+    found = replace(
+        found,
+        answers=len(places),
+        asked=int(asked.sum()),
+        sheet_answers=int((asked & (table[LABEL] >= 0).to_numpy()).sum()),
+        chosen=None if found.changed else BASELINE,
+    )
+    if not len(places):
+        return found
+    gains = choice.gains_of(predictions, places, label, weight)
+    half, chosen = choice.DEVIATIONS * gains.error, choice.chosen_of(gains, found.changed)
+    tried = [
+        replace(one, gain=float(gain), gain_low=float(gain - ends), gain_high=float(gain + ends), told_by=int(rows))
+        for one, gain, ends, rows in zip(found.candidates, gains.gain, half, gains.answers, strict=True)
+    ]
+    more = choice.more_answers(gains, chosen, len(places))
+    found = replace(found, candidates=tuple(tried), chosen=tried[chosen].name, more=more)
+    if not chosen:
+        return found
+    gain = choice.corrected_gain(predictions, places, label, weight, found.changed, seed)
+    return replace(found, gain=gain, gain_low=gain - float(half[chosen]), gain_high=gain + float(half[chosen]))
+
+
+def weights_of(table: pd.DataFrame) -> tuple[Array, Array, Array]:
+    """Return places, labels and weights of the rows whose label is known: rows over answers.
+
+    Rows that came with a label count as drawn at random from all. Of a round that is answered in part, each row counts
+    as asked with as much less chance.
+    """
+    known = (table[LABEL] >= 0).to_numpy()
+    chance = np.full(len(table), ((table[ROUND] == 0).to_numpy() & known).mean())
+    for turn in range(1, int(table[ROUND].max()) + 1):
+        asked = (table[ROUND] == turn).to_numpy()
+        chance += table[f"chance_{turn}"].to_numpy() * (known & asked).sum() / max(1, asked.sum())
+    places = np.flatnonzero(known)
+    return places, table[LABEL].to_numpy(dtype=np.int64)[places], 1 / chance[places].clip(1e-9)
