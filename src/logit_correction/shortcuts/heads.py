@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-import numpy as np
 import torch
 from threadpoolctl import ThreadpoolController
 from torch import Tensor, nn
@@ -74,24 +73,17 @@ def logistic(
         seen, there = features[:, columns], label[rows].unique()  # sorted, as scikit-learn has them
         weight, bias = torch.zeros(num_labels, len(columns)), torch.full((num_labels,), -torch.inf)
         bias[there] = 0.0
-        head = LogisticRegression(C=1.0 if len(columns) <= MANY_FEATURES else 0.03, max_iter=300, tol=1e-3)
         if len(there) > 1:  # of a label with a single row, none is left to learn from
+            head = LogisticRegression(C=1.0 if len(columns) <= MANY_FEATURES else 0.03, max_iter=300, tol=1e-3)
             with one_thread():
                 head.fit(seen[rows].numpy(), label[rows].numpy())
             # Of two labels there is one row of weights: those of the second label against the first.
             own = there[1:] if len(there) == 2 else there
             weight[own], bias[own] = torch.from_numpy(head.coef_).float(), torch.from_numpy(head.intercept_).float()
+        trained = Head(columns, [(weight, bias)])
         if kept is not None:
-            kept.append(Head(columns, [(weight, bias)]))
-
-        def predict(others: Tensor) -> Tensor:
-            found = torch.zeros(len(others), num_labels)
-            with one_thread():
-                known = head.predict_proba(seen[others].numpy()) if len(there) > 1 else np.ones((len(others), 1))
-            found[:, there] = torch.from_numpy(known).float()
-            return found
-
-        return predict
+            kept.append(trained)
+        return lambda others: trained(features[others])
 
     return fit
 
