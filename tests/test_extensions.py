@@ -116,7 +116,7 @@ def test_one_file_and_one_line_make_a_part_of_the_package(tmp_path: Path) -> Non
     for section in SECTIONS:
         name, line = re.findall(r'"([^"]+)"', section["line"])[::2]
         assert section["dict"] == "MIXING" or re.search(rf"^  {name} +{re.escape(line)}$", listed, re.MULTILINE)
-    assert "LC by Early" in (tmp_path / "audit" / "candidates.yaml").read_text()
+    assert "LC by Early" in (tmp_path / "audit" / "audit.json").read_text()
     read = json.loads((tmp_path / "times" / "report.json").read_text())["data"]["preparation"]
     assert [column["kind"] for column in read["columns"]] == ["times", "names"]
     written = [json.loads((tmp_path / run / "report.json").read_text())["test"] for run in ("lc", "focal")]

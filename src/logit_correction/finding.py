@@ -337,6 +337,7 @@ class Tried:
 
     Attributes:
         name: What tables call it; ``does``, what it does.
+        config: What trains it, as ``config.yaml`` has it.
         views: The views that it corrects by, or leaves out.
         seconds: That its training took.
         like_training: Its accuracy on validation rows.
@@ -348,6 +349,7 @@ class Tried:
 
     name: str
     does: str
+    config: dict[str, Any]
     views: tuple[str, ...]
     seconds: float
     like_training: float

@@ -107,7 +107,9 @@ def figures(folder: Path) -> dict[str, Any]:
         new = audit["new_rows"] or {"candidates": []}
         _flatten(new, "new_rows", found)
         for one in new["candidates"]:
-            _flatten({name: value for name, value in one.items() if name != "seconds"}, one["name"], found)
+            _flatten(
+                {name: value for name, value in one.items() if name not in ("seconds", "config")}, one["name"], found
+            )
         return {name: value for name, value in found.items() if not name.endswith("sentence")}
     report = json.loads((folder / "report.json").read_text())
     test = {name: value for name, value in report["test"].items() if name != "groups"}

@@ -61,7 +61,8 @@ seconds
 NEW_ROWS = """
 question.views question.text new_rows.rows new_rows.labelled new_rows.usual_rows new_rows.changed new_rows.likely
 new_rows.answers new_rows.asked new_rows.sheet_answers new_rows.chosen new_rows.gain new_rows.gain_low
-new_rows.gain_high new_rows.more new_rows.candidates[].name new_rows.candidates[].does new_rows.candidates[].views
+new_rows.gain_high new_rows.more new_rows.candidates[].name new_rows.candidates[].does new_rows.candidates[].config
+new_rows.candidates[].views
 new_rows.candidates[].seconds new_rows.candidates[].like_training new_rows.candidates[].differs_new
 new_rows.candidates[].differs_new_low new_rows.candidates[].differs_new_high new_rows.candidates[].differs_usual
 new_rows.candidates[].differs_usual_low new_rows.candidates[].differs_usual_high new_rows.candidates[].gain
@@ -126,7 +127,7 @@ def test_files_and_keys_of_an_audit(run: Run) -> None:
 def test_files_and_keys_of_an_audit_of_new_rows(run: Run) -> None:
     folder = run("audit-asked")
     named = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
-    assert named == AUDIT_FILES - {"fix.yaml"} | {"sheet.csv", "new_rows.parquet", "candidates.yaml"}
+    assert named == AUDIT_FILES - {"fix.yaml"} | {"sheet.csv", "new_rows.parquet"}
     audit = json.loads((folder / "audit.json").read_text())
     of_trial = {one for one in AUDIT.split() if one.startswith("cost.") or "fixed" in one}
     assert {*AUDIT.split(), *NEW_ROWS.split()} - of_trial - set(keys(audit)) == set()

@@ -62,7 +62,7 @@ def test_the_rows_train_and_the_sheet_is_taken_back_with_such_names(named: Audit
     assert (rows["label_number"] >= 0).sum() == 30
 
 
-@pytest.mark.parametrize("name", ["rows.parquet", "audit.json", "new_rows.parquet", "candidates.yaml"])
+@pytest.mark.parametrize("name", ["rows.parquet", "audit.json", "new_rows.parquet"])
 def test_one_changed_bit_is_noticed(
     name: str, asked: Audit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -35,7 +35,6 @@ def test_a_change_is_found_asked_about_and_corrected_only_by_a_person(changed: A
     assert (new["rows"], new["labelled"], new["usual_rows"], new["asked"], new["answers"]) == (300, 0, 180, 20, 0)
     names = [one["name"] for one in new["candidates"]]
     assert names == ["ERM", "LC by the column scanner", "ERM without the column scanner", "LC by Online"]
-    assert list(yaml.safe_load((changed.path / "candidates.yaml").read_text())) == names
     sheet = pd.read_csv(changed.path / "sheet.csv")
     assert list(sheet) == ["row", "content", "answer"] and sheet["answer"].isna().all()  # no estimate sways anybody
     for row, content in zip(sheet["row"], sheet["content"], strict=True):  # whatever the order of the columns is
@@ -105,17 +104,16 @@ def test_what_is_chosen_is_trained_and_does_not_see_the_column_if_it_is_left_out
     assert (run.predict(CHANGED) == CHANGED["outcome"]).mean() > 0.75
     leaves_out = run.config.training.leave_out
     assert np.array_equal(before, after) == (leaves_out == ["column:scanner"])
-    plans = yaml.safe_load((copy.path / "candidates.yaml").read_text())
-    blind = train(RunConfig.from_dict(plans["ERM without the column scanner"]), tmp_path / "blind", page=False)
+    plan = copy.told.new_rows.candidates[2].config
+    blind = train(RunConfig.from_dict(plan), tmp_path / "blind", page=False)
     assert np.array_equal(blind.predict_proba(CHANGED), blind.predict_proba(other))
     assert (blind.predict(CHANGED) == np.array(NAMES)[says(copy.new_rows)[2]]).all()  # what the audit asked
 
 
 def yaml_name(found: Audit) -> str:
     """The candidate that fix.yaml trains."""
-    plans = yaml.safe_load((found.path / "candidates.yaml").read_text())
     fix = yaml.safe_load((found.path / "fix.yaml").read_text())
-    return next(name for name, one in plans.items() if one == fix)
+    return next(one["name"] for one in found.summary["new_rows"]["candidates"] if one["config"] == fix)
 
 
 @pytest.mark.parametrize(

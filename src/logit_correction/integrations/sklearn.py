@@ -251,12 +251,10 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         rows, store, _ = self._read(new_rows)
         label = [None] * len(rows) if new_y is None else names_of(rows, new_y, "label")
         parts = [(pd.DataFrame({"label": label}), batches_of(store, torch.device("cpu")))]
-        answered, change, candidates = asked_of(built, parts, display)
-        told = concluded(answered, change, seed)
+        told = concluded(*asked_of(built, parts, display), seed)
         self.new_rows_ = to_plain(told)
-        best = next((one for one in candidates if one.name == told.chosen), candidates[0])
-        chosen = best.config.method
-        return {"name": chosen.name, **chosen.options}, best.config.training.leave_out
+        best = told.correction or told.candidates[0]
+        return best.config["method"], best.config["leave_out"]
 
     def _config(self, table: DataTable, seed: int, method: Mapping[str, Any], leave_out: list[str]) -> RunConfig:
         """Return the complete config of a training on a table."""

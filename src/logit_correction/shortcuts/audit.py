@@ -11,7 +11,6 @@ from typing import Any
 
 import pandas as pd
 import torch
-import yaml
 from torch import Tensor
 
 from logit_correction.attributes.folds import held_out
@@ -24,7 +23,6 @@ from logit_correction.files import (
     check_seal,
     from_plain,
     read_json,
-    read_yaml,
     seal,
     write_cells,
     write_text,
@@ -50,8 +48,8 @@ from logit_correction.training.display import Display, choose_display
 #: The files of an audit beside its rows.
 AUDIT, SHEET, FIX, PAGE = "audit.json", "sheet.csv", "fix.yaml", "report.html"
 
-#: What each candidate says of the new rows, and the answers; how each candidate is trained.
-NEW_ROWS, CANDIDATES = "new_rows.parquet", "candidates.yaml"
+#: What each candidate says of the new rows, and the answers.
+NEW_ROWS = "new_rows.parquet"
 
 #: Rows that a person is asked about if nobody says how many.
 ASK = 20
@@ -119,8 +117,7 @@ class Audit:
         """Every new row: what each candidate says of it, and the answers; ``InputError`` of an audit without any."""
         if not (self.path / NEW_ROWS).is_file():
             raise InputError(f"{self.path} was made without new rows: audit again with --new-rows")
-        for name in (NEW_ROWS, CANDIDATES):
-            check_seal(self.path / name, AGAIN)
+        check_seal(self.path / NEW_ROWS, AGAIN)
         return read_frame(self.path / NEW_ROWS)
 
     def ask(self, count: int = ASK) -> pd.DataFrame:
@@ -254,7 +251,7 @@ def audit_into(
     known = {name: str(one) for name, one in (("run", run), ("predictions", predictions)) if one}
     config = replace(config, method=part_of("method", _method(config, known)))
     # What an audit that was killed has left may be written over.
-    own = (FIX, SHEET, PAGE, rows_of.CSV, rows_of.PARQUET, NEW_ROWS, CANDIDATES, SEAL)
+    own = (FIX, SHEET, PAGE, rows_of.CSV, rows_of.PARQUET, NEW_ROWS, SEAL)
     check_new(folder, (run_folder.LOCK, run_folder.CONFIG, *own))
     display = choose_display(quiet=not progress)
     built = prepare(config, display)
@@ -286,9 +283,7 @@ def _decided(
 ) -> AuditSummary:
     """Train all candidates, ask them about the new rows, and return the verdict by these."""
     parts = new_rows_of.of_split(built.table) if given is None else new_rows_of.of_source(given, built)
-    table, new, candidates = new_rows_of.asked_of(built, parts, display)
-    plain = {one.name: one.config.to_dict() for one in candidates}
-    write_text(out / CANDIDATES, yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
+    table, new = new_rows_of.asked_of(built, parts, display)
     if count is not None or (new.changed and not new.labelled):
         table, sheet = new_rows_of.ask(table, count or ASK, built.config.training.seed)
         if len(sheet):
@@ -304,8 +299,7 @@ def _by_new_rows(told: AuditSummary, table: pd.DataFrame, out: Path) -> AuditSum
     (out / FIX).unlink(missing_ok=True)
     if new.correction is None:
         return replace(told, new_rows=new, verdict="none found" if new.chosen else "cannot tell", views=())
-    config = RunConfig.from_dict(read_yaml(out / CANDIDATES)[new.correction.name])
-    write_text(out / FIX, config.to_yaml())
+    write_text(out / FIX, RunConfig.from_dict(new.correction.config).to_yaml())
     return replace(told, new_rows=new, verdict="shortcut", views=new.correction.views)
 
 
@@ -412,4 +406,4 @@ def _write_audit(out: Path, told: AuditSummary) -> None:
     asked = new_rows_of.open_rows(read_frame(out / NEW_ROWS)) if (out / NEW_ROWS).is_file() else []
     save_page(words.render_audit(told, out, asked), out / PAGE)
     run_folder.write_json(out / AUDIT, told.to_dict())
-    seal(out, [name for name in (AUDIT, rows_of.PARQUET, NEW_ROWS, CANDIDATES) if (out / name).is_file()])
+    seal(out, [name for name in (AUDIT, rows_of.PARQUET, NEW_ROWS) if (out / name).is_file()])

@@ -30,7 +30,7 @@ from logit_correction.pages.plots import png_uris
 from logit_correction.runs.assemble import Built
 from logit_correction.runs.encode import EncodedStore, batches_of
 from logit_correction.shortcuts import choice
-from logit_correction.shortcuts.candidates import Candidate, Trained, candidates_of, train_all
+from logit_correction.shortcuts.candidates import Trained, candidates_of, train_all
 from logit_correction.shortcuts.choice import Array
 from logit_correction.training.display import Display
 from logit_correction.types import Inputs
@@ -123,12 +123,12 @@ def _described(
 # -- what the candidates say of them
 
 
-def asked_of(built: Built, parts: Iterable[Part], display: Display) -> tuple[pd.DataFrame, Choice, list[Candidate]]:
+def asked_of(built: Built, parts: Iterable[Part], display: Display) -> tuple[pd.DataFrame, Choice]:
     """Train all candidates, and ask them about the new rows; ``built`` is after its search for promising views.
 
     Returns:
-        The table of new rows that an audit keeps, how far they differ from usual ones, and the candidates. The table
-        has a line for each row: its number ``row`` from 0; ``line``, ``path`` or ``name``; ``content`` of texts and
+        The table of new rows that an audit keeps, and how far they differ from usual ones. The table has a line for
+        each row: its number ``row`` from 0; ``line``, ``path`` or ``name``; ``content`` of texts and
         tables; the number of its label, -1 where unknown; the round in which it was asked, 0 if it came with a label,
         -1 if nobody was asked; of each candidate ``says_``, the number of a label, and ``apart_``, how far it is from
         ERM.
@@ -150,7 +150,7 @@ def asked_of(built: Built, parts: Iterable[Part], display: Display) -> tuple[pd.
     says = {f"says_{number}": one for number, one in enumerate(torch.cat(said, dim=1).numpy())}
     says |= {f"apart_{number}": one for number, one in enumerate(torch.cat(apart, dim=1).numpy())}
     table, label = whole.assign(**says), built.table.label[built.table.split["valid"]].numpy()
-    return table, _compared(table, models, label), [one.candidate for one in models]
+    return table, _compared(table, models, label)
 
 
 def _joined(frames: Sequence[pd.DataFrame], names: Sequence[str]) -> pd.DataFrame:
@@ -206,6 +206,7 @@ def _compared(table: pd.DataFrame, models: Sequence[Trained], label: Array) -> C
         Tried(
             name=model.candidate.name,
             does=model.candidate.does,
+            config=model.candidate.config.to_dict(),
             views=model.candidate.views,
             seconds=round(model.seconds, 1),
             **{name: float(values[number]) for name, values in figures.items()},  # type: ignore[arg-type]
