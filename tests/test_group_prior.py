@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from logit_correction.functional.prior import shifted
+from logit_correction.functional import shifted
 from logit_correction.losses import GroupPrior
 
 ESTIMATORS = ("cell", "joint", "algorithm-1")

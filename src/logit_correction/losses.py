@@ -12,9 +12,7 @@ from torch import Tensor, nn
 
 from logit_correction.distributed import sum_over_processes
 from logit_correction.errors import InputError, check_range
-from logit_correction.functional import cell_sums, logit_corrected_cross_entropy
-from logit_correction.functional.losses import IGNORED, Reduction
-from logit_correction.functional.prior import shifted
+from logit_correction.functional import IGNORED, Reduction, cell_sums, logit_corrected_cross_entropy, shifted
 
 Estimator: TypeAlias = Literal["cell", "joint", "algorithm-1"]
 Averaging: TypeAlias = Literal["moving", "batch", "dataset", "fixed"]

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from logit_correction.data.table import Scoring
-from logit_correction.evaluation.predictions import EstimatedAttributes, Predictions, predictions_of
-from logit_correction.functional import group_membership
+from logit_correction.evaluation.predictions import EstimatedAttributes, Predictions
 from logit_correction.training.rules import Selected, rule_of, update_best
 
 LABEL = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1, 1, 1])
@@ -81,17 +78,3 @@ def test_the_latest_level_epoch_is_taken_and_what_is_better_counts_from_then_on(
         taken.append((best[rule.name].epoch, best[rule.name].state["epoch"]))
     assert taken == [(1, 1), (2, 2), (3, 3), (3, 3), (5, 5), (6, 6)]
     assert best[rule.name].score == rule.score(rows_right(40, 31, 20, 39))
-
-
-def test_the_datas_own_groups_take_the_place_of_label_by_attribute(make_table: Any) -> None:
-    table = make_table()
-    valid, info = table.split["valid"], table.info
-    logits = torch.zeros(len(valid), info.num_labels)
-    groups = predictions_of(table, "valid", logits).judged_groups()
-    expected = group_membership(table.label[valid], table.attribute[valid], info.num_labels, info.num_attributes)
-    assert groups is not None and torch.equal(groups.to_dense(), expected)
-    assert predictions_of(table, "valid", logits, groups=False).judged_groups() is None
-    membership = torch.rand(len(table.label), 3) < 0.5
-    table = replace(table, scoring=Scoring(membership, ["a"] * 3, ["b"] * 3))
-    own = predictions_of(table, "valid", logits).judged_groups()
-    assert own is not None and torch.equal(own, membership[valid])

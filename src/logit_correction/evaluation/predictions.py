@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from logit_correction.errors import InputError
 from logit_correction.files import check_seal, plain, replacing
-from logit_correction.functional.metrics import group_membership, label_membership
+from logit_correction.functional import group_membership
 from logit_correction.types import Batch, Correlation, as_array
 
 if TYPE_CHECKING:
@@ -133,7 +133,8 @@ class Predictions:
 
     def label_groups(self) -> Tensor:
         """Return the rows of each label, (N, L) bool, sparse."""
-        return label_membership(torch.from_numpy(self.label), len(self.label_names))
+        label = torch.from_numpy(self.label)
+        return group_membership(label, torch.zeros_like(label), len(self.label_names), 1, sparse=True)
 
     def by_estimate(self) -> Predictions | None:
         """Return the rows with the estimated attributes in place of their groups; None without an estimate."""
@@ -143,15 +144,6 @@ class Predictions:
         return replace(
             self, attribute=found.attribute, attribute_names=found.names, membership=None, groups=(), estimate=None
         )
-
-    def judged_groups(self) -> Tensor | None:
-        """Return the groups (N, G) bool: the data's own, else label x attribute, sparse; None where none are known."""
-        if self.membership is not None:
-            return torch.from_numpy(self.membership)
-        if self.attribute is None:
-            return None
-        label, attribute = torch.from_numpy(self.label), torch.from_numpy(self.attribute)
-        return group_membership(label, attribute, len(self.label_names), len(self.attribute_names), sparse=True)
 
     def save(self, path: Path | str) -> None:
         """Write a Parquet file, which is complete or absent; the names and the split are in its metadata.

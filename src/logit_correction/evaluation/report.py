@@ -22,8 +22,15 @@ from logit_correction.errors import InputError, format_list, format_name
 from logit_correction.evaluation.predictions import Array, Predictions
 from logit_correction.files import check_seal, frame_of, from_plain, read_json, to_plain
 from logit_correction.finding import Finding, name_training
-from logit_correction.functional import metrics as by_group
-from logit_correction.functional.losses import margin
+from logit_correction.functional import (
+    group_count,
+    group_margin,
+    group_mean,
+    group_members,
+    group_membership,
+    margin,
+    wilson_interval,
+)
 from logit_correction.types import Correlation
 
 #: Name of the file.
@@ -103,7 +110,6 @@ class JudgedRows:
         membership: (N, G) bool, dense or sparse; groups may overlap, be empty and leave rows out.
         names: G rows with columns ``label`` and ``attribute``.
         minority: (G,) bool, the groups that conflict with the correlation; None if that is not known.
-        named: Whether groups are more than labels.
         train_counts: (G,) training rows of each group; None if they are not known.
     """
 
@@ -111,7 +117,6 @@ class JudgedRows:
     membership: Tensor
     names: pd.DataFrame
     minority: Tensor | None = None
-    named: bool = True
     train_counts: NDArray[Any] | None = None
 
     @classmethod
@@ -120,21 +125,29 @@ class JudgedRows:
     ) -> JudgedRows:
         """Return rows with their own groups, else label x attribute, else their labels; see ``GroupReport``."""
         labels, attributes = rows.label_names, rows.attribute_names
-        membership, minority, counts = rows.judged_groups(), None, None
-        named = membership is not None
         names: Sequence[tuple[str, str | None]] = rows.groups
-        if membership is None:
-            membership, names = rows.label_groups(), [(name, None) for name in labels]
-        elif rows.membership is None:
+        minority = counts = None
+        if rows.membership is not None:
+            membership = torch.from_numpy(rows.membership)
+        elif rows.attribute is not None:
             names = [(y, a) for y in labels for a in attributes]
+            label, attribute = torch.from_numpy(rows.label), torch.from_numpy(rows.attribute)
+            membership = group_membership(label, attribute, len(labels), len(attributes), sparse=True)
             counts = None if train_counts is None else train_counts.flatten().double().numpy()
             if correlation is not None:
                 size = (correlation.num_labels, correlation.num_attributes)
                 if size != (len(labels), len(attributes)):
                     raise ValueError(f"the correlation has shape {size}, not {(len(labels), len(attributes))}")
                 minority = correlation.minority_groups().flatten()
+        else:
+            membership, names = rows.label_groups(), [(name, None) for name in labels]
         frame = pd.DataFrame(list(names), columns=["label", "attribute"], dtype=object)
-        return cls(rows, membership, frame, minority, named, counts)
+        return cls(rows, membership, frame, minority, counts)
+
+    @property
+    def named(self) -> bool:
+        """Whether groups are more than labels."""
+        return self.predictions.membership is not None or self.predictions.attribute is not None
 
     def value(self, name: str) -> Any:
         """Return the figure of ``GroupReport`` of a name; None if it is not defined."""
@@ -157,12 +170,12 @@ class JudgedRows:
     @cached_property
     def members(self) -> tuple[Tensor, Tensor]:
         """All pairs of a row (M,) and a group (M,) that it belongs to."""
-        return by_group.group_members(self.membership)
+        return group_members(self.membership)
 
     @cached_property
     def count(self) -> Tensor:
         """(G,) long."""
-        return by_group.group_count(self.membership)
+        return group_count(self.membership)
 
     @cached_property
     def correct(self) -> Tensor:
@@ -173,11 +186,11 @@ class JudgedRows:
     @cached_property
     def accuracy(self) -> Tensor:
         """(G,), NaN where a group is empty."""
-        return by_group.group_mean(self.right, self.membership)
+        return group_mean(self.right, self.membership)
 
     def interval(self, end: int) -> NDArray[Any]:
         """Return the lower or upper end of the 90 % interval of each group's accuracy, (G,)."""
-        return np.where(self.count == 0, np.nan, by_group.wilson_interval(self.correct, self.count)[end])
+        return np.where(self.count == 0, np.nan, wilson_interval(self.correct, self.count)[end])
 
     def all_rows(self, metric: Callable[[NDArray[Any], NDArray[Any]], float], rows: Any = slice(None)) -> float:
         """Return a metric of all rows, or of some; NaN without rows, or if a probability is not finite."""
@@ -202,7 +215,7 @@ class JudgedRows:
         """Return the mean of these groups' least margins."""
         if self.minority is None:
             return None
-        least = by_group.group_margin(self.margins, self.membership).double().numpy()
+        least = group_margin(self.margins, self.membership).double().numpy()
         return pd.Series(least[(self.minority == minority).numpy()]).mean()
 
     def adjusted_average(self) -> Any:
@@ -227,10 +240,8 @@ class Group:
     accuracy: float | None = figure("Accuracy", lambda rows: rows.accuracy)
     low: float | None = figure("Low", lambda rows: rows.interval(0))
     high: float | None = figure("High", lambda rows: rows.interval(1))
-    margin_min: float | None = figure(
-        "Least margin", lambda rows: by_group.group_margin(rows.margins, rows.membership).double()
-    )
-    margin_mean: float | None = figure("Mean margin", lambda rows: by_group.group_mean(rows.margins, rows.membership))
+    margin_min: float | None = figure("Least margin", lambda rows: group_margin(rows.margins, rows.membership).double())
+    margin_mean: float | None = figure("Mean margin", lambda rows: group_mean(rows.margins, rows.membership))
     ece: float | None = figure("Calibration error", lambda rows: rows.each_group(calibration_error))
     minority: bool | None = figure(
         "Bias-conflicting", lambda rows: [None] * len(rows.names) if rows.minority is None else rows.minority
@@ -283,7 +294,7 @@ class GroupReport(FiguresByGroup):
 
     worst_class: float | None = figure(
         "Worst label",
-        lambda rows: pd.Series(by_group.group_mean(rows.right, rows.predictions.label_groups()).numpy()).min(),
+        lambda rows: pd.Series(group_mean(rows.right, rows.predictions.label_groups()).numpy()).min(),
         "the least accurate label",
         in_tables=True,
     )

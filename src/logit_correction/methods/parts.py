@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from logit_correction.attributes.base import AttributeEstimator, Estimate
 from logit_correction.distributed import join_over_processes
 from logit_correction.errors import InputError, check_range
-from logit_correction.functional import MixupForm, count_prior, group_mixup, mix, ramp_up
-from logit_correction.functional.prior import shifted
+from logit_correction.functional import MixupForm, count_prior, group_mixup, mix, ramp_up, shifted
 from logit_correction.losses import Estimator, GroupPrior
 from logit_correction.networks.base import mixing_place
 from logit_correction.types import Batch, Correlation, DataInfo

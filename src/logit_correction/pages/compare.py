@@ -27,7 +27,7 @@ from logit_correction.evaluation.report import (
 )
 from logit_correction.files import check_seal, plain
 from logit_correction.finding import BASELINE
-from logit_correction.functional.metrics import wilson_interval
+from logit_correction.functional import wilson_interval
 from logit_correction.pages.plots import series_colors
 from logit_correction.registry import resolve
 
