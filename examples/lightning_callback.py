@@ -15,6 +15,7 @@ from pytorch_loop import BATCH, build_network, judge, rows_of
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from logit_correction import estimate_attributes
 from logit_correction.integrations.lightning import CorrectLogits
 
 
@@ -49,12 +50,13 @@ def main(epochs: int = 15, seed: int = 0) -> dict[str, float]:
     lightning.seed_everything(seed, verbose=False)
     inputs, label, _ = rows_of("train")
     train = DataLoader(TensorDataset(inputs, label, torch.arange(len(label))), batch_size=BATCH, shuffle=True)
-    correct = CorrectLogits(inputs, label, index=2, epochs=epochs, batch_size=BATCH, seed=seed, threads=1)
+    found = estimate_attributes(inputs, label, epochs=epochs, batch_size=BATCH, seed=seed, threads=1)
     options = {"logger": False, "enable_checkpointing": False, "enable_model_summary": False}
-    trainer = lightning.Trainer(max_epochs=epochs, callbacks=[correct], accelerator="cpu", devices=1, **options)
+    options |= {"accelerator": "cpu", "devices": 1, "callbacks": [CorrectLogits(found, index=2)]}
+    trainer = lightning.Trainer(max_epochs=epochs, **options)
     module = DigitReader(epochs)
     trainer.fit(module, train)
-    print(correct.estimates.sentence)
+    print(found.sentence)
     (figures,) = trainer.test(module, DataLoader(TensorDataset(*rows_of("test")), batch_size=1000), verbose=False)
     return figures
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,7 @@ def fit(module: Any, callback: Any, rows: Any = ROWS, **options: Any) -> Any:
 def test_the_training_is_that_with_the_corrected_loss() -> None:
     module = Plain()
     names = list(module.state_dict())
-    trainer = fit(module, CorrectLogits(None, estimates=ESTIMATES, index=2), val_dataloaders=ROWS)
+    trainer = fit(module, CorrectLogits(ESTIMATES, index=2), val_dataloaders=ROWS)
     torch.manual_seed(0)
     network, criterion = torch.nn.Linear(2, 2), LogitCorrectedLoss(ESTIMATES.prior())
     optimizer, losses = torch.optim.SGD(network.parameters(), lr=0.1), []
@@ -84,27 +84,19 @@ def test_the_training_is_that_with_the_corrected_loss() -> None:
     assert float(trainer.callback_metrics["valid_loss"]) == pytest.approx(float(plain))
 
 
-def test_a_resumed_training_does_not_estimate_again(tmp_path: Path) -> None:
-    fit(Plain(), CorrectLogits(None, estimates=ESTIMATES, index=2)).save_checkpoint(tmp_path / "kept.ckpt")
-    again = CorrectLogits("there is no such data", index=2)
-    fit(Plain(), again, ckpt_path=tmp_path / "kept.ckpt", weights_only=True)
-    np.testing.assert_array_equal(again.log_prior, ESTIMATES.log_prior_of_rows())
-
-
-def test_what_is_missing_is_named_before_anything_is_estimated() -> None:
+def test_what_is_missing_is_named() -> None:
     with pytest.raises(InputError, match="no loss 'loss'"):
-        fit(Plain(), CorrectLogits("no such data", criterion="loss"))
+        fit(Plain(), CorrectLogits(ESTIMATES, criterion="loss"))
     smooth = Plain()
     smooth.criterion = torch.nn.CrossEntropyLoss(label_smoothing=0.1)
     with pytest.raises(InputError, match=r"CrossEntropyLoss has label_smoothing=0\.1.*Leave it out"):
-        fit(smooth, CorrectLogits("no such data"))
+        fit(smooth, CorrectLogits(ESTIMATES))
     other = Plain()
     other.criterion = torch.nn.NLLLoss()  # of log-probabilities, to which nothing can be added
     with pytest.raises(InputError, match="CrossEntropyLoss"):
-        fit(other, CorrectLogits("no such data"))
-    named = CorrectLogits("no such data", np.where(LABEL == 1, "yes", "no"), index=2)
+        fit(other, CorrectLogits(ESTIMATES))
     with pytest.raises(InputError, match="Labels are no, yes"):  # which of them is the first column nobody said
-        fit(Plain(), named)
+        CorrectLogits(replace(ESTIMATES, label_names=("no", "yes")), index=2)
     for index in (2, "index"):
         with pytest.raises(InputError, match="no row numbers"):
-            fit(Plain(), CorrectLogits(None, estimates=ESTIMATES, index=index), loader())
+            fit(Plain(), CorrectLogits(ESTIMATES, index=index), loader())
