@@ -12,6 +12,8 @@ import pytest
 from . import golden
 
 GOLDEN = json.loads(golden.FILE.read_text())
+#: Runs that no other test looks at, and that take long.
+LONG = ("audit-photos", "planted-lc", "digits-reweighting")
 EXACT = os.environ.get("LOGIT_CORRECTION_EXACT", str(int(golden.machine() == GOLDEN["machine"]))) == "1"
 
 
@@ -25,14 +27,11 @@ def compare(name: str, folder: Path) -> None:
         assert wanted.get(key) is None or abs(found[key] - wanted[key]) <= 0.03, (name, key, found[key], wanted[key])
 
 
-@pytest.mark.parametrize("name", [name for name in golden.RUNS if name != "audit-photos"])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in golden.RUNS]
+)
 def test_figures(name: str, run: Callable[[str], Path]) -> None:
     compare(name, run(name))
-
-
-@pytest.mark.slow
-def test_figures_of_an_audit_of_photos(run: Callable[[str], Path]) -> None:
-    compare("audit-photos", run("audit-photos"))
 
 
 @pytest.mark.slow
