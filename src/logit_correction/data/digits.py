@@ -11,7 +11,7 @@ from logit_correction.data.images import Images
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import consecutive_splits
 from logit_correction.data.table import DataTable, InputStore
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, check_range
 from logit_correction.seeds import make_generator
 from logit_correction.types import Correlation
 
@@ -114,28 +114,6 @@ def named_correlation(kind: str | Sequence[Sequence[int]], num_labels: int) -> C
         raise InputError(f"correlation table: {error}") from error
 
 
-def check_ratio(name: str, ratio: float) -> float:
-    """Raise ``InputError`` unless ``ratio`` lies in (0, 1]; return it."""
-    if not 0 < ratio <= 1:
-        raise InputError(f"{name} is {ratio}, but must lie in (0, 1]: a fraction, 0.005 for half a per cent")
-    return float(ratio)
-
-
-def ratios_of_splits(minority_ratio: float, valid: str) -> dict[str, float]:
-    """Return the minority ratio of each split: validation is ``biased`` as training or ``balanced``, as the test is."""
-    train = check_ratio("minority_ratio", minority_ratio)
-    if valid not in ("biased", "balanced"):
-        raise InputError(f"valid {valid!r} is unknown: give biased or balanced")
-    return {"train": train, "valid": 1.0 if valid == "balanced" else train, "test": 1.0}
-
-
-def names_of_values(correlation: Correlation, known: Sequence[str], kind: str) -> list[str]:
-    """Return the names of a correlation's attribute values, the first of those that are known."""
-    if correlation.num_attributes > len(known):
-        raise InputError(f"the correlation names {correlation.num_attributes} {kind}, but there are only {len(known)}")
-    return list(known)[: correlation.num_attributes]
-
-
 def draw_attributes(
     label: Tensor, correlation: Correlation, minority_ratio: float, generator: torch.Generator
 ) -> Tensor:
@@ -152,28 +130,33 @@ def draw_attributes(
     return torch.where(free, anything, aligned)
 
 
-class Coloring:
-    """How digits are coloured: checked options, and what a reader of a result must know of them."""
+class Planted:
+    """An attribute that goes with the label: checked options, and how it is drawn.
+
+    Attributes:
+        correlation: Which values go with which label.
+        names: The names of the values.
+        metadata: What a reader of a result must know.
+    """
 
     def __init__(
-        self, minority_ratio: float, severity: int, correlation: list[list[int]] | str, valid: str, seed: int
+        self, minority_ratio: float, correlation: list[list[int]] | str, valid: str, num_labels: int, values: list[str]
     ) -> None:
-        if severity not in range(1, len(JITTER) + 1):
-            raise InputError(f"severity is {severity}, but must be 1..{len(JITTER)} (5 has the least colour jitter)")
-        self.severity, self.seed = severity, seed
-        self.correlation = named_correlation(correlation, 10)
-        self.ratios = ratios_of_splits(minority_ratio, valid)
-        self.names = names_of_values(self.correlation, list(COLORS), "colours")
-        self.metadata: dict[str, object] = {
-            "minority ratio": self.ratios["train"],
-            "colour jitter (standard deviation)": JITTER[severity - 1],
-            "correlation": self.correlation.kind,
-            "validation": valid,
-            "data seed": seed,
-        }
+        """Take the first of the ``values`` that the correlation needs; the options are those of ``Digits``."""
+        if not 0 < minority_ratio <= 1:
+            told = "must lie in (0, 1]: a fraction, 0.005 for half a per cent"
+            raise InputError(f"minority_ratio is {minority_ratio}, but {told}")
+        if valid not in ("biased", "balanced"):
+            raise InputError(f"valid {valid!r} is unknown: give biased or balanced")
+        self.correlation = named_correlation(correlation, num_labels)
+        if (needed := self.correlation.num_attributes) > len(values):
+            raise InputError(f"the correlation names {needed} values, but there are only {', '.join(values)}")
+        self.names, self.ratio = values[:needed], float(minority_ratio)
+        self.ratios = {"train": self.ratio, "valid": 1.0 if valid == "balanced" else self.ratio, "test": 1.0}
+        self.metadata = {"minority ratio": self.ratio, "correlation": self.correlation.kind, "validation": valid}
 
     def draw(self, label: Tensor, split: str, generator: torch.Generator) -> Tensor:
-        """Draw the colours of a split's rows."""
+        """Draw the values of a split's rows; the test has no correlation."""
         return draw_attributes(label, self.correlation, self.ratios[split], generator)
 
 
@@ -203,30 +186,33 @@ class Digits(DataSource):
             valid: ``biased`` validates on data as biased as training, ``balanced`` on uniform colours.
             seed: Seed of the split, the colours and the jitter.
         """
-        self.coloring = Coloring(minority_ratio, severity, correlation, valid, seed)
-        self.correlation = self.coloring.correlation
+        check_range("--data.severity", severity, 1, len(JITTER))
+        self.planted = Planted(minority_ratio, correlation, valid, 10, list(COLORS))
+        self.severity, self.seed = severity, seed
 
     def build(self) -> DataTable:
         glyphs, digit = small_digits()
-        coloring, generator = self.coloring, make_generator(self.coloring.seed, "digits")
+        planted, generator = self.planted, make_generator(self.seed, "digits")
         valid, test, train = torch.randperm(len(digit), generator=generator).split(
             [NUM_VALID, NUM_TEST, len(digit) - NUM_VALID - NUM_TEST]
         )
-        num_colors = len(coloring.names)
+        num_colors = len(planted.names)
         glyph_of_row = torch.cat([train, valid, test.repeat_interleave(num_colors)])
-        drawn = [coloring.draw(digit[rows], name, generator) for name, rows in (("train", train), ("valid", valid))]
+        drawn = [planted.draw(digit[rows], name, generator) for name, rows in (("train", train), ("valid", valid))]
         attribute = torch.cat([*drawn, torch.arange(num_colors).repeat(len(test))])
         return DataTable(
-            inputs=ColoredStore(glyphs, glyph_of_row, jittered_colors(attribute, coloring.severity, generator)),
+            inputs=ColoredStore(glyphs, glyph_of_row, jittered_colors(attribute, self.severity, generator)),
             label=digit[glyph_of_row],
             attribute=attribute,
             split=consecutive_splits(len(train), len(valid), num_colors * len(test)),
             label_names=[str(i) for i in range(10)],
-            attribute_names=coloring.names,
-            correlation=coloring.correlation,
+            attribute_names=planted.names,
+            correlation=planted.correlation,
             metadata={
                 "source": "scikit-learn's bundled handwritten digits (8x8), coloured here",
-                **coloring.metadata,
+                **planted.metadata,
+                "colour jitter (standard deviation)": JITTER[self.severity - 1],
+                "data seed": self.seed,
                 "test": "every test digit in each colour once",
                 "input range": "[0, 1]",
             },

@@ -64,15 +64,14 @@ class CorruptedCIFAR10(DataSource):
             published: Folder of the published images, which holds 0.5pct, 1pct, ... and test; these are then read
                 as they are, and of the options only ``minority_ratio`` and ``augment`` count.
         """
-        self.ratios = digits.ratios_of_splits(minority_ratio, valid)
+        self.planted = digits.Planted(minority_ratio, correlation, valid, len(CLASSES), list(CORRUPTIONS))
         check_range("--data.severity", severity, 1, 5)
-        self.correlation = digits.named_correlation(correlation, len(CLASSES))
-        self.names = digits.names_of_values(self.correlation, list(CORRUPTIONS), "corruptions")
+        self.correlation, self.names = self.planted.correlation, self.planted.names
         self.augmentation = named_augmentation(augment)
-        self.valid, self.augment = valid, augment
+        self.augment = augment
         self.severity, self.seed, self.download = severity, seed, download
         self.root, self.published = data_folder(root), published
-        pct = f"{100 * self.ratios['train']:g}pct"
+        pct = f"{100 * self.planted.ratio:g}pct"
         self.parts = [f"{pct}/align", f"{pct}/conflict", f"{pct}/valid", "test"]
 
     def ensure_files(self) -> None:
@@ -95,8 +94,9 @@ class CorruptedCIFAR10(DataSource):
         attribute = torch.empty_like(label)
         for name, rows in split.items():
             # The published rows conflict as often as their ratio says, unlike those of Colored MNIST.
-            draw = draw_conflicts if self.ratios[name] < 1 else digits.draw_attributes
-            attribute[rows] = draw(label[rows], self.correlation, self.ratios[name], generator)
+            ratio = self.planted.ratios[name]
+            draw = draw_conflicts if ratio < 1 else digits.draw_attributes
+            attribute[rows] = draw(label[rows], self.correlation, ratio, generator)
         chosen = attribute.numpy().astype(np.int64)
         parts = [RECIPE, checksum_of(cifar.images), self.severity, self.seed, *self.names]
         versions = [np.__version__, scipy.__version__, PIL.__version__]  # others may round otherwise here and there
@@ -105,11 +105,9 @@ class CorruptedCIFAR10(DataSource):
         images, _ = kept_array(file, lambda path: np.save(path, corrupt_all(cifar.images, chosen, *recipe)))
         metadata: dict[str, object] = {
             "source": f"{cifar.source}, corrupted here",
-            "minority ratio": self.ratios["train"],
+            **self.planted.metadata,
             "corruptions": ", ".join(self.names),
             "severity": f"{self.severity} of CIFAR-10-C",
-            "correlation": self.correlation.kind,
-            "validation": self.valid,
             "data seed": self.seed,
             "test": "each image once, corruption uniform",
             "augmentation": self.augment,

@@ -7,12 +7,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from logit_correction.data.digits import ColoredStore, Coloring, jittered_colors
+from logit_correction.data.digits import COLORS, JITTER, ColoredStore, Planted, jittered_colors
 from logit_correction.data.images import Images
 from logit_correction.data.loading import CropFlip
 from logit_correction.data.reader import DataSource
 from logit_correction.data.table import DataTable
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, check_range
 from logit_correction.seeds import make_generator
 from logit_correction_lab.sources.published import data_folder, split_off
 
@@ -74,8 +74,9 @@ class ColoredMNIST(DataSource):
                 ``~/.cache/logit_correction``.
             download: Let torchvision download MNIST where it is not found.
         """
-        self.coloring = Coloring(minority_ratio, severity, correlation, valid, seed)
-        self.correlation = self.coloring.correlation
+        check_range("--data.severity", severity, 1, len(JITTER))
+        self.planted = Planted(minority_ratio, correlation, valid, 10, list(COLORS))
+        self.severity, self.seed = severity, seed
         if scaling not in SCALINGS:
             raise InputError(f"scaling {scaling!r} is unknown: give one of {', '.join(SCALINGS)}")
         if not 0 <= shift < 28:
@@ -88,12 +89,12 @@ class ColoredMNIST(DataSource):
 
     def build(self) -> DataTable:
         glyphs, digit = read_mnist(self.root, self.download)
-        coloring, generator = self.coloring, make_generator(self.coloring.seed, "colored-mnist")
+        planted, generator = self.planted, make_generator(self.seed, "colored-mnist")
         split = split_off(NUM_MNIST_TRAIN - NUM_TRAIN, NUM_MNIST_TRAIN, len(digit), generator)
         attribute = torch.empty_like(digit)
         for name, rows in split.items():
-            attribute[rows] = coloring.draw(digit[rows], name, generator)
-        color = jittered_colors(attribute, coloring.severity, generator)
+            attribute[rows] = planted.draw(digit[rows], name, generator)
+        color = jittered_colors(attribute, self.severity, generator)
         shifts = {"shifts in training": f"up to {self.shift} pixels"} if self.shift else {}
         return DataTable(
             inputs=ColoredStore(glyphs, torch.arange(len(digit)), color, scale=self.reader.scale),
@@ -101,11 +102,13 @@ class ColoredMNIST(DataSource):
             attribute=attribute,
             split=split,
             label_names=[str(i) for i in range(10)],
-            attribute_names=coloring.names,
-            correlation=coloring.correlation,
+            attribute_names=planted.names,
+            correlation=planted.correlation,
             metadata={
                 "source": "MNIST, coloured here",
-                **coloring.metadata,
+                **planted.metadata,
+                "colour jitter (standard deviation)": JITTER[self.severity - 1],
+                "data seed": self.seed,
                 "test": "colours uniform",
                 **shifts,
                 "input range": "[0, 1]" if self.reader.scale == 1 else "[0, 1/255]",

@@ -122,7 +122,9 @@ class Planted(DataSource):
                 raise InputError(f"labels is {labels!r}: name two or more of {', '.join(known)}, each once")
         if control and self.mark is None:
             raise InputError(f"nothing is planted in {set}, so it has no control: leave --data.control out")
-        self.minority_ratio = digits.check_ratio("minority_ratio", minority_ratio)
+        if not 0 < minority_ratio <= 1:
+            raise InputError(f"minority_ratio is {minority_ratio}, but must lie in (0, 1]: a fraction")
+        self.minority_ratio = float(minority_ratio)
         side = {"photos": SIZE, "digits": 8, "mnist": 28}.get(self.kind)
         if side is not None:
             self.reader = Images((side, side))
