@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.data.table import DataTable
+from logit_correction.finding import Finding
 from logit_correction.functional import group_mixup, ramp_up
 from logit_correction.losses import GroupPrior
 from logit_correction.methods.lc import LC
@@ -32,7 +33,7 @@ class Abstains(AttributeEstimator):
     """Finds nothing to correct."""
 
     def estimate_rows(self, outputs: Tensor | None) -> Tensor:
-        self.abstained = True
+        self.finding = Finding("none found")
         return torch.full((self.info.num_rows,), -1)
 
     def describe(self) -> str:

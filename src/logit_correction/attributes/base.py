@@ -72,7 +72,6 @@ class AttributeEstimator(nn.Module, ABC):
         attribute_names: K names; None where value j is only known as that of label j.
         row_attribute: (N,) long, a_x of every training row, -1 where unknown; of settled estimates.
         finding: What was found of a shortcut; None where nobody looked.
-        abstained: Whether nothing is to be corrected, so that a method trains as ERM does.
         row_posterior: (N, K), P(a | x) by what did not see the row; None where there is none.
         run: Folder of a finished run that it asks about the validation rows, so that the data must be the same.
     """
@@ -89,14 +88,17 @@ class AttributeEstimator(nn.Module, ABC):
     def __init__(self) -> None:
         super().__init__()
         self.finding: Finding | None = None
-        self.abstained = False
-        self.stage = 0
         self.row_posterior: Tensor | None = None
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         """Learn of the data, and build what there is to build: ``build`` makes a ``network`` for a role."""
         self.info, self.seed, self.correlation = info, seed, Correlation.one_to_one(info.num_labels)
         self.register_buffer("row_attribute", torch.full((info.num_rows,), UNKNOWN, dtype=torch.long))
+
+    @property
+    def abstained(self) -> bool:
+        """Whether nothing is to be corrected, so that a method trains as ERM does."""
+        return self.finding is not None and not self.finding.corrects
 
     @property
     def num_attributes(self) -> int:
@@ -134,7 +136,6 @@ class AttributeEstimator(nn.Module, ABC):
 
         Every process keeps those of the first one. There are none as yet where estimates are not settled.
         """
-        self.stage = self.num_stages
         if not self.settled:
             return
         found, shape, most = self.estimate_rows(outputs), tuple(self.row_attribute.shape), self.num_attributes - 1
@@ -180,11 +181,10 @@ class AttributeEstimator(nn.Module, ABC):
 
     def get_extra_state(self) -> dict[str, Any]:
         found = None if self.finding is None else self.finding.to_dict()
-        return {"finding": found, "abstained": self.abstained, "stage": self.stage}
+        return {"finding": found}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         self.finding = None if state["finding"] is None else Finding.from_dict(state["finding"])
-        self.abstained, self.stage = state["abstained"], state["stage"]
 
     @abstractmethod
     def describe(self) -> str:

@@ -56,7 +56,6 @@ class CrossFitted(AttributeEstimator):
         self.networks = FoldNetworks(networks, torch.stack(halves))
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
-        self.stage = stage
         return Stage(epochs=self.epochs)
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:

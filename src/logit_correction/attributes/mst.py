@@ -41,7 +41,7 @@ class MST(AttributeEstimator):
         self.early = self._fresh("early network, round 0")
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
-        self.stage, label, share = stage, self.rows.label, self.share
+        label, share = self.rows.label, self.share
         score = torch.rand(len(label), generator=make_generator(self.seed, "share"))
         if outputs is not None:
             score, share = outputs.softmax(dim=1).gather(1, label.unsqueeze(1)).squeeze(1), 0.5

@@ -82,7 +82,6 @@ class Online(AttributeEstimator):
         self.network = build(network, "biased network")
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
-        self.stage = stage
         return Stage(epochs=self.head_start_epochs)
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
@@ -113,8 +112,7 @@ class Online(AttributeEstimator):
 
     def _train_on(self, batch: Batch, epoch: float, randomness: StepRandomness) -> tuple[Tensor, Tensor]:
         """Return the loss, and the log-softmax (B, L) that the attribute is estimated from."""
-        alone = self.stage < self.num_stages
-        trains = torch.is_grad_enabled() and (alone or self.epochs is None or epoch < self.epochs)
+        trains = torch.is_grad_enabled() and (self.epochs is None or epoch < self.epochs)
         hides = trains and self.input_dropout > 0
         # Running statistics are of whole inputs, each counted once, and stay as they are with the rest of the network.
         statistics = frozen_statistics(self.network) if hides or not trains else nullcontext()

@@ -41,7 +41,6 @@ class XRM(AttributeEstimator):
         self.register_buffer("target", torch.zeros(info.num_rows, dtype=torch.long))
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
-        self.stage = stage
         self.target.copy_(self.rows.label)
         return Stage(epochs=self.epochs)
 

@@ -290,9 +290,9 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             raise KeyboardInterrupt from error
         estimator, attribute = algorithm.attributes, fit.training_attributes()
         self.n_epochs_, self.correction_ = fit.progress.epoch, f"the training of {built.config.method.name}"
-        if estimator is not None and estimator.abstained:
-            verdict = "nothing was attribute" if estimator.finding is None else estimator.finding.verdict
-            self.correction_ = f"none: {verdict}"
+        finding = None if estimator is None else estimator.finding
+        if finding is not None and not finding.corrects:
+            self.correction_ = f"none: {finding.verdict}"
         return algorithm, built.config, np.full(len(table.label), UNKNOWN) if attribute is None else attribute.numpy()
 
     # -- answers

@@ -150,7 +150,6 @@ class Auto(AttributeEstimator):
     # -- the networks
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
-        self.stage = stage
         seen = None if bool((self.fold >= 0).all()) else (self.fold >= 0).long()
         epochs, size = self.length()
         return Stage(epochs=epochs, sample_weight=seen, step_rows=size)
@@ -179,7 +178,6 @@ class Auto(AttributeEstimator):
     def finish(self, outputs: Tensor | None) -> None:
         """Look for a shortcut, then estimate the attributes, or abstain."""
         self.finding = self._find(outputs) if self._searches else Finding("shortcut", (*self.shortcut,), named=True)
-        self.abstained = not self.finding.corrects
         super().finish(None)
         self._drop_networks()
 
