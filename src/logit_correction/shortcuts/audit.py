@@ -219,44 +219,42 @@ def audit(
     >>> found.verdict, found.summary["question"]["views"]  # whether that is an accident only a person knows
     ('cannot tell', ['colour'])
     """
-    known = {"shortcut": listed(shortcut), "legitimate": listed(legitimate), "when_unsure": when_unsure}
-    known = {name: value for name, value in known.items() if value}
-    if isinstance(data, RunConfig):
-        data, known = replace(data, method=_method(data, known)), {}
+    search: dict[str, Any] = {"shortcut": listed(shortcut), "legitimate": listed(legitimate)}
+    search |= {"when_unsure": when_unsure, "run": run, "predictions": predictions}
     folder, tie = run_folder.given_or_temporary(out, "audit")
-    given: dict[str, Any] = {"run": run, "predictions": predictions, "new_rows": new_rows, "ask": ask}
-    return tie(audit_into(folder, config_of(data, **known, **options), **given, try_fix=try_fix, progress=progress))
-
-
-def _method(config: RunConfig, known: Mapping[str, Any]) -> ComponentConfig:
-    """Return LC by the search: what the config says of it, and what is ``known`` beside."""
-    own = config.method.options.get("attributes")
-    own = own if isinstance(own, dict) and own.get("name") == "Auto" else {}
-    return ComponentConfig("LC", {"attributes": {**own, **known, "name": "Auto", "search": True}})
+    found = audit_into(
+        folder, config_of(data, **options), search, new_rows=new_rows, ask=ask, try_fix=try_fix, progress=progress
+    )
+    return tie(found)
 
 
 def audit_into(
     folder: Path,
     config: RunConfig,
+    search: Mapping[str, Any],
     *,
-    run: Path | str | None = None,
-    predictions: Path | str | None = None,
     new_rows: Any = None,
     ask: int | None = None,
     try_fix: bool = True,
     progress: bool = False,
 ) -> Audit:
-    """Write the audit of the data of a config into a folder, new or empty; see ``audit``."""
+    """Write the audit of the data of a config into a folder, new or empty; see ``audit``.
+
+    ``search`` has options of ``Auto``; those that are given count beside what the config says of it.
+    """
     check_range("ask", 1 if ask is None else ask, 1)
-    known = {name: str(one) for name, one in (("run", run), ("predictions", predictions)) if one}
-    config = replace(config, method=part_of("method", _method(config, known)))
+    own = config.method.options.get("attributes")
+    own = own if isinstance(own, dict) and own.get("name") == "Auto" else {}
+    given = {name: one if isinstance(one, list) else str(one) for name, one in search.items() if one}
+    search = {**own, **given, "name": "Auto", "search": True}
+    config = replace(config, method=part_of("method", ComponentConfig("LC", {"attributes": search})))
     # What an audit that was killed has left may be written over.
-    own = (FIX, SHEET, PAGE, rows_of.CSV, rows_of.PARQUET, NEW_ROWS, SEAL)
-    check_new(folder, (run_folder.LOCK, run_folder.CONFIG, *own))
+    files = (FIX, SHEET, PAGE, rows_of.CSV, rows_of.PARQUET, NEW_ROWS, SEAL)
+    check_new(folder, (run_folder.LOCK, run_folder.CONFIG, *files))
     display = choose_display(quiet=not progress)
     built = prepare(config, display)
     decides = new_rows is not None or bool(len(built.table.split.get(NEW, ())))
-    if decides and (run is not None or predictions is not None):
+    if decides and (search.get("run") or search.get("predictions")):
         raise InputError(
             "New rows choose what to train, but a given classifier is trained already: give one of the two"
         )
