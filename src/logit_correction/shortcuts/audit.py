@@ -31,7 +31,7 @@ from logit_correction.finding import NEEDED_ROWS
 from logit_correction.pages.page import save_page
 from logit_correction.registry import ComponentConfig, listed
 from logit_correction.runs import folder as run_folder
-from logit_correction.runs.assemble import Built, build_algorithm, prepare, training_rows
+from logit_correction.runs.assemble import Built, prepare
 from logit_correction.runs.encode import keeping_threads
 from logit_correction.runs.options import RunConfig, config_of, part_of
 from logit_correction.runs.run import Run
@@ -41,6 +41,7 @@ from logit_correction.shortcuts import new_rows as new_rows_of
 from logit_correction.shortcuts import rows as rows_of
 from logit_correction.shortcuts import words
 from logit_correction.shortcuts.auto import FOLDS, Auto
+from logit_correction.shortcuts.candidates import fitted
 from logit_correction.shortcuts.contrast import contrasts, spoken
 from logit_correction.shortcuts.words import AuditSummary
 from logit_correction.training.display import Display, choose_display
@@ -387,12 +388,8 @@ def answers_of_lc(config: RunConfig, table: DataTable, estimator: Auto, quiet: b
             part = replace(table, split={**table.split, "train": rows[seen[learned]], "test": rows[seen[judged]]})
             display = choose_display(quiet=quiet)
             display.say(f"what LC would bring: training {number + 1} of {FOLDS}")
-            algorithm = build_algorithm(config, part.info)
-            algorithm.setup(training_rows(part, algorithm, config.training.epochs or 0, None))
-            loop = Built(config, part, algorithm).fit(display)
             with display:
-                loop.run()
-                return loop.predict("test").softmax(dim=1)
+                return fitted(config, part, display).predict("test").softmax(dim=1)
 
         return answers
 

@@ -27,6 +27,7 @@ from logit_correction.runs.options import RunConfig, part_of
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.search import Search
 from logit_correction.training.display import Display
+from logit_correction.training.fit import Fit
 
 #: Ways to estimate the attribute that are tried whatever the views show -> what they take for it.
 ESTIMATORS = {
@@ -119,18 +120,24 @@ def usual_splits(table: DataTable) -> list[str]:
     return ["valid", *(["test"] if "test" in table.drawn else [])]
 
 
+def fitted(config: RunConfig, table: DataTable, display: Display) -> Fit:
+    """Train a complete config on a table, and take the weights that `train` would keep."""
+    algorithm = build_algorithm(config, table.info)
+    algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0))
+    fit = Built(config, table, algorithm).fit(display)
+    fit.run()
+    if (best := fit.progress.best.get(fit.rule.name)) is not None:
+        algorithm.load_state_dict(best.state)
+    return fit
+
+
 def trained(candidate: Candidate, table: DataTable) -> Trained:
-    """Train a candidate, and keep the weights that `train` would keep."""
-    started, config = time.monotonic(), candidate.config
+    """Train a candidate."""
+    started = time.monotonic()
     with keeping_threads():
-        algorithm = build_algorithm(config, table.info)
-        algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0))
-        fit = Built(config, table, algorithm).fit(Display())
-        fit.run()
-        if (best := fit.progress.best.get(fit.rule.name)) is not None:
-            algorithm.load_state_dict(best.state)
+        fit = fitted(candidate.config, table, Display())
         usual = torch.cat([fit.predict(split) for split in usual_splits(table)])
-    return Trained(candidate, algorithm.network.cpu().eval(), usual, time.monotonic() - started)
+    return Trained(candidate, fit.algorithm.network.cpu().eval(), usual, time.monotonic() - started)
 
 
 #: What forked processes find in the memory of the process that they come from.
