@@ -62,7 +62,7 @@ def test_groups_by_estimate_and_by_name(sites: tuple, fitted: LogitCorrectionCla
     estimated = fitted.group_report(frame, y)
     assert estimated["accuracy"].tolist() == pytest.approx(named["accuracy"].tolist())
     assert estimated["minority"].tolist() == [False, True, True, False]
-    with pytest.raises(InputError, match="Row 2: the label 'dead' was not in fit"):
+    with pytest.raises(InputError, match="row 2: the label 'dead' is not in the training data"):
         fitted.group_report(frame.head(3), ["ill", "well", "dead"])
 
 

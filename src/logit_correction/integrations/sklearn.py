@@ -27,7 +27,7 @@ from sklearn.utils.validation import (
 
 from logit_correction.data.features import Columns
 from logit_correction.data.frames import as_text
-from logit_correction.data.reader import DataSource, Numbers, as_frame, names_of
+from logit_correction.data.reader import DataSource, Numbers, as_frame, labels_of, names_of
 from logit_correction.data.rows import Reader, Rows, Splitting, check_unlike, coded, make_splits
 from logit_correction.data.table import DataTable, InputStore, as_views_see
 from logit_correction.data.texts import Texts
@@ -199,7 +199,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             label=torch.from_numpy(label),
             attribute=torch.from_numpy(known),
             split={"train": every, "valid": every[:0], "test": every[:0]},
-            label_names=self.classes_.astype(str).tolist(),
+            label_names=[str(as_text(name)) for name in self.classes_.tolist()],
             attribute_names=known_names,
             preparation=made.preparation,
             ordered=False,  # a caller shuffles X, and new rows have no place in it
@@ -330,15 +330,10 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             InputError: A label was not in ``fit``, or nothing can be estimated.
         """
         check_is_fitted(self)
-        given = column_or_1d(y)
-        label = np.searchsorted(self.classes_, given).clip(max=len(self.classes_) - 1).astype(np.int64)
-        unknown = np.flatnonzero(self.classes_[label] != given)
-        if len(unknown):
-            row = int(unknown[0])
-            raise InputError(f"Row {row}: the label {given.tolist()[row]!r} was not in fit: leave such rows out")
-        answers = np.searchsorted(self.classes_, self.predict(X))
-        check_consistent_length(answers, label)
         rows, store, forms = self._read(X)
+        label_names = list(self.model_["info"]["label_names"])
+        label = labels_of(rows, column_or_1d(y), label_names)
+        answers = np.searchsorted(self.classes_, self.predict(X))
         correlation = None
         if attribute is not None:
             number, names = _known_attribute(rows, attribute)
@@ -352,7 +347,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             index=np.arange(len(label)),
             label=label,
             logits=np.eye(len(self.classes_))[answers],
-            label_names=self.classes_.astype(str).tolist(),
+            label_names=label_names,
             attribute=number,
             attribute_names=names,
         )
