@@ -36,7 +36,6 @@ from logit_correction.methods.post_hoc import PostHoc as PostHoc
 from logit_correction.methods.reweighting import Reweighting as Reweighting
 from logit_correction.networks.base import Network as Network
 from logit_correction.networks.small import MLP as MLP
-from logit_correction.pages.compare import runs_table as runs_table
 from logit_correction.registry import ComponentConfig as ComponentConfig
 from logit_correction.runs.estimate import AttributeEstimates as AttributeEstimates
 from logit_correction.runs.estimate import estimate_attributes as estimate_attributes
@@ -44,6 +43,7 @@ from logit_correction.runs.options import RunConfig as RunConfig
 from logit_correction.runs.options import load_preset as load_preset
 from logit_correction.runs.run import Run as Run
 from logit_correction.runs.run import load as load
+from logit_correction.runs.run import runs_table as runs_table
 from logit_correction.runs.train import train as train
 from logit_correction.shortcuts.audit import Audit as Audit
 from logit_correction.shortcuts.audit import audit as audit

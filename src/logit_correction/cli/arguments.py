@@ -95,7 +95,7 @@ def arguments_of(command: str, function: Callable[..., int], words: Sequence[str
     named = [part for part in PARTS if isinstance(one := given.get(part) or {}, str) or "name" in one]
     finished = found.get("out") if found.get("resume") else found.get("run")  # which has a configuration of its own
     if finished is not None and not (file or named or "preset" in given):
-        from logit_correction.pages.compare import runs_of
+        from logit_correction.runs.folder import runs_of
 
         file = read_yaml(runs_of([finished])[0] / "config.yaml")  # all runs of --seeds have the options of the first
     chosen = {name: value for name, value in options.merge(file, given).items() if name not in fixed}

@@ -310,9 +310,8 @@ def report_command(runs: list[Path], *, out: Path | None = None) -> int:
         runs: folders that `train` wrote, also by --seeds
         out: the page; report.html in the last run's folder by default
     """
-    from logit_correction.pages.compare import runs_of
     from logit_correction.pages.page import write_page
-    from logit_correction.runs.folder import PAGE
+    from logit_correction.runs.folder import PAGE, runs_of
 
     out = out or runs[-1] / PAGE
     write_page(runs_of(runs), out)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -139,37 +138,13 @@ def with_estimates(runs: Sequence[RunFolder]) -> list[RunFolder]:
     return judged
 
 
-def runs_of(places: Iterable[Path]) -> list[Path]:
-    """Return run folders; one that ``train --seeds`` wrote stands for the runs in it."""
-    found: list[Path] = []
-    for place in places:
-        runs = [config.parent for config in place.glob("seed-*/config.yaml")]
-        found += sorted(runs, key=lambda run: (len(run.name), run.name)) or [place]  # seed-10 after seed-9
-    return found
-
-
-def runs_table(runs: Sequence[os.PathLike[str] | str] | os.PathLike[str] | str) -> pd.DataFrame:
-    """Return one row for each run: method, epochs, seed, accuracies on the test split as fractions, and selection.
-
-    Args:
-        runs: Runs, or their folders, also those of ``train --seeds``; or one.
-
-    Raises:
-        InputError: If there is none, or a folder holds no finished run.
-    """
-    given = [runs] if isinstance(runs, os.PathLike | str) else runs
-    if not (folders := runs_of(Path(run) for run in given)):
-        raise InputError("runs_table has no runs: give some, or their folders")
-    return comparison_table(reports_of(folders))
-
-
 def reports_of(folders: Iterable[Path]) -> list[Report]:
     """Return the reports of runs that are put side by side: judged by one estimate where nobody named attributes."""
     return [run.report for run in with_estimates([RunFolder.read(folder) for folder in folders])]
 
 
 def comparison_table(reports: Sequence[Report]) -> pd.DataFrame:
-    """Return one row for each report; see ``runs_table``."""
+    """Return one row for each report; see ``runs.run.runs_table``."""
     shown = shown_figures([report.test for report in reports])
     rows = [[one.called, one.epochs, one.seed, *map(one.test.value, shown), str(one.selection)] for one in reports]
     columns = ["method", "epochs", "seed", *shown, "selection"]

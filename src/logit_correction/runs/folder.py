@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +15,6 @@ from filelock import FileLock, Timeout
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import REPORT
 from logit_correction.files import check_new, writable, write_text
-from logit_correction.pages.compare import runs_of
 from logit_correction.runs.options import RunConfig
 from logit_correction.training.config import TrainingConfig
 
@@ -36,6 +35,15 @@ Owner = TypeVar("Owner")
 
 class FolderHeld(InputError):
     """Another living process writes into the folder."""
+
+
+def runs_of(places: Iterable[Path]) -> list[Path]:
+    """Return run folders; one that ``train --seeds`` wrote stands for the runs in it."""
+    found: list[Path] = []
+    for place in places:
+        runs = [config.parent for config in place.glob("seed-*/config.yaml")]
+        found += sorted(runs, key=lambda run: (len(run.name), run.name)) or [place]  # seed-10 after seed-9
+    return found
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -28,6 +28,7 @@ from logit_correction.evaluation.predictions import Predictions, collect, predic
 from logit_correction.evaluation.report import GroupReport, Report
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
+from logit_correction.pages.compare import comparison_table, reports_of
 from logit_correction.pages.console import run_as_html
 from logit_correction.registry import known_names_only, listed
 from logit_correction.runs import folder as run_folder
@@ -268,6 +269,21 @@ def load(run: Run | Path | str, device: str = "cpu", *, trust_code: bool = False
     loaded = Run(Path(run), device, trust_code=trusted)
     _ = loaded.algorithm  # what is wrong with it is told here
     return loaded
+
+
+def runs_table(runs: Sequence[os.PathLike[str] | str] | os.PathLike[str] | str) -> pd.DataFrame:
+    """Return one row for each run: method, epochs, seed, accuracies on the test split as fractions, and selection.
+
+    Args:
+        runs: Runs, or their folders, also those of ``train --seeds``; or one.
+
+    Raises:
+        InputError: If there is none, or a folder holds no finished run.
+    """
+    given = [runs] if isinstance(runs, os.PathLike | str) else runs
+    if not (folders := run_folder.runs_of(Path(run) for run in given)):
+        raise InputError("runs_table has no runs: give some, or their folders")
+    return comparison_table(reports_of(folders))
 
 
 def from_run(info: DataInfo, run: str) -> nn.Module:
