@@ -85,7 +85,7 @@ class Online(AttributeEstimator):
         return Stage(epochs=self.head_start_epochs)
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
-        loss = self._train_on(batch, epoch, randomness)[0]
+        loss = self._train_on(batch, epoch, randomness, torch.is_grad_enabled())[0]
         return Step(loss, {"loss_biased": loss.detach()})
 
     def collect(self, batch: Batch) -> Tensor:
@@ -103,16 +103,17 @@ class Online(AttributeEstimator):
         """Train on a batch, unless training has stopped, and estimate the rows' attributes (eq. 3, 11, 12)."""
         if self.settled:
             return super().forward(batch, epoch, randomness)
-        loss, log_probability = self._train_on(batch, epoch + self.head_start_epochs, randomness)
+        age = epoch + self.head_start_epochs
+        trains = torch.is_grad_enabled() and (self.epochs is None or age < self.epochs)
+        loss, log_probability = self._train_on(batch, age, randomness, trains)
         with torch.no_grad():
             probability = self.probability(log_probability)
             posterior = self.correlation.posterior(probability)
             own = probability.gather(1, batch.label.unsqueeze(1)).squeeze(1)
             return Estimate(posterior.argmax(dim=1), posterior, own, loss)
 
-    def _train_on(self, batch: Batch, epoch: float, randomness: StepRandomness) -> tuple[Tensor, Tensor]:
+    def _train_on(self, batch: Batch, epoch: float, randomness: StepRandomness, trains: bool) -> tuple[Tensor, Tensor]:
         """Return the loss, and the log-softmax (B, L) that the attribute is estimated from."""
-        trains = torch.is_grad_enabled() and (self.epochs is None or epoch < self.epochs)
         hides = trains and self.input_dropout > 0
         # Running statistics are of whole inputs, each counted once, and stay as they are with the rest of the network.
         statistics = frozen_statistics(self.network) if hides or not trains else nullcontext()
