@@ -339,32 +339,28 @@ def build_table(
             if trained and labels[row] not in trained and labels[row] is not None:
                 problems.add(row, f"label {labels[row]!r} is in the {given[row]} split but not in train")
 
-    def labels_and_splits() -> tuple[Tensor, list[str], dict[str, Tensor], str]:
-        label, names = coded(labels, problems.good & ~is_new)
-        rows = FEWEST_ROWS if any("." in name for name in names) else 2
-        if len(names) > 20 and len(names) * rows > len(label) and all(map(_is_number, names)):
-            raise InputError(
-                f"{problems.place}: the label looks continuous, {len(names):,} different numbers in {len(label):,} rows"
-                ": name a column of classes, or write it as bins, such as pandas.qcut(prices, 3) makes"
-            )
-        if len(names) < 2:
-            raise InputError(f"{problems.place} has {len(names)} label: a classifier needs rows of at least two labels")
-        check_unlike(labels, names, problems.place)
-        try:
-            split, how = make_splits(label, given, names, splitting, unit, split_by)
-            if bool(is_new.any()):  # no label of theirs is read where the others are drawn
-                split[NEW] = (is_new & problems.good).nonzero().flatten()
-                label[split[NEW]] = places_of([labels[row] for row in split[NEW].tolist()], names)
-            return label, names, split, how
-        except InputError as error:
-            raise InputError(f"{problems.place}: {error}") from error
-
-    left_out, found = problems.raise_if_any(splitting.on_bad_rows), len(problems)
-    label, label_names, split, how = labels_and_splits()
+    problems.raise_if_any(splitting.on_bad_rows)
+    label, label_names = coded(labels, problems.good & ~is_new)
+    fewest = FEWEST_ROWS if any("." in name for name in label_names) else 2
+    if len(label_names) > 20 and len(label_names) * fewest > len(label) and all(map(_is_number, label_names)):
+        raise InputError(
+            f"{problems.place}: the label looks continuous, {len(label_names):,} different numbers in {len(label):,} "
+            "rows: name a column of classes, or write it as bins, such as pandas.qcut(prices, 3) makes"
+        )
+    if len(label_names) < 2:
+        told = f"{problems.place} has {len(label_names)} label"
+        raise InputError(f"{told}: a classifier needs rows of at least two labels")
+    check_unlike(labels, label_names, problems.place)
+    try:
+        split, how = make_splits(label, given, label_names, splitting, unit, split_by)
+    except InputError as error:
+        raise InputError(f"{problems.place}: {error}") from error
+    if bool(is_new.any()):  # no label of theirs is read where the others are drawn
+        split[NEW] = (is_new & problems.good).nonzero().flatten()
+        label[split[NEW]] = places_of([labels[row] for row in split[NEW].tolist()], label_names)
     store, forms, of_inputs, preparation = reader.learn(read, split["train"], problems)
-    if len(problems) > found:  # files that cannot be read
-        left_out = problems.raise_if_any(splitting.on_bad_rows)
-        label, label_names, split, how = labels_and_splits()
+    left_out = problems.raise_if_any(splitting.on_bad_rows)
+    split = {name: part[problems.good[part]] for name, part in split.items()}  # less the files that cannot be read
     attribute, attribute_names = coded(combined(attributes or {}, len(label)), problems.good)
     values = len(attribute_names)
     if values > 100 and values * FEWEST_ROWS > len(label):
