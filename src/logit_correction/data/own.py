@@ -5,14 +5,14 @@ Those are saved once, so that a run can be resumed, judged again and repeated.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from logit_correction.data.cache import cache_folder, is_content, kept_content
@@ -43,6 +43,9 @@ SPLIT = "split"
 
 #: What pandas calls a CSV's first column where it has no name: its index, which would tell labels that stand in order.
 UNNAMED = "Unnamed: 0"
+
+#: What the file of ``Arrays`` holds as texts, the empty one for none.
+TEXTS = ("label", "attribute", "split")
 
 
 class ImageFolder(DataSource):
@@ -219,7 +222,7 @@ class Arrays(DataSource):
         """Choose the file.
 
         Args:
-            file: ``.npz`` with ``inputs`` and ``label``, and ``attribute`` and ``split`` if there are such.
+            file: What ``from_arrays`` wrote.
             augment: Random changes of training images: none, crop-flip (small images), resized-crop-flip.
             **splitting: Those of ``Splitting``.
         """
@@ -230,35 +233,20 @@ class Arrays(DataSource):
         is_content(self.file, "call from_arrays again")
         try:
             with np.load(plain(self.file), allow_pickle=False) as kept:
-                arrays = checked_arrays({name: kept[name] for name in kept.files})
+                inputs, kind = kept["inputs"], str(kept["label_kind"].item())
+                texts = {name: [one or None for one in kept[name].tolist()] for name in TEXTS if name in kept}
         except Exception as error:  # zipfile and NumPy raise many kinds
             raise InputError(f"{self.file} cannot be read ({reason_of(error)}): call from_arrays again") from error
-        inputs = arrays.pop("inputs")
-        texts = {name: [as_text(value) for value in values.tolist()] for name, values in arrays.items()}
-        attribute = attributes_as_texts(arrays["attribute"]) if "attribute" in arrays else None
-        every = range(len(inputs))
+        rows = Rows("the arrays", range(len(inputs)), values=inputs, label=texts["label"], split=texts.get("split"))
         return build_table(
-            Rows("the arrays", every, values=inputs, label=texts["label"], split=texts.get("split")),
+            rows,
             self.reader,
             self.splitting,
             source="arrays given in Python",
-            label_kind=label_kind(arrays["label"]),
-            attributes={"attribute": attribute} if attribute else {},
+            label_kind=kind,
+            attributes={"attribute": texts["attribute"]} if "attribute" in texts else {},
             augment=named_augmentation(self.augment) if inputs.ndim == 4 else None,
         )
-
-
-def checked_arrays(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return arrays that can be rows of data, as bytes, floats or texts; ``InputError`` if they do not fit."""
-    inputs = arrays["inputs"]
-    if inputs.ndim not in (2, 4) or not len(inputs) or inputs.dtype.kind not in "uifb":
-        given = f"not {inputs.dtype} of shape {inputs.shape}"
-        raise InputError(f"inputs must be numbers (rows, features) or (rows, channels, height, width), {given}")
-    for name in ("label", "attribute", "split"):
-        if name in arrays and arrays[name].shape != (len(inputs),):
-            raise InputError(f"{name} has shape {arrays[name].shape}, but must be ({len(inputs)},), one for each input")
-    floats = np.result_type(inputs, np.float32)  # which holds large whole numbers, such as times, too
-    return {**arrays, "inputs": images_of(inputs) if inputs.ndim == 4 else inputs.astype(floats)}
 
 
 def from_arrays(
@@ -283,23 +271,26 @@ def from_arrays(
         **options: Those of ``Arrays``, such as ``test_fraction``.
     """
     given = {"inputs": inputs, "label": label, "attribute": attribute, "split": split}
-    arrays = {}
-    for name, values in given.items():
-        if values is not None:
-            try:
-                array = as_array(values)
-                if array.dtype.kind == "O" and name == "label":  # numbers stay numbers
-                    array = np.asarray(array.tolist())
-            except ValueError as error:
-                raise InputError(f"{name} has rows of different shapes: give all rows as many numbers") from error
-            if array.dtype.kind == "S":
-                array = np.char.decode(array)
-            if array.dtype.kind in "OU":  # what can be saved without pickle
-                array = np.asarray([as_text(value) or "" for value in array.ravel().tolist()]).reshape(array.shape)
-            arrays[name] = array
-    arrays = checked_arrays(arrays)
+    try:
+        arrays = {name: as_array(values) for name, values in given.items() if values is not None}
+    except ValueError as error:
+        told = f"one of {', '.join(given)} has rows of different shapes"
+        raise InputError(f"{told}: give all rows as many numbers") from error
+    rows = arrays.pop("inputs")
+    if rows.ndim not in (2, 4) or not len(rows) or rows.dtype.kind not in "uifb":
+        shape = f"not {rows.dtype} of shape {rows.shape}"
+        raise InputError(f"inputs must be numbers (rows, features) or (rows, channels, height, width), {shape}")
+    floats = np.result_type(rows, np.float32)  # which holds large whole numbers, such as times, too
+    saved = {"inputs": images_of(rows) if rows.ndim == 4 else rows.astype(floats)}
+    saved["label_kind"] = np.asarray([label_kind(arrays["label"])])
+    for name, values in arrays.items():
+        if values.shape != (len(rows),):
+            raise InputError(f"{name} has shape {values.shape}, but must be ({len(rows)},), one for each input")
+        values = np.char.decode(values) if values.dtype.kind == "S" else values
+        texts = attributes_as_texts(values) if name == "attribute" else map(as_text, values.tolist())
+        saved[name] = np.asarray([text or "" for text in texts])
     content = BytesIO()
-    np.savez(content, **{name: np.ascontiguousarray(array) for name, array in arrays.items()})  # type: ignore[arg-type]
+    np.savez(content, **{name: np.ascontiguousarray(array) for name, array in saved.items()})  # type: ignore[arg-type]
     target = kept_content(cache_folder() / "arrays" if folder is None else Path(folder), content.getvalue(), ".npz")
     return ComponentConfig("Arrays", {"file": str(target), **options})
 
