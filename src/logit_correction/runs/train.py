@@ -135,7 +135,6 @@ def train_into(
         names, loggers = (built.config.training.logger, loggers) if fabric.is_global_zero else ([], [])
         with logging_to(names, loggers, folder, run_folder.flat_options(built.config)) as active:
             fit = built.fit(display, fabric, folder / run_folder.RESUME, loggers=active, after_epoch=after_epoch)
-            display.whole = built.algorithm.num_stages
             with display:
                 fit.run(resume=resume and (folder / run_folder.RESUME).is_file())
             if fabric.is_global_zero:

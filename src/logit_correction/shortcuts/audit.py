@@ -264,7 +264,6 @@ def audit_into(
     if new_rows is not None:
         new_rows_of.check(new_rows, built)
     try_fix = try_fix and not decides
-    display.whole = 3 if try_fix else 2  # the search, and LC in folds
     run_folder.make(folder)
     with run_folder.acquire(folder), keeping_threads():
         started = time.monotonic()

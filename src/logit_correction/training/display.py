@@ -8,15 +8,7 @@ from typing import Any
 
 
 class Display:
-    """Shows nothing; the base of what shows progress.
-
-    Attributes:
-        whole: Length of all the work, in stages like the first one, for a forecast of long work.
-    """
-
-    WARM, ENOUGH, WORTH_TELLING = 1.0, 3.0, 20.0  # seconds: of warming up, until the pace is known, of long work
-    LEAST, MOST = 0.5, 3.0  # times what the pace promises: stages are skipped, and a loaded machine slows down
-    whole = 1.0
+    """Shows nothing; the base of what shows progress."""
 
     def __enter__(self) -> Display:
         return self
@@ -29,21 +21,9 @@ class Display:
 
     def start(self, title: str, total_steps: int, done: int) -> None:
         """Begin a stage of ``total_steps``, of which ``done`` are done."""
-        self._title, self._total, self._before, self._started = title, total_steps, done, time.monotonic()
-        self._warm: tuple[float, int] | None = None
 
     def update(self, done: int, figures: dict[str, float]) -> None:
         """Show that ``done`` steps of the stage are done; ``figures`` are the latest."""
-        passed = time.monotonic() - self._started
-        if self._warm is None and passed > self.WARM:
-            self._warm = passed, done
-        elif self._warm and self.whole and passed > self.ENOUGH:
-            pace = (passed - self._warm[0]) / max(1, done - self._warm[1])
-            seconds = self.whole * pace * (self._total - self._before)
-            if seconds > self.WORTH_TELLING:
-                least, most = _format_seconds(self.LEAST * seconds), _format_seconds(self.MOST * seconds)
-                self.say(f"This takes {least} to {most} (minutes:seconds), judging by the first steps")
-            self.whole = 0.0  # once
 
 
 class Lines(Display):
@@ -54,14 +34,16 @@ class Lines(Display):
     def say(self, what: str) -> None:
         print(what, file=sys.stderr, flush=True)
 
+    def start(self, title: str, total_steps: int, done: int) -> None:
+        self._title, self._total, self._before, self._started = title, total_steps, done, time.monotonic()
+
     def update(self, done: int, figures: dict[str, float]) -> None:
-        super().update(done, figures)
         now = time.monotonic()
         if now < self._next and done != self._total:
             return
         self._next = now + 10
         left = (now - self._started) / max(1, done - self._before) * (self._total - done)
-        told = f", {_format_seconds(left)} left" if done < self._total else ""
+        told = f", {int(left) // 60}:{int(left) % 60:02} left" if done < self._total else ""
         self.say(f"{self._title}: step {done} of {self._total}{told}{_format_figures(figures)}")
 
 
@@ -88,17 +70,10 @@ class Bar(Display):
         self._bar.console.print(what, highlight=False, markup=False)
 
     def start(self, title: str, total_steps: int, done: int) -> None:
-        super().start(title, total_steps, done)
         self._task = self._bar.add_task(title, total=total_steps, completed=done, figures="")
 
     def update(self, done: int, figures: dict[str, float]) -> None:
-        super().update(done, figures)
         self._bar.update(self._task, completed=done, figures=_format_figures(figures))
-
-
-def _format_seconds(seconds: float) -> str:
-    """Return minutes and seconds."""
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
 def _format_figures(figures: dict[str, float]) -> str:
