@@ -8,14 +8,14 @@ _RULES = "logit_correction.training.rules."
 #: Those with ``group`` in their names read validation attributes, except for the estimated ones.
 RULES: dict[str, tuple[str, str]] = {
     "last": (_RULES + "Last", "the last epoch"),
-    "valid_average": (_RULES + "Average", "the epoch with the best average accuracy on validation rows"),
-    "valid_worst_class": (_RULES + "WorstClass", "the epoch with the best worst-class accuracy on validation rows"),
+    "valid_average": (_RULES + "SelectionRule", "the epoch with the best average accuracy on validation rows"),
+    "valid_worst_class": (_RULES + "SelectionRule", "the epoch with the best worst-class accuracy on validation rows"),
     "valid_estimated_worst_group": (
-        _RULES + "EstimatedWorstGroup",
+        _RULES + "SelectionRule",
         "the epoch with the best worst-group accuracy on validation rows, over estimated groups",
     ),
     "valid_estimated_group_balanced": (
-        _RULES + "EstimatedGroupBalanced",
+        _RULES + "SelectionRule",
         "the epoch with the best group-balanced accuracy on validation rows, over estimated groups",
     ),
     "valid_estimated_within_error": (
@@ -24,11 +24,11 @@ RULES: dict[str, tuple[str, str]] = {
         "one standard error of the best",
     ),
     "valid_group_balanced": (
-        _RULES + "GroupBalanced",
+        _RULES + "SelectionRule",
         "the epoch with the best group-balanced accuracy on validation rows, whose attributes are read",
     ),
     "valid_worst_group": (
-        _RULES + "WorstGroup",
+        _RULES + "SelectionRule",
         "the epoch with the best worst-group accuracy on validation rows, whose attributes are read",
     ),
 }

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from logit_correction.errors import InputError
-from logit_correction.evaluation.report import JudgedRows
+from logit_correction.evaluation.report import FiguresByGroup, JudgedRows, figures
 from logit_correction.functional import group_count, group_mean
 from logit_correction.registry import resolve
 from logit_correction.training import RULES
@@ -27,24 +27,35 @@ DEFAULT = "valid_estimated_within_error"
 class SelectionRule:
     """A score by which the best of several epochs is taken; of equal epochs the latest.
 
-    A rule of your own names a ``figure``, or has a ``score`` of its own.
+    ``valid_NAME`` scores by the figure NAME of ``GroupReport``; ``valid_estimated_NAME`` by that of the groups label x
+    estimated attribute, as uLA selects (Tsirigotis et al., 2023). A rule of your own has its own ``score``.
 
     Attributes:
-        figure: The figure of ``GroupReport`` that is the score.
-        reads: The labels of the validation rows that it reads.
-        needs_estimate: Whether it goes by estimated attributes.
         name: The name, or the dotted path, by which it was asked for.
     """
 
-    figure: ClassVar[str] = ""
-    reads: ClassVar[tuple[str, ...]] = ("label",)
-    needs_estimate: ClassVar[bool] = False
-    name: str = ""
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @property
+    def figure(self) -> str:
+        """The figure that is the score."""
+        return self.name.removeprefix("valid_")
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The labels of the validation rows that it reads."""
+        return ("label", "attribute") if self.figure in figures(FiguresByGroup) else ("label",)
+
+    @property
+    def needs_estimate(self) -> bool:
+        """Whether it goes by estimated attributes."""
+        return self.figure.startswith("estimated_")
 
     def score(self, rows: Predictions) -> float | None:
         """Return how good a model is, more being better; None where it cannot be told, and the last epoch is taken."""
         judged = rows.by_estimate() if self.needs_estimate else rows
-        return None if judged is None else JudgedRows.of(judged).value(self.figure)
+        return None if judged is None else JudgedRows.of(judged).value(self.figure.removeprefix("estimated_"))
 
     def is_level(self, rows: Predictions, best: Tensor) -> bool:
         """Return whether an epoch is as good as the best before it, of predictions (n,), whatever their scores."""
@@ -54,46 +65,10 @@ class SelectionRule:
 class Last(SelectionRule):
     """Takes the weights at the end of the training, whatever the validation rows say."""
 
-    reads: ClassVar[tuple[str, ...]] = ()
+    reads = ()
 
     def score(self, rows: Predictions) -> float | None:
         return None
-
-
-class Average(SelectionRule):
-    """The share of validation rows that are right; where these are biased it favours what relies on the shortcut."""
-
-    figure = "average"
-
-
-class WorstClass(SelectionRule):
-    """The least accuracy of a label; labels without rows do not count."""
-
-    figure = "worst_class"
-
-
-class GroupBalanced(SelectionRule):
-    """The mean of the accuracies of all groups that have rows; reads validation attributes."""
-
-    figure, reads = "group_balanced", ("label", "attribute")
-
-
-class WorstGroup(SelectionRule):
-    """The least accuracy of a group that has rows; reads validation attributes."""
-
-    figure, reads = "worst_group", ("label", "attribute")
-
-
-class EstimatedGroupBalanced(SelectionRule):
-    """The mean accuracy over the groups label x estimated attribute, as uLA selects (Tsirigotis et al., 2023)."""
-
-    figure, needs_estimate = "group_balanced", True
-
-
-class EstimatedWorstGroup(SelectionRule):
-    """The least accuracy of a group label x estimated attribute that has rows; of small groups it is a rough one."""
-
-    figure, needs_estimate = "worst_group", True
 
 
 class EstimatedWithinError(SelectionRule):
@@ -103,7 +78,7 @@ class EstimatedWithinError(SelectionRule):
     is taken that is not worse by more than one standard error of the difference on the same rows.
     """
 
-    figure, needs_estimate = "group_balanced", True
+    figure = "estimated_group_balanced"
 
     def is_level(self, rows: Predictions, best: Tensor) -> bool:
         judged = rows.by_estimate()
@@ -120,8 +95,7 @@ class EstimatedWithinError(SelectionRule):
 
 def rule_of(name: str) -> SelectionRule:
     """Return the rule that a name or a dotted path stands for; ``InputError`` if there is none."""
-    rule: SelectionRule = resolve("selection rule", name, RULES, SelectionRule)()
-    rule.name = name
+    rule: SelectionRule = resolve("selection rule", name, RULES, SelectionRule)(name)
     return rule
 
 
