@@ -227,7 +227,7 @@ class Arrays(DataSource):
             **splitting: Those of ``Splitting``.
         """
         self.file, self.augment = Path(file).expanduser(), augment
-        self.splitting, self.reader = Splitting(**splitting), Numbers(learns=True)
+        self.splitting, self.reader = Splitting(**splitting), Numbers()
 
     def build(self) -> DataTable:
         is_content(self.file, "call from_arrays again")

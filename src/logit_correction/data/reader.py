@@ -42,15 +42,12 @@ FILES_AT_A_TIME, ROWS_AT_A_TIME, ANSWERS_AT_A_TIME = 512, 50_000, 1_000_000
 
 
 class Numbers(Reader):
-    """Reads arrays: images, or feature vectors, standardised where mean and deviation are known."""
+    """Reads arrays: images, or feature vectors, standardised by the training rows where there are some."""
 
     MOST_SEEN = 256  # features of which each is a column that can be looked at alone; of more, one says little
 
-    def __init__(self, scale: float = 1.0, learns: bool = False) -> None:
-        """Choose what inputs are multiplied by, and whether vectors are standardised by the training rows."""
-        self.scale, self.learns = scale, learns
-        self.mean: Any = None  # (F,) of vectors, and their deviation
-        self.std: Any = None
+    mean: Any = None  # (F,) of vectors, and their deviation
+    std: Any = None
 
     def check(self, rows: Rows) -> tuple[NDArray[Any], None, list[str]]:
         """Return the arrays; rows that are not finite are noted."""
@@ -67,10 +64,10 @@ class Numbers(Reader):
     def learn(self, read: NDArray[Any], train: Tensor, problems: Problems) -> Learnt:
         """Return the arrays as inputs, and the columns of vectors, named by their number."""
         width = read.shape[1] if read.ndim == 2 else 0
-        if self.learns and width and self.mean is None:
+        if width and self.mean is None and len(train):
             self.mean, self.std = mean_and_std(read[train.numpy()].astype(np.float64))
         given = read if self.mean is None else (read - self.mean) / self.std  # before they lose digits, as tables are
-        store = array_store(given, problems, self.scale)
+        store = array_store(given, problems)
         forms = {"columns": {str(i): read[:, i] for i in range(width)} if width <= self.MOST_SEEN else {}}
         if self.mean is None:
             return Learnt(store, forms)
@@ -119,19 +116,19 @@ def rows_of(given: Any, *, texts: bool = False, labelled: bool = False, encoding
     yield Rows("the new rows", range(len(values)), values=values)
 
 
-def as_frame(given: Any, index: bool = True) -> pd.DataFrame | None:
+def as_frame(given: Any) -> pd.DataFrame | None:
     """Return a data frame, what can become one, columns or a list of mappings as a data frame; None of others.
 
-    An index that has a name is a column too, unless not ``index``.
+    An index that has a name is a column too.
     """
     import pandas as pd
 
     if isinstance(given, pd.DataFrame):
-        given = given.reset_index(drop=not any(given.index.names), allow_duplicates=True) if index else given
+        given = given.reset_index(drop=not any(given.index.names), allow_duplicates=True)
         named = with_names(given, [str(name) for name in given.columns], "the table")
         return named.assign(**{str(name): plain_values(named, str(name)) for name in named})
     if hasattr(given, "to_pandas"):
-        return as_frame(given.to_pandas(), index)
+        return as_frame(given.to_pandas())
     try:
         if isinstance(given, Mapping) and not hasattr(given, "shape"):
             columns = {name: as_array(one) if isinstance(one, Tensor) else one for name, one in given.items()}

@@ -6,7 +6,6 @@ import io
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 
 
 #: What rows are, as ``Rows`` has it -> what reads them.
-READERS: dict[str, Callable[[], Reader]] = {"frame": Columns, "texts": Texts, "values": partial(Numbers, learns=True)}
+READERS: dict[str, Callable[[], Reader]] = {"frame": Columns, "texts": Texts, "values": Numbers}
 
 
 class InMemory(DataSource):
@@ -361,7 +360,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         if dense and hasattr(X, "__len__") and not len(X):
             raise InputError("There are 0 rows: give at least one" + " of each label" * reset)
         columns = [] if reset else self.model_["preparation"].get("columns", [])
-        frame = as_frame(X, index=False) if dense and (reset or columns) else None
+        frame = X.reset_index(drop=True) if hasattr(X, "reset_index") else X  # the index is no column
+        frame = as_frame(frame) if dense and (reset or columns) else None
         if frame is None and any(column["kind"] != "numbers" for column in columns):
             raise InputError("fit was given a data frame, and these rows have no columns: give a data frame with them")
         kind, given = "frame", cast(Any, frame)
