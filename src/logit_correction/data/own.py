@@ -38,15 +38,6 @@ from logit_correction.files import canonical, plain, printable
 from logit_correction.registry import ComponentConfig, listed
 from logit_correction.types import as_array
 
-#: A column of this name says which rows are for what, also where nobody has named it: * leaves it out.
-SPLIT = "split"
-
-#: What pandas calls a CSV's first column where it has no name: its index, which would tell labels that stand in order.
-UNNAMED = "Unnamed: 0"
-
-#: What the file of ``Arrays`` holds as texts, the empty one for none.
-TEXTS = ("label", "attribute", "split")
-
 
 class ImageFolder(DataSource):
     """Your own images: ``root/LABEL/*.jpg`` or ``root/{train,valid,test}/LABEL/*.jpg``."""
@@ -93,6 +84,9 @@ class ImageFolder(DataSource):
 
 class Table(DataSource):
     """Your own CSV or Parquet file, one row an example: a text, an image file, or columns of features."""
+
+    SPLIT = "split"  # says which rows are for what, also where nobody has named it: * leaves it out
+    UNNAMED = "Unnamed: 0"  # the first column, where it has no name: pandas' index, which may tell sorted labels
 
     users_own = True
 
@@ -175,7 +169,7 @@ class Table(DataSource):
             others = [
                 label,
                 *self.attributes,
-                *({split or "", split_by or "", SPLIT} - {*names, *cells, *chosen}),
+                *({split or "", split_by or "", self.SPLIT} - {*names, *cells, *chosen}),
             ]
             self.reader = Columns(chosen, others, names, cells, Written(decimal, thousands, dayfirst))
 
@@ -184,9 +178,9 @@ class Table(DataSource):
         frame = read_frame(self.file, self.encoding)
         place = "the table given in Python" if from_python else str(self.file)
         notes = []
-        if frame.columns[0] == UNNAMED and UNNAMED not in self.named:
-            frame = frame.drop(columns=UNNAMED)
-            notes.append(f"the first column, without a name, is not used ({UNNAMED})")
+        if frame.columns[0] == self.UNNAMED and self.UNNAMED not in self.named:
+            frame = frame.drop(columns=self.UNNAMED)
+            notes.append(f"the first column, without a name, is not used ({self.UNNAMED})")
         check_columns(frame, place, [one for one in (self.label, self.split, self.split_by, *self.attributes) if one])
         rows = Rows(
             place,
@@ -196,7 +190,7 @@ class Table(DataSource):
             label=texts_of(frame, self.label),
             split=texts_of(frame, self.split) if self.split else None,
         )
-        if SPLIT in frame.columns and SPLIT not in self.named:
+        if self.SPLIT in frame.columns and self.SPLIT not in self.named:
             notes.append("the column 'split' is not used: give --data.split split to use it")
         return build_table(
             rows,
@@ -216,6 +210,8 @@ class Table(DataSource):
 class Arrays(DataSource):
     """Arrays from Python, as ``from_arrays`` saved them."""
 
+    TEXTS = ("label", "attribute", "split")  # what the file holds as texts, the empty one for none
+
     users_own = True
 
     def __init__(self, file: str, augment: AugmentationName = "none", **splitting: Any) -> None:
@@ -234,7 +230,7 @@ class Arrays(DataSource):
         try:
             with np.load(plain(self.file), allow_pickle=False) as kept:
                 inputs, kind = kept["inputs"], str(kept["label_kind"].item())
-                texts = {name: [one or None for one in kept[name].tolist()] for name in TEXTS if name in kept}
+                texts = {name: [one or None for one in kept[name].tolist()] for name in self.TEXTS if name in kept}
         except Exception as error:  # zipfile and NumPy raise many kinds
             raise InputError(f"{self.file} cannot be read ({reason_of(error)}): call from_arrays again") from error
         rows = Rows("the arrays", range(len(inputs)), values=inputs, label=texts["label"], split=texts.get("split"))
