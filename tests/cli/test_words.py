@@ -28,8 +28,8 @@ def config_of(*words: object) -> dict[str, Any]:
 
 
 def test_names_and_options_are_taken_as_people_write_them() -> None:
-    plain = config_of(*DIGITS, "--method.attributes.name", "Auto", "--method.attributes.views", "[colour]")
-    short = ("--data=digits", "--method=lc", "--method.attributes=auto", "--method.attributes.views", "[colour]")
+    plain = config_of(*DIGITS, "--method.attributes.name", "Auto", "--method.attributes.shortcut", "[colour]")
+    short = ("--data=digits", "--method=lc", "--method.attributes=auto", "--method.attributes.shortcut", "[colour]")
     assert config_of(*short) == plain
     found = config_of(*DIGITS, "--batch-size", "8", "--learning-rate=0.01", "--epochs", "null")
     assert (found["batch_size"], found["learning_rate"], found["epochs"]) == (8, 0.01, None)

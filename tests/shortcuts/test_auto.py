@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from logit_correction import ComponentConfig, RunConfig, TrainingConfig, estimate_attributes, load, train
+from logit_correction import ComponentConfig, RunConfig, TrainingConfig, audit, estimate_attributes, load, train
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import Report
 from logit_correction.shortcuts.auto import Auto
@@ -86,7 +86,7 @@ def test_in_doubt_a_person_chooses_whether_to_correct(monkeypatch: pytest.Monkey
 def test_a_run_of_other_data_is_refused(tmp_path: Path) -> None:
     run(tmp_path / "ERM", {"set": "wine"}, method="ERM")
     with pytest.raises(InputError, match="the data are not those that"):
-        run(tmp_path / "LC", COLUMN, attributes={"name": "Auto", "run": str(tmp_path / "ERM")})
+        audit({"name": "Planted", **COLUMN}, run=tmp_path / "ERM", epochs=1, threads=1)
 
 
 def test_a_column_that_no_row_contradicts_is_no_good_news() -> None:

@@ -73,14 +73,12 @@ class AttributeEstimator(nn.Module, ABC):
         row_attribute: (N,) long, a_x of every training row, -1 where unknown; of settled estimates.
         finding: What was found of a shortcut; None where nobody looked.
         row_posterior: (N, K), P(a | x) by what did not see the row; None where there is none.
-        run: Folder of a finished run that it asks about the validation rows, so that the data must be the same.
     """
 
     components: ClassVar[Mapping[str, str]] = {}
     needs_attributes: bool = False
     num_stages: int = 0
     settled: bool = True
-    run: str | None = None
     correlation: Correlation
     attribute_names: list[str] | None = None
     row_attribute: Tensor

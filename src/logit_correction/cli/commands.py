@@ -115,7 +115,7 @@ def _chosen(config: RunConfig, out: Path, new_rows: Path | None, answers: Path |
     else:
         if config.method.name != "LC":
             raise InputError("--new-rows chooses the method: leave --method out")
-        found = audits.audit_into(place, config, {}, new_rows=new_rows, progress=True)
+        found = audits.audit_into(place, config, new_rows=new_rows, progress=True)
     show_audit(found.told, place / audits.PAGE)
     return complete(found.advised)
 
@@ -158,8 +158,8 @@ def audit_command(
             raise InputError("--answers reads a sheet into the audit in --out: leave out other options")
         audits.Audit(out).answer(answers)
     elif config is not None:
-        search = {"run": run, "predictions": predictions}
-        audits.audit_into(out, config, search, new_rows=new_rows, ask=ask, try_fix=try_fix, progress=True)
+        given: dict[str, Any] = {"run": run, "predictions": predictions, "new_rows": new_rows, "ask": ask}
+        audits.audit_into(out, config, **given, try_fix=try_fix, progress=True)
     elif ask is not None:
         audits.Audit(out).ask(ask)
     else:

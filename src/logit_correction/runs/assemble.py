@@ -162,12 +162,9 @@ def prepare_as(results: Report, source: DataSource, run: Path) -> None:
 
 
 def earlier_runs(config: RunConfig) -> dict[Path, Report]:
-    """Return the finished runs whose networks a complete config takes, to examine or to train on."""
+    """Return the finished runs whose networks a complete config takes."""
     networks = (config.network, config.biased_network, config.encoder)
     runs = [one.options["run"] for one in networks if one is not None and one.name == "FromRun"]
-    estimator = config.method.options.get("attributes")
-    if isinstance(estimator, dict) and estimator.get("name") == "Auto" and estimator.get("run"):
-        runs.append(estimator["run"])
     return {Path(run): Report.read(run) for run in runs}
 
 
@@ -227,10 +224,11 @@ class Built:
         return Fit(self.algorithm, self.table, self.config.training, fabric, checkpoint, display, **options)
 
 
-def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS) -> Built:
+def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS, examined: Path | None = None) -> Built:
     """Read the data, fill in what a complete config leaves to them, build the method, and show what was chosen.
 
     All that may be refused is refused here, by an ``InputError``. ``splits`` are those that must have rows.
+    ``examined`` is a finished run on the same data, which is to be examined.
     """
     if not torch.is_grad_enabled() or torch.get_default_dtype() != torch.float32:
         raise InputError(
@@ -243,6 +241,8 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS)
     if "tensorboard" in config.training.logger:
         needed("tensorboard", "--logger tensorboard", "tensorboard", ", or leave it out")
     source, told, earlier = config.data.make(), list[str](), earlier_runs(config)
+    if examined is not None:
+        earlier[examined] = Report.read(examined)
     for run, results in earlier.items():  # their networks know inputs as these were made for them
         prepare_as(results, source, run)
         if results.data.preparation != next(iter(earlier.values())).data.preparation:
@@ -271,8 +271,7 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS)
             f"method {config.method.name} as chosen needs the attribute of every training row, but some are unknown: "
             "give them, or take a method or an attribute estimator that does not need them, such as Given"
         )
-    if algorithm.attributes is not None and algorithm.attributes.run is not None:
-        examined = Path(algorithm.attributes.run)  # it may have seen the validation rows
+    if examined is not None:  # it may have seen the validation rows
         check_same_data(earlier[examined], table, examined, "give its answers for these data by `--predictions`")
     check_estimates(rule, algorithm, config.method.name)
     algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0, display))

@@ -31,7 +31,7 @@ from logit_correction.finding import NEEDED_ROWS
 from logit_correction.pages.page import save_page
 from logit_correction.registry import ComponentConfig, listed
 from logit_correction.runs import folder as run_folder
-from logit_correction.runs.assemble import Built, prepare
+from logit_correction.runs.assemble import Built, build_fabric, prepare
 from logit_correction.runs.encode import keeping_threads
 from logit_correction.runs.options import RunConfig, config_of, part_of
 from logit_correction.runs.run import Run
@@ -43,6 +43,7 @@ from logit_correction.shortcuts import words
 from logit_correction.shortcuts.auto import FOLDS, Auto
 from logit_correction.shortcuts.candidates import fitted
 from logit_correction.shortcuts.contrast import contrasts, spoken
+from logit_correction.shortcuts.search import judged_by_file, judged_by_run
 from logit_correction.shortcuts.words import AuditSummary
 from logit_correction.training.display import Display, choose_display
 
@@ -220,20 +221,20 @@ def audit(
     >>> found.verdict, found.summary["question"]["views"]  # whether that is an accident only a person knows
     ('cannot tell', ['colour'])
     """
-    search: dict[str, Any] = {"shortcut": listed(shortcut), "legitimate": listed(legitimate)}
-    search |= {"when_unsure": when_unsure, "run": run, "predictions": predictions}
+    known = {"shortcut": listed(shortcut), "legitimate": listed(legitimate), "when_unsure": when_unsure}
     folder, tie = run_folder.given_or_temporary(out, "audit")
-    found = audit_into(
-        folder, config_of(data, **options), search, new_rows=new_rows, ask=ask, try_fix=try_fix, progress=progress
-    )
-    return tie(found)
+    given: dict[str, Any] = {"known": known, "run": run, "predictions": predictions, "new_rows": new_rows, "ask": ask}
+    return tie(audit_into(folder, config_of(data, **options), **given, try_fix=try_fix, progress=progress))
 
 
+@keeping_threads()
 def audit_into(
     folder: Path,
     config: RunConfig,
-    search: Mapping[str, Any],
     *,
+    known: Mapping[str, Any] | None = None,
+    run: Path | str | None = None,
+    predictions: Path | str | None = None,
     new_rows: Any = None,
     ask: int | None = None,
     try_fix: bool = True,
@@ -241,21 +242,22 @@ def audit_into(
 ) -> Audit:
     """Write the audit of the data of a config into a folder, new or empty; see ``audit``.
 
-    ``search`` has options of ``Auto``; those that are given count beside what the config says of it.
+    ``known`` are options of ``Auto`` that count beside those of the config.
     """
     check_range("ask", 1 if ask is None else ask, 1)
+    if run is not None and predictions is not None:
+        raise InputError("run and predictions each say who answers as an ordinary classifier: give one")
     own = config.method.options.get("attributes")
     own = own if isinstance(own, dict) and own.get("name") == "Auto" else {}
-    given = {name: one if isinstance(one, list) else str(one) for name, one in search.items() if one}
-    search = {**own, **given, "name": "Auto", "search": True}
-    config = replace(config, method=part_of("method", ComponentConfig("LC", {"attributes": search})))
+    own = {**own, **{name: one for name, one in (known or {}).items() if one}, "name": "Auto", "search": True}
+    config = replace(config, method=part_of("method", ComponentConfig("LC", {"attributes": own})))
     # What an audit that was killed has left may be written over.
     files = (FIX, SHEET, PAGE, rows_of.CSV, rows_of.PARQUET, NEW_ROWS, SEAL)
     check_new(folder, (run_folder.LOCK, run_folder.CONFIG, *files))
     display = choose_display(quiet=not progress)
-    built = prepare(config, display)
+    built = prepare(config, display, examined=None if run is None else Path(run))
     decides = new_rows is not None or bool(len(built.table.split.get(NEW, ())))
-    if decides and (search.get("run") or search.get("predictions")):
+    if decides and (run is not None or predictions is not None):
         raise InputError(
             "New rows choose what to train, but a given classifier is trained already: give one of the two"
         )
@@ -263,13 +265,23 @@ def audit_into(
         raise InputError("--ask asks about new rows: give them by --new-rows, a folder or a table")
     if new_rows is not None:
         new_rows_of.check(new_rows, built)
+    estimator, said = built.algorithm.attributes, None
+    assert isinstance(estimator, Auto)
+    if run is not None:
+        device = build_fabric(built.config.training).device
+        said = judged_by_run(str(run), estimator.info, estimator.rows, device)
+    elif predictions is not None:
+        said = judged_by_file(str(predictions), estimator.rows, estimator.info.label_names, estimator.draw)
     try_fix = try_fix and not decides
     run_folder.make(folder)
-    with run_folder.acquire(folder), keeping_threads():
+    with run_folder.acquire(folder):
         started = time.monotonic()
         with display:
-            built.fit(display).run(estimator_only=True)
-        told = _written(folder, built, try_fix, quiet=not progress)
+            if said is None:
+                built.fit(display).run(estimator_only=True)
+            else:
+                estimator.examine(said)
+        told = _written(folder, built, run or predictions, try_fix, quiet=not progress)
         if decides:
             told = _decided(told, folder, built, new_rows, ask, display)
         _write_audit(folder, replace(told, seconds=time.monotonic() - started))
@@ -301,7 +313,7 @@ def _by_new_rows(told: AuditSummary, table: pd.DataFrame, out: Path) -> AuditSum
     return replace(told, new_rows=new, verdict="shortcut", views=new.correction.views)
 
 
-def _written(out: Path, built: Built, try_fix: bool, quiet: bool) -> AuditSummary:
+def _written(out: Path, built: Built, examined: Path | str | None, try_fix: bool, quiet: bool) -> AuditSummary:
     """Write every row and the fix, try the fix, and return what was found."""
     config, table, estimator = built.config, built.table, built.algorithm.attributes
     assert isinstance(estimator, Auto)
@@ -313,7 +325,7 @@ def _written(out: Path, built: Built, try_fix: bool, quiet: bool) -> AuditSummar
     verdict: str = finding.verdict
     if not said and verdict == "shortcut":  # what the model of signs holds for one is an accident only to a person
         verdict = "cannot tell"
-    examined, names = estimator.run or estimator.predictions, [str(name) for name in table.label_names]
+    names = [str(name) for name in table.label_names]
     if not (said or examined) and (finding.look is None or finding.look.rows < NEEDED_ROWS):
         views = ()  # on the evidence of so few rows nothing is advised
     asked = words.question(finding)
@@ -355,7 +367,7 @@ def _written(out: Path, built: Built, try_fix: bool, quiet: bool) -> AuditSummar
             "train": len(train),
             "conflicting": int(train["conflicting"].eq(True).sum()),
         },
-        examined=examined,
+        examined=None if examined is None else str(examined),
         classifier=who,
         data={  # without counts of groups, which would read attributes
             "name": config.data.name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any, Literal
@@ -18,7 +18,7 @@ from logit_correction.errors import InputError
 from logit_correction.finding import EVERYTHING, Finding, ViewName, are_columns, name_views
 from logit_correction.seeds import StepRandomness, derive_seed, make_generator
 from logit_correction.shortcuts.heads import KeptHeads, estimate_by_heads, joined, joined_posterior
-from logit_correction.shortcuts.search import Judged, Search, judged_by_file, judged_by_run
+from logit_correction.shortcuts.search import Judged, Search
 from logit_correction.types import (
     UNKNOWN,
     Batch,
@@ -50,7 +50,6 @@ class Auto(AttributeEstimator):
     """Finds out whether there is a shortcut before anything is corrected. Reads no attribute label, of any split.
 
     1. ERM networks of the kind of the robust one are trained in folds and predict rows that they did not see.
-       Instead, the network of a given ``run`` predicts the validation rows, or ``predictions`` are read.
     2. So do heads on each view that the data permit.
     3. The most promising views each estimate the attribute. A model that was learned from drawn shortcuts gives each
        the probability that correcting by it helps; see ``evidence``.
@@ -60,16 +59,12 @@ class Auto(AttributeEstimator):
     """
 
     networks: FoldNetworks  # the ordinary ones; none where nothing is left for them to do
-    _judge: Judged | Callable[[torch.device], Judged]
 
     def __init__(
         self,
         shortcut: list[str] | None = None,
         legitimate: list[str] | None = None,
         when_unsure: Literal["correct", "leave"] = "leave",
-        views: list[str] | None = None,
-        run: str | None = None,
-        predictions: str | None = None,
         search: bool | None = None,
     ) -> None:
         """Choose what to look at.
@@ -81,11 +76,6 @@ class Auto(AttributeEstimator):
             legitimate: Views, or families of views, that are known to be no shortcut: never corrected by.
             when_unsure: Where the verdict is ``cannot tell``, ``correct`` by the likeliest view, or ``leave`` training
                 as that of ERM.
-            views: Families of views to look at; by default all that the data permit.
-            run: Folder of a finished run of ERM on the same data and split. Its answers on the validation rows
-                replace networks trained in folds.
-            predictions: CSV or Parquet file of a classifier's out-of-fold predictions on training rows, or of its
-                predictions on validation rows, with columns ``row``, ``line`` or ``path``, and ``probability_LABEL``.
             search: Whether to look for a shortcut, as an audit does whatever a person says; None where nobody has said
                 what it is.
         """
@@ -98,25 +88,19 @@ class Auto(AttributeEstimator):
         known = map(ViewName.of, self.legitimate)
         if words := [str(one) for one in known if one.family == "word" and one.member]:
             raise InputError(f"--legitimate {words[0]}: texts are looked at by all words together: give word")
-        given = {"views": views, "run": run, "predictions": predictions}
-        asked = [name for name, option in given.items() if option is not None]
-        if asked and not self._searches:
-            raise InputError(f"with shortcut nothing is looked for: leave {asked[0]} out")
-        if run is not None and predictions is not None:
-            raise InputError("run and predictions each say who answers as an ordinary classifier: give one")
-        self.family_names, self.run, self.predictions, self.when_unsure = views, run, predictions, when_unsure
-        self.num_stages = int(self._searches and run is None and predictions is None)
+        self.when_unsure, self.num_stages = when_unsure, int(self._searches)
         self.kept: Sequence[KeptHeads] = ()  # that tell of other rows; of several, each tells one shortcut
         self.estimates: list[tuple[Tensor, Tensor]] = []  # attribute and class probabilities by each shortcut
         self.search: Search | None = None  # what it saw, row by row, for those who ask
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
-        self.fold = self._draw(info.num_rows)
+        self.fold = self.draw(info.num_rows)
         networks = [build(network, f"ordinary network {number}") for number in range(FOLDS * self.num_stages)]
         self.networks = FoldNetworks(networks, self.fold.unsqueeze(0))
 
-    def _draw(self, rows: int) -> Tensor:
+    def draw(self, rows: int) -> Tensor:
+        """Return the fold (rows,) of each of so many rows; -1 of those that are not looked at."""
         return draw_folds(rows, FOLDS, make_generator(self.seed, "looked at"), MOST_ROWS)
 
     def setup(self, rows: TrainingRows) -> None:
@@ -128,16 +112,10 @@ class Auto(AttributeEstimator):
         if not self._searches:
             return
         # What sees everything would be no evidence.
-        usable = [view for view in available_views(rows.view_inputs, self.family_names) if view.breadth < EVERYTHING]
+        usable = [view for view in available_views(rows.view_inputs) if view.breadth < EVERYTHING]
         told = set(columns_of(self._never, rows.view_inputs.columns))  # a pair with one of them would be it again
         again = {view.name for view in usable if isinstance(view, Pairs) and told & {*view.columns}}
         self.views = [view for view in usable if view.name not in {*self._never} | again]
-        if self.run is not None:
-            if rows.held_out is None:
-                raise InputError("a given run is asked about validation rows: give TrainingRows.held_out")
-            self._judge = judged_by_run(self.run, self.info, rows.held_out)
-        elif self.predictions is not None:
-            self._judge = judged_by_file(self.predictions, rows, self.info.label_names, self._draw)
 
     def _corrected_by(self, names: Sequence[str]) -> list[View]:
         """Return the views of these names, less those that a person calls legitimate."""
@@ -176,25 +154,28 @@ class Auto(AttributeEstimator):
     # -- the search, and the estimate
 
     def finish(self, outputs: Tensor | None) -> None:
-        """Look for a shortcut, then estimate the attributes, or abstain."""
-        self.finding = self._find(outputs) if self._searches else Finding("shortcut", (*self.shortcut,), named=True)
-        super().finish(None)
-        self._drop_networks()
-
-    def _find(self, ordinary: Tensor | None) -> Finding:
-        """Look through the views at what ordinary networks (N, L) said, or a given classifier says, and conclude."""
-        seen = (self.fold >= 0).nonzero().squeeze(1)  # what heads may learn from
-        if ordinary is None:
-            judged = self._judge if isinstance(self._judge, Judged) else self._judge(self.row_attribute.device)
+        """Look for a shortcut in what the ordinary networks (N, L) said, unless a person named it, and estimate it."""
+        if outputs is None:
+            self._settle(Finding("shortcut", (*self.shortcut,), named=True))
         else:
-            judged = Judged("train", seen, ordinary[seen], self.fold[seen])
+            seen = (self.fold >= 0).nonzero().squeeze(1)
+            self.examine(Judged("train", seen, outputs[seen], self.fold[seen]))
+
+    def examine(self, judged: Judged) -> None:
+        """Look for a shortcut in what a classifier says; then estimate the attributes, or abstain."""
         broadcast_from_first(judged.network)
+        seen = (self.fold >= 0).nonzero().squeeze(1)  # what heads may learn from
         self.search = Search(self.rows, seen, judged, self.correlation, derive_seed(self.seed, "estimate"))
         self.search.look(self.views)
         self.search.weigh()
         named = self._corrected_by(self.shortcut)
         found = self.search.take_word(named) if named else self.search.conclude(self.when_unsure == "correct")
-        return replace(found, legitimate=tuple(self._never))
+        self._settle(replace(found, legitimate=tuple(self._never)))
+
+    def _settle(self, finding: Finding) -> None:
+        self.finding = finding
+        super().finish(None)
+        self._drop_networks()
 
     def _drop_networks(self) -> None:
         """Forget networks whose work is done: a checkpoint need not hold them."""

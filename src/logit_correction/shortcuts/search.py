@@ -316,17 +316,14 @@ def is_of_pair(views: Views) -> bool:
 # -- classifiers that are given
 
 
-def judged_by_run(run: str, info: DataInfo, rows: TrainingRows) -> Callable[[torch.device], Judged]:
-    """Return what asks, on a device, the network of a finished run on the same data about all validation rows."""
-    network: nn.Module = resolve("network", "FromRun", NETWORKS)(info=info, run=run).requires_grad_(False)
-
-    def judge(device: torch.device) -> Judged:
-        assert rows.view_inputs is not None
-        places = torch.arange(len(rows.label))
-        found = outputs_of(network.eval().to(device), rows.view_inputs, device).softmax(dim=1)
-        return Judged("valid", places, found, torch.zeros_like(places), EXAMINED)
-
-    return judge
+@torch.no_grad()
+def judged_by_run(run: str, info: DataInfo, rows: TrainingRows, device: torch.device) -> Judged:
+    """Return what the network of a finished run on the same data says of all validation rows."""
+    held_out = rows.held_out
+    assert held_out is not None and held_out.view_inputs is not None
+    network: nn.Module = resolve("network", "FromRun", NETWORKS)(info=info, run=run).eval().to(device)
+    found, places = outputs_of(network, held_out.view_inputs, device).softmax(dim=1), torch.arange(len(held_out.label))
+    return Judged("valid", places, found, torch.zeros_like(places), EXAMINED)
 
 
 def judged_by_file(path: str, rows: TrainingRows, labels: Sequence[str], fold_of: Callable[[int], Tensor]) -> Judged:
