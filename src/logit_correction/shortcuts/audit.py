@@ -45,7 +45,7 @@ from logit_correction.shortcuts.candidates import fitted
 from logit_correction.shortcuts.contrast import contrasts, spoken
 from logit_correction.shortcuts.search import judged_by_file, judged_by_run
 from logit_correction.shortcuts.words import AuditSummary
-from logit_correction.training.display import Display, choose_display
+from logit_correction.training.display import choose_display
 
 #: The files of an audit beside its rows.
 AUDIT, SHEET, FIX, PAGE = "audit.json", "sheet.csv", "fix.yaml", "report.html"
@@ -263,8 +263,7 @@ def audit_into(
         )
     if ask is not None and not decides:
         raise InputError("--ask asks about new rows: give them by --new-rows, a folder or a table")
-    if new_rows is not None:
-        new_rows_of.check(new_rows, built)
+    known_rows = new_rows_of.known_of(new_rows, built) if decides else None
     estimator, said = built.algorithm.attributes, None
     assert isinstance(estimator, Auto)
     if run is not None:
@@ -282,23 +281,16 @@ def audit_into(
             else:
                 estimator.examine(said)
         told = _written(folder, built, run or predictions, try_fix, quiet=not progress)
-        if decides:
-            told = _decided(told, folder, built, new_rows, ask, display)
+        if known_rows is not None:
+            inputs = new_rows_of.inputs_of(new_rows, built)
+            table, new = new_rows_of.asked_of(built, known_rows, inputs, display)
+            if ask is not None or (new.changed and not new.labelled):
+                table, sheet = new_rows_of.ask(table, ask or ASK, config.training.seed)
+                if len(sheet):
+                    write_cells(sheet, folder / SHEET)
+            told = _by_new_rows(replace(told, cost={}, new_rows=new), table, folder)
         _write_audit(folder, replace(told, seconds=time.monotonic() - started))
     return Audit(folder)
-
-
-def _decided(
-    told: AuditSummary, out: Path, built: Built, given: Any, count: int | None, display: Display
-) -> AuditSummary:
-    """Train all candidates, ask them about the new rows, and return the verdict by these."""
-    parts = new_rows_of.of_split(built.table) if given is None else new_rows_of.of_source(given, built)
-    table, new = new_rows_of.asked_of(built, parts, display)
-    if count is not None or (new.changed and not new.labelled):
-        table, sheet = new_rows_of.ask(table, count or ASK, built.config.training.seed)
-        if len(sheet):
-            write_cells(sheet, out / SHEET)
-    return _by_new_rows(replace(told, cost={}, new_rows=new), table, out)
 
 
 def _by_new_rows(told: AuditSummary, table: pd.DataFrame, out: Path) -> AuditSummary:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -47,33 +47,39 @@ ANSWER, KNOWN_BY = "answer", ("line", "path", "content")
 #: Pixels along the shorter side of a picture to answer by.
 SIDE = 160
 
-#: What is known of some new rows, and their inputs.
-Part: TypeAlias = tuple[pd.DataFrame, Iterator[Inputs]]
-
 
 # -- rows from anywhere
 
 
-def check(given: Any, built: Built) -> None:
-    """Read new rows once: what is wrong with them is told before anything is trained. Arguments as of ``of_source``."""
-    _joined([frame for frame, _ in of_source(given, built)], list(map(str, built.table.label_names)))
+def known_of(given: Any, built: Built) -> pd.DataFrame:
+    """Return what is known of all new rows; what is wrong with them is told here, before anything is trained.
 
-
-def of_split(table: DataTable) -> Iterator[Part]:
-    """Yield the rows of the split ``new``."""
+    ``given`` is as ``DataSource.new_rows`` takes it; a folder may hold a folder for each label. None takes the rows of
+    the split ``new``. ``InputError`` if a row cannot be read, or has a label that is not in the training data.
+    """
+    table = built.table
+    if given is not None:
+        return joined([_told(rows, built, forms) for rows, _, forms in _read(given, built)], table)
     rows = table.split[NEW]
     label = [None if number < 0 else str(table.label_names[number]) for number in table.label[rows].tolist()]
     files = None if table.files is None else [table.files[row] for row in rows.tolist()]
     lines = None if table.lines is None else table.lines[rows].tolist()
-    yield _described(label, files, lines, table, rows), (batch.inputs for batch in BatchLoader(table, NEW).epoch())
+    return joined([_described(label, files, lines, table, rows)], table)
 
 
-def of_source(given: Any, built: Built) -> Iterator[Part]:
-    """Yield rows from elsewhere, some at a time, prepared by what the training rows have shown.
+def inputs_of(given: Any, built: Built) -> Iterator[Inputs]:
+    """Yield the inputs of a network of the same rows, some at a time: they need not fit into memory."""
+    inputs = built.table.inputs
+    if given is None:
+        yield from (batch.inputs for batch in BatchLoader(built.table, NEW).epoch())
+        return
+    for _, store, _ in _read(given, built):
+        encoded = inputs.encode(store) if isinstance(inputs, EncodedStore) else store
+        yield from batches_of(encoded, torch.device("cpu"))
 
-    ``given`` is as ``DataSource.new_rows`` takes it; a folder may hold a folder for each label. ``InputError`` if a row
-    cannot be read.
-    """
+
+def _read(given: Any, built: Built) -> Iterator[tuple[Rows, InputStore, dict[str, Any]]]:
+    """Yield rows from elsewhere, some at a time, prepared by what the training rows have shown."""
     source, table, info = built.config.data.make(), built.table, built.table.info
     if isinstance(table.inputs, EncodedStore):
         original = table.inputs.original
@@ -82,14 +88,7 @@ def of_source(given: Any, built: Built) -> Iterator[Part]:
     names = {str(name) for name in table.label_names}
     given = Path(given) if isinstance(given, str) else given
     labelled = isinstance(given, Path) and given.is_dir() and any(one.name in names for one in visible_folders(given))
-    for rows, store, forms in source.read(source.new_rows(given, labelled=labelled), info):
-        yield _told(rows, built, forms), _inputs_of(store, table)
-
-
-def _inputs_of(store: InputStore, table: DataTable) -> Iterator[Inputs]:
-    """Yield the inputs of a network; nothing is encoded before somebody asks for them."""
-    encoded = table.inputs.encode(store) if isinstance(table.inputs, EncodedStore) else store
-    yield from batches_of(encoded, torch.device("cpu"))
+    yield from source.read(source.new_rows(given, labelled=labelled), info)
 
 
 def _told(rows: Rows, built: Built, forms: dict[str, Any]) -> pd.DataFrame:
@@ -120,44 +119,11 @@ def _described(
     return frame if content is None else frame.assign(content=content)
 
 
-# -- what the candidates say of them
-
-
-def asked_of(built: Built, parts: Iterable[Part], display: Display) -> tuple[pd.DataFrame, Choice]:
-    """Train all candidates, and ask them about the new rows; ``built`` is after its search for promising views.
-
-    Returns:
-        The table of new rows that an audit keeps, and how far they differ from usual ones. The table has a line for
-        each row: its number ``row`` from 0; ``line``, ``path`` or ``name``; ``content`` of texts and
-        tables; the number of its label, -1 where unknown; the round in which it was asked, 0 if it came with a label,
-        -1 if nobody was asked; of each candidate ``says_``, the number of a label, and ``apart_``, how far it is from
-        ERM.
-
-    Raises:
-        InputError: A row has a label that is not in the training data.
-    """
-    models = train_all(candidates_of(built), built.table, display)
-    display.say("asking all candidates about the new rows")
-    frames, said, apart = list[pd.DataFrame](), list[Tensor](), list[Tensor]()
-    for frame, batches in parts:
-        with torch.no_grad():
-            for inputs in batches:
-                logits = torch.stack([one.network(inputs) for one in models])
-                said.append(logits.argmax(dim=2))
-                apart.append(apart_of(logits))
-        frames.append(frame)
-    whole = _joined(frames, list(map(str, built.table.label_names)))
-    says = {f"says_{number}": one for number, one in enumerate(torch.cat(said, dim=1).numpy())}
-    says |= {f"apart_{number}": one for number, one in enumerate(torch.cat(apart, dim=1).numpy())}
-    table, label = whole.assign(**says), built.table.label[built.table.split["valid"]].numpy()
-    return table, _compared(table, models, label)
-
-
-def _joined(frames: Sequence[pd.DataFrame], names: Sequence[str]) -> pd.DataFrame:
-    """Return what is known of all rows; ``InputError`` if there are none, or a label is not among the ``names``."""
+def joined(frames: Sequence[pd.DataFrame], table: DataTable) -> pd.DataFrame:
+    """Return what is known of all rows; ``InputError`` if there are none, or a label is not in the training data."""
     if not frames:
         raise InputError("There are no new rows: give a folder or a table that holds some by --new-rows")
-    whole = pd.concat(frames, ignore_index=True)
+    whole, names = pd.concat(frames, ignore_index=True), list(map(str, table.label_names))
     whole.insert(0, "row", np.arange(len(whole)))
     label = places_of([None if pd.isna(one) else one for one in whole["label"]], names).numpy()
     unknown = whole[whole["label"].notna() & (label < 0)]
@@ -168,6 +134,34 @@ def _joined(frames: Sequence[pd.DataFrame], names: Sequence[str]) -> pd.DataFram
             f"of {called(first)}: the labels are {', '.join(names)}; leave unknown ones empty"
         )
     return whole.drop(columns="label").assign(**{LABEL: label, ROUND: np.where(label >= 0, 0, -1)})
+
+
+# -- what the candidates say of them
+
+
+def asked_of(
+    built: Built, known: pd.DataFrame, inputs: Iterable[Inputs], display: Display
+) -> tuple[pd.DataFrame, Choice]:
+    """Train all candidates, and ask them about the new rows; ``built`` is after its search for promising views.
+
+    Returns:
+        The table of new rows that an audit keeps, and how far they differ from usual ones. The table has a line for
+        each row: its number ``row`` from 0; ``line``, ``path`` or ``name``; ``content`` of texts and tables; the number
+        of its label, -1 where unknown; the round in which it was asked, 0 if it came with a label, -1 if nobody was
+        asked; of each candidate ``says_``, the number of a label, and ``apart_``, how far it is from ERM.
+    """
+    models = train_all(candidates_of(built), built.table, display)
+    display.say("asking all candidates about the new rows")
+    said, apart = list[Tensor](), list[Tensor]()
+    with torch.no_grad():
+        for one in inputs:
+            logits = torch.stack([model.network(one) for model in models])
+            said.append(logits.argmax(dim=2))
+            apart.append(apart_of(logits))
+    says = {f"says_{number}": one for number, one in enumerate(torch.cat(said, dim=1).numpy())}
+    says |= {f"apart_{number}": one for number, one in enumerate(torch.cat(apart, dim=1).numpy())}
+    table, label = known.assign(**says), built.table.label[built.table.split["valid"]].numpy()
+    return table, _compared(table, models, label)
 
 
 def called(row: pd.Series) -> str:
