@@ -11,7 +11,7 @@ FROM python:3.12-slim AS base
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PATH=/opt/venv/bin:$PATH
 RUN python3 -m venv /opt/venv \
-    && pip install 'torch>=2.4' 'torchvision>=0.19' --index-url "$TORCH_INDEX" \
+    && pip install 'torch>=2.7' 'torchvision>=0.22' --index-url "$TORCH_INDEX" \
     && useradd --create-home --uid 1000 user \
     && install --directory --owner user /work
 WORKDIR /src

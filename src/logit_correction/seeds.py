@@ -14,7 +14,7 @@ from logit_correction.distributed import rank
 def derive_seed(*parts: int | str) -> int:
     """Mix integers and names into one 63-bit seed, of a generator for one purpose, stage, epoch or step."""
     numbers = [zlib.crc32(part.encode()) if isinstance(part, str) else int(part) for part in parts]
-    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]) >> 1
 
 
 def step_seed(first: int, step: int) -> int:

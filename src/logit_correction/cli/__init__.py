@@ -55,17 +55,14 @@ def main(argv: list[str] | None = None) -> int:
     """Run a command and return its exit status."""
     given = list(sys.argv[1:] if argv is None else argv)
     words = [word for word in given if word != "--debug"]
-    if not words or words[0] in ("-h", "--help", "help"):
-        print(usage())
-        return 0 if words else 2
-    if words[0] == "--version":
-        print(__version__)
-        return 0
     for name in ("stdout", "stderr"):  # which whoever starts us may have closed
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # the loading of weights has no place among our lines
     try:
+        if not words or words[0] in ("-h", "--help", "help", "--version"):
+            print(__version__ if words[:1] == ["--version"] else usage(), flush=True)
+            return 0 if words else 2
         function = function_of(words[0])
         from logit_correction.cli.arguments import arguments_of
 
@@ -99,10 +96,11 @@ def function_of(command: str) -> Callable[..., int]:
 
 def _report(error: BaseException, words: list[str]) -> int:
     """Say in one message what went wrong and return the exit status."""
-    resume = ["--resume"] if words[0] == "train" and "--resume" not in words else []
+    command = words[0] if words else ""
+    resume = ["--resume"] if command == "train" and "--resume" not in words else []
     again = shlex.join(["logit-correction", *words, *resume])
     if isinstance(error, KeyboardInterrupt | Interrupted):
-        resumable = isinstance(error, Interrupted) or words[0] in ("quickstart", "benchmark")
+        resumable = isinstance(error, Interrupted) or command in ("quickstart", "benchmark")
         print(f"stopped; continue with: {again}" if resumable else "interrupted", file=sys.stderr)
         return 130
     if isinstance(error, BrokenPipeError):
@@ -114,7 +112,7 @@ def _report(error: BaseException, words: list[str]) -> int:
         error = InputError(f"No file can have the name {name!r}…, it is too long: give a file or folder")
     told = str(error)
     if isinstance(error, NoRoom):
-        goes_on = f" and continue with: {again}" if words[0] == "train" else ", or give another place"
+        goes_on = f" and continue with: {again}" if command == "train" else ", or give another place"
         told = f"{error.filename} cannot be written ({error.strerror}): make room{goes_on}"
     elif isinstance(error, MemoryError) or any(of_memory in told for of_memory in _OF_MEMORY):
         told = "There is not enough memory: take a smaller network, batch or image size"
