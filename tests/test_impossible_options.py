@@ -20,8 +20,6 @@ CASES: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (Online, {"head_start_epochs": 2, "epochs": 1.5}, r"epochs is 1\.5, but must be at least 2"),
     (Clusters, {"attributes": Online()}, "give head_start_epochs"),
     (Auto, {"shortcut": ["colour"], "legitimate": ["colour"]}, "both as shortcut and as legitimate"),
-    (Auto, {"shortcut": ["colour"], "views": ["texture"]}, "leave views out"),
-    (Auto, {"run": "folder", "shortcut": ["column:capital"]}, "leave|give one"),
     (Given, {}, "needs a file, or a column of the data"),
     (IndependentMixUp, {"limit": 1.1}, r"limit is 1\.1"),
     (Counted, {"smoothing": -0.1}, r"smoothing is -0\.1"),
