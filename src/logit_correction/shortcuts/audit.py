@@ -201,7 +201,8 @@ def audit(
         data: The data, as ``train`` takes them; of a whole ``RunConfig`` the shortcuts that it names count too.
         out: Folder to write, new or empty. None keeps the audit for as long as the returned object lives.
         run: Folder of a finished run on the same data, to examine on its validation rows. No network is trained then.
-        predictions: File of a classifier's predictions on rows that it was not trained on; see ``Auto``.
+        predictions: CSV or Parquet file of a classifier's predictions on rows that it was not trained on, training rows
+            or validation rows, with a column ``row``, ``line`` or ``path``, and ``probability_LABEL`` of each label.
         shortcut: Views that you know to be a shortcut; they are examined whatever the search concludes.
         legitimate: Views that you know to be legitimate causes of the label.
         when_unsure: ``correct`` or, by default, ``leave``, where the verdict is ``cannot tell``; see ``Auto``.
