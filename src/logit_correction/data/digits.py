@@ -130,7 +130,7 @@ def draw_attributes(
     return torch.where(free, anything, aligned)
 
 
-class Planted:
+class PlantedAttribute:
     """An attribute that goes with the label: checked options, and how it is drawn.
 
     Attributes:
@@ -187,7 +187,7 @@ class Digits(DataSource):
             seed: Seed of the split, the colours and the jitter.
         """
         check_range("--data.severity", severity, 1, len(JITTER))
-        self.planted = Planted(minority_ratio, correlation, valid, 10, list(COLORS))
+        self.planted = PlantedAttribute(minority_ratio, correlation, valid, 10, list(COLORS))
         self.severity, self.seed = severity, seed
 
     def build(self) -> DataTable:

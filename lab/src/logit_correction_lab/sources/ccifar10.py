@@ -64,7 +64,7 @@ class CorruptedCIFAR10(DataSource):
             published: Folder of the published images, which holds 0.5pct, 1pct, ... and test; these are then read
                 as they are, and of the options only ``minority_ratio`` and ``augment`` count.
         """
-        self.planted = digits.Planted(minority_ratio, correlation, valid, len(CLASSES), list(CORRUPTIONS))
+        self.planted = digits.PlantedAttribute(minority_ratio, correlation, valid, len(CLASSES), list(CORRUPTIONS))
         check_range("--data.severity", severity, 1, 5)
         self.correlation, self.names = self.planted.correlation, self.planted.names
         self.augmentation = named_augmentation(augment)

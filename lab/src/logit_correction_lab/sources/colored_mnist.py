@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from logit_correction.data.digits import COLORS, JITTER, ColoredStore, Planted, jittered_colors
+from logit_correction.data.digits import COLORS, JITTER, ColoredStore, PlantedAttribute, jittered_colors
 from logit_correction.data.images import Images
 from logit_correction.data.loading import CropFlip
 from logit_correction.data.reader import DataSource
@@ -75,7 +75,7 @@ class ColoredMNIST(DataSource):
             download: Let torchvision download MNIST where it is not found.
         """
         check_range("--data.severity", severity, 1, len(JITTER))
-        self.planted = Planted(minority_ratio, correlation, valid, 10, list(COLORS))
+        self.planted = PlantedAttribute(minority_ratio, correlation, valid, 10, list(COLORS))
         self.severity, self.seed = severity, seed
         if scaling not in SCALINGS:
             raise InputError(f"scaling {scaling!r} is unknown: give one of {', '.join(SCALINGS)}")
