@@ -32,7 +32,7 @@ sys.meta_path.insert(0, Blocked())
 import logit_correction
 for room in sys.argv[1:]:
     package = importlib.import_module(f"logit_correction.{room}")
-    for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+    for module in pkgutil.iter_modules(getattr(package, "__path__", []), package.__name__ + "."):
         importlib.import_module(module.name)
 from logit_correction import train
 run = train("Digits", method={"name": "LC", "attributes": "Online"}, epochs=1, threads=1, page=False)
