@@ -106,7 +106,8 @@ def test_every_cell_of_a_shipped_benchmark_is_sound(name: str, tmp_path: Path, r
 
 def check_built(config: RunConfig, text_model: Path) -> None:
     """Check that data and method take the options, and so many epochs; no data are read for it, nor large weights."""
-    correlation = getattr(config.data.make(), "correlation", None)
+    planted = getattr(config.data.make(), "planted", None)
+    correlation = planted.correlation if planted else None
     attributes = correlation.num_attributes if correlation else 10
     info = DataInfo(10, 100, (3, 28, 28), num_attributes=attributes, correlation=correlation)
     if config.network.name == "TextClassifier":
