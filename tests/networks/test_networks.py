@@ -21,7 +21,7 @@ from logit_correction.methods.lc import LC
 from logit_correction.methods.parts import GroupMixUp
 from logit_correction.networks import NETWORKS
 from logit_correction.networks.base import mixing_place, without_pretrained_weights
-from logit_correction.networks.pretrained import ResNet18, Standardize, TextClassifier
+from logit_correction.networks.pretrained import ResNet18, Standardize, TextClassifier, Timm
 from logit_correction.networks.small import MLP
 from logit_correction.registry import resolve
 from logit_correction.types import Batch, DataInfo, Inputs, TrainingRows
@@ -133,6 +133,7 @@ REFUSED: list[tuple[str, dict[str, Any], DataInfo, str]] = [
     ("ResNet18", {"weights": "imagenet"}, DEEP, "3 channels or 1, not 5"),
     ("Timm", {"model": "resnet_18"}, SMALL, r"timm has no network 'resnet_18' \(did you mean"),
     ("Timm", {"model": "test_vit"}, TOO_SMALL, "timm's test_vit"),
+    ("Timm", {"model": "test_resnet", "weights": "weights.pt"}, SMALL, "FILE.safetensors"),
     ("Timm", {"model": "test_resnet", "weights": "pretrained"}, SMALL, "weights=none"),
     ("TextClassifier", {"model": "no/such-model"}, TOKENS, r"'no/such-model' is not in .*config\.json"),
 ]
@@ -197,6 +198,25 @@ def test_imagenet_weights_are_read_from_the_cache_without_pickle(torch_home: Pat
     monkeypatch.setattr(torch.hub, "load_state_dict_from_url", None)
     with without_pretrained_weights():
         assert ResNet18(info, weights="imagenet").metadata == {"stem": "imagenet", "weights": "imagenet"}
+
+
+def test_timm_reads_a_file_of_weights(tmp_path: Path) -> None:
+    timm = pytest.importorskip("timm")
+    from safetensors.torch import save_file
+
+    file, trunk = tmp_path / "weights.safetensors", timm.create_model("test_resnet", num_classes=7).eval()
+    for content in (b"damaged", None):
+        file.write_bytes(content) if content else save_file({"weight": torch.zeros(2)}, file)
+        with pytest.raises(InputError, match=r"test_resnet"):
+            Timm(SMALL, model="test_resnet", weights=str(file))
+    save_file(trunk.state_dict(), file)
+    network = Timm(SMALL, model="test_resnet", weights=str(file)).eval()
+    images = torch.rand(2, 3, 8, 8)
+    standardized = Standardize(trunk.pretrained_cfg["mean"], trunk.pretrained_cfg["std"])(images)
+    expected = trunk.forward_head(trunk.forward_features(standardized), pre_logits=True)
+    torch.testing.assert_close(network.features(images), expected)
+    with without_pretrained_weights():
+        Timm(SMALL, model="test_resnet", weights="gone.safetensors")
 
 
 def test_code_in_the_folder_of_a_text_model_neither_runs_nor_is_asked_about(

@@ -15,7 +15,7 @@ from logit_correction.errors import InputError
 from logit_correction.files import read_yaml
 from logit_correction.registry import listed
 from logit_correction.runs import options
-from logit_correction.runs.options import LISTS, OF_ESTIMATOR, PARTS, VIEWS, Options
+from logit_correction.runs.options import KNOWN_VIEWS, LISTS, OF_ESTIMATOR, PARTS, Options
 from logit_correction.training.config import TrainingConfig
 
 #: What the help says where no class says it.
@@ -48,12 +48,12 @@ PLACEHOLDERS = {
     "config": "FILE",
     "when_unsure": "correct|leave",
     "compile": "true|false|reduce-overhead",
-    **dict.fromkeys(VIEWS, "VIEW"),
+    **dict.fromkeys(KNOWN_VIEWS, "VIEW"),
 }
 PLACEHOLDERS |= {"int": "N", "PositiveInt": "N", "float": "X", "Path": "PATH"}
 
 #: Options of a run that are given by their names alone, and those that may be given several times.
-FLAGS, REPEATED = ("finetune",), (*VIEWS, *LISTS)
+FLAGS, REPEATED = ("finetune",), (*KNOWN_VIEWS, *LISTS)
 
 #: Options of a run that a command chooses itself.
 FIXED = {"audit": ("method", "preset", "biased_network", "selection", "logger")}
@@ -159,7 +159,7 @@ def _put(given: dict[str, Any], path: Sequence[str], value: Any) -> None:
 def _add_run(parser: Options, given: Mapping[str, Any], known: Sequence[str], whole: bool) -> None:
     """Give the parser whose help is wanted the options of a run: those of parts that are named, of others the name."""
     given = options.spelled_out({name: value for name, value in given.items() if name in known})
-    choices: dict[str, options.Choice] = {}
+    choices: dict[str, options.Chosen] = {}
     for part in PARTS if whole else ("data",):
         options.choose(part, part, given.get(part), choices)
     for name in known:

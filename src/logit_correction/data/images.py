@@ -34,7 +34,7 @@ Range = tuple[float, float]
 Resizing = Literal["stretch", "crop"]
 
 #: Longest side that images are read at where nobody says one; networks of photos want no more.
-LARGEST = 224
+LARGEST_SIDE = 224
 
 
 def read_image(
@@ -79,7 +79,7 @@ def looked_at(paths: Sequence[Path]) -> tuple[int, Range | None]:
             if file.mode.startswith(DEEP):
                 pixels = np.nan_to_num(np.asarray(file, np.float64))
                 ends += [float(pixels.min()), float(pixels.max())]
-    return min(LARGEST, int(np.median(sides))) if sides else LARGEST, (min(ends), max(ends)) if ends else None
+    return min(LARGEST_SIDE, int(np.median(sides))) if sides else LARGEST_SIDE, (min(ends), max(ends)) if ends else None
 
 
 def image_store(

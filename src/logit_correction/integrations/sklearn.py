@@ -239,7 +239,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         """Return the method that new rows choose, and what the network may not see."""
         import pandas as pd
 
-        from logit_correction.shortcuts.new_rows import asked_of, concluded, joined
+        from logit_correction.shortcuts.new_rows import asked_of, concluded, known_table
 
         split, _ = make_splits(table.label, None, table.label_names, Splitting(0.2, 0.0, seed))
         config = self._config(replace(table, split=split), seed, {"name": "LC", "attributes": "Auto"}, [])
@@ -249,7 +249,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             built.fit(display).run(estimator_only=True)
         rows, store, _ = self._read(new_rows)
         label = [None] * len(rows) if new_y is None else names_of(rows, new_y, "label")
-        known, inputs = joined([pd.DataFrame({"label": label})], table), batches_of(store, torch.device("cpu"))
+        known, inputs = known_table([pd.DataFrame({"label": label})], table), batches_of(store, torch.device("cpu"))
         told = concluded(*asked_of(built, known, inputs, display), seed)
         self.new_rows_ = to_plain(told)
         best = told.correction or told.candidates[0]

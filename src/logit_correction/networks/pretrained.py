@@ -152,19 +152,13 @@ class Timm(Network):
     Inputs in [0, 1] are standardised inside as the network's pretrained weights want it. Needs the extra ``photos``.
     """
 
-    def __init__(
-        self,
-        info: DataInfo,
-        model: str = "resnet18",
-        weights: Literal["none", "pretrained"] = "none",
-        size: int | None = None,
-    ) -> None:
+    def __init__(self, info: DataInfo, model: str = "resnet18", weights: str = "none", size: int | None = None) -> None:
         """Build the layers.
 
         Args:
             model: Its name in timm; ``timm.list_models()`` gives them all.
             weights: ``none`` draws them anew, ``pretrained`` takes those of the extra ``photos``, or else timm's from
-                the Hugging Face cache or by a download.
+                the Hugging Face cache or by a download, and the name of a .safetensors file reads that.
             size: Height and width that images are resized to inside; None leaves them as they are.
         """
         super().__init__()
@@ -176,7 +170,7 @@ class Timm(Network):
         shape = shape if size is None else [size, size]
         file = packaged(model) if weights == "pretrained" and not follow and colors == 3 else None
         options: dict[str, Any] = {"in_chans": colors}
-        options |= {"num_classes": 0} if weights == "none" else {"pretrained": not follow and file is None}
+        options |= {"num_classes": 0} if weights != "pretrained" else {"pretrained": not follow and file is None}
         try:
             try:
                 trunk = timm.create_model(model, img_size=tuple(shape), **options)
@@ -186,6 +180,12 @@ class Timm(Network):
                 kept = torch.load(file, map_location="cpu", weights_only=True)
                 trunk.load_state_dict(dict(zip(trunk.state_dict(), kept.values(), strict=True)))
             trunk.reset_classifier(0)
+            if weights not in ("none", "pretrained") and not follow:
+                from safetensors.torch import load_file
+
+                missing = trunk.load_state_dict(load_file(weights), strict=False).missing_keys  # less the classifier
+                if missing:
+                    raise ValueError(f"the file does not hold {missing[0]}")
             mean, std = trunk.pretrained_cfg["mean"], trunk.pretrained_cfg["std"]
             if file is not None:
                 mean, std = [127 / 255] * 3, [128 / 255] * 3
@@ -196,7 +196,7 @@ class Timm(Network):
                 _, size_of_features = self.features(torch.zeros(1, *info.input_shape)).shape
         except Exception as error:  # the hub and the networks raise many kinds
             what = f"timm's {model}, weights={weights}, inputs {info.input_shape}: {reason_of(error)}"
-            raise InputError(f"{what}: give weights=none, or another model") from error
+            raise InputError(f"{what}: give weights=FILE.safetensors or weights=none, or another model") from error
         self.features.train()
         self.metadata = {"model": model, "weights": weights, "file": None if file is None else file.name}
         self.head = nn.Linear(size_of_features, info.num_labels)

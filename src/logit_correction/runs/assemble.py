@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from logit_correction.data.images import LARGEST
+from logit_correction.data.images import LARGEST_SIDE
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import Problems
 from logit_correction.data.table import SPLITS, DataTable, fingerprint
@@ -25,7 +25,7 @@ from logit_correction.networks.pretrained import PHOTOS, TEXTS, packaged
 from logit_correction.registry import ComponentConfig, needed, to_install
 from logit_correction.runs.encode import encode_table
 from logit_correction.runs.leave_out import network_factory
-from logit_correction.runs.options import RunConfig, part_of
+from logit_correction.runs.options import RunConfig, completed_part
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
@@ -48,7 +48,7 @@ def fitted(config: RunConfig, info: DataInfo) -> tuple[RunConfig, list[str]]:
     told, found, training, rows = list[str](), dict[str, Any](), config.training, info.num_rows
     if not config.network.name:
         name, why = usual_network(info, config.encoder is not None)
-        config = replace(config, network=part_of("network", name))
+        config = replace(config, network=completed_part("network", name))
         told.append(f"network {name}, for {why}")
     if training.weight_decay is None:
         # Without it an MLP memorizes a few thousand rows of numbers, the minority's first: see
@@ -113,11 +113,11 @@ def with_usual_encoder(config: RunConfig, table: DataTable) -> tuple[RunConfig, 
             raise InputError(f"--finetune needs pretrained weights: {install}")
         return config, table, [f"{install} to train on features of a pretrained network instead"]
     if photos:
-        network: Any = {"name": "Timm", "model": model, "weights": "pretrained", "size": LARGEST}
+        network: Any = {"name": "Timm", "model": model, "weights": "pretrained", "size": LARGEST_SIDE}
     else:
         network = config.encoder or {"name": "TextClassifier", "model": model, "pooling": "mean"}
         model = str(config.encoder.options["model"]) if config.encoder else model
-        config = replace(config, data=part_of("data", {**config.data.to_dict(), "tokenizer": model}))
+        config = replace(config, data=completed_part("data", {**config.data.to_dict(), "tokenizer": model}))
         reader = config.data.make().reader
         assert table.texts is not None and isinstance(reader, Texts)
         made = reader.learn(list(table.texts), table.split["train"], Problems("", ()))
@@ -126,7 +126,7 @@ def with_usual_encoder(config: RunConfig, table: DataTable) -> tuple[RunConfig, 
     kind = "network" if finetune else "encoder"
     told = f"{'fine-tuning' if finetune else 'frozen features'} of {model.rpartition('/')[2]}"
     told += f" (`--network {'ResNet18' if photos else 'Linear'}` does without)"
-    return replace(config, **{kind: part_of(kind, network)}), table, [told]  # type: ignore[arg-type]
+    return replace(config, **{kind: completed_part(kind, network)}), table, [told]  # type: ignore[arg-type]
 
 
 def check_finetuned(algorithm: Algorithm, encoder: ComponentConfig | None) -> None:

@@ -37,10 +37,10 @@ PRESETS = {
 }
 
 #: Views that a person knows to be a shortcut, or to be none: options of the estimator, with a short name.
-VIEWS = ("shortcut", "legitimate")
+KNOWN_VIEWS = ("shortcut", "legitimate")
 
 #: All options of the estimator with a short name.
-OF_ESTIMATOR = (*VIEWS, "when_unsure")
+OF_ESTIMATOR = (*KNOWN_VIEWS, "when_unsure")
 
 #: Options of training that hold a list.
 LISTS = tuple(one.name for one in fields(TrainingConfig) if str(one.type).startswith("list"))
@@ -79,7 +79,7 @@ Part: TypeAlias = str | Mapping[str, Any] | ComponentConfig
 OF_DATA = ("label", "text", "path", "features", "categorical", "split", "split_by", "attribute", "size")
 
 #: A part or component that was chosen: its kind, its name, and its class or the function that makes it.
-Choice: TypeAlias = tuple[str, str, Callable[..., Any]]
+Chosen: TypeAlias = tuple[str, str, Callable[..., Any]]
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ def complete(given: RunConfig | Mapping[str, Any]) -> RunConfig:
     options = {"method": {"name": "LC"}} | spelled_out(given)
     if "data" not in options:
         raise InputError("--data is missing: give a folder of images, the file of a table, or a name of `list data`")
-    parts: dict[str, Any] = {name: part_of(name, options.pop(name)) for name in PARTS if name in options}
+    parts: dict[str, Any] = {name: completed_part(name, options.pop(name)) for name in PARTS if name in options}
     training = TrainingConfig(**parsed(parser_of(()), options))
     processes = training.devices * training.nodes
     if training.compile == "reduce-overhead" and processes > 1:
@@ -229,11 +229,11 @@ def complete(given: RunConfig | Mapping[str, Any]) -> RunConfig:
     return RunConfig(**parts, training=training)
 
 
-def part_of(kind: str, given: Any) -> ComponentConfig:
+def completed_part(kind: str, given: Any) -> ComponentConfig:
     """Return a part of a run, given as ``as_mapping`` takes it, with all options checked and the defaults filled in."""
     if isinstance(given, ComponentConfig) and given.cls is not None:
         return given
-    choices: dict[str, Choice] = {}
+    choices: dict[str, Chosen] = {}
     options = {kind: choose(kind, kind, given, choices)}
     return _completed(kind, parsed(parser_of(tuple(choices.items())), options)[kind], choices)
 
@@ -270,7 +270,7 @@ def spelled_out(given: Mapping[str, Any]) -> dict[str, Any]:
     for part in PARTS:
         if part in flat and getattr(flat[part], "cls", None) is None:
             flat[part] = as_mapping(part, flat[part])
-    lists = {name: flat[name] for name in (*VIEWS, *LISTS) if isinstance(flat.get(name), str | list | tuple)}
+    lists = {name: flat[name] for name in (*KNOWN_VIEWS, *LISTS) if isinstance(flat.get(name), str | list | tuple)}
     flat |= {name: listed(value) for name, value in lists.items()}
     known = {option: flat.pop(option, None) for option in OF_ESTIMATOR}
     if (preset := flat.pop("preset", None)) is not None:
@@ -304,20 +304,20 @@ def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def plain(value: Any) -> Any:
+def as_option(value: Any) -> Any:
     """Return a value in the form that ``config.yaml`` and ``report.json`` hold."""
     if isinstance(value, ComponentConfig):
-        return plain(value.to_dict())
+        return as_option(value.to_dict())
     if isinstance(value, Mapping):
-        return {str(key): plain(part) for key, part in value.items()}
+        return {str(key): as_option(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(part) for part in value]
+        return [as_option(part) for part in value]
     if getattr(value, "ndim", None) == 0:
         return value.item()  # NumPy's numbers are no plain ones
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
-def choose(kind: str, path: str, given: Any, choices: dict[str, Choice], default: Any = None) -> Any:
+def choose(kind: str, path: str, given: Any, choices: dict[str, Chosen], default: Any = None) -> Any:
     """Return the options of a part with the names of all components inside, and put their classes into ``choices``."""
     if given is None:
         return None
@@ -339,7 +339,7 @@ def choose(kind: str, path: str, given: Any, choices: dict[str, Choice], default
     return full
 
 
-def _completed(path: str, found: Mapping[str, Any], choices: Mapping[str, Choice]) -> ComponentConfig:
+def _completed(path: str, found: Mapping[str, Any], choices: Mapping[str, Chosen]) -> ComponentConfig:
     """Return a part of what a parser has found."""
     kind, name, cls = choices[path]
     arguments = {option: value for option, value in found.items() if option != "name"}
@@ -349,7 +349,7 @@ def _completed(path: str, found: Mapping[str, Any], choices: Mapping[str, Choice
     for argument in components_of(cls):
         inner, value = f"{path}.{argument}", arguments.pop(argument, None)
         arguments[argument] = _completed(inner, value, choices) if inner in choices else None
-    return ComponentConfig(name, plain(arguments), cls, arguments)
+    return ComponentConfig(name, as_option(arguments), cls, arguments)
 
 
 class Options(ArgumentParser):
@@ -381,7 +381,7 @@ class Options(ArgumentParser):
                 kind = own[last].annotation
                 self.types[name] = kind if isinstance(kind, str) else formatannotation(kind)
 
-    def add_choices(self, choices: Mapping[str, Choice]) -> None:
+    def add_choices(self, choices: Mapping[str, Chosen]) -> None:
         """Add the options of the chosen classes."""
         for path, (kind, name, cls) in choices.items():
             self.add_argument(f"--{path}.name", type=str, default=name, help=f"The {kinds()[kind][0]}.")
@@ -389,7 +389,7 @@ class Options(ArgumentParser):
 
 
 @lru_cache(maxsize=256)
-def parser_of(choices: tuple[tuple[str, Choice], ...]) -> Options:
+def parser_of(choices: tuple[tuple[str, Chosen], ...]) -> Options:
     """Return the parser of chosen classes, without any that of training; kept, as a grid asks for the same again."""
     parser = Options()
     if not choices:
@@ -400,7 +400,7 @@ def parser_of(choices: tuple[tuple[str, Choice], ...]) -> Options:
 
 def parsed(parser: Options, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return all options of a parser, those that are not given with their defaults; ``InputError`` if one is wrong."""
-    given = plain(given)
+    given = as_option(given)
     leaves = dict(_leaves(given, parser.actions))
     for option in leaves:
         check_known(option, parser.actions)

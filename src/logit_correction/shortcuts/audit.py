@@ -33,7 +33,7 @@ from logit_correction.registry import ComponentConfig, listed
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import Built, build_fabric, prepare
 from logit_correction.runs.encode import keeping_threads
-from logit_correction.runs.options import RunConfig, config_of, part_of
+from logit_correction.runs.options import RunConfig, completed_part, config_of
 from logit_correction.runs.run import Run
 from logit_correction.runs.train import train
 from logit_correction.runs.write import environment
@@ -41,7 +41,7 @@ from logit_correction.shortcuts import new_rows as new_rows_of
 from logit_correction.shortcuts import rows as rows_of
 from logit_correction.shortcuts import words
 from logit_correction.shortcuts.auto import FOLDS, Auto
-from logit_correction.shortcuts.candidates import fitted
+from logit_correction.shortcuts.candidates import fit_of
 from logit_correction.shortcuts.contrast import contrasts, spoken
 from logit_correction.shortcuts.search import judged_by_file, judged_by_run
 from logit_correction.shortcuts.words import AuditSummary
@@ -251,7 +251,7 @@ def audit_into(
     own = config.method.options.get("attributes")
     own = own if isinstance(own, dict) and own.get("name") == "Auto" else {}
     own = {**own, **{name: one for name, one in (known or {}).items() if one}, "name": "Auto", "search": True}
-    config = replace(config, method=part_of("method", ComponentConfig("LC", {"attributes": own})))
+    config = replace(config, method=completed_part("method", ComponentConfig("LC", {"attributes": own})))
     # What an audit that was killed has left may be written over.
     files = (FIX, SHEET, PAGE, rows_of.CSV, rows_of.PARQUET, NEW_ROWS, SEAL)
     check_new(folder, (run_folder.LOCK, run_folder.CONFIG, *files))
@@ -283,7 +283,7 @@ def audit_into(
                 estimator.examine(said)
         told = _written(folder, built, run or predictions, try_fix, quiet=not progress)
         if known_rows is not None:
-            inputs = new_rows_of.inputs_of(new_rows, built)
+            inputs = new_rows_of.network_inputs(new_rows, built)
             table, new = new_rows_of.asked_of(built, known_rows, inputs, display)
             if ask is not None or (new.changed and not new.labelled):
                 table, sheet = new_rows_of.ask(table, ask or ASK, config.training.seed)
@@ -384,7 +384,7 @@ def answers_of_lc(config: RunConfig, table: DataTable, estimator: Auto, quiet: b
     """
     epochs, size = estimator.length()
     training = replace(config.training, selection="last", epochs=epochs, batch_size=size - size // FOLDS)
-    config = replace(config, method=part_of("method", config.method), training=training)
+    config = replace(config, method=completed_part("method", config.method), training=training)
     seen, rows = (estimator.fold >= 0).nonzero().squeeze(1), table.split["train"]
 
     def fit(learned: Tensor, number: int) -> Callable[[Tensor], Tensor]:
@@ -393,7 +393,7 @@ def answers_of_lc(config: RunConfig, table: DataTable, estimator: Auto, quiet: b
             display = choose_display(quiet=quiet)
             display.say(f"what LC would bring: training {number + 1} of {FOLDS}")
             with display:
-                return fitted(config, part, display).predict("test").softmax(dim=1)
+                return fit_of(config, part, display).predict("test").softmax(dim=1)
 
         return answers
 

@@ -23,7 +23,7 @@ from logit_correction.registry import ComponentConfig
 from logit_correction.runs.assemble import Built, build_algorithm, training_rows
 from logit_correction.runs.encode import keeping_threads
 from logit_correction.runs.leave_out import undo
-from logit_correction.runs.options import RunConfig, part_of
+from logit_correction.runs.options import RunConfig, completed_part
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.search import Search
 from logit_correction.training.display import Display
@@ -62,7 +62,7 @@ def candidates_of(built: Built) -> list[Candidate]:
         """Add a training, each once, under a name of its own: long lists of words may begin alike."""
         method = ComponentConfig("LC", {"attributes": attributes}) if attributes else ComponentConfig(BASELINE)
         training = replace(config.training, leave_out=[*config.training.leave_out, *(views if leave_out else ())])
-        own, name = replace(config, method=part_of("method", method), training=training), name.replace("`", "")
+        own, name = replace(config, method=completed_part("method", method), training=training), name.replace("`", "")
         if all(own != other.config for other in found):
             alike = sum(name == other.name.partition(" (no. ")[0] for other in found)
             found.append(Candidate(f"{name} (no. {alike + 1})" if alike else name, does, own, tuple(views)))
@@ -120,7 +120,7 @@ def usual_splits(table: DataTable) -> list[str]:
     return ["valid", *(["test"] if "test" in table.drawn else [])]
 
 
-def fitted(config: RunConfig, table: DataTable, display: Display) -> Fit:
+def fit_of(config: RunConfig, table: DataTable, display: Display) -> Fit:
     """Train a complete config on a table, and take the weights that `train` would keep."""
     algorithm = build_algorithm(config, table.info)
     algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0))
@@ -135,7 +135,7 @@ def trained(candidate: Candidate, table: DataTable) -> Trained:
     """Train a candidate."""
     started = time.monotonic()
     with keeping_threads():
-        fit = fitted(candidate.config, table, Display())
+        fit = fit_of(candidate.config, table, Display())
         usual = torch.cat([fit.predict(split) for split in usual_splits(table)])
     return Trained(candidate, fit.algorithm.network.cpu().eval(), usual, time.monotonic() - started)
 

@@ -8,13 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-#: Predictions, labels and numbers.
-Array: TypeAlias = NDArray[Any]
+from logit_correction.evaluation.predictions import Array
 
 #: Standard deviations to either side of an interval of 90 %.
 DEVIATIONS = 1.645

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
+from logit_correction.evaluation.predictions import Array
 from logit_correction.finding import Look, Signs, Verdict
 from logit_correction.functional import wilson_interval
-
-Array: TypeAlias = NDArray[Any]
 
 #: Probability from which a view is sure of a label.
 SURE = 0.8

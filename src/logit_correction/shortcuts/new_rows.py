@@ -22,6 +22,7 @@ from logit_correction.data.loading import BatchLoader
 from logit_correction.data.rows import Rows, places_of
 from logit_correction.data.table import NEW, DataTable, InputStore
 from logit_correction.errors import InputError, format_first
+from logit_correction.evaluation.predictions import Array
 from logit_correction.files import printable, read_cells
 from logit_correction.finding import BASELINE, Choice, Tried
 from logit_correction.functional import wilson_interval
@@ -31,7 +32,6 @@ from logit_correction.runs.assemble import Built
 from logit_correction.runs.encode import EncodedStore, batches_of
 from logit_correction.shortcuts import choice
 from logit_correction.shortcuts.candidates import Trained, candidates_of, train_all
-from logit_correction.shortcuts.choice import Array
 from logit_correction.training.display import Display
 from logit_correction.types import Inputs
 
@@ -39,7 +39,7 @@ from logit_correction.types import Inputs
 LABEL, ROUND = "label_number", "round"
 
 #: Columns of a row that a person is shown, who is to name its label.
-SHOWN = 40
+SHOWN_COLUMNS = 40
 
 #: The column of a sheet that a person fills in, and those by which its rows are known again.
 ANSWER, KNOWN_BY = "answer", ("line", "path", "content")
@@ -59,15 +59,15 @@ def known_of(given: Any, built: Built) -> pd.DataFrame:
     """
     table = built.table
     if given is not None:
-        return joined([_told(rows, built, forms) for rows, _, forms in _read(given, built)], table)
+        return known_table([_told(rows, built, forms) for rows, _, forms in _read(given, built)], table)
     rows = table.split[NEW]
     label = [None if number < 0 else str(table.label_names[number]) for number in table.label[rows].tolist()]
     files = None if table.files is None else [table.files[row] for row in rows.tolist()]
     lines = None if table.lines is None else table.lines[rows].tolist()
-    return joined([_described(label, files, lines, table, rows)], table)
+    return known_table([_described(label, files, lines, table, rows)], table)
 
 
-def inputs_of(given: Any, built: Built) -> Iterator[Inputs]:
+def network_inputs(given: Any, built: Built) -> Iterator[Inputs]:
     """Yield the inputs of a network of the same rows, some at a time: they need not fit into memory."""
     inputs = built.table.inputs
     if given is None:
@@ -115,11 +115,11 @@ def _described(
         frame["path"] = [printable(os.path.abspath(file)) for file in files]
     elif lines is not None:
         frame["line"] = list(lines)
-    content = table.contents(rows, most=SHOWN)
+    content = table.contents(rows, most=SHOWN_COLUMNS)
     return frame if content is None else frame.assign(content=content)
 
 
-def joined(frames: Sequence[pd.DataFrame], table: DataTable) -> pd.DataFrame:
+def known_table(frames: Sequence[pd.DataFrame], table: DataTable) -> pd.DataFrame:
     """Return what is known of all rows; ``InputError`` if there are none, or a label is not in the training data."""
     if not frames:
         raise InputError("There are no new rows: give a folder or a table that holds some by --new-rows")
@@ -299,7 +299,7 @@ def open_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 def concluded(table: pd.DataFrame, found: Choice, seed: int) -> Choice:
     """Return what the answers say of each candidate, and which one to train, by what ``found`` says without answers."""
-    predictions, (places, label, weight) = predictions_in(table), weights_of(table)
+    predictions, (places, label, weight) = predictions_in(table), answer_weights(table)
     asked = (table[ROUND] >= 1).to_numpy()
     found = replace(
         found,
@@ -324,7 +324,7 @@ def concluded(table: pd.DataFrame, found: Choice, seed: int) -> Choice:
     return replace(found, gain=gain, gain_low=gain - float(half[chosen]), gain_high=gain + float(half[chosen]))
 
 
-def weights_of(table: pd.DataFrame) -> tuple[Array, Array, Array]:
+def answer_weights(table: pd.DataFrame) -> tuple[Array, Array, Array]:
     """Return places, labels and weights of the rows whose label is known: rows over answers.
 
     Rows that came with a label count as drawn at random from all. Of a round that is answered in part, each row counts

@@ -27,7 +27,7 @@ CSV, PARQUET = "rows.csv", "rows.parquet"
 CONTENT = "content"
 
 #: Training rows that a page shows at most, those of the highest score first.
-SHOWN = 60
+SHOWN_ROWS = 60
 
 
 #: Who is judged, as the columns of the rows begin: the classifier, and LC.
@@ -175,7 +175,7 @@ def leans(finding: Finding) -> bool | None:
 def shown_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the conflicting training rows of the highest score, with names and what they hold."""
     train = frame[(frame["split"] == "train") & frame["conflicting"].eq(True)]
-    chosen = train.sort_values("score", ascending=False, kind="stable")[:SHOWN].rename(columns={CONTENT: "text"})
+    chosen = train.sort_values("score", ascending=False, kind="stable")[:SHOWN_ROWS].rename(columns={CONTENT: "text"})
     told = ("row", "line", "path", "name", "text", "label", "attribute", "score")
     keys = [name for name in (*told, "network_label", "fixed_label") if name in chosen]
     known = chosen[keys].astype(object)
