@@ -53,6 +53,15 @@ def test_what_was_found_is_kept(sites: tuple, fitted: LogitCorrectionClassifier)
     assert fitted.config_["epochs"] == fitted.n_epochs_ == 3
 
 
+@pytest.mark.parametrize("estimator", ["Online", "XRM"])
+def test_groups_that_a_network_estimates_may_be_asked_after_predictions(sites: tuple, estimator: str) -> None:
+    frame, y = sites
+    classifier = LogitCorrectionClassifier(attributes=estimator, **QUICK).fit(frame, y)
+    before = classifier.group_report(frame, y)
+    classifier.predict_proba(frame.head(3))
+    pd.testing.assert_frame_equal(classifier.group_report(frame, y), before)
+
+
 def test_groups_by_estimate_and_by_name(sites: tuple, fitted: LogitCorrectionClassifier) -> None:
     frame, y = sites
     named = fitted.group_report(frame, y, attribute=frame["site"])

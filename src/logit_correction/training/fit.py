@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -35,7 +35,7 @@ from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
 from logit_correction.training.record import OTHER_VERSION, Progress, Record, read_checkpoint, write_checkpoint
 from logit_correction.training.rules import SelectionRule, rule_for, update_best
-from logit_correction.types import Batch, ViewInputs
+from logit_correction.types import Batch, Inputs, ViewInputs
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -308,8 +308,15 @@ def estimate_rows(algorithm: Algorithm, label: Tensor, rows: ViewInputs) -> Esti
     estimator = algorithm.attributes
     if estimator is None or estimator.abstained or algorithm.in_pretraining:
         return None
+    dtype = next((weight.dtype for weight in algorithm.parameters() if weight.is_floating_point()), None)
+
+    def fetch(part: Tensor) -> Inputs:
+        """Return rows in the precision of the network's weights, which a user's own may have chosen."""
+        inputs = rows.inputs(part)
+        return inputs.to(dtype) if isinstance(inputs, Tensor) and inputs.is_floating_point() else inputs
+
     with evaluating(estimator):
-        found = estimator.estimate_new(label, rows)
+        found = estimator.estimate_new(label, replace(rows, inputs=fetch))
     if found is None:
         return None
     names = attribute_names_of(algorithm)
