@@ -27,7 +27,9 @@ IGNORED = -100
 # -- Losses and margins, one value for each row of a batch
 
 
-def generalized_cross_entropy(logits: Tensor, label: Tensor, q: float = 0.7) -> Tensor:
+def generalized_cross_entropy(
+    logits: Tensor, label: Tensor, q: float = 0.7, *, multiply_by_q: bool = False
+) -> Tensor:
     """Return the generalized cross-entropy (1 - p ** q) / q (eq. 3), which trusts easy rows and so learns shortcuts.
 
     It is computed from log p, since the gradient of p ** q with respect to p is infinite at p = 0. With respect to the
@@ -37,6 +39,7 @@ def generalized_cross_entropy(logits: Tensor, label: Tensor, q: float = 0.7) -> 
         logits: (B, L).
         label: (B,) long, 0..L-1.
         q: 0 gives cross-entropy, 1 the mean absolute error; 0 <= q <= 1.
+        multiply_by_q: Return 1 - p ** q instead, which has the gradient of the published code: q times that of eq. 3.
 
     Returns:
         (B,) losses.
@@ -45,10 +48,10 @@ def generalized_cross_entropy(logits: Tensor, label: Tensor, q: float = 0.7) -> 
     >>> round(loss.item(), 6)
     0.5
     """
-    return generalize(cross_entropy(logits, label, reduction="none"), q)
+    return generalize(cross_entropy(logits, label, reduction="none"), q, multiply_by_q=multiply_by_q)
 
 
-def generalize(loss: Tensor, q: float = 0.7) -> Tensor:
+def generalize(loss: Tensor, q: float = 0.7, *, multiply_by_q: bool = False) -> Tensor:
     """Return the generalized cross-entropy (B,) from cross-entropies (B,); see ``generalized_cross_entropy``.
 
     >>> generalize(torch.tensor([0.5, 3.0]), q=1.0)  # 1 - p
@@ -56,6 +59,8 @@ def generalize(loss: Tensor, q: float = 0.7) -> Tensor:
     """
     if not 0.0 <= q <= 1.0:
         raise ValueError(f"q must lie between 0 and 1, but it is {q}.")
+    if multiply_by_q:
+        return -torch.expm1(loss * -q)
     return torch.expm1(loss * -q) / -q if q else loss
 
 

@@ -10,12 +10,15 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from logit_correction.distributed import sum_over_processes
+from logit_correction.distributed import join_over_processes, sum_over_processes
 from logit_correction.errors import InputError, check_range
 from logit_correction.functional import IGNORED, Reduction, cell_sums, logit_corrected_cross_entropy, shifted
 
-Estimator: TypeAlias = Literal["cell", "joint", "algorithm-1"]
-Averaging: TypeAlias = Literal["moving", "batch", "dataset", "fixed"]
+Estimator: TypeAlias = Literal["cell", "joint", "algorithm-1", "published"]
+Averaging: TypeAlias = Literal["moving", "moving-rows", "batch", "dataset", "fixed"]
+
+#: Rows that "published" adds to the number of rows of a cell before it divides by it.
+EXTRA_ROWS = 1e-4
 
 
 class GroupPrior(nn.Module):
@@ -25,14 +28,23 @@ class GroupPrior(nn.Module):
 
     - "joint": the mean over the batch of P(y, a | x), as the equations say. The table sums to 1.
     - "cell": the mean of the label's probability p_y(x) over the rows with label y and a_x = a: how far the biased
-      network believes such a label, as in the published code. The table need not sum to 1.
-    - "algorithm-1": the mean of P(a_x | x) over the same rows, as the pseudo-code is printed (batch by batch
+      network believes such a label. The table need not sum to 1. A cell without rows in a batch keeps its value; with
+      "batch" it goes back to 1 / (L * K).
+    - "published": the mean of "cell" as the published code takes it. The table starts at 0. A cell without rows in a
+      batch counts as 0: with "batch" it becomes 0, with "moving" it shrinks by the momentum.
+    - "algorithm-1": the mean of P(a_x | x) over the rows of "cell", as the pseudo-code is printed (batch by batch
       instead of row by row). Rare cells then get values near 1, and little is corrected.
 
-    ``averaging`` is one of "moving" (moving average; the first visit sets a cell), "batch" (the last batch alone),
-    "dataset" (the mean over an epoch, set by ``end_epoch``) and "fixed" (a counted table, see ``set_table``). The table
-    starts at 1 / (L * K). A cell without rows in a batch keeps its value; with "batch" it goes back to the start. With
-    "joint" every batch visits every cell.
+    ``averaging`` says how batches are averaged over time.
+
+    - "moving": a moving average of the batches. The first visit sets a cell, except with "published".
+    - "moving-rows": a moving average of single rows in the order of the batch, with "published" only. The first row
+      sets a cell, and a cell without rows keeps its value.
+    - "batch": the last batch alone.
+    - "dataset": the mean over an epoch, set by ``end_epoch``. Until then the table is uniform.
+    - "fixed": a counted table; see ``set_table``.
+
+    The table starts at 1 / (L * K) unless stated otherwise. With "joint" every batch visits every cell.
 
     With torch.distributed the sums of all ranks are added before they are averaged, so that every rank holds the table
     of the whole batch. All state lies in buffers.
@@ -44,6 +56,8 @@ class GroupPrior(nn.Module):
         averaging: See above.
         momentum: Weight of the past in the moving average, 0 <= momentum < 1.
         floor: Added to the prior inside the logarithm, finite and 0 or more.
+        normalize_columns: Divide the column of each attribute value by its sum wherever the prior is read, which
+            makes it P(y | a). This matters only beside the floor, and where Group MixUp mixes two columns.
 
     Raises:
         ValueError: An option is out of its range.
@@ -70,6 +84,7 @@ class GroupPrior(nn.Module):
         averaging: Averaging = "moving",
         momentum: float = 0.99,
         floor: float = 5e-5,
+        normalize_columns: bool = False,
     ) -> None:
         super().__init__()
         for name, value, kind in (("estimator", estimator, Estimator), ("averaging", averaging, Averaging)):
@@ -79,18 +94,23 @@ class GroupPrior(nn.Module):
             raise ValueError(f"A group prior needs labels and attribute values, not {(num_labels, num_attributes)}.")
         if not 0.0 <= momentum < 1.0 or not 0.0 <= floor < math.inf:
             raise ValueError(f"momentum must lie in [0, 1) and floor in [0, inf), but are {momentum} and {floor}.")
+        if averaging == "moving-rows" and estimator != "published":
+            raise ValueError(f"averaging 'moving-rows' needs estimator 'published', not {estimator!r}.")
         self.num_labels = num_labels
         self.estimator: Estimator = estimator
         self.averaging: Averaging = averaging
-        self.momentum, self.floor = momentum, floor
+        self.momentum = momentum
+        self.floor = floor
+        self.normalize_columns = normalize_columns
         self._start(num_attributes, torch.device("cpu"))
 
     def _start(self, num_attributes: int, device: torch.device) -> None:
         """Register the buffers as they are before the first batch."""
         self.num_attributes, shape = num_attributes, (self.num_labels, num_attributes)
-        table = torch.full(shape, 1.0 / (self.num_labels * num_attributes), device=device)
-        self.register_buffer("table", table)
-        self.register_buffer("unknown", table[:, :1].t().clone(), persistent=False)
+        uniform = torch.full(shape, 1.0 / (self.num_labels * num_attributes), device=device)
+        starts_at_zero = self.estimator == "published" and self.averaging in ("moving", "moving-rows", "batch")
+        self.register_buffer("table", torch.zeros_like(uniform) if starts_at_zero else uniform)
+        self.register_buffer("unknown", uniform[:, :1].t().clone(), persistent=False)
         self.register_buffer("log_rows", self._log_rows(), persistent=False)
         self.register_buffer("visited", torch.zeros(shape, dtype=torch.bool, device=device))
         self.register_buffer("epoch_sums", torch.zeros(shape, device=device))
@@ -109,8 +129,8 @@ class GroupPrior(nn.Module):
         Args:
             label: (B,) long, 0..L-1.
             posterior: (B, K), P(a | x), for example of ``Correlation.posterior``; finite and 0 or more.
-            label_probability: (B,), the biased network's p_y(x), for "cell". By default the posterior of attribute
-                value y, which it is for a one-to-one correlation.
+            label_probability: (B,), the biased network's p_y(x), for "cell" and "published". By default the
+                posterior of attribute value y, which it is for a one-to-one correlation.
             attribute: (B,), a_x; by default the attribute value of the greatest posterior.
 
         Raises:
@@ -127,23 +147,57 @@ class GroupPrior(nn.Module):
             counts = torch.full_like(sums, float(len(label)))
         else:
             attribute = posterior.argmax(dim=1) if attribute is None else attribute
-            if self.estimator == "cell" and label_probability is not None:
+            if self.estimator == "algorithm-1":
+                value = posterior.gather(1, attribute.unsqueeze(1)).squeeze(1)
+            elif label_probability is not None:
                 value = label_probability.to(posterior.dtype)
             else:
-                chosen = label if self.estimator == "cell" else attribute
-                value = posterior.gather(1, chosen.unsqueeze(1)).squeeze(1)
+                value = posterior.gather(1, label.unsqueeze(1)).squeeze(1)
+            if self.averaging == "moving-rows":
+                self._average_rows(label, attribute, value)
+                return
             sums, counts = cell_sums(label, attribute, value, self.num_labels, self.num_attributes)
         sums, counts = sum_over_processes(torch.stack((sums, counts))).unbind(0)
-        table, visited, mean, seen = self.table, self.visited, sums / counts, counts > 0
+        self._average_batch(sums, counts)
+
+    def _average_batch(self, sums: Tensor, counts: Tensor) -> None:
+        """Update the table by a batch's sums (L, K) and numbers of rows (L, K) of each cell."""
+        seen = counts > 0
         if self.averaging == "dataset":
             self.epoch_sums += sums
             self.epoch_counts += counts
+        elif self.estimator == "published":
+            mean = sums / (counts + EXTRA_ROWS)
+            self.table.copy_(mean if self.averaging == "batch" else mean.lerp(self.table, self.momentum))
+            self.visited.logical_or_(seen)
         elif self.averaging == "batch":
-            torch.where(seen, mean, self.unknown[0, 0], out=table)
-            visited.copy_(seen)
+            torch.where(seen, sums / counts, self.unknown[0, 0], out=self.table)
+            self.visited.copy_(seen)
         else:
-            torch.where(seen, torch.where(visited, mean.lerp(table, self.momentum), mean), table, out=table)
-            visited.logical_or_(seen)
+            mean = sums / counts
+            moved = torch.where(self.visited, mean.lerp(self.table, self.momentum), mean)
+            torch.where(seen, moved, self.table, out=self.table)
+            self.visited.logical_or_(seen)
+
+    def _average_rows(self, label: Tensor, attribute: Tensor, value: Tensor) -> None:
+        """Update the table by rows one after the other: T <- momentum * T + (1 - momentum) * value, or T <- value first.
+
+        All rows at once: of n rows of a cell, row i has the weight (1 - momentum) * momentum ** (n - i).
+        """
+        cell = join_over_processes(torch.add(attribute, label, alpha=self.num_attributes))
+        value = join_over_processes(value)
+        sorted_cell, order = cell.sort(stable=True)
+        first = torch.searchsorted(sorted_cell, torch.arange(self.table.numel() + 1, device=cell.device))
+        counts = first.diff()
+        position = torch.arange(len(cell), device=cell.device) - first[sorted_cell]
+        power = self.momentum ** (counts[sorted_cell] - 1 - position).to(value.dtype)
+        sets_cell = (position == 0) & ~self.visited.flatten()[sorted_cell]
+        weight = torch.where(sets_cell, power, (1 - self.momentum) * power)
+        added = torch.zeros_like(self.table.flatten()).index_add_(0, sorted_cell, weight * value[order])
+        past = torch.where(self.visited.flatten(), self.momentum ** counts.to(value.dtype), 0.0) * self.table.flatten()
+        seen = counts > 0
+        self.table.copy_(torch.where(seen, past + added, self.table.flatten()).view_as(self.table))
+        self.visited.logical_or_(seen.view_as(self.visited))
 
     @torch.no_grad()
     def end_epoch(self) -> None:
@@ -200,7 +254,11 @@ class GroupPrior(nn.Module):
 
     def _rows(self) -> Tensor:
         """Return P(y, a) of an unknown attribute, -1, and of each value, (1 + K, L)."""
-        return torch.cat((self.unknown, self.table.t()))
+        rows = self.table.t()
+        if self.normalize_columns:
+            total = rows.sum(dim=1, keepdim=True)
+            rows = torch.where(total > 0, rows / total, rows)
+        return torch.cat((self.unknown, rows))
 
     def _log_rows(self) -> Tensor:
         return shifted(self.log(self._rows()))

@@ -42,9 +42,13 @@ class Online(AttributeEstimator):
         temperature: float = 1.0,
         learning_rate_scale: float = 1.0,
         schedule: Literal["same", "none"] = "same",
+        schedule_epochs: float | None = None,
+        weight_decay: float | None = None,
+        loss_weight: float = 1.0,
+        multiply_by_q: bool = False,
         correlation: Literal["one-to-one", "known"] = "one-to-one",
     ) -> None:
-        """Choose how the biased network trains; the defaults are the paper's.
+        """Choose how the biased network trains; the defaults are the paper's text, not its code (preset ``paper``).
 
         Args:
             q: Exponent of the generalized cross-entropy, in [0, 1]; the paper's 0.7 (0.8 on Waterbirds).
@@ -55,8 +59,16 @@ class Online(AttributeEstimator):
             input_dropout: Probability with which each pixel or feature is hidden from the biased network while it
                 trains, in [0, 1); a high one suits a shortcut that shows everywhere.
             temperature: Divides the biased logits before the softmax that estimates the attribute.
-            learning_rate_scale: Learning rate of the biased network relative to the robust one's.
+            learning_rate_scale: Learning rate of the biased network relative to the robust one's. The paper does not
+                give it; the published code has 0.1.
             schedule: ``same`` follows the run's schedule, ``none`` keeps the biased network's learning rate constant.
+            schedule_epochs: Epochs that the biased network's schedule takes, after which its learning rate stays at
+                the end of the schedule; None takes those of the run. The published code has 1 on CivilComments.
+            weight_decay: Weight decay of the biased network; None takes the run's. The published code has 0 on
+                Waterbirds and CivilComments.
+            loss_weight: Weight of the biased network's loss; with SGD a factor of its learning rate, with Adam of next
+                to no effect. The published code has 2 on Waterbirds and 0.1 on CivilComments.
+            multiply_by_q: Multiply the generalized cross-entropy by q, as the published code does.
             correlation: ``one-to-one`` pairs label j with attribute value j; ``known`` uses the data source's
                 category-level table (LC+).
         """
@@ -67,12 +79,23 @@ class Online(AttributeEstimator):
         check_range("input_dropout", input_dropout, 0, 1, open_end=True)
         check_range("temperature", temperature, 1e-6)
         check_range("learning_rate_scale", learning_rate_scale, 0)
+        check_range("loss_weight", loss_weight, 0)
+        if weight_decay is not None:
+            check_range("weight_decay", weight_decay, 0)
+        if schedule_epochs is not None:
+            check_range("schedule_epochs", schedule_epochs, 1e-6)
         if epochs is not None:
             check_range("epochs", epochs, max(head_start_epochs, 1e-6))
         self.q, self.q_ramp_up_epochs = q, q_ramp_up_epochs
         self.head_start_epochs, self.epochs = head_start_epochs, epochs
         self.input_dropout, self.temperature = input_dropout, temperature
-        self.learning_rate_scale, self.schedule, self.choice = learning_rate_scale, schedule, correlation
+        self.learning_rate_scale = learning_rate_scale
+        self.schedule = schedule
+        self.schedule_epochs = schedule_epochs
+        self.weight_decay = weight_decay
+        self.loss_weight = loss_weight
+        self.multiply_by_q = multiply_by_q
+        self.choice = correlation
         self.num_stages = int(head_start_epochs > 0)
         self.settled = epochs is not None and epochs == head_start_epochs
 
@@ -123,7 +146,10 @@ class Online(AttributeEstimator):
             # One log-softmax serves the loss and the estimate.
             log_probability = self.predict(shown)
             loss = nll_loss(log_probability, batch.label, reduction="none")
-            loss = generalize(loss, ramped_q(self.q, epoch, self.q_ramp_up_epochs)).mean()
+            q = ramped_q(self.q, epoch, self.q_ramp_up_epochs)
+            loss = generalize(loss, q, multiply_by_q=self.multiply_by_q).mean()
+            if self.loss_weight != 1:
+                loss = self.loss_weight * loss
         if hides:
             # The attribute is estimated from all that there is to see.
             with torch.no_grad():
@@ -148,7 +174,13 @@ class Online(AttributeEstimator):
     def parameter_groups(self) -> list[dict[str, object]]:
         group: dict[str, object] = {"params": list(self.network.parameters()), "name": "biased_network"}
         group["learning_rate_scale"] = self.learning_rate_scale
-        return [group | {"schedule": "none"} if self.schedule == "none" else group]
+        if self.schedule == "none":
+            group["schedule"] = "none"
+        if self.schedule_epochs is not None:
+            group["schedule_epochs"] = self.schedule_epochs
+        if self.weight_decay is not None:
+            group["weight_decay"] = self.weight_decay
+        return [group]
 
     def describe(self) -> str:
         return "a biased network trained with the robust one"

@@ -101,6 +101,7 @@ class BatchLoader:
         seed: int = 0,
         shuffle: bool = False,
         sample_weight: Tensor | None = None,
+        drop_last: bool = False,
         device: torch.device | str = "cpu",
         rank: int = 0,
         world_size: int = 1,
@@ -108,7 +109,9 @@ class BatchLoader:
         """Prepare the split.
 
         ``batch_size`` counts the rows of all processes together, by default as many as suit an evaluation; process
-        ``rank`` of ``world_size`` gets its share of every batch. ``sample_weight`` is that of ``Stage``.
+        ``rank`` of ``world_size`` gets its share of every batch. ``sample_weight`` is that of ``Stage``. With
+        ``drop_last`` an epoch leaves out the rows that do not fill a batch, other rows in each epoch; an epoch of fewer
+        rows than a batch keeps them.
         """
         batch_size = evaluation_batch(table.inputs) if batch_size is None else batch_size
         rows, store = table.split[split], table.inputs
@@ -126,6 +129,8 @@ class BatchLoader:
             weight = sample_weight.detach().cpu()
             self.sample_weight = weight.double() if weight.is_floating_point() else weight.long()
             total = total if weight.is_floating_point() else int(weight.sum())
+        if drop_last and total > batch_size:
+            total -= total % batch_size
         self.steps = math.ceil(total / batch_size)
         left_over = total % batch_size
         least = min(2, batch_size // world_size) * world_size
@@ -209,4 +214,6 @@ class BatchLoader:
         else:
             repeated = index.repeat_interleave(self.sample_weight)
             order = repeated[torch.randperm(len(repeated), generator=generator)]
-        return order if len(order) == self.total else order.repeat(self.total)[: self.total]
+        if len(order) < self.total:
+            order = order.repeat(math.ceil(self.total / len(order)))
+        return order[: self.total]

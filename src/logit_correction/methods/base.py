@@ -178,8 +178,9 @@ class Algorithm(nn.Module, ABC):
     def parameter_groups(self) -> list[dict[str, object]]:
         """Return one optimizer group for each network that trains in the present stage.
 
-        A group may also hold ``learning_rate_scale``, a factor of the run's learning rate, and ``schedule``, the name
-        of a schedule that replaces the run's.
+        A group may also hold ``learning_rate_scale``, a factor of the run's learning rate; ``schedule``, the name of a
+        schedule that replaces the run's; ``schedule_epochs``, the epochs that the schedule takes, instead of those of
+        the stage; and ``weight_decay``, which replaces the run's.
         """
         trains = self.attributes is not None and (self.in_pretraining or not self.attributes.settled)
         estimator = self.attributes.parameter_groups() if self.attributes is not None and trains else []

@@ -14,6 +14,7 @@ class TrainingConfig:
         epochs: Passes over the training rows. If left out, as many as about 1,500 steps take, from 15 to 100.
         batch_size: Rows of one step, over all devices together. If left out 256; for fewer than 20,000 rows 128, 64 or
             32, from 500,000 on 1,024.
+        drop_last: Leave out the rows of each epoch that do not fill a batch, as the paper's published code does.
         optimizer: Name of the optimizer.
         learning_rate: Learning rate at the start.
         weight_decay: Weight decay of the optimizer. If left out 0.001 for rows of numbers, such as a table's, which a
@@ -21,7 +22,7 @@ class TrainingConfig:
         decay_norm_and_bias: Let biases and the weights of normalisation decay too, as torch does; language models are
             trained without.
         sgd_momentum: Momentum of sgd.
-        schedule: cosine falls to 0 over the stage, step falls every step_every steps, none stays constant.
+        schedule: cosine and linear fall to 0 over the stage, step falls every step_every steps, none stays constant.
         step_every: Steps between two falls of the step schedule.
         step_factor: Factor of each fall of the step schedule.
         gradient_clip: Largest gradient norm, per network; 0 does not clip.
@@ -58,12 +59,13 @@ class TrainingConfig:
 
     epochs: int | None = None
     batch_size: int | None = None
+    drop_last: bool = False
     optimizer: Literal["adam", "adamw", "sgd"] = "adam"
     learning_rate: float = 2e-3
     weight_decay: float | None = None
     decay_norm_and_bias: bool = True
     sgd_momentum: float = 0.9
-    schedule: Literal["cosine", "step", "none"] = "cosine"
+    schedule: Literal["cosine", "linear", "step", "none"] = "cosine"
     step_every: int = 10_000
     step_factor: float = 0.5
     gradient_clip: float = 0.0

@@ -153,6 +153,7 @@ class Fit:
             seed=derive_seed(config.seed, "stage", algorithm.num_stages - 1 - progress.stage),
             shuffle=True,
             sample_weight=plan.sample_weight,
+            drop_last=config.drop_last,
             device=self.fabric.device,
             rank=self.fabric.global_rank,
             world_size=processes,
@@ -187,7 +188,8 @@ class Fit:
         for batch in loader.epoch(progress.epoch, progress.step):
             now = progress.epoch * steps + progress.step
             for group in optimizer.param_groups:
-                group["lr"] = group["start"] * scheduled_factor(group["schedule"], now, epochs * steps, config)
+                length = group.get("schedule_epochs", epochs) * steps
+                group["lr"] = group["start"] * scheduled_factor(group["schedule"], now, length, config)
             with self.fabric.autocast():
                 self._layers.seed(progress.total_steps)
                 step = self.algorithm(batch, progress.epoch + progress.step / steps)
@@ -391,10 +393,13 @@ def clip_gradients(groups: Iterable[dict[str, Any]], largest: float) -> None:
         torch.nn.utils.clip_grad_norm_(parameters, largest)
 
 
-def scheduled_factor(schedule: str, step: int, total_steps: int, config: TrainingConfig) -> float:
-    """Return what the learning rate is multiplied by in ``step`` (0-based) of ``total_steps``."""
+def scheduled_factor(schedule: str, step: int, total_steps: float, config: TrainingConfig) -> float:
+    """Return what the learning rate is multiplied by in ``step`` (0-based) of a schedule of ``total_steps``."""
+    progress = min(step / total_steps, 1.0)
     if schedule == "cosine":
-        return 0.5 * (1 + math.cos(math.pi * step / total_steps))
+        return 0.5 * (1 + math.cos(math.pi * progress))
+    if schedule == "linear":
+        return 1.0 - progress
     if schedule == "step":
         return float(config.step_factor ** (step // config.step_every))
     return 1.0
