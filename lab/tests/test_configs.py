@@ -44,7 +44,7 @@ def test_lc_is_trained_as_in_the_paper(data: str) -> None:
     assert (online["name"], prior["name"], mixing["name"]) == ("Online", "Moving", "GroupMixUp")
     assert (online["head_start_epochs"], online["epochs"], online["q_ramp_up_epochs"]) == (0, None, 0)
     assert (online["input_dropout"], online["schedule"], options["strength"]) == (0, "same", 1)
-    assert (prior["estimator"], prior["floor"]) == ("cell", 1e-4)
+    assert (prior["estimator"], prior["floor"]) == ("published", 1e-4)
     momentum = {"civilcomments": 0.9, "waterbirds": None}  # which averages over the batch
     assert prior["momentum"] == momentum.get(data, 0.5)
     assert prior["averaging"] == ("batch" if data == "waterbirds" else "moving")

@@ -51,7 +51,7 @@ def test_the_command_line_wins_over_a_file_and_this_over_a_preset(tmp_path: Path
     (tmp_path / "my.yaml").write_text(yaml.safe_dump(content))
     found = config_of("--config", tmp_path / "my.yaml", "--epochs", "3", "--method.prior.momentum", "0.25")
     assert found["epochs"] == 3 and found["method"]["attributes"]["q"] == 0.6
-    assert found["method"]["prior"]["momentum"] == 0.25 and found["method"]["prior"]["estimator"] == "cell"
+    assert found["method"]["prior"]["momentum"] == 0.25 and found["method"]["prior"]["estimator"] == "published"
     other = config_of("--config", tmp_path / "my.yaml", "--method.attributes", "CrossFitted")["method"]["attributes"]
     assert other["name"] == "CrossFitted" and "q" not in other  # the options of the first stay behind
     (tmp_path / "again.yaml").write_text(yaml.safe_dump(found))

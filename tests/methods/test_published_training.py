@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from logit_correction import LC, Batch, DataInfo, TrainingRows
 from logit_correction.functional import generalized_cross_entropy, ramp_up
 from logit_correction.losses import GroupPrior
-from logit_correction.methods.parts import GroupMixUp
 from logit_correction.runs.options import complete
+from logit_correction.seeds import StepRandomness
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.fit import make_optimizer, scheduled_factor
 
@@ -144,24 +144,117 @@ def test_ramp_of_group_mixup_is_the_published_sigmoid() -> None:
         assert ramp_up(epoch, length) == pytest.approx(strength / 2)
 
 
-def paper_options(**changes: Any) -> dict[str, Any]:
-    """The options of LC by the preset ``paper``."""
-    config = complete({"preset": "paper", "data": {"name": "ColoredMNIST"}, **changes})
-    return dict(config.method.options)
-
-
-def build_lc(options: dict[str, Any]) -> LC:
-    """LC with linear networks of two layers, in float64, as the preset makes it."""
-    from logit_correction.registry import component  # as a training does
-    from logit_correction.attributes import ESTIMATORS
-    from logit_correction.attributes.base import AttributeEstimator
-    from logit_correction.methods.parts import MIXING, PRIORS, Mixing, PriorRule
-
+def build_paper_method(seed: int) -> LC:
+    """LC by the preset ``paper``, both networks linear and in float64; the biased one predicts the attribute."""
+    config = complete({"preset": "paper", "data": {"name": "Digits"}})
     info = DataInfo(num_labels=LABELS, num_rows=ROWS, input_shape=(FEATURES,), num_attributes=LABELS)
-    parts = {
-        "attributes": component("attributes", options["attributes"], ESTIMATORS, AttributeEstimator),
-        "prior": component("prior", options["prior"], PRIORS, PriorRule),
-        "mixing": component("mixing", options["mixing"], MIXING, Mixing),
-    }
-    method = LC(lambda: nn.Linear(FEATURES, LABELS), info, **parts, strength=options["strength"], seed=3)
-    return method.double()
+    method: LC = config.method.make(lambda: nn.Linear(FEATURES, LABELS), info, seed=seed)
+    method = method.double()
+    with torch.no_grad():
+        method.attributes.network.weight.copy_(torch.cat((2 * torch.eye(3), torch.zeros(3, 2)), dim=1))
+    method.setup(TrainingRows(torch.arange(ROWS) % LABELS))
+    method.begin_stage(0, None)
+    return method
+
+
+def draw_training_batch(seed: int) -> Batch:
+    """Four rows of each label, one of them bias-conflicting, so that there is no choice of partners to draw."""
+    label = torch.arange(ROWS) % LABELS
+    attribute = torch.where(torch.arange(ROWS) < LABELS, (label + 1) % LABELS, label)
+    shows_attribute = nn.functional.one_hot(attribute, LABELS).double()
+    noise = torch.randn(ROWS, FEATURES - LABELS, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return Batch(torch.cat((shows_attribute, noise), dim=1), label, torch.arange(ROWS))
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Softmax of each row."""
+    exponential = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return exponential / exponential.sum(axis=1, keepdims=True)
+
+
+class ReferenceOptimizer:
+    """SGD without momentum, or Adam, on one linear network (weight, bias)."""
+
+    def __init__(self, name: str, learning_rate: float) -> None:
+        self.name = name
+        self.learning_rate = learning_rate
+        self.mean: list[Any] = [0.0, 0.0]
+        self.square: list[Any] = [0.0, 0.0]
+        self.steps = 0
+
+    def step(self, parameters: list[np.ndarray], gradients: list[np.ndarray]) -> list[np.ndarray]:
+        self.steps += 1
+        return [self._update(i, value, gradients[i]) for i, value in enumerate(parameters)]
+
+    def _update(self, i: int, value: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        if self.name == "sgd":
+            return value - self.learning_rate * gradient
+        self.mean[i] = 0.9 * self.mean[i] + 0.1 * gradient
+        self.square[i] = 0.999 * self.square[i] + 0.001 * gradient**2
+        mean = self.mean[i] / (1 - 0.9**self.steps)
+        square = self.square[i] / (1 - 0.999**self.steps)
+        return value - self.learning_rate * mean / (np.sqrt(square) + 1e-8)
+
+
+@pytest.mark.parametrize("optimizer_name", ["sgd", "adam"])
+def test_whole_steps_of_the_preset_are_the_published_ones(optimizer_name: Any) -> None:
+    q = 0.7
+    learning_rate = 1e-2
+    method = build_paper_method(seed=3)
+    robust = [value.detach().numpy().copy() for value in method.network.parameters()]
+    biased = [value.detach().numpy().copy() for value in method.attributes.network.parameters()]
+    robust_optimizer = ReferenceOptimizer(optimizer_name, learning_rate)
+    biased_optimizer = ReferenceOptimizer(optimizer_name, learning_rate / 10)
+    prior = ReferencePrior("moving", 0.5, normalize_columns=True)
+    randomness = StepRandomness(3)  # the one thing of the package: the weight of the mix is drawn from it
+
+    config = TrainingConfig(optimizer=optimizer_name, sgd_momentum=0.0, weight_decay=0.0)
+    optimizer = make_optimizer(method.parameter_groups(), config, learning_rate)
+    for step in range(3):
+        batch = draw_training_batch(step)
+        epoch = step / 2
+        loss = method(batch, epoch).loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+        inputs = batch.inputs.numpy()
+        label = batch.label.numpy()
+        target = np.eye(LABELS)[label]
+        probability = softmax(inputs @ biased[0].T + biased[1])
+        own = probability[np.arange(ROWS), label]
+        attribute = probability.argmax(axis=1)
+        assert ((attribute != label) == (np.arange(ROWS) < LABELS)).all()
+        prior.update(label, probability)
+
+        strength = math.exp(-5 * (1 - min(epoch, 2) / 2) ** 2)
+        generator = randomness.next(torch.device("cpu"))
+        weight = float(torch.empty(()).uniform_(1 - strength, 1 - strength / 2, generator=generator))
+        partner = label  # row y is the bias-conflicting row of label y
+        columns = prior.columns(attribute)
+        mixed = weight * inputs + (1 - weight) * inputs[partner]
+        mixed_columns = weight * columns + (1 - weight) * columns[partner]
+        corrected = mixed @ robust[0].T + robust[1] + np.log(mixed_columns + FLOOR)
+
+        biased_gradient = (q * own**q)[:, None] * (probability - target) / ROWS
+        robust_gradient = (softmax(corrected) - target) / ROWS
+        biased = biased_optimizer.step(biased, [biased_gradient.T @ inputs, biased_gradient.sum(axis=0)])
+        robust = robust_optimizer.step(robust, [robust_gradient.T @ mixed, robust_gradient.sum(axis=0)])
+
+        for parameter, value in zip(method.network.parameters(), robust, strict=True):
+            np.testing.assert_allclose(parameter.detach().numpy(), value, rtol=2e-5, atol=1e-7)
+        for parameter, value in zip(method.attributes.network.parameters(), biased, strict=True):
+            np.testing.assert_allclose(parameter.detach().numpy(), value, rtol=2e-5, atol=1e-7)
+
+
+def test_options_of_the_biased_network_reach_its_optimizer() -> None:
+    attributes = {"weight_decay": 0.0, "schedule_epochs": 1, "learning_rate_scale": 0.1, "loss_weight": 2}
+    config = complete({"preset": "paper", "data": {"name": "Digits"}, "method": {"attributes": attributes}})
+    info = DataInfo(num_labels=2, num_rows=4, input_shape=(3,))
+    method = config.method.make(lambda: nn.Linear(3, 2), info, seed=0)
+    training = TrainingConfig(optimizer="sgd", weight_decay=0.1, schedule="linear")
+    network, biased = make_optimizer(method.parameter_groups(), training, 0.5).param_groups
+    assert (network["lr"], network["weight_decay"]) == (0.5, 0.1)
+    assert (biased["lr"], biased["weight_decay"], biased["schedule_epochs"]) == (0.05, 0.0, 1)
+    factors = [scheduled_factor("linear", step, 1 * 4, training) for step in (0, 1, 4, 9)]
+    assert factors == [1.0, 0.75, 0.0, 0.0]

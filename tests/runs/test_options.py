@@ -116,7 +116,7 @@ def test_a_preset_lies_under_what_is_given() -> None:
     options = whole["method"]
     assert options["name"] == "LC" and whole["epochs"] == 3 and options["mixing"] == {"name": "NoMixing"}
     assert options["attributes"]["name"] == "Online" and options["attributes"]["q"] == 0.8
-    assert (options["prior"]["estimator"], options["prior"]["momentum"]) == ("cell", 0.5)
+    assert (options["prior"]["estimator"], options["prior"]["momentum"]) == ("published", 0.5)
     assert "preset" not in whole  # what it stood for is written out
     other = complete({**flat, "method": {"name": "LC", "attributes": "TrueAttributes", "prior": None}}).to_dict()
     assert other["method"]["attributes"] == {"name": "TrueAttributes"} and other["method"]["prior"] is None
