@@ -10,6 +10,8 @@ import torch
 
 from logit_correction import Run, load, train
 from logit_correction.attributes.mst import least_invariant
+from logit_correction.networks.base import DropoutLinear
+from logit_correction.networks.small import MLP
 from logit_correction.seeds import make_generator
 
 ERM: dict[str, Any] = {
@@ -71,6 +73,24 @@ def test_rows_that_erm_gets_wrong_have_at_most_half_of_the_weight(build, make_ta
         method._look()
         assert least < float(method.weight[wrong].sum()) <= 0.5
     assert float(method.weight[wrong].min() / method.weight[~wrong].max()) > 1  # and yet each weighs more
+
+
+def test_the_last_layer_is_retrained_without_dropout(build, batches, make_table) -> None:
+    def network() -> MLP:
+        mlp = MLP(table.info, hidden=(16,))
+        mlp.head = DropoutLinear(16, 3)
+        return mlp
+
+    table = make_table(valid=99)
+    method = build("LastLayer", table, stage=1, network=network).train()
+    weight = method.weight.clone()
+    method._look()
+    assert torch.equal(method.weight, weight)
+    batch = next(batches(method, table))
+    head = method.network.head
+    logits = method.features @ head.weight.T + head.bias
+    expected = torch.nn.functional.cross_entropy(logits, method.label, reduction="none") @ weight
+    torch.testing.assert_close(method(batch, 0.0).loss, expected)
 
 
 def test_no_assignment_to_environments_breaks_invariance_more() -> None:

@@ -17,10 +17,11 @@ from logit_correction.attributes.online import Online
 from logit_correction.data.texts import load_tokenizer
 from logit_correction.errors import InputError
 from logit_correction.functional import mix
+from logit_correction.methods.dfa import DFA
 from logit_correction.methods.lc import LC
 from logit_correction.methods.parts import GroupMixUp
 from logit_correction.networks import NETWORKS
-from logit_correction.networks.base import mixing_place, without_pretrained_weights
+from logit_correction.networks.base import DropoutLinear, mixing_place, without_pretrained_weights
 from logit_correction.networks.pretrained import ResNet18, Standardize, TextClassifier, Timm
 from logit_correction.networks.small import MLP
 from logit_correction.registry import resolve
@@ -253,3 +254,31 @@ def test_a_text_encoder_is_read_from_its_folder_and_padding_does_not_count(tiny_
         TextClassifier(TOKENS, model=str(tmp_path))
     with pytest.raises(InputError, match=r"texts have 25 tokens, but .* takes 24"):
         TextClassifier(replace(TOKENS, input_shape=(25,)), model=str(tiny_bert))
+
+
+def test_features_of_texts_are_mixed_before_the_dropout_that_every_reader_of_the_head_gets(tiny_bert: Path) -> None:
+    import transformers
+
+    given = random_inputs(TOKENS)
+    assert isinstance(given, dict)
+    network = TextClassifier(TOKENS, model=str(tiny_bert))
+    encoder = transformers.BertModel.from_pretrained(tiny_bert).train()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        logits = network(given)
+        torch.manual_seed(5)
+        dropped = nn.functional.dropout(encoder(**given).pooler_output, 0.1)
+        torch.testing.assert_close(logits, dropped @ network.head.weight.T + network.head.bias)  # without mixing
+        network.features.eval()
+        values, rest = mixing_place(network, given, "features")
+        torch.testing.assert_close(values, encoder.eval()(**given).pooler_output)
+        partner = torch.arange(6).flip(0)
+        weight = torch.rand(6)
+        torch.manual_seed(6)
+        mixed = rest(mix(values, partner, weight))
+        torch.manual_seed(6)
+        dropped = nn.functional.dropout(mix(values, partner, weight), 0.1)
+        torch.testing.assert_close(mixed, dropped @ network.head.weight.T + network.head.bias)
+    dfa = DFA(lambda: TextClassifier(TOKENS, model=str(tiny_bert)), TOKENS)
+    for head in (dfa.network.intrinsic_head, dfa.network.biased_head):
+        assert isinstance(head, DropoutLinear) and head.in_features == 2 * network.head.in_features

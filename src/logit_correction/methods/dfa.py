@@ -12,7 +12,7 @@ from logit_correction.errors import InputError, check_range
 from logit_correction.functional import generalize
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import RelativeDifficulty
-from logit_correction.networks.base import Network, feature_size
+from logit_correction.networks.base import DropoutLinear, Network, feature_size
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Step, TrainingRows
 
 
@@ -24,7 +24,8 @@ class Disentangled(nn.Module):
         width = feature_size(intrinsic) + feature_size(biased)
         self.intrinsic, self.biased = cast(Network, intrinsic).features, cast(Network, biased).features
         head = cast(nn.Linear, intrinsic.head)
-        heads = [nn.Linear(width, head.out_features, dtype=head.weight.dtype) for _ in range(2)]
+        kind = DropoutLinear if isinstance(head, DropoutLinear) else nn.Linear
+        heads = [kind(width, head.out_features, dtype=head.weight.dtype) for _ in range(2)]
         self.intrinsic_head, self.biased_head = heads
 
     def forward(self, inputs: Inputs) -> Tensor:

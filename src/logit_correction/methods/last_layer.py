@@ -100,7 +100,7 @@ class LastLayer(Algorithm):
         self.label = self.label.to(device)
         weight = ((group >= 0) / group[group >= 0].bincount()[group.clamp_min(0)].clamp_min(1)).to(device)
         if not self.of_valid:
-            said = self.erm_head(self.features).softmax(1)
+            said = self.erm_head.eval()(self.features).softmax(1)
             wrong, own = said.argmax(1) != self.label, said.gather(1, self.label[:, None])[:, 0]
             weights = weight * (torch.linspace(0, -self.gamma, 101, device=device)[:, None] * own).exp()
             shares = (weights * wrong).sum(1) / weights.sum(1)  # of rows that are wrong; it rises with gamma
@@ -114,7 +114,8 @@ class LastLayer(Algorithm):
         if self.features is None:  # training goes on after a break
             with torch.autocast(self.label.device.type, enabled=False):  # as at the beginning of the stage
                 self._look()
-        loss = cross_entropy(self.network.head(self.features), self.label, reduction="none") @ self.weight
+        logits = self.network.head.eval()(self.features)  # which were computed without dropout
+        loss = cross_entropy(logits, self.label, reduction="none") @ self.weight
         pairs = zip(self.network.head.parameters(), self.erm_head.parameters(), strict=True)
         distance = torch.stack([(own - erm.detach()).square().sum() for own, erm in pairs]).sum()
         return Step(loss + self.ANCHOR * distance, {"loss": loss.detach()})

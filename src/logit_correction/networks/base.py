@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import cast
 
+import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -35,6 +36,17 @@ class Network(nn.Module):
     def forward(self, inputs: Inputs) -> Tensor:
         logits: Tensor = self.head(self.features(inputs))
         return logits
+
+
+class DropoutLinear(nn.Linear):
+    """A linear head that sets each feature to 0 with probability 0.1 while it trains; its weights are a linear layer's."""
+
+    def __init__(self, in_features: int, out_features: int, dtype: torch.dtype | None = None) -> None:
+        super().__init__(in_features, out_features, dtype=dtype)
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, features: Tensor) -> Tensor:
+        return super().forward(self.dropout(features))
 
 
 def check_images(info: DataInfo, network: str) -> tuple[int, int, int]:

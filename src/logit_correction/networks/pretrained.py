@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from logit_correction.errors import InputError, did_you_mean, reason_of
 from logit_correction.files import checksum_of_file
-from logit_correction.networks.base import Network, check_images, weights_follow
+from logit_correction.networks.base import DropoutLinear, Network, check_images, weights_follow
 from logit_correction.registry import needed
 from logit_correction.types import DataInfo
 
@@ -203,7 +203,9 @@ class Timm(Network):
 
 
 class TextClassifier(Network):
-    """A Hugging Face text encoder by its name or folder, dropout of 0.1 as in BERT, and a linear head.
+    """A Hugging Face text encoder by its name or folder, and a linear head behind dropout of 0.1, as in BERT.
+
+    The features are those before the dropout: so features are mixed or swapped whole, and then dropped.
 
     Takes token tensors ``{"input_ids": (B, T), "attention_mask": (B, T)}``; padding does not count. Needs the extra
     ``texts``. Weights are read from safetensors files only.
@@ -248,7 +250,7 @@ class TextClassifier(Network):
         self.metadata = {"model": model, "weights": weights}
         # It may come in half precision, and ready to predict.
         self.features = TextFeatures(encoder.float().train(), pooling)
-        self.head = nn.Linear(encoder.config.hidden_size, info.num_labels)
+        self.head = DropoutLinear(encoder.config.hidden_size, info.num_labels)
 
 
 def of_transformers(kind: str, model: str, **options: Any) -> Any:
@@ -263,7 +265,8 @@ class TextFeatures(nn.Module):
 
     def __init__(self, encoder: nn.Module, pooling: str = "first") -> None:
         super().__init__()
-        self.encoder, self.dropout, self.pooling = encoder, nn.Dropout(0.1), pooling
+        self.encoder = encoder
+        self.pooling = pooling
 
     def forward(self, inputs: dict[str, Tensor]) -> Tensor:
         output = self.encoder(**inputs)
@@ -271,5 +274,5 @@ class TextFeatures(nn.Module):
         if self.pooling == "mean":
             there = inputs["attention_mask"].unsqueeze(2).to(states.dtype)
             pooled = (states * there).sum(1) / there.sum(1).clamp_min(1)
-        features: Tensor = self.dropout(states[:, 0] if pooled is None else pooled)
+        features: Tensor = states[:, 0] if pooled is None else pooled
         return features
