@@ -10,8 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from PIL import Image
 
+from logit_correction.data.loading import BatchLoader, OriginalCropFlip
+from logit_correction.data.rows import Rows
 from logit_correction.data.table import DataTable
+from logit_correction.errors import InputError
 from logit_correction_lab.sources.civilcomments import IDENTITIES, CivilComments
 from logit_correction_lab.sources.photos import BiasedFFHQ, CelebA, Waterbirds
 
@@ -48,6 +52,32 @@ def test_groups_splits_and_images_belong_together(
     seen = table.view_inputs("train")
     assert name != "bffhq" or (seen.files is None and seen.position is None)  # which would tell the attribute
     assert [len(rows) for rows in table.split.values()] == [sum(counts) for counts in layouts.COUNTS.values()]
+
+
+def test_waterbirds_are_cut_as_published_if_asked_to(layouts: ModuleType, tmp_path: Path) -> None:
+    transforms = pytest.importorskip("torchvision.transforms")
+    layouts.waterbirds(tmp_path)
+    options = {"root": str(tmp_path), "size": 14, "fit": "centre"}
+    table = Waterbirds(**options, augment="resized-crop-flip", crops="original").build().check()
+    assert table.inputs.input_shape == (3, 14, 14) and table.files is not None
+    cut = transforms.Compose([transforms.Resize((16, 16)), transforms.CenterCrop(14)])
+    images = table.inputs.images(torch.arange(len(table.label)))
+    for row, path in enumerate(table.files):
+        expected = torch.from_numpy(np.array(cut(Image.open(path)))).permute(2, 0, 1)
+        assert images is not None and torch.equal(images[row], expected)
+    assert isinstance(table.augment, OriginalCropFlip)
+    larger = table.augment.store.images(torch.arange(len(table.label)))
+    assert larger is not None and larger.shape[1:] == (3, 24, 24)
+    train = table.split["train"]
+    assert bool((larger[train].flatten(1) > 0).any(1).all())
+    assert int((larger.flatten(1) > 0).any(1).sum()) == len(train)  # others are not read
+    assert table.augment.originals[train].unique(dim=0).tolist() == [[14, 20]]
+    batch = next(BatchLoader(table, "train", batch_size=8, shuffle=True).epoch())
+    assert isinstance(batch.inputs, torch.Tensor) and batch.inputs.shape == (8, 3, 14, 14)
+    new, _ = Waterbirds(**options).reader.transform(Rows("new", range(2), files=table.files[:2]))
+    assert torch.equal(new.fetch(torch.arange(2)), table.inputs.fetch(torch.arange(2)))
+    with pytest.raises(InputError, match="resized-crop-flip"):
+        Waterbirds(**options, crops="original")
 
 
 def test_civil_comments_and_their_sixteen_groups_that_overlap(layouts: ModuleType, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import torch
 from PIL import EpsImagePlugin, Image
 
 from logit_correction.data import images
-from logit_correction.data.images import image_store, images_of, read_image
+from logit_correction.data.images import image_store, images_of, read_image, read_sizes
 from logit_correction.data.rows import Problems
 from logit_correction.data.table import InputStore
 from logit_correction.errors import InputError
@@ -45,6 +45,32 @@ def test_any_mode_comes_as_rgb_on_white_and_in_eight_bits(tmp_path: Path) -> Non
     wide.save(tmp_path / "wide.png")
     assert read_image(tmp_path / "wide.png", (4, 4), "crop")[0, 0].tolist() == [80, 100, 120, 140]
     assert read_image(tmp_path / "wide.png", (2, 6), "stretch").shape == (3, 2, 6)
+
+
+def test_centre_is_what_torchvision_resizes_to_256_and_cuts(tmp_path: Path) -> None:
+    transforms = pytest.importorskip("torchvision.transforms")
+    draw = np.random.default_rng(0)
+    for name, shape in (("wide.png", (150, 310, 3)), ("high.jpg", (400, 260, 3)), ("fits.png", (224, 224, 3))):
+        Image.fromarray(draw.integers(0, 256, shape, dtype=np.uint8)).save(tmp_path / name)
+        cut = transforms.Compose([transforms.Resize((256, 256)), transforms.CenterCrop(224)])
+        expected = np.asarray(cut(Image.open(tmp_path / name).convert("RGB"))).transpose(2, 0, 1)
+        assert (read_image(tmp_path / name, (224, 224), "centre") == expected).all(), name
+    for side in (33, 100):
+        larger = round(side * 8 / 7)
+        cut = transforms.Compose([transforms.Resize((larger, larger)), transforms.CenterCrop(side)])
+        expected = np.asarray(cut(Image.open(tmp_path / "wide.png"))).transpose(2, 0, 1)
+        assert (read_image(tmp_path / "wide.png", (side, side), "centre") == expected).all(), side
+
+
+def test_the_size_of_an_image_is_that_of_the_image_upright(tmp_path: Path) -> None:
+    image = Image.new("RGB", (5, 3))
+    image.save(tmp_path / "lies.png")
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    image.save(tmp_path / "stands.jpg", exif=turned)
+    paths = [tmp_path / "lies.png", tmp_path / "stands.jpg"]
+    assert read_sizes(paths).tolist() == [[3, 5], [5, 3]] == [list(read_image(path, None).shape[1:]) for path in paths]
+    assert read_sizes([]).shape == (0, 2)
 
 
 def test_images_are_read_once_and_again_when_a_file_changes(paths: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from logit_correction.data.loading import BatchLoader, CropFlip, resized_crop_flip
+from logit_correction.data.loading import BatchLoader, CropFlip, OriginalCropFlip, resized_crop_flip
 from logit_correction.data.table import ArrayStore, DataTable
 from logit_correction.types import Correlation
 
@@ -95,6 +95,20 @@ def test_every_row_is_in_the_share_of_one_process(rows: int, share: int, world: 
         assert seen.tolist() == indices(alone, 1)  # in its order, whatever the number of processes
     else:
         assert bool((seen.bincount(minlength=rows) >= wanted).all())
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_parts_of_originals_are_those_of_the_rows_and_training_alone_sees_them(fits: bool) -> None:
+    table = numbered_table(14)
+    numbers = torch.arange(20, dtype=torch.uint8)[:, None, None, None]
+    larger = ArrayStore(numbers.expand(20, 3, 12, 12) + 100)
+    larger.fits = lambda device: fits  # type: ignore[method-assign]
+    crop = OriginalCropFlip(larger, torch.tensor([[30, 40]]).repeat(20, 1), (7, 7))
+    table = replace(table, inputs=ArrayStore(numbers.expand(20, 3, 7, 7)), augment=crop)
+    for shuffle, more in ((True, 100), (False, 0)):
+        for batch in BatchLoader(table, "train", batch_size=4, shuffle=shuffle).epoch(1, 1):
+            expected = (table.split["train"][batch.index] + more) / 255
+            torch.testing.assert_close(batch.inputs, expected[:, None, None, None].expand(-1, 3, 7, 7))
 
 
 def batches(table: DataTable, first: int = 0, weight: Tensor | None = None) -> list:

@@ -132,6 +132,7 @@ REFUSED: list[tuple[str, dict[str, Any], DataInfo, str]] = [
     ("MLP", {"hidden": []}, SMALL, "hidden widths"),
     ("ConvNet", {"channels": [8] * 5}, SMALL, "images of 8x8.*fewer channels"),
     ("ResNet18", {"weights": "imagenet"}, DEEP, "3 channels or 1, not 5"),
+    ("ResNet18", {"weights": "imagenet", "normalize": "cifar"}, SMALL, "need normalize imagenet"),
     ("Timm", {"model": "resnet_18"}, SMALL, r"timm has no network 'resnet_18' \(did you mean"),
     ("Timm", {"model": "test_vit"}, TOO_SMALL, "timm's test_vit"),
     ("Timm", {"model": "test_resnet", "weights": "weights.pt"}, SMALL, "FILE.safetensors"),
@@ -254,6 +255,19 @@ def test_a_text_encoder_is_read_from_its_folder_and_padding_does_not_count(tiny_
         TextClassifier(TOKENS, model=str(tmp_path))
     with pytest.raises(InputError, match=r"texts have 25 tokens, but .* takes 24"):
         TextClassifier(replace(TOKENS, input_shape=(25,)), model=str(tiny_bert))
+
+
+def test_a_resnet_standardises_by_the_statistics_asked_for() -> None:
+    transforms = pytest.importorskip("torchvision.transforms")
+    images = torch.rand(2, 3, 8, 8)
+    mean = {"imagenet": (0.485, 0.456, 0.406), "cifar": (0.4914, 0.4822, 0.4465)}
+    deviation = {"imagenet": (0.229, 0.224, 0.225), "cifar": (0.2023, 0.1994, 0.2010)}
+    for name in ("imagenet", "cifar"):
+        network = ResNet18(SMALL, normalize=name).eval()
+        standardized = transforms.Normalize(mean[name], deviation[name])(images)
+        torch.testing.assert_close(network.features(images), network.features[1](standardized))
+    with_default = ResNet18(SMALL).features[0].mean.flatten()
+    torch.testing.assert_close(with_default, torch.tensor(mean["imagenet"]))
 
 
 def test_features_of_texts_are_mixed_before_the_dropout_that_every_reader_of_the_head_gets(tiny_bert: Path) -> None:

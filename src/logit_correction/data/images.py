@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from logit_correction.data.cache import cache_folder, digest, kept_array
@@ -30,8 +30,9 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 DEEP = ("I", "F")
 Range = tuple[float, float]
 
-#: ``stretch`` changes the proportions; ``crop`` keeps them and takes the middle.
-Resizing = Literal["stretch", "crop"]
+#: ``stretch`` changes the proportions; ``crop`` keeps them and takes the middle; ``centre`` stretches to 8/7 of the
+#: size and takes the middle: from 256 x 256 for 224, as torchvision's Resize((256, 256)) and CenterCrop(224).
+Resizing = Literal["stretch", "crop", "centre"]
 
 #: Longest side that images are read at where nobody says one; networks of photos want no more.
 LARGEST_SIDE = 224
@@ -60,7 +61,12 @@ def read_image(
             above, image = image.convert("RGBA"), Image.new("RGB", image.size, "white")
             image.paste(above, mask=above)  # below what can be seen through the colour is mostly black
         image = image.convert("RGB")
-    if box and image.size != box:
+    if box and fit == "centre":
+        image = image.resize((round(box[0] * 8 / 7), round(box[1] * 8 / 7)), Image.Resampling.BILINEAR)
+        left = round((image.width - box[0]) / 2)
+        top = round((image.height - box[1]) / 2)
+        image = image.crop((left, top, left + box[0], top + box[1]))
+    elif box and image.size != box:
         resize = ImageOps.fit if fit == "crop" else Image.Image.resize
         image = resize(image, box, Image.Resampling.BILINEAR)
     return np.ascontiguousarray(np.asarray(image, dtype=np.uint8).transpose(2, 0, 1))
@@ -88,12 +94,15 @@ def image_store(
     problems: Problems,
     fit: Resizing = "stretch",
     of_range: Range | None = None,
+    skip: Iterable[int] = (),
 ) -> InputStore:
     """Read image files into a store, once: what was resized is kept in one file of bytes.
 
-    Unreadable files are black, and noted in ``problems``; rows that it holds already are not read.
+    Unreadable files are black, and noted in ``problems``; rows that it holds already are not read, nor are those to
+    ``skip``.
     """
-    shape, skip = (len(paths), 3, *size), frozenset(problems.of_row)
+    shape = (len(paths), 3, *size)
+    skip = frozenset(problems.of_row).union(skip)
     version = 7  # another whenever an image would come out otherwise, so that what was kept before is not taken
     parts: list[str | int] = [version, *shape[1:], fit, str(of_range)]
     for row, path in enumerate(paths):
@@ -115,6 +124,18 @@ def image_store(
     for row, fault in faults:
         problems.add(row, fault)
     return ArrayStore(torch.from_numpy(values))
+
+
+def read_sizes(paths: Sequence[Path]) -> Tensor:
+    """Return height and width of each image as a person sees it, (n, 2) long, from the head of its file alone."""
+
+    def read_size(path: Path) -> tuple[int, int]:
+        with Image.open(plain(path), formats=IMAGES) as file:
+            width, height = file.size
+            lies_on_its_side = file.getexif().get(ExifTags.Base.Orientation, 1) >= 5
+        return (width, height) if lies_on_its_side else (height, width)
+
+    return torch.tensor(list(in_threads(read_size, paths)), dtype=torch.long).reshape(-1, 2)
 
 
 def _read_into(

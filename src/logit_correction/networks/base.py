@@ -39,7 +39,7 @@ class Network(nn.Module):
 
 
 class DropoutLinear(nn.Linear):
-    """A linear head that sets each feature to 0 with probability 0.1 while it trains; its weights are a linear layer's."""
+    """A linear head that sets each feature to 0 with probability 0.1 while it trains."""
 
     def __init__(self, in_features: int, out_features: int, dtype: torch.dtype | None = None) -> None:
         super().__init__(in_features, out_features, dtype=dtype)

@@ -54,17 +54,23 @@ def packaged(model: str) -> Path | None:
     return path
 
 
-class Standardize(nn.Module):
-    """Subtracts a mean from each channel and divides by a deviation; grey images come out with all channels.
+#: Name -> mean and deviation of each channel of its training images in [0, 1].
+STATISTICS = {
+    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "cifar": ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)),
+}
 
-    The defaults are those of ImageNet's training images in [0, 1].
-    """
+
+class Standardize(nn.Module):
+    """Subtracts a mean from each channel and divides by a deviation; grey images come out with all channels."""
 
     mean: Tensor
     factor: Tensor
 
     def __init__(
-        self, mean: Sequence[float] = (0.485, 0.456, 0.406), std: Sequence[float] = (0.229, 0.224, 0.225)
+        self,
+        mean: Sequence[float] = STATISTICS["imagenet"][0],
+        std: Sequence[float] = STATISTICS["imagenet"][1],
     ) -> None:
         super().__init__()
         self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1))
@@ -75,7 +81,7 @@ class Standardize(nn.Module):
 
 
 class ResNet(Network):
-    """torchvision's ResNets. Inputs in [0, 1] are standardised inside by ImageNet's mean and deviation."""
+    """torchvision's ResNets. Inputs in [0, 1] are standardised inside, by the mean and deviation of each channel."""
 
     #: torchvision's name of the network.
     kind: ClassVar[str]
@@ -85,6 +91,7 @@ class ResNet(Network):
         info: DataInfo,
         weights: Literal["none", "imagenet"] = "none",
         stem: Literal["auto", "imagenet", "cifar"] = "auto",
+        normalize: Literal["imagenet", "cifar"] = "imagenet",
     ) -> None:
         """Build the layers.
 
@@ -95,6 +102,8 @@ class ResNet(Network):
                 3x3 at stride 2. ``cifar`` is a 3x3 convolution at stride 1 and no maximum: sixteen times the pixels in
                 every block. ``auto`` takes cifar for images of at most 64 pixels a side if no weights are loaded, else
                 imagenet; ``report.json`` says which.
+            normalize: Whose mean and deviation standardise the channels: those of ``imagenet``, which its weights
+                need, or of ``cifar``, which the paper's published code takes on Corrupted CIFAR-10 and biased FFHQ.
         """
         super().__init__()
         from torchvision import models
@@ -104,6 +113,8 @@ class ResNet(Network):
         colors = 3 if channels == 1 else channels  # grey images become three alike
         if weights == "imagenet" and colors != 3:
             raise InputError(f"the ImageNet weights of {name} take images of 3 channels or 1, not {channels}")
+        if weights == "imagenet" and normalize != "imagenet":
+            raise InputError(f"the ImageNet weights of {name} need normalize imagenet, not {normalize}")
         if stem == "auto":
             stem = "cifar" if weights == "none" and max(size) <= 64 else "imagenet"
         self.metadata = {"stem": stem, "weights": weights}
@@ -124,7 +135,8 @@ class ResNet(Network):
         elif colors != 3:
             trunk.conv1 = _convolution(colors, 7, stride=2)
         size_of_features, trunk.fc = trunk.fc.in_features, nn.Identity()
-        self.features = nn.Sequential(Standardize(), trunk) if colors == 3 else nn.Sequential(trunk)
+        standardize = [Standardize(*STATISTICS[normalize])] if colors == 3 else []
+        self.features = nn.Sequential(*standardize, trunk)
         self.head = nn.Linear(size_of_features, info.num_labels)
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
 
 from logit_correction.data.frames import row_names
-from logit_correction.data.images import Images, Resizing, image_store
-from logit_correction.data.loading import AugmentationName, named_augmentation
+from logit_correction.data.images import Images, Resizing, image_store, read_sizes
+from logit_correction.data.loading import AugmentationName, OriginalCropFlip, named_augmentation
 from logit_correction.data.rows import Problems, files_within
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, check_range
@@ -30,7 +33,14 @@ class Photos(Published):
 
     fit: Resizing = "stretch"
 
-    def __init__(self, root: str | None = None, size: int = 224, augment: AugmentationName = "none") -> None:
+    def __init__(
+        self,
+        root: str | None = None,
+        size: int = 224,
+        augment: AugmentationName = "none",
+        fit: Literal["stretch", "crop", "centre"] | None = None,
+        crops: Literal["resized", "original"] = "resized",
+    ) -> None:
         """Choose the place of the files and the form of the images.
 
         Args:
@@ -38,10 +48,21 @@ class Photos(Published):
                 LOGIT_CORRECTION_DATA, else ``~/.cache/logit_correction``.
             size: Height and width that images are resized to.
             augment: Random changes of training images: ``none``, ``crop-flip`` or ``resized-crop-flip``.
+            fit: ``stretch`` changes the proportions; ``crop`` keeps them and takes the middle square; ``centre``
+                stretches to 8/7 of the size (256 for 224) and takes the middle, as published for Waterbirds (a
+                photo's shorter side is not made 256: both sides are). None takes what is usual for the data set.
+            crops: What ``resized-crop-flip`` takes a part of: the ``resized`` image, or the ``original`` as published
+                for Waterbirds, for which training images are kept a second time, 12/7 of the size a side.
         """
         check_range("size", size, 8, 1024)
-        self.title, self.root, self.augment = type(self).__name__, root, named_augmentation(augment)
+        if crops == "original" and augment != "resized-crop-flip":
+            raise InputError(f"crops original is for augment resized-crop-flip, not {augment}: give that, or no crops")
+        self.title = type(self).__name__
+        self.root = root
+        self.augment = named_augmentation(augment)
+        self.crops = crops
         self.size = (size, size)
+        self.fit = fit or self.fit
         self.reader = Images(self.size, self.fit)
 
     def table(
@@ -50,10 +71,26 @@ class Photos(Published):
         """Read the images and return the table; the error names the first that are missing or damaged."""
         problems = Problems(str(place), list(names))
         inputs = image_store(paths, self.size, problems, self.fit)
-        problems.raise_if_any(fix=f"get the images of {self.title} again, or fix them")
+        fix = f"get the images of {self.title} again, or fix them"
+        problems.raise_if_any(fix=fix)
+        augment: Callable[..., Tensor] | None = self.augment
         size = "{} x {}".format(*self.size)
-        metadata["images"] = f"middle square, resized to {size}" if self.fit == "crop" else f"resized to {size}"
-        return DataTable(inputs=inputs, augment=self.augment, row_names=names, metadata=metadata, **contents)
+        metadata["images"] = {
+            "stretch": f"resized to {size}",
+            "crop": f"middle square, resized to {size}",
+            "centre": f"resized to 8/7 of {size}, of which the middle",
+        }[self.fit]
+        if self.crops == "original":
+            train = contents["split"]["train"]
+            others = set(range(len(paths))).difference(train.tolist())
+            side = round(self.size[0] * 12 / 7)
+            store = image_store(paths, (side, side), problems, skip=others)
+            problems.raise_if_any(fix=fix)
+            originals = torch.ones(len(paths), 2, dtype=torch.long)
+            originals[train] = read_sizes([paths[row] for row in train.tolist()])
+            augment = OriginalCropFlip(store, originals, self.size)
+            metadata["training images"] = f"parts of the originals, resized to {size}"
+        return DataTable(inputs=inputs, augment=augment, row_names=names, metadata=metadata, **contents)
 
 
 class Waterbirds(Photos):
