@@ -4,6 +4,8 @@ An input x = (z, a) is a number z and an attribute a that shows in x, so each x 
 value: the condition under which Proposition 1 leads to eq. 7. P(z | y, a) and the group prior are known.
 
     python examples/proposition_1.py figure.png
+
+Without a file it prints how well the rules do and draws nothing.
 """
 
 from __future__ import annotations
@@ -77,4 +79,5 @@ if __name__ == "__main__":
         agreement = float((chosen == found[RULES[0]][0]).double().mean())
         figures = f"group-balanced {accuracy.mean():.3f}, worst group {accuracy.min():.3f}"
         print(f"{rule.replace(chr(10), ' '):32} agrees with the Bayes rule {agreement:.3f}, {figures}")
-    draw(found, sys.argv[1])
+    if len(sys.argv) > 1:
+        draw(found, sys.argv[1])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
 from pathlib import Path
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,6 +24,16 @@ def test_lc_minimiser_is_the_balanced_bayes_rule_and_cross_entropy_is_not() -> N
     assert (plain[0] == bayes[0]).double().mean() < 0.9
     assert plain[1].mean() < bayes[1].mean() - 0.1  # group-balanced accuracy
     assert plain[1].min() < bayes[1].min() - 0.3  # worst group
+
+
+def test_the_example_prints_without_a_file_and_draws_into_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in ([], [str(tmp_path / "figure.png")]):
+        monkeypatch.setattr(sys, "argv", [str(EXAMPLE), *words])
+        runpy.run_path(str(EXAMPLE), run_name="__main__")
+        assert capsys.readouterr().out.count("worst group") == 3
+        assert len(list(tmp_path.iterdir())) == len(words)
 
 
 def random_problem(seed: int, labels: int, attributes: int, values: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,4 +1,4 @@
-"""Clusters of a biased network's features tell apart the attribute values of one label (LC+; section 3.2.3)."""
+"""Clusters of a biased network's features tell apart the attribute values of one label (LC+; section 4.2.3)."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Clusters(AttributeEstimator):
         return likely_attribute(posterior, self.rows.label, self.correlation)
 
     def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Estimate:
-        """Divide the inner estimate of a label among its values (section 3.2.3)."""
+        """Divide the inner estimate of a label among its values (section 4.2.3)."""
         if self.settled:
             return super().forward(batch, epoch, randomness)
         estimate: Estimate = self.inner(batch, epoch, randomness)

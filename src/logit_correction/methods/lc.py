@@ -25,8 +25,8 @@ class LC(Algorithm):
     An attribute estimator gives the attribute a_x of each row; the group prior P(y, a) is made of its estimates. The
     default, ``Auto``, looks for a shortcut by named views. If it finds none, LC trains exactly as ERM does.
 
-    ``--preset paper`` is the training of the paper: a biased network along with the robust one (``Online``), a moving
-    prior and Group MixUp.
+    ``--preset paper`` is the training of the paper's published code: a biased network along with the robust one
+    (``Online``), a moving prior and Group MixUp.
 
     >>> import torch
     >>> from logit_correction import LC, Batch, DataInfo, TrainingRows

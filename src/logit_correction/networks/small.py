@@ -36,8 +36,7 @@ class MLP(Network):
         """Build the layers.
 
         Args:
-            hidden: Widths of the hidden layers; the paper's Colored MNIST network has three of 100, the
-                published codes have 100, 100, 16.
+            hidden: Widths of the hidden layers; the paper has three on Colored MNIST, its published code 100, 100, 16.
         """
         super().__init__()
         refuse_tokens(info, "MLP")
