@@ -27,9 +27,7 @@ IGNORED = -100
 # -- Losses and margins, one value for each row of a batch
 
 
-def generalized_cross_entropy(
-    logits: Tensor, label: Tensor, q: float = 0.7, *, multiply_by_q: bool = False
-) -> Tensor:
+def generalized_cross_entropy(logits: Tensor, label: Tensor, q: float = 0.7, *, multiply_by_q: bool = False) -> Tensor:
     """Return the generalized cross-entropy (1 - p ** q) / q (eq. 3), which trusts easy rows and so learns shortcuts.
 
     It is computed from log p, since the gradient of p ** q with respect to p is infinite at p = 0. With respect to the

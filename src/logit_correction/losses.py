@@ -180,7 +180,7 @@ class GroupPrior(nn.Module):
             self.visited.logical_or_(seen)
 
     def _average_rows(self, label: Tensor, attribute: Tensor, value: Tensor) -> None:
-        """Update the table by rows one after the other: T <- momentum * T + (1 - momentum) * value, or T <- value first.
+        """Update the table row by row: T <- momentum * T + (1 - momentum) * value, but at first T <- value.
 
         All rows at once: of n rows of a cell, row i has the weight (1 - momentum) * momentum ** (n - i).
         """
