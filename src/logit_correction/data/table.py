@@ -144,7 +144,7 @@ class DataTable:
         notes: What a user should be told of the data, told without a look at attributes.
         attribute_notes: What else attributes tell, such as groups of other sizes than the published ones.
         augment: Changes the images of training batches, unsigned bytes (B, C, H, W), each by its random numbers
-            (B, ``DRAWS``); evaluation sees them as they are.
+            (B, ``DRAWS``), or as many as its ``draws`` says; evaluation sees them as they are.
         row_names: M names for people: a file, the beginning of a text; None where rows are only numbered.
         preparation: What the training rows determine and new inputs need (means, vocabularies), as plain values;
             kept with the run and given to ``Reader.prepare`` before new inputs are read.
