@@ -49,6 +49,10 @@ from logit_correction.views.texts import OUTERMOST, WORD, TermView
 #: A view is a candidate if it takes away more than this share of the label's entropy, or where none does.
 USEFUL = 0.03
 
+#: Two candidates point at the same rows if they agree on this share of the rows that they take for bias-conflicting:
+#: rows of both, twice, over those of the one plus those of the other (Dice).
+SAME_ROWS = 0.5
+
 #: Words of each label that are left out where a view of words is promising.
 WORDS = 5
 
@@ -190,16 +194,56 @@ class Search:
     # -- candidates
 
     def weigh(self) -> None:
-        """Weigh the most promising views. The surest verdict comes first, of equal ones the narrowest look."""
+        """Weigh the most promising views, and narrower ones that point at the same rows.
+
+        The surest verdict comes first, of equal ones the narrowest look: of several that point at the same rows it is
+        what a person would name, and all of them are evidence of one shortcut, so the surest of them counts.
+        """
         for views in self.promising():
             self._weigh(views)
+        for views in self._narrower():
+            self._weigh(views)
+        self.corrections = [self._with_common_evidence(correction) for correction in self.corrections]
 
-        def rank(one: Correction) -> tuple[bool, int, int, float]:
-            few, look = one.weighed.signs.flagged < LEAST_ROWS, self.looks[one.weighed.views]
-            verdict = ("shortcut", "cannot tell", "none found").index(Model.verdict_of(one.weighed.probability))
-            return few, verdict, look.breadth, -look.accuracy  # of few rows nothing can be concluded
+        def rank(correction: Correction) -> tuple[bool, int, int, float]:
+            few_rows = correction.weighed.signs.flagged < LEAST_ROWS  # of few rows nothing can be concluded
+            verdict = ("shortcut", "cannot tell", "none found").index(Model.verdict_of(correction.weighed.probability))
+            look = self.looks[correction.weighed.views]
+            return few_rows, verdict, look.breadth, -look.accuracy
 
         self.corrections.sort(key=rank)
+
+    def _narrower(self) -> list[Views]:
+        """Return views that were not weighed, narrower than a candidate and pointing at the same rows."""
+        weighed = [correction.weighed.views for correction in self.corrections]
+        return [
+            look.views
+            for look in self.telling()
+            if look.views not in weighed
+            and any(
+                look.breadth < self.looks[correction.weighed.views].breadth
+                and Model.verdict_of(correction.weighed.probability) != "none found"
+                and compute_overlap(self.seen[look.views].argmax(dim=1) != self.label, correction.attribute != self.label)
+                >= SAME_ROWS
+                for correction in self.corrections
+            )
+        ]
+
+    def _with_common_evidence(self, correction: Correction) -> Correction:
+        """Return a candidate with the greatest probability of it and all broader ones that point at the same rows."""
+        weighed = correction.weighed
+        flagged = correction.attribute != self.label
+        probability = max(
+            other.weighed.probability
+            for other in self.corrections
+            if other is correction
+            or (
+                self.looks[other.weighed.views].breadth > self.looks[weighed.views].breadth
+                and other.weighed.signs.flagged >= LEAST_ROWS
+                and compute_overlap(flagged, other.attribute != self.label) >= SAME_ROWS
+            )
+        )
+        return replace(correction, weighed=replace(weighed, probability=probability))
 
     def telling(self) -> list[Look]:
         """Return the looks that tell of the label, the most telling first; all where none tells much.
@@ -306,6 +350,15 @@ class Search:
     def correction_by(self, views: Sequence[str]) -> Correction | None:
         """Return the candidate of some views; None where they were not weighed."""
         return next((one for one in self.corrections if one.weighed.views == tuple(views)), None)
+
+
+def compute_overlap(rows: Tensor, others: Tensor) -> float:
+    """Return how far two sets of rows (m,) bool are the same: twice the rows of both over the sum of their sizes.
+
+    >>> compute_overlap(torch.tensor([True, True, False]), torch.tensor([True, False, False]))
+    0.6666666666666666
+    """
+    return 2 * int((rows & others).sum()) / max(1, int(rows.sum()) + int(others.sum()))
 
 
 def is_of_pair(views: Views) -> bool:
