@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+import re
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -233,3 +237,24 @@ def test_a_winner_is_named_only_where_intervals_do_not_overlap() -> None:
     assert say("ERM", "LC") == "LC has the highest group-balanced accuracy in 1 of 1 columns."
     assert "the highest" not in say("ERM", "LC", "near") and "LC and near are" in say("ERM", "LC", "near")
     assert "nothing to compare" in say("LC")
+
+
+@pytest.mark.slow
+def test_the_page_for_ones_own_method_works_as_it_is_written(tmp_path: Path) -> None:
+    """Its files and commands in an empty folder, on a smaller grid."""
+    root = Path(__file__).parents[2]
+    text = (root / "docs" / "compare-your-method.md").read_text()
+    blocks = {kind: re.findall(rf"^```{kind}\n(.*?)^```$", text, re.M | re.S) for kind in ("bash", "yaml", "python")}
+    copy, train = blocks["bash"]
+    commands = [copy.replace("CHECKOUT", str(root)), train.replace("benchmark digits", "benchmark smoke")]
+    (tmp_path / "mine.yaml").write_text(blocks["yaml"][0])
+    (tmp_path / "read.py").write_text(blocks["python"][0])
+    python = sys.executable
+    commands[1] = commands[1].replace("PYTHONPATH=.", f"PYTHONPATH=.:{os.environ.get('PYTHONPATH', '')}")
+    commands[1] = commands[1].replace("logit-correction", f"{python} -m logit_correction")
+    for command in (*commands, f"{python} read.py"):
+        done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"\d+ \d+\n", done.stdout)
+    shown = (tmp_path / "digits" / "table.md").read_text()
+    assert "| mine | gamma of its paper, nothing tuned |" in shown and "Difference from the best row" in shown
