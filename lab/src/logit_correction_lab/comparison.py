@@ -61,11 +61,11 @@ def collect_predictions(cells: Iterable[Cell]) -> pd.DataFrame:
         names["attribute_names"][cell.column] = [str(name) for name in predictions.attribute_names]
     if not frames:
         return pd.DataFrame(columns=[*RUN, "test_set", "label", "attribute", "minority", "prediction"])
-    found = pd.concat(frames, ignore_index=True)
-    found = found.astype({"row": "category", "column": "category", "seed": "int16"})
-    found = found[[*RUN, *found.columns.difference(RUN, sort=False)]]
-    found.attrs = names
-    return found
+    combined = pd.concat(frames, ignore_index=True)
+    combined = combined.astype({"row": "category", "column": "category", "seed": "int16"})
+    combined = combined[[*RUN, *combined.columns.difference(RUN, sort=False)]]
+    combined.attrs = names
+    return combined
 
 
 def _describe_test_rows(predictions: Predictions, report: Report) -> pd.DataFrame:
@@ -284,7 +284,8 @@ class Comparison:
         ranked = self.means[column].dropna().sort_values(ascending=False, kind="stable")
         best, *others = map(str, ranked.index)
         differences = {row: self.estimate_difference(column, row, best) for row in others}
-        return [best, *[row for row, found in differences.items() if found is None or not found.is_clear]]
+        level = [row for row, difference in differences.items() if difference is None or not difference.is_clear]
+        return [best, *level]
 
     def _get_scores(self, column: str, row: str) -> pd.Series[float]:
         """Return the accuracies of the runs of a cell by seed."""

@@ -150,15 +150,15 @@ def tables(benchmark: Benchmark, frame: pd.DataFrame, comparison: Comparison) ->
     own = _own(frame)
     others = [chosen for _, chosen in frame.groupby("selection", sort=False) if not chosen.index.isin(own.index).all()]
     others.sort(key=lambda chosen: chosen["selection"].iloc[0] == BEST_TEST)
-    found = []
+    by_rule = []
     for chosen in (own, *others):
         known = set(chosen["row"])
         asked = [name for name in rows if name in known or name not in set(frame["row"])]
         on_test = chosen["selection"].iloc[0] == BEST_TEST
         section = "What published tables report: the best epoch on test" if on_test else "By other selection rules"
         figures = _table(benchmark, chosen, asked, mark_best=not on_test)
-        found.append(Table(_caption(benchmark, chosen), figures, "" if chosen is own else section))
-    return [found[0], *_difference_tables(benchmark, comparison), *_tuning_tables(benchmark), *found[1:]]
+        by_rule.append(Table(_caption(benchmark, chosen), figures, "" if chosen is own else section))
+    return [by_rule[0], *_difference_tables(benchmark, comparison), *_tuning_tables(benchmark), *by_rule[1:]]
 
 
 def _difference_tables(benchmark: Benchmark, comparison: Comparison) -> list[Table]:
@@ -169,10 +169,12 @@ def _difference_tables(benchmark: Benchmark, comparison: Comparison) -> list[Tab
     for column in columns:
         reference = benchmark.reference or str(comparison.means[column].idxmax())
         for row, line in lines.items():
-            found = comparison.estimate_difference(column, row, reference)
-            seeds[row] += [found.seeds] if found else []
-            is_reference = row == reference
-            line.append("" if found is None else "reference" if is_reference else str(found))
+            difference = comparison.estimate_difference(column, row, reference)
+            if difference is None:
+                line.append("")
+                continue
+            seeds[row].append(difference.seeds)
+            line.append("reference" if row == reference else str(difference))
     if len(lines) < 2:
         return []
     for row, counts in seeds.items():
