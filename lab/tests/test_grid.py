@@ -57,6 +57,20 @@ def test_a_cell_wins_over_its_row(tmp_path: Path) -> None:
     assert own.options["method"] == {"name": "LC", "strength": 0.8} and own.options["epochs"] == 7
 
 
+def test_rows_of_ones_own_stand_in_the_text_of_the_grid(tmp_path: Path) -> None:
+    path, mine = grid(tmp_path / "mine.yaml", columns={5: {"epochs": 3}, 6: {}}), tmp_path / "rows.yaml"
+    content = {"rows": {7: {"method": "LC"}}, "cells": {7: {6: {"epochs": 4}}}, "tuning": {7: "two rates: 1e-3, 1e-2"}}
+    mine.write_text(yaml.safe_dump(content))
+    changed = read(str(path), seeds=1, rows=mine, reference="7")
+    *_, last = changed.cells(tmp_path)
+    assert list(changed.rows) == ["ERM", "LC", "7"] and (last.row, last.options["epochs"]) == ("7", 4)
+    assert changed.reference == "7" and changed.tuning == {"7": "two rates: 1e-3, 1e-2"}
+    (tmp_path / "kept.yaml").write_text(changed.text)
+    kept = read(str(tmp_path / "kept.yaml"), seeds=1)
+    assert replace(kept, name=changed.name) == changed
+    assert read(str(tmp_path / "kept.yaml"), seeds=1, rows=mine).rows == changed.rows  # the same rows once more
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -73,6 +87,9 @@ def test_a_cell_wins_over_its_row(tmp_path: Path) -> None:
         ({"rows": {"ERM": "ERM"}}, "'ERM' is 'ERM': give options"),
         ({"paper": {"ERM": {"5 %": "71"}}}, "paper has '71': give a figure"),
         ({"seeds": [0, 5]}, "seeds is [0, 5]"),
+        ({"tuning": {"EMR": "nothing tuned"}}, "row of tuning 'EMR' is unknown (did you mean ERM?)"),
+        ({"tuning": {"ERM": 3}}, "tuning of 'ERM' is 3"),
+        ({"reference": "EMR"}, "reference 'EMR' is unknown (did you mean ERM?)"),
     ],
 )
 def test_read_refuses(changes: dict[str, Any], expected: str, tmp_path: Path) -> None:

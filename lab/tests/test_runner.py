@@ -16,9 +16,10 @@ import pytest
 from logit_correction.files import SEAL
 from logit_correction.runs.folder import FolderHeld, acquire
 from logit_correction.runs.train import train
+from logit_correction_lab.comparison import read_predictions
 from logit_correction_lab.follow import SELECTIONS
 from logit_correction_lab.grid import Benchmark, read
-from logit_correction_lab.tables import OF_THE_MACHINE, history, results
+from logit_correction_lab.tables import OF_THE_MACHINE, history, results, write_results
 from tests.reading import Run, check_figures
 
 from .conftest import GRID
@@ -46,19 +47,37 @@ def reports(out: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in out.rglob("report.json")}
 
 
+def paired_interval(first: Run, second: Run) -> tuple[float, float]:
+    """The difference of two runs on the same test rows in points, and half of its 90 % interval, group by group."""
+    rows = first.rows.assign(difference=first.rows["right"].astype(float) - second.rows["right"])
+    groups = rows.groupby(["label", "attribute"])["difference"]
+    size = groups.size()
+    errors = groups.var(ddof=0).fillna(0) / size + 1 / size**2
+    return 100 * float(groups.mean().mean()), 1.6449 * 100 * float(errors.sum()) ** 0.5 / len(size)
+
+
 def check_page(out: Path) -> None:
     """Compute each figure of the page anew, by the predictions and ``metrics.csv`` of the two runs."""
     runs = {row: Run(out / row / "5" / "seed-0") for row in ("plain", "corrected")}
     last = {row: 100 * run.of("label", "attribute").mean() for row, run in runs.items()}
     here = runs["plain"].report["environment"]
     known = [(f"Machine: {here['machine']}; commit: {here['commit'] or 'unknown'}; version {here['version']}.", [])]
-    known.append((f"{max(last, key=last.__getitem__)} has the highest", [1, 1]))
+    gap, margin = paired_interval(runs["corrected"], runs["plain"])
+    better = max(last, key=last.__getitem__)
+    known.append((f"{better} has the highest" if abs(gap) > margin else "No row has a higher", [1, 1]))
+    other = min(last, key=last.__getitem__)
+    gap = last[other] - last[better]
+    told = "Difference from the best row of each column in points"
+    known += [(told, [90]), (told, [90, 1]), (told, [90, 1, gap, gap - margin, gap + margin])]
     for row, paper in (("plain", [91.16, 0.97]), ("corrected", [])):
         by_epoch = pd.read_csv(out / row / "5" / "seed-0" / "metrics.csv").groupby("epoch").last()
         best = by_epoch["valid_average"].iloc[::-1].idxmax()  # of equal ones the latest
         of_best = 100 * by_epoch["test_group_balanced"][best]
         known += [(f"last). {NOTE}: {row} | none |", [last[row], *paper])]
         known += [(f"valid_average). {NOTE}: {row} | none |", [of_best, *paper])]
+        known += [
+            (f"selection uses them. {NOTE}: {row} | test |", [100 * by_epoch["test_group_balanced"].max(), *paper])
+        ]
     check_figures(out / "report.html", known)
     drawn = re.findall(r">(\d+\.\d)<", (out / "bars.svg").read_text())
     assert drawn == [f"{mean:.1f}" for mean in last.values()]
@@ -81,7 +100,7 @@ def test_a_grid_is_run_once_and_its_table_is_that_of_its_runs(
     assert "corrected" in outcome.out and "| corrected" not in outcome.out  # a table, not Markdown
     for report in reports(out):
         assert {file.name for file in report.parent.iterdir()} - {SEAL} == run_files - {SEAL} | {SELECTIONS}
-    written = {"report.html", "table.csv", "table.md", "benchmark.yaml", "bars.svg"}
+    written = {"report.html", "table.csv", "table.md", "benchmark.yaml", "bars.svg", "predictions.parquet"}
     assert {file.name for file in out.iterdir() if file.is_file()} == written
     assert (out / "benchmark.yaml").read_text() == path.read_text() and not list(out.rglob("*.log"))
     watched = history(read(str(path)), out)
@@ -181,6 +200,74 @@ def test_failed_and_killed_runs_are_told_and_the_others_count(door: Any, write_g
     assert "killed, 5 %, seed 0: done in" in again.err and not killed.exists()
     assert set(pd.read_csv(out / "table.csv")["row"]) == {"plain", "killed"}
     assert "| broken |  |  |" in (out / "table.md").read_text()
+
+
+def test_a_row_of_ones_own_joins_a_finished_grid(door: Any, write_grid: Any, tmp_path: Path) -> None:
+    path, out, mine = write_grid(seeds=1), tmp_path / "out", tmp_path / "row.yaml"
+    assert door("benchmark", path, "--out", out).status == 0
+    before = reports(out)
+    mine.write_text("mine, wild:\n  method: {name: my_parts.Stopped, attributes: Online}\n")
+    outcome = door("benchmark", path, "--row", mine, "--reference", "mine, wild", "--out", out)
+    assert outcome.status == 0 and "3 runs, 2 finished before" in outcome.err, outcome.err
+    after = reports(out)
+    assert before.items() <= after.items() and out / "mine-wild" / "5" / "seed-0" / "report.json" in after
+    for name in ("table.csv", "table.md", "report.html", "bars.svg", "benchmark.yaml"):
+        assert "mine, wild" in (out / name).read_text(), name
+    assert "Difference from mine, wild" in (out / "table.md").read_text()
+    assert set(read_predictions(out)["row"]) == {"plain", "corrected", "mine, wild"}
+    content = {name: (out / name).read_bytes() for name in ("table.csv", "table.md", "benchmark.yaml")}
+    again = door("benchmark", out / "benchmark.yaml", "--out", out)  # the folder says all that it takes
+    assert again.status == 0 and "3 runs, 3 finished before" in again.err and reports(out) == after
+    assert {name: (out / name).read_bytes() for name in content} == content
+    mine.write_text("mine, wild: {method: {name: my_parts.Stopped}, epochs: 3}")
+    outcome = door("benchmark", path, "--row", mine, "--out", out)
+    assert outcome.status == 2 and "hold" in outcome.err and reports(out) == after
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("plain: {method: LC}", "has a row 'plain' already"),
+        ("Plain!: {method: LC}", "share the folder 'plain'"),
+        ("mine: {method: LCC}", "row 'mine', column '5 %'"),
+        ("rows: {mine: {method: LC}}\ncells: {mine: {6 %: {epochs: 1}}}", "column of cells '6 %'"),
+        ("rows: {mine: {method: LC}}\ncells: {plain: {5 %: {epochs: 1}}}", "row 'plain' of cells"),
+        ("rows: {mine: {method: LC}}\nseeds: 3", "key 'seeds' is unknown"),
+        ("- mine", "must hold rows of a grid"),
+        ("mine: LC", "'mine' is 'LC': give options"),
+    ],
+)
+def test_a_wrong_row_of_ones_own_is_found_before_the_first_run(
+    text: str, said: str, door: Any, write_grid: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "row.yaml").write_text(text)
+    outcome = door("benchmark", write_grid(), "--row", tmp_path / "row.yaml", "--out", tmp_path / "out")
+    assert outcome.status == 2 and said in outcome.err and not (tmp_path / "out").exists(), outcome.err
+
+
+def test_the_best_epoch_on_test_is_shown_apart_and_counts_nowhere(tmp_path: Path, write_grid: Any) -> None:
+    common = {**GRID["common"], "watch": ["test"]}
+    grid = read(str(write_grid(seeds=1, common=common, metric="worst_group", column_metrics={"5 %": "average"})))
+    out = tmp_path / "out"
+    plain, corrected = grid.cells(out)
+    train(plain.config(), plain.folder, page=False, after_epoch=plain.follower())
+    metrics = pd.read_csv(plain.folder / "metrics.csv")
+    by_epoch = metrics.dropna(subset=["test_average"]).set_index("epoch")
+    table = results(grid, out).set_index("selection")
+    best = table.loc["best_test"]
+    assert list(table.index) == ["last", "valid_average", "best_test"]
+    assert best["average"] == by_epoch["test_average"].max() and best["attributes_read"] == ""
+    assert best["selected_epoch"] == by_epoch["test_average"].iloc[::-1].idxmax()
+    assert best["worst_group"] == by_epoch["test_worst_group"][best["selected_epoch"]]
+    assert best["count"] == table["count"]["last"] and pd.isna(best["ece"])
+    write_results(grid, out)
+    first, *_, last = (out / "table.md").read_text().split("Worst-group test accuracy")[1:]
+    shown = f"| {100 * best['average']:.1f} |"
+    assert "no estimate of accuracy" in last and shown in last and "**" not in last and "estimate" not in first
+    assert f">{100 * table['average']['last']:.1f}<" in (out / "bars.svg").read_text()
+    unwatched = read(str(write_grid("unwatched.yaml", seeds=1)))
+    train(corrected.config(), corrected.folder, page=False)
+    assert "best_test" not in set(results(unwatched, out).query("row == 'corrected'")["selection"])
 
 
 def test_what_is_wrong_is_found_before_the_first_run(door: Any, write_grid: Any, tmp_path: Path) -> None:

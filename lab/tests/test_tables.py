@@ -12,7 +12,8 @@ import pytest
 
 from logit_correction.cli import main
 from logit_correction_lab.grid import Benchmark
-from logit_correction_lab.tables import _outcome, drawn_figures, markdown
+from logit_correction_lab.tables import _outcome, compare_rows, drawn_figures
+from logit_correction_lab.tables import markdown as markdown_of
 
 FIGURES = {
     ("ERM", "1"): [0.30, 0.40, 0.35],
@@ -56,6 +57,14 @@ def frame(rules: tuple[str, ...] = ("last",)) -> pd.DataFrame:
     )
 
 
+def markdown(grid: Benchmark, table: pd.DataFrame) -> str:
+    return markdown_of(grid, table, compare_rows(grid, table))
+
+
+def outcome(grid: Benchmark, table: pd.DataFrame) -> str:
+    return _outcome(grid, table, compare_rows(grid, table))
+
+
 def cells(text: str, row: str) -> list[str]:
     """The cells of a row: attributes read, then ours and the paper's of 1, ours of 2, both of 5."""
     line = next(line for line in text.splitlines() if line.startswith(f"| {row} |"))
@@ -77,9 +86,22 @@ def test_figures_show_each_column_by_its_own_metric_and_equal_rows_share_the_fir
     given = benchmark(figure="bars", column_metrics={"2": "average"}, columns={"1": {}, "2": {}})
     ((_, drawn),) = drawn_figures(given, frame(), pd.DataFrame())
     assert "2: average" in drawn and ">50.0<" in drawn and ">85.0<" not in drawn and ">75.3<" in drawn
-    assert _outcome(given, frame()) == "LC has the highest group-balanced accuracy in 2 of 2 columns."
+    assert outcome(given, frame()).startswith("LC has the highest group-balanced accuracy in 1 of 2 columns.")
     even = replace(given, column_metrics={"1": "average", "2": "average"})
-    assert _outcome(even, frame()).startswith("ERM and LC each have the highest")
+    assert "ERM and LC are best, or level with the best, in 2 of 2 columns" in outcome(even, frame())
+
+
+def test_differences_and_tuning_stand_below_the_first_table() -> None:
+    given = benchmark(tuning={"LC": "two learning rates"}, reference="ERM")
+    first, differences, tuning = markdown(given, frame()).split("\n| ---")[0].split("\n\n|  |")[1:4]
+    assert "| LC | none |" in first
+    gaps = [0.40, 0.40, 0.41]  # of the seeds; the second column has but one of LC, and no predictions
+    margin = 2.92 * 100 * statistics.stdev(gaps) / 3**0.5
+    mean = 100 * statistics.mean(gaps)
+    shown = f"{mean:+.1f} ({mean - margin:+.1f} to {mean + margin:+.1f})"
+    assert f"| LC | 1 to 3 | {shown} | +35.0 |" in differences and "| ERM | 3 | reference | reference |" in differences
+    assert "| ERM | not recorded |" in tuning and "| LC | two learning rates |" in tuning
+    assert "Tuning" not in markdown(benchmark(), frame())
 
 
 def test_every_rule_has_a_table_and_says_what_it_read() -> None:

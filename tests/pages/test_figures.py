@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import ttest_rel
 
 from logit_correction import train
 from logit_correction.data.digits import Digits
@@ -26,9 +27,12 @@ JUDGED_BY = ("Bias-conflicting", "Worst group", "Estimated bias-conflicting", "W
 
 def ahead(series: Mapping[str, Sequence[Run]], figures: Mapping[str, list[dict[str, float]]], key: str) -> bool:
     """Whether the two series differ in an accuracy by more than chance."""
-    one, other = ([run[key] for run in runs] for runs in figures.values())
-    if min(len(one), len(other)) > 1:
-        return min(one) > max(other) or min(other) > max(one)
+    by_seed = [
+        {run.seed: row[key] for run, row in zip(series[name], rows, strict=True)} for name, rows in figures.items()
+    ]
+    if min(map(len, by_seed)) > 1:
+        paired = pd.DataFrame(by_seed).dropna(axis=1)
+        return ttest_rel(*paired.to_numpy()).pvalue < 0.1
     ends = [interval(runs[0].judged(key)) for runs in series.values()]
     (less, _, high), (more, low, _) = sorted(ends)
     return more - less > math.hypot(more - low, high - less)

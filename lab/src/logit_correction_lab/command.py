@@ -10,6 +10,8 @@ from jsonargparse.typing import PositiveInt
 def benchmark_command(
     name: str,
     *,
+    row: Path | None = None,
+    reference: str | None = None,
     seeds: PositiveInt | None = None,
     jobs: PositiveInt | None = None,
     out: Path | None = None,
@@ -17,11 +19,14 @@ def benchmark_command(
     """Train a grid of methods, data sets and seeds.
 
     The same command continues where it stopped. Start it several times, also on machines that share the folder, to
-    share the work. Writes report.html, table.csv (one row per run and selection rule), table.md, the figures as SVG,
-    and benchmark.yaml, of what is finished also where it is stopped.
+    share the work. Writes report.html, table.csv (one row per run and selection rule), table.md, predictions.parquet,
+    the figures as SVG, and benchmark.yaml, of what is finished also where it is stopped.
 
     Args:
         name: a benchmark of the laboratory, the path of a .yaml file, or `list` to see their names
+        row: YAML file of rows of your own, such as `mine: {method: {name: my_method.Mine}}`; finished runs of the grid
+            in --out are reused
+        reference: row from which paired differences are taken; the best row of each column by default
         seeds: number of seeds; the benchmark's own by default
         jobs: runs that train at the same time; 1 by default
         out: folder to write; benchmark-NAME by default
@@ -37,7 +42,7 @@ def benchmark_command(
         width = max(map(len, titles)) + 2
         print("\n".join(["benchmarks:", *(f"  {one:<{width}}{title}" for one, title in titles.items())]))
         return 0
-    grid = read(name, seeds)
+    grid = read(name, seeds, row, reference)
     out = out or Path(f"benchmark-{grid.name}")
     try:
         with parallel_config("loky", n_jobs=jobs or 1, inner_max_num_threads=1):  # so that runs fit beside each other

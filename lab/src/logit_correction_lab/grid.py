@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from logit_correction.errors import InputError, did_you_mean
 from logit_correction.files import read_yaml
 from logit_correction.registry import listed
@@ -20,6 +22,9 @@ SHIPPED = Path(__file__).parent / "grids"
 
 #: Options of a run's follower, beside those of the run.
 FOLLOWED = ("watch", "also_select")
+
+#: Keys of a grid that rows of one's own may bring along.
+ADDED = ("rows", "cells", "tuning", "paper")
 
 #: Kinds of figures.
 FIGURES = ("accuracy", "bars", "curves", "margins", "none")
@@ -44,6 +49,8 @@ class Benchmark:
         paper: Row -> column -> the paper's figure in per cent, or its mean and standard deviation.
         paper_title: Head of the columns with these figures.
         figure: Figures, each a ``kind``, or a mapping with it and options; None draws what suits the columns.
+        reference: Row from which paired differences are taken; the best row of each column if empty.
+        tuning: Row -> one line on how its options were chosen, and with how many trials.
         text: The file as it was given.
     """
 
@@ -61,6 +68,8 @@ class Benchmark:
     paper: dict[str, dict[str, float | list[float]]] = field(default_factory=dict)
     paper_title: str = "paper"
     figure: Any = None
+    reference: str = ""
+    tuning: dict[str, str] = field(default_factory=dict)
     text: str = ""
 
     @property
@@ -129,8 +138,19 @@ def slug(name: str) -> str:
     return "-".join(part for part in kept.split("-") if part.strip("."))
 
 
-def read(name: str, seeds: int | None = None) -> Benchmark:
-    """Read a shipped grid by name, or any by its file; ``InputError`` if there is none, or the file is not one."""
+def read(name: str, seeds: int | None = None, rows: Path | None = None, reference: str | None = None) -> Benchmark:
+    """Read a grid.
+
+    Args:
+        name: A shipped grid, or the path of a YAML file.
+        seeds: Number of seeds in place of its own.
+        rows: File of further rows: a mapping from names to options of a run, as ``rows`` of a grid, or one of the keys
+            ``ADDED``. They stand in ``text`` too.
+        reference: Row from which differences are taken, in place of its own.
+
+    Raises:
+        InputError: There is no such grid, or a file is not one, or a further row is in the grid already.
+    """
     if Path(name).suffix in (".yaml", ".yml"):
         path = Path(name)
     elif name in shipped():
@@ -139,21 +159,63 @@ def read(name: str, seeds: int | None = None) -> Benchmark:
         raise InputError(f"benchmark {name!r} is unknown: take one of {', '.join(shipped())}, or a .yaml file")
     known = [one.name.replace("cell_options", "cells") for one in fields(Benchmark) if one.name not in ("name", "text")]
     content = read_yaml(path, f"a grid: {', '.join(known)}")
-    for key in content:
-        if key not in known:
-            raise InputError(f"benchmark {name}: key {key!r} is unknown{did_you_mean(str(key), known)}")
+    text = path.read_text("utf-8")
+    _check_keys(content, known, f"benchmark {name}")
     try:
-        for key in ("rows", "columns", "cells", "paper", "column_metrics"):
-            content[key] = _with_texts(content.get(key) or {}, 2 if key in ("cells", "paper") else 1)
-        content["cell_options"] = content.pop("cells")
+        content = _name_by_text(content)
         if missing := [key for key in ("rows", "columns") if not content[key]]:
             raise InputError(f"benchmark {name}: {' and '.join(missing)} are missing: give each a name and its options")
+        if rows is not None or reference is not None:
+            content = content if rows is None else _add_rows(content, rows, name)
+            content = content if reference is None else content | {"reference": reference}
+            text = _write_grid(content, path, rows)
         given = content if seeds is None else content | {"seeds": seeds}
-        grid = Benchmark(path.stem, **given, text=path.read_text("utf-8"))
+        given["cell_options"] = given.pop("cells")
+        grid = Benchmark(path.stem, **given, text=text)
         _check(grid, f"benchmark {name}")
         return grid
     except (TypeError, AttributeError) as error:
         raise InputError(f"benchmark {name}: it is no grid of rows and columns ({error})") from error
+
+
+def _check_keys(content: Mapping[Any, Any], known: Iterable[str], where: str) -> None:
+    """Raise ``InputError`` if a key is unknown."""
+    for key in content:
+        if key not in known:
+            raise InputError(f"{where}: key {key!r} is unknown{did_you_mean(str(key), known)}")
+
+
+def _name_by_text(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of a grid whose rows and columns are named by texts, with all keys that hold such names."""
+    named = dict(content)
+    for key in ("rows", "columns", "cells", "paper", "column_metrics", "tuning"):
+        named[key] = _with_texts(named.get(key) or {}, 2 if key in ("cells", "paper") else 1)
+    return named
+
+
+def _add_rows(content: dict[str, Any], file: Path, name: str) -> dict[str, Any]:
+    """Return the content of a grid with the rows of another file; ``InputError`` if one is there already."""
+    added = read_yaml(file, "rows of a grid, such as `mine: {method: {name: my_method.Mine}}`")
+    if "rows" in added:
+        _check_keys(added, ADDED, str(file))
+    else:
+        added = {"rows": added}
+    added = _name_by_text(added)
+    for row, options in added["rows"].items():
+        if row in content["rows"] and content["rows"][row] != options:
+            raise InputError(f"{file}: benchmark {name} has a row {row!r} already: give yours another name")
+    for key in ("cells", "tuning", "paper"):
+        for row in added[key]:
+            if row not in added["rows"]:
+                raise InputError(f"{file}: row {row!r} of {key} is unknown{did_you_mean(row, added['rows'])}")
+    return content | {key: content[key] | added[key] for key in ADDED}
+
+
+def _write_grid(content: Mapping[str, Any], path: Path, rows: Path | None) -> str:
+    """Return a changed grid as the text of a file that can be run in its place."""
+    kept = {key: value for key, value in content.items() if value != {}}
+    origin = f"# {path.stem}" + ("" if rows is None else f", with the rows of {rows.name}") + "\n"
+    return origin + yaml.safe_dump(kept, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
 
 
 def _check(grid: Benchmark, where: str) -> None:
@@ -185,6 +247,11 @@ def _check(grid: Benchmark, where: str) -> None:
     accuracies = [name for name, one in report.figures(report.GroupReport).items() if one.in_tables]
     known("metric", [grid.metric, *grid.column_metrics.values(), *of_figures], accuracies)
     known("row of cells", grid.cell_options, grid.rows)
+    known("row of tuning", grid.tuning, grid.rows)
+    known("reference", [grid.reference] if grid.reference else [], grid.rows)
+    for row, line in grid.tuning.items():
+        if not isinstance(line, str):
+            raise InputError(f"{where}: tuning of {row!r} is {line!r}: say in one line how its options were chosen")
     for key, given in (("column_metrics", [grid.column_metrics]), ("cells", grid.cell_options.values()),
                        ("paper", grid.paper.values())):  # fmt: skip
         known(f"column of {key}", [column for columns in given for column in columns], grid.columns)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,9 +16,10 @@ from logit_correction.errors import format_list
 from logit_correction.evaluation.report import Report
 from logit_correction.methods import METHODS
 from logit_correction.pages.plots import series_colors
-from logit_correction.runs.folder import METRICS, is_finished
+from logit_correction.runs.folder import METRICS, PREDICTIONS, is_finished
 from logit_correction.training import RULES
 from logit_correction_lab import drawing
+from logit_correction_lab.comparison import RUN, Comparison, collect_predictions, write_predictions
 from logit_correction_lab.follow import selections
 from logit_correction_lab.grid import Benchmark, Cell, slug
 
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
 #: Columns of the results that tell of the machine and the time, not of what came out.
 OF_THE_MACHINE = ("train_seconds", "version", "commit", "machine")
 
+#: Stands in the place of a selection rule for the epoch that was best on the test split. No run can be trained by it.
+BEST_TEST = "best_test"
+
 
 def finished(benchmark: Benchmark, out: Path) -> list[Cell]:
     """Return the finished runs of a grid in its folder."""
@@ -33,15 +39,16 @@ def finished(benchmark: Benchmark, out: Path) -> list[Cell]:
 
 
 def results(benchmark: Benchmark, out: Path) -> pd.DataFrame:
-    """Return one row per finished run and selection rule."""
+    """Return one row per finished run and selection rule, and one for the best epoch on test where that was watched."""
     reports = [(cell, Report.read(cell.folder).to_dict()) for cell in finished(benchmark, out)]
-    return pd.DataFrame([row for cell, report in reports for row in _rows(cell, report)])
+    return pd.DataFrame([row for cell, report in reports for row in _rows(benchmark, cell, report)])
 
 
-def _rows(cell: Cell, report: dict[str, Any]) -> list[dict[str, Any]]:
+def _rows(benchmark: Benchmark, cell: Cell, report: dict[str, Any]) -> list[dict[str, Any]]:
     minority, evidence = report["estimated_minority"] or {}, report.get("evidence") or {}
     of_training = "attribute" in report["labels_read"]["train"]
     blocks = [{**report["selection"], "test": report["test"]}, *selections(cell.folder)]
+    blocks += _find_best_test(cell, _metric_of(benchmark, cell.column), report["test"]["count"])
     of_method = "attribute" in report["labels_read"]["valid"]
     if report["method"] in METHODS and "attribute" in report["selection"]["labels_read"]:
         # The rule has read them; of the package's methods only the last layer does so itself.
@@ -49,7 +56,10 @@ def _rows(cell: Cell, report: dict[str, Any]) -> list[dict[str, Any]]:
     given = ["given"] * any("given attribute" in read for read in report["labels_read"].values())
     rows = []
     for block in blocks:
-        splits = given + ["train"] * of_training + ["valid"] * (of_method or "attribute" in block["labels_read"])
+        by_attribute = "attribute" in block["labels_read"]
+        by_test = block["rule"] == BEST_TEST
+        splits = given + ["train"] * of_training + ["valid"] * (of_method or (by_attribute and not by_test))
+        splits += ["test"] * (by_attribute and by_test)
         rows.append(
             {
                 "row": cell.row,
@@ -72,6 +82,21 @@ def _rows(cell: Cell, report: dict[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
+def _find_best_test(cell: Cell, metric: str, count: int) -> list[dict[str, Any]]:
+    """Return the epoch of the last stage with the best test figure, of equal ones the latest; empty if not watched.
+
+    This is what much published code reports. Nothing selects by it.
+    """
+    table = pd.read_csv(cell.folder / METRICS)
+    watched = table[table["stage"] == table["stage"].max()].filter(regex="^(epoch$|test_)")
+    if f"test_{metric}" not in watched or watched[f"test_{metric}"].isna().all():
+        return []
+    best = watched.loc[watched[f"test_{metric}"][::-1].idxmax()]
+    figures = {name.removeprefix("test_"): float(best[name]) for name in watched if name != "epoch"}
+    read = ["label"] if metric == "average" else ["label", "attribute"]
+    return [{"rule": BEST_TEST, "epoch": int(best["epoch"]), "labels_read": read, "test": {"count": count, **figures}}]
+
+
 def history(benchmark: Benchmark, out: Path) -> pd.DataFrame:
     """Return one row per finished run and epoch with the figures that its follower recorded in ``metrics.csv``."""
     frames = []
@@ -83,72 +108,161 @@ def history(benchmark: Benchmark, out: Path) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
-def tables(benchmark: Benchmark, frame: pd.DataFrame) -> list[tuple[str, list[list[str]]]]:
-    """Return the tables of a benchmark with caption and head; the best between stars.
+@dataclass(frozen=True)
+class Table:
+    """A table of a benchmark.
 
-    In the first each run counts by its own selection rule; one follows for each rule that tells more. Without
-    finished runs there is one of the paper's figures, if there are any.
+    Attributes:
+        caption: What it shows.
+        lines: The head and the rows; the best between stars.
+        section: Heading under which a page folds it away; empty for those that are open.
+    """
+
+    caption: str
+    lines: list[list[str]]
+    section: str = ""
+
+
+def compare_rows(benchmark: Benchmark, frame: pd.DataFrame, predictions: pd.DataFrame | None = None) -> Comparison:
+    """Return the paired differences between the rows of a benchmark, each run by its own selection rule.
+
+    Args:
+        benchmark: The grid.
+        frame: Its ``results``.
+        predictions: ``collect_predictions`` of its finished runs; without them intervals rest on seeds alone.
+    """
+    scores = _run_scores(benchmark, frame if frame.empty else _own(frame))
+    metrics = {column: _metric_of(benchmark, column) for column in benchmark.columns}
+    return Comparison.from_runs(scores, predictions, metrics)
+
+
+def tables(benchmark: Benchmark, frame: pd.DataFrame, comparison: Comparison) -> list[Table]:
+    """Return the tables of a benchmark.
+
+    In the first each run counts by its own selection rule. Paired differences and the tuning of each row follow, then a
+    table for each rule that tells more, and last the best epochs on test. Without finished runs there is one of the
+    paper's figures, if there are any.
     """
     rows = list(dict.fromkeys([*benchmark.rows, *benchmark.paper]))
     if frame.empty:
-        return [(f"{_measure(benchmark)} in the paper.", _table(benchmark, frame, rows))] if benchmark.paper else []
-    found, own = [], _own(frame)
+        figures = _table(benchmark, frame, rows)
+        return [Table(f"{_measure(benchmark)} in the paper.", figures)] if benchmark.paper else []
+    own = _own(frame)
     others = [chosen for _, chosen in frame.groupby("selection", sort=False) if not chosen.index.isin(own.index).all()]
+    others.sort(key=lambda chosen: chosen["selection"].iloc[0] == BEST_TEST)
+    by_rule = []
     for chosen in (own, *others):
         known = set(chosen["row"])
         asked = [name for name in rows if name in known or name not in set(frame["row"])]
-        found.append((_caption(benchmark, chosen), _table(benchmark, chosen, asked)))
-    return found
+        on_test = chosen["selection"].iloc[0] == BEST_TEST
+        section = "What published tables report: the best epoch on test" if on_test else "By other selection rules"
+        figures = _table(benchmark, chosen, asked, mark_best=not on_test)
+        by_rule.append(Table(_caption(benchmark, chosen), figures, "" if chosen is own else section))
+    return [by_rule[0], *_difference_tables(benchmark, comparison), *_tuning_tables(benchmark), *by_rule[1:]]
 
 
-def markdown(benchmark: Benchmark, frame: pd.DataFrame) -> str:
+def _difference_tables(benchmark: Benchmark, comparison: Comparison) -> list[Table]:
+    """Return the table of paired differences; none where nothing can be compared."""
+    columns = [column for column in benchmark.columns if column in comparison.means]
+    lines = {row: [row, ""] for row in benchmark.rows if row in comparison.means.index}
+    seeds: dict[str, list[int]] = {row: [] for row in lines}
+    for column in columns:
+        reference = benchmark.reference or str(comparison.means[column].idxmax())
+        for row, line in lines.items():
+            difference = comparison.estimate_difference(column, row, reference)
+            if difference is None:
+                line.append("")
+                continue
+            seeds[row].append(difference.seeds)
+            line.append("reference" if row == reference else str(difference))
+    if len(lines) < 2:
+        return []
+    for row, counts in seeds.items():
+        lines[row][1] = " to ".join(str(count) for count in sorted({min(counts), max(counts)})) if counts else ""
+    from_what = benchmark.reference or "the best row of each column"
+    caption = (
+        f"Difference from {from_what} in points, with a 90 % interval; if that leaves out zero, the difference is more "
+        "than chance. Paired by seed, and test row by test row. The interval is Student's over the seeds, widened by "
+        "the sampling of test rows; the fewer the seeds, the wider. With one seed it is of the test rows alone and "
+        "says nothing of other seeds. Of ten intervals about one misses."
+    )
+    return [Table(caption, [["", "Seeds", *columns], *lines.values()])]
+
+
+def _tuning_tables(benchmark: Benchmark) -> list[Table]:
+    """Return the table of how the options of each row were chosen; none where the grid does not say it of any."""
+    if not benchmark.tuning:
+        return []
+    lines = [[row, benchmark.tuning.get(row, "not recorded")] for row in benchmark.rows]
+    return [Table("How the options of each row were chosen.", [["", "Tuning"], *lines])]
+
+
+def markdown(benchmark: Benchmark, frame: pd.DataFrame, comparison: Comparison) -> str:
     """Return the tables of a benchmark as Markdown."""
-    parts = [f"# {benchmark.title}", *([_outcome(benchmark, frame)] if frame.empty else [])]
-    for caption, lines in tables(benchmark, frame):
-        texts = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
-        parts += [caption, "\n".join([texts[0], "|" + "---|" * len(lines[0]), *texts[1:]])]
+    parts = [f"# {benchmark.title}", _outcome(benchmark, frame, comparison)]
+    for table in tables(benchmark, frame, comparison):
+        texts = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in table.lines]
+        parts += [table.caption, "\n".join([texts[0], "|" + "---|" * len(table.lines[0]), *texts[1:]])]
     return "\n\n".join([*parts, *_machine(frame)]) + "\n"
 
 
 def write_results(benchmark: Benchmark, out: Path, seeds: int | None = None) -> None:
-    """Write the tables, figures and the page of the finished runs, and show the first table."""
+    """Write tables, predictions, figures and the page of the finished runs, and show the first table."""
     from logit_correction.files import replacing, write_text
     from logit_correction.pages.console import console_of, say, table_of
     from logit_correction.pages.page import render, save_page
     from logit_correction.runs.folder import PAGE
 
     frame, console = results(benchmark, out), console_of()
+    predictions = collect_predictions(finished(benchmark, out))
+    comparison = compare_rows(benchmark, frame, predictions)
     with replacing(out / "table.csv") as temporary:
         frame.to_csv(temporary, index=False)
-    write_text(out / "table.md", markdown(benchmark, frame))
+    write_predictions(predictions, out / PREDICTIONS)
+    write_text(out / "table.md", markdown(benchmark, frame, comparison))
     changed = "" if seeds is None else f"# Run with --seeds {seeds}.\n"
     write_text(out / "benchmark.yaml", changed + benchmark.text)
     drawn = list(drawn_figures(benchmark, frame, history(benchmark, out)))
     for name, svg in drawn:
         write_text(out / f"{name}.svg", svg + "\n")
-    shown, told = tables(benchmark, frame), _outcome(benchmark, frame)
-    page = {"title": benchmark.title, "headline": told, "tables": shown, "machine": _machine(frame)}
+    shown = tables(benchmark, frame, comparison)
+    headline = _outcome(benchmark, frame, comparison)
+    page = {"title": benchmark.title, "headline": headline, "tables": shown, "machine": _machine(frame)}
     figured = [drawing.inline_svg(svg) for _, svg in drawn]
     save_page(render("grid.html.j2", **page, figures=figured, settings=changed + benchmark.text), out / PAGE)
-    say(console, told, "bold")
-    for caption, (head, *lines) in shown[:1]:  # the other selection rules are on the page
-        say(console, caption)
+    say(console, headline, "bold")
+    for table in shown[:1]:  # the others are on the page
+        say(console, table.caption)
+        head, *lines = table.lines
         console.print(table_of(pd.DataFrame([[cell.strip("*") for cell in line] for line in lines], columns=head)))
     say(console, f"page: {out / PAGE} (tables and figures are in its folder)")
 
 
-def _outcome(benchmark: Benchmark, frame: pd.DataFrame) -> str:
-    """Return in how many columns which row is best, by the runs' own selection rule."""
+def _outcome(benchmark: Benchmark, frame: pd.DataFrame, comparison: Comparison) -> str:
+    """Return in how many columns a row is ahead of all others by more than chance, by the runs' own selection rule."""
     if frame.empty:
         return "No run is finished."
-    mean = _scores(benchmark, _own(frame))["mean"].unstack("column")
-    best = mean.eq(mean.max()).sum(axis=1)
     measure = benchmark.metric.replace("_", "-")
-    if best.empty:
+    if comparison.scores.empty:
         return f"No run has a {measure} accuracy: write `metric: average` into the grid if its data hold no attributes."
-    where = f"{best.max()} of {mean.shape[1]} columns{_by_own(frame)}"
-    first = [row for row in benchmark.rows if best.get(row) == best.max()]
-    return f"{format_list(first)} {'each have' if len(first) > 1 else 'has'} the highest {measure} accuracy in {where}."
+    means = comparison.means
+    columns = [column for column in benchmark.columns if column in means and means[column].count() > 1]
+    if not columns:
+        return "No column has two finished rows, so there is nothing to compare."
+    leaders = {column: comparison.find_leaders(column) for column in columns}
+    ahead = Counter(rows[0] for rows in leaders.values() if len(rows) == 1)
+    level = Counter(row for rows in leaders.values() for row in rows)
+    counts = ahead or level
+    most = max(counts.values())
+    first = [row for row in benchmark.rows if counts[row] == most]
+    where = f"{most} of {len(columns)} columns{_by_own(frame)}"
+    if not ahead:
+        verb = "is" if len(first) == 1 else "are"
+        least = f"No row has a higher {measure} accuracy than all others by more than chance."
+        return f"{least} {format_list(first)} {verb} best, or level with the best, in {where}."
+    verb = "each have" if len(first) > 1 else "has"
+    rest = "" if ahead.total() == len(columns) else " Elsewhere the best rows differ by no more than chance."
+    return f"{format_list(first)} {verb} the highest {measure} accuracy in {where}.{rest}"
 
 
 def _own(frame: pd.DataFrame) -> pd.DataFrame:
@@ -168,14 +282,14 @@ def _machine(frame: pd.DataFrame) -> list[str]:
     return ["Machine: {}; commit: {}; version {}.".format(*map(", ".join, values))] if values else []
 
 
-def _table(benchmark: Benchmark, frame: pd.DataFrame, rows: Iterable[str]) -> list[list[str]]:
+def _table(benchmark: Benchmark, frame: pd.DataFrame, rows: Iterable[str], mark_best: bool = True) -> list[list[str]]:
     """Return a line a row: the splits whose attributes it read, and for each column our figure and the paper's."""
     scores = _scores(benchmark, frame)
     lines, head = {name: [name, ""] for name in rows}, ["", "Attributes read"]
     if len(frame):  # the splits whose attributes any run of a row read
         read = frame["attributes_read"].fillna("").groupby(frame["row"]).agg(" ".join)
         for name in read.index.intersection(list(lines)):
-            lines[name][1] = ", ".join(one for one in ("train", "valid") if one in read[name]) or "none"
+            lines[name][1] = ", ".join(one for one in ("train", "valid", "test") if one in read[name]) or "none"
     for column in benchmark.columns:
         head.append(column)
         own = scores[scores.index.get_level_values("column") == column].droplevel("column")
@@ -184,7 +298,8 @@ def _table(benchmark: Benchmark, frame: pd.DataFrame, rows: Iterable[str]) -> li
             if name in own.index:
                 mean, spread = own["mean"][name], own["std"][name]
                 shown = f"{mean:.1f}" + (f" ({spread:.1f})" if spread == spread else "")
-                shown = f"**{shown}**" if len(benchmark.rows) > 1 and mean == own["mean"].max() else shown
+                is_best = mark_best and len(benchmark.rows) > 1 and mean == own["mean"].max()
+                shown = f"**{shown}**" if is_best else shown
             line.append(shown)
         if any(column in cells for cells in benchmark.paper.values()):
             head.append(benchmark.paper_title)
@@ -195,14 +310,24 @@ def _table(benchmark: Benchmark, frame: pd.DataFrame, rows: Iterable[str]) -> li
     return [head, *lines.values()]
 
 
-def _scores(benchmark: Benchmark, frame: pd.DataFrame) -> pd.DataFrame:
-    """Return mean, standard deviation and number of the figures in %, each column's by its own metric."""
+def _metric_of(benchmark: Benchmark, column: str) -> str:
+    """Return the accuracy by which a column is judged."""
+    return benchmark.column_metrics.get(column, benchmark.metric)
+
+
+def _run_scores(benchmark: Benchmark, frame: pd.DataFrame) -> pd.Series[float]:
+    """Return the accuracy in % of each run by row, column and seed, each column's by its own metric."""
     if frame.empty:
-        frame = pd.DataFrame(columns=[*{"row", "column", benchmark.metric, *benchmark.column_metrics.values()}])
+        frame = pd.DataFrame(columns=[*{*RUN, benchmark.metric, *benchmark.column_metrics.values()}])
     score = 100 * pd.to_numeric(frame[benchmark.metric])
     for column, metric in benchmark.column_metrics.items():
         score = score.where(frame["column"] != column, 100 * pd.to_numeric(frame[metric]))
-    return score.groupby([frame["row"], frame["column"]]).agg(["mean", "std", "count"]).dropna(subset=["mean"])
+    return score.set_axis(pd.MultiIndex.from_frame(frame[RUN])).dropna()
+
+
+def _scores(benchmark: Benchmark, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return mean, standard deviation and number of the accuracies of each row in each column."""
+    return _run_scores(benchmark, frame).groupby(level=["row", "column"]).agg(["mean", "std", "count"])
 
 
 def _measure(benchmark: Benchmark) -> str:
@@ -222,6 +347,11 @@ def _caption(benchmark: Benchmark, frame: pd.DataFrame) -> str:
     if len(rules) > 1:
         told = "; ".join(f"{rule} for {rows}" for rule, rows in rules.items())
         weights = f"Weights of the epoch that each run's own selection rule chose: {told}."
+    if BEST_TEST in rules:
+        weights = (
+            "Best epoch on test: this is what published tables report. The epoch was chosen with the labels of the "
+            "test rows, so these figures are no estimate of accuracy, and no selection uses them."
+        )
     caption = f"{_measure(benchmark)}, {over}. {weights}"
     if benchmark.column_title:
         caption += f" Columns: {benchmark.column_title}."

@@ -42,6 +42,32 @@ _ESTIMATED = {
 #: Figures that tables and pages show, as ``GroupReport.value`` names them.
 FIGURES = _ESTIMATED | _SHOWN
 
+#: Confidence of every interval on pages and in tables.
+CONFIDENCE = 0.9
+
+
+def compute_student_margin(values: Sequence[float]) -> float:
+    """Return half the width of Student's interval of a mean, with the confidence of all intervals here.
+
+    For figures of a few seeds, whose spread is itself hardly known: the fewer, the wider.
+
+    Args:
+        values: Independent figures, such as one for each seed.
+
+    Returns:
+        The margin in the unit of the values; infinity for fewer than two, of whose spread nothing is known.
+
+    >>> round(compute_student_margin([1.0, 2.0, 3.0]), 2), compute_student_margin([1.0])
+    (1.69, inf)
+    """
+    from scipy.special import stdtrit
+
+    count = len(values)
+    if count < 2:
+        return math.inf
+    quantile = float(stdtrit(count - 1, 0.5 + CONFIDENCE / 2))
+    return quantile * float(np.std(values, ddof=1)) / math.sqrt(count)
+
 
 def shown_figures(tests: Sequence[GroupReport]) -> dict[str, Figure]:
     """Return the figures that runs have; the worst label and estimates only where no run names attributes."""
@@ -187,16 +213,30 @@ class Series:
         return frames[0] if len(frames) == 1 else frames[0].assign(**ends)
 
     def differs(self, other: Series, key: str) -> bool:
-        """Return whether the difference of a figure is more than chance.
+        """Return whether the difference of a figure is more than chance: whether its 90 % interval leaves out 0.
 
-        Several runs on both sides have ranges that do not meet. Else the 90 % interval of the difference of two shares,
-        from their Wilson intervals (Newcombe), leaves out 0.
+        Runs on both sides with two or more seeds in common are compared seed by seed, by Student's interval of the mean
+        difference; several runs of other seeds by the intervals of their two means. Where one side has a single run, it
+        is the interval of the difference of two shares, from their Wilson intervals (Newcombe).
         """
-        own, others = self.values(key), other.values(key)
-        if min(len(own), len(others)) > 1:
-            return min(own) > max(others) or min(others) > max(own)
+        first = self._by_seed(key)
+        second = other._by_seed(key)
+        if min(len(first), len(second)) > 1:
+            differences = [first[seed] - second[seed] for seed in first if seed in second]
+            if len(differences) > 1:
+                return abs(float(np.mean(differences))) > compute_student_margin(differences)
+            means = [float(np.mean(list(values.values()))) for values in (first, second)]
+            margins = [compute_student_margin(list(values.values())) for values in (first, second)]
+            return abs(means[0] - means[1]) > math.hypot(*margins)
         (least, _, high), (most, low, _) = sorted((self._interval(key), other._interval(key)))
         return most - least > math.hypot(most - low, high - least)
+
+    def _by_seed(self, key: str) -> dict[tuple[Any, Any], float]:
+        """Return a figure of every run by the seeds of its training and of its data; empty where a run lacks it."""
+        reports = [run.report for run in self.runs]
+        values = self.values(key)
+        seeds = [(report.seed, report.data.options.get("seed")) for report in reports]
+        return dict(zip(seeds, values, strict=True)) if values else {}
 
     def beats(self, other: Series, key: str) -> bool:
         """Return whether a figure is greater, by more than chance."""

@@ -1,0 +1,312 @@
+"""How rows of a grid differ: the test predictions of all its runs in one small file, and paired differences of them."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from logit_correction.errors import InputError
+from logit_correction.evaluation.predictions import Predictions
+from logit_correction.evaluation.report import Report
+from logit_correction.files import plain, replacing
+from logit_correction.pages.compare import CONFIDENCE, compute_student_margin
+from logit_correction.runs.folder import PREDICTIONS
+from logit_correction.types import Correlation
+from logit_correction_lab.grid import Cell
+
+#: What names a run of a grid.
+RUN = ["row", "column", "seed"]
+
+
+# -- Predictions
+
+
+def collect_predictions(cells: Iterable[Cell]) -> pd.DataFrame:
+    """Return the test predictions of finished runs, by the weights that each run's own selection rule chose.
+
+    The rows of a run are sorted by label and attribute, which makes the file small. Runs on the same test rows have
+    them in the same order.
+
+    Args:
+        cells: Finished runs; those without a file of predictions are left out.
+
+    Returns:
+        A line for each test row of each run: ``row``, ``column`` and ``seed`` name the run; ``test_set`` is a checksum
+        of the test rows, by which runs may be paired; ``label`` and ``prediction`` are codes 0..L-1; ``attribute`` is
+        0..K-1, and -1 where unknown; ``minority`` is whether the row conflicts with the correlation, where that is
+        known; ``group_0`` and so on are there where the data have overlapping groups. ``attrs`` holds the names of
+        labels and attributes by column of the grid.
+    """
+    frames = []
+    names: dict[str, dict[str, list[str]]] = {"label_names": {}, "attribute_names": {}}
+    for cell in cells:
+        file = cell.folder / PREDICTIONS
+        if not file.is_file():
+            continue
+        predictions = Predictions.load(file)
+        frame = _describe_test_rows(predictions, Report.read(cell.folder))
+        frames.append(frame.assign(row=cell.row, column=cell.column, seed=cell.seed))
+        names["label_names"][cell.column] = [str(name) for name in predictions.label_names]
+        names["attribute_names"][cell.column] = [str(name) for name in predictions.attribute_names]
+    if not frames:
+        return pd.DataFrame(columns=[*RUN, "test_set", "label", "attribute", "minority", "prediction"])
+    combined = pd.concat(frames, ignore_index=True)
+    combined = combined.astype({"row": "category", "column": "category", "seed": "int16"})
+    combined = combined[[*RUN, *combined.columns.difference(RUN, sort=False)]]
+    combined.attrs = names
+    return combined
+
+
+def _describe_test_rows(predictions: Predictions, report: Report) -> pd.DataFrame:
+    """Return the columns of ``collect_predictions`` that describe the test rows of one run."""
+    count = len(predictions)
+    attribute = np.full(count, -1) if predictions.attribute is None else predictions.attribute
+    described: dict[str, NDArray[Any]] = {"label": predictions.label, "attribute": attribute}
+    if predictions.membership is not None:
+        described |= {f"group_{number}": column for number, column in enumerate(predictions.membership.T)}
+    content = [predictions.index, *described.values()]
+    checksum = zlib.crc32(b"".join(np.ascontiguousarray(values).tobytes() for values in content))
+    order = np.lexsort(list(described.values())[::-1])  # the last key of NumPy's is the first to sort by
+    frame = pd.DataFrame({"test_set": np.full(count, checksum, np.uint32)})
+    for name, values in described.items():
+        frame[name] = _shrink(values[order])
+    minority = pd.array([pd.NA] * count, dtype="boolean")
+    if report.data.correlation is not None and predictions.attribute is not None:
+        correlation = Correlation.from_table(report.data.correlation, len(predictions.attribute_names))
+        label = torch.from_numpy(predictions.label[order])
+        known = attribute[order] >= 0
+        conflicts = correlation.is_minority(label, torch.from_numpy(attribute[order].clip(0)))
+        minority[known] = conflicts.numpy()[known]
+    frame["minority"] = minority
+    frame["prediction"] = _shrink(predictions.prediction[order])
+    return frame
+
+
+def _shrink(values: NDArray[Any]) -> NDArray[Any]:
+    """Return whole numbers in the smallest type that holds them, and truth values as they are."""
+    if values.dtype == bool:
+        return values
+    least = np.min_scalar_type(min(0, values.min(initial=0)))
+    return values.astype(np.promote_types(least, np.min_scalar_type(values.max(initial=0))))
+
+
+def write_predictions(frame: pd.DataFrame, path: Path) -> None:
+    """Write what ``collect_predictions`` returns as a Parquet file, about 3 kB for a run of 10,000 rows."""
+    with replacing(path) as temporary:
+        frame.to_parquet(temporary, index=False, compression="zstd", compression_level=19)
+
+
+def read_predictions(place: Path | str) -> pd.DataFrame:
+    """Return the test predictions of all runs of a grid, for metrics and tests of your own.
+
+    Args:
+        place: A folder that ``logit-correction benchmark`` wrote, or the file ``predictions.parquet`` in it.
+
+    Returns:
+        The columns of ``collect_predictions``.
+
+    Raises:
+        InputError: The file is missing or damaged.
+    """
+    path = Path(place)
+    if path.is_dir():
+        path = path / PREDICTIONS
+    try:
+        return pd.read_parquet(plain(path))
+    except FileNotFoundError as error:
+        raise InputError(f"{path} does not exist: name a folder that `logit-correction benchmark` wrote") from error
+    except Exception as error:  # pyarrow raises many kinds
+        raise InputError(f"{path} cannot be read ({error}): run the same `logit-correction benchmark` again") from error
+
+
+# -- Differences
+
+
+@dataclass(frozen=True)
+class Influence:
+    """What each test row of a run adds to the sampling error of an accuracy.
+
+    Attributes:
+        test_set: Checksum of the test rows.
+        values: (N,) contribution of each row; they sum to 0, and their squares sum to the variance.
+        floor: Variance that remains where no row of a small group contradicts the others.
+    """
+
+    test_set: int
+    values: NDArray[np.float64]
+    floor: float
+
+
+def compute_influence(rows: pd.DataFrame, metric: str) -> Influence | None:
+    """Return by how much each test row moves an accuracy, from which the error of sampling test rows follows.
+
+    An accuracy is a weighted mean of the accuracies of groups; row i of group g contributes
+    ``weight_g (right_i - accuracy_g) / size_g``. The floor is ``sum of (weight_g / size_g)^2``, as if each group had
+    one more row that disagrees (Agresti and Min, 2005): three rows that are all right are no proof.
+
+    Args:
+        rows: The rows of one run in ``collect_predictions``.
+        metric: A ``metric`` of a grid.
+
+    Returns:
+        The contributions; None where the rows do not tell the groups of this metric.
+    """
+    right = (rows["prediction"] == rows["label"]).to_numpy(np.float64)
+    group = _get_group(rows, metric)
+    inside = group >= 0
+    if not inside.any():
+        return None
+    _, code, size = np.unique(group[inside], return_inverse=True, return_counts=True)
+    accuracy = np.bincount(code, right[inside]) / size
+    if metric in ("worst_group", "worst_class"):
+        weight = np.zeros(len(size))
+        weight[accuracy.argmin()] = 1.0
+    else:
+        weight = np.full(len(size), 1 / len(size))
+    values = np.zeros(len(rows))
+    values[inside] = (weight / size)[code] * (right[inside] - accuracy[code])
+    return Influence(int(rows["test_set"].iloc[0]), values, float(((weight / size) ** 2).sum()))
+
+
+def _get_group(rows: pd.DataFrame, metric: str) -> NDArray[np.int64]:
+    """Return the group (N,) of each row whose accuracies a metric is made of; -1 for rows outside of all."""
+    label = rows["label"].to_numpy(np.int64)
+    attribute = rows["attribute"].to_numpy(np.int64)
+    if metric == "average":
+        return np.zeros_like(label)
+    if metric == "worst_class":
+        return label
+    if metric in ("minority", "majority"):
+        side = rows["minority"] == (metric == "minority")
+        return np.where(side.fillna(False).to_numpy(bool), 0, -1)
+    if metric in ("group_balanced", "worst_group"):
+        return np.where(attribute >= 0, label * (attribute.max() + 1) + attribute, -1)
+    return np.full_like(label, -1)  # the adjusted average needs the training rows of each group
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much more accurate one row of a grid is than another in a column, in percentage points.
+
+    Attributes:
+        mean: Mean over the seeds that both rows have.
+        margin: Half the width of its 90 % interval; NaN where there is nothing to estimate it by.
+        seeds: Number of these seeds.
+    """
+
+    mean: float
+    margin: float
+    seeds: int
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the interval leaves out 0."""
+        return abs(self.mean) > self.margin
+
+    def __str__(self) -> str:
+        if math.isnan(self.margin):
+            return f"{self.mean:+.1f}"
+        return f"{self.mean:+.1f} ({self.mean - self.margin:+.1f} to {self.mean + self.margin:+.1f})"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Paired differences between the rows of a grid.
+
+    Attributes:
+        scores: (row, column, seed) -> accuracy in %.
+        influences: The same -> what its test rows contribute to the error; runs without predictions are left out.
+    """
+
+    scores: pd.Series[float]
+    influences: Mapping[tuple[str, str, int], Influence]
+
+    @classmethod
+    def from_runs(
+        cls, scores: pd.Series[float], predictions: pd.DataFrame | None, metrics: Mapping[str, str]
+    ) -> Comparison:
+        """Return the comparison of runs.
+
+        Args:
+            scores: See the class.
+            predictions: See ``collect_predictions``; None where there are none.
+            metrics: Column of the grid -> its metric.
+        """
+        influences: dict[tuple[str, str, int], Influence] = {}
+        if predictions is None or predictions.empty:
+            return cls(scores, influences)
+        for run, rows in predictions.groupby(RUN, observed=True):
+            row, column, seed = cast(tuple[str, str, int], run)
+            influence = compute_influence(rows, metrics[column])
+            if influence is not None:
+                influences[row, column, seed] = influence
+        return cls(scores, influences)
+
+    @cached_property
+    def means(self) -> pd.DataFrame:
+        """Mean over the seeds, rows by columns; NaN where no run is finished."""
+        return self.scores.groupby(level=["row", "column"]).mean().unstack("column")
+
+    def estimate_difference(self, column: str, row: str, reference: str) -> Difference | None:
+        """Return by how much a row differs from another; None where they have no seed in common.
+
+        The interval is Student's over the paired differences of the seeds, which holds what initial weights, order of
+        rows and, where they are drawn anew, data change. It is widened, as independent errors add, by the sampling of
+        test rows, which seeds may share; an interval over seeds alone would be of these test rows only.
+        """
+        first = self._get_scores(column, row)
+        second = self._get_scores(column, reference)
+        seeds = first.index.intersection(second.index)
+        if seeds.empty:
+            return None
+        differences = first[seeds] - second[seeds]
+        row_error = 100 * math.sqrt(self._compute_row_variance(column, row, reference, list(seeds)))
+        row_margin = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2) * row_error
+        if len(seeds) == 1:
+            margin = row_margin
+        else:
+            margin = math.hypot(compute_student_margin(list(differences)), np.nan_to_num(row_margin))
+        return Difference(float(differences.mean()), margin, len(seeds))
+
+    def find_leaders(self, column: str) -> list[str]:
+        """Return the best row of a column and those whose difference from it may be chance, the best first."""
+        ranked = self.means[column].dropna().sort_values(ascending=False, kind="stable")
+        best, *others = map(str, ranked.index)
+        differences = {row: self.estimate_difference(column, row, best) for row in others}
+        level = [row for row, difference in differences.items() if difference is None or not difference.is_clear]
+        return [best, *level]
+
+    def _get_scores(self, column: str, row: str) -> pd.Series[float]:
+        """Return the accuracies of the runs of a cell by seed."""
+        levels = self.scores.index
+        chosen = (levels.get_level_values("row") == row) & (levels.get_level_values("column") == column)
+        return self.scores[chosen].droplevel(["row", "column"])
+
+    def _compute_row_variance(self, column: str, row: str, reference: str, seeds: Sequence[int]) -> float:
+        """Return the variance of a mean difference by the sampling of test rows; NaN where predictions are missing.
+
+        Contributions to the same test row add up, over both rows of the grid and all seeds; test sets are independent.
+        """
+        first = [self.influences.get((row, column, seed)) for seed in seeds]
+        second = [self.influences.get((reference, column, seed)) for seed in seeds]
+        sums: dict[int, NDArray[np.float64]] = {}
+        floor = 0.0
+        for sign, influences in ((1, first), (-1, second)):
+            for influence in influences:
+                if influence is None:
+                    return math.nan
+                sums[influence.test_set] = sums.get(influence.test_set, 0.0) + sign * influence.values
+                floor += influence.floor / (2 * len(seeds))
+        sampled = sum(float((values**2).sum()) for values in sums.values())
+        return sampled / len(seeds) ** 2 + floor / len(sums)

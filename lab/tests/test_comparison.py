@@ -1,0 +1,260 @@
+"""The predictions of a grid in one small file, and paired differences between its rows, against brute force."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import ttest_rel
+
+from logit_correction import InputError
+from logit_correction.evaluation import GroupReport, Predictions
+from logit_correction.evaluation.report import JudgedRows
+from logit_correction.types import Correlation
+from logit_correction_lab.comparison import (
+    Comparison,
+    collect_predictions,
+    compute_influence,
+    read_predictions,
+    write_predictions,
+)
+from logit_correction_lab.grid import Benchmark
+from logit_correction_lab.runner import run
+from logit_correction_lab.tables import compare_rows, results, write_results
+
+#: Groups of the made-up test rows: label, attribute, rows, and shares right of two rows of a grid.
+GROUPS = [(0, 0, 60, 0.9, 0.95), (0, 1, 20, 0.3, 0.5), (1, 0, 30, 0.6, 0.8), (1, 1, 80, 0.8, 0.85)]
+
+
+def make_predictions(seed: int = 0, groups: Any = GROUPS, names: tuple[str, str] = ("ERM", "LC")) -> pd.DataFrame:
+    """Predictions of two rows of a grid on the same test rows, in the form of ``collect_predictions``."""
+    frames = []
+    for name, share in zip(names, (3, 4), strict=True):
+        draw = np.random.default_rng(seed)  # a row that is hard for one is hard for both
+        parts = [
+            pd.DataFrame(
+                {
+                    "label": label,
+                    "attribute": attribute,
+                    "minority": label != attribute,
+                    "prediction": np.where(draw.random(rows) < shares[share - 3], label, 1 - label),
+                }
+            )
+            for label, attribute, rows, *shares in groups
+        ]
+        frame = pd.concat(parts, ignore_index=True).assign(row=name, column="1", seed=seed, test_set=seed)
+        frames.append(frame.astype({"minority": "boolean"}))
+    return pd.concat(frames, ignore_index=True)
+
+
+def score(rows: pd.DataFrame, metric: str) -> float:
+    """An accuracy in %, by the package."""
+    logits = np.eye(2)[rows["prediction"]]
+    named = (["0", "1"], rows["attribute"].to_numpy(), ["0", "1"])
+    predictions = Predictions(np.arange(len(rows)), rows["label"].to_numpy(), logits, *named)
+    return 100 * float(JudgedRows.of(predictions, Correlation.one_to_one(2)).value(metric))
+
+
+@pytest.mark.parametrize("metric", ["average", "group_balanced", "worst_group", "worst_class", "minority", "majority"])
+def test_the_error_by_test_rows_is_that_of_drawing_them_anew(metric: str) -> None:
+    rows = make_predictions()
+    first, second = (rows[rows["row"] == name].reset_index(drop=True) for name in ("LC", "ERM"))
+    fixed = {"average": "test_set", "worst_class": "label", "minority": "minority", "majority": "minority"}
+    strata = first.groupby(fixed.get(metric, ["label", "attribute"])).indices  # whose sizes do not vary
+    draw = np.random.default_rng(1)
+    found = []
+    for _ in range(300):
+        drawn = np.concatenate([draw.choice(places, len(places)) for places in strata.values()])
+        found.append(score(first.iloc[drawn], metric) - score(second.iloc[drawn], metric))
+    one, other = compute_influence(first, metric), compute_influence(second, metric)
+    assert one is not None and other is not None
+    deviation = 100 * math.sqrt(((one.values - other.values) ** 2).sum())
+    assert np.std(found) == pytest.approx(deviation, rel=0.15)
+    assert 0 < 100**2 * one.floor < deviation**2
+
+
+def test_two_seeds_make_the_interval_of_a_paired_t_test_widened_by_the_rows() -> None:
+    predictions = pd.concat([make_predictions(seed) for seed in range(4)], ignore_index=True)
+    scores = predictions.groupby(["row", "column", "seed"])[predictions.columns.tolist()].apply(
+        lambda rows: score(rows, "group_balanced")
+    )
+    first, second = (scores[name].to_numpy() for name in ("LC", "ERM"))
+    wanted = ttest_rel(first, second).confidence_interval(0.9)
+    by_seeds = Comparison(scores, {}).estimate_difference("1", "LC", "ERM")
+    assert by_seeds is not None and by_seeds.seeds == 4
+    assert by_seeds.mean - by_seeds.margin == pytest.approx(wanted.low)
+    both = Comparison.from_runs(scores, predictions, {"1": "group_balanced"}).estimate_difference("1", "LC", "ERM")
+    assert both is not None and both.mean == by_seeds.mean and by_seeds.margin < both.margin
+    shared = predictions.assign(test_set=0)  # then more seeds do not make the error of the test rows less
+    wide = Comparison.from_runs(scores, shared, {"1": "group_balanced"}).estimate_difference("1", "LC", "ERM")
+    assert wide is not None and both.margin < wide.margin
+    one = Comparison(scores.drop(labels=[1, 2, 3], level="seed"), {}).estimate_difference("1", "LC", "ERM")
+    assert one is not None and math.isnan(one.margin) and not one.is_clear  # nothing is known of its error
+    apart = scores.drop(labels=[("LC", "1", 0), ("ERM", "1", 1), ("ERM", "1", 2), ("ERM", "1", 3)])
+    assert Comparison(apart, {}).estimate_difference("1", "LC", "ERM") is None
+
+
+def test_rows_that_differ_are_not_paired_and_three_rows_are_no_proof() -> None:
+    same = make_predictions()
+    other = same.assign(test_set=same["test_set"].where(same["row"] == "LC", 9))
+    scores = pd.Series({("LC", "1", 0): 80.0, ("ERM", "1", 0): 70.0}).rename_axis(["row", "column", "seed"])
+    margins = [
+        Comparison.from_runs(scores, rows, {"1": "group_balanced"}).estimate_difference("1", "LC", "ERM").margin  # type: ignore[union-attr]
+        for rows in (same, same.assign(prediction=same["prediction"].where(same["row"] != "ERM", same["label"])), other)
+    ]
+    assert margins[0] < margins[2] and margins[1] > 0
+    few = make_predictions(groups=[(0, 0, 3, 0.0, 1.0), (1, 1, 3, 0.0, 1.0)])
+    scores = pd.Series({("LC", "1", 0): 100.0, ("ERM", "1", 0): 0.0}).rename_axis(["row", "column", "seed"])
+    found = Comparison.from_runs(scores, few, {"1": "worst_group"}).estimate_difference("1", "LC", "ERM")
+    assert found is not None and found.margin > 40
+
+
+def test_nine_of_ten_intervals_hold_the_truth() -> None:
+    """Runs whose skill varies with the seed, on test rows that all seeds share."""
+    draw = np.random.default_rng(0)
+    hits = []
+    for _ in range(150):
+        base = draw.random(200)  # how hard each test row is
+        frames = []
+        for seed in range(3):
+            for name, skill in (("ERM", 0.6), ("LC", 0.7)):
+                right = base < skill + draw.normal(0, 0.02)
+                frames.append(pd.DataFrame({"row": name, "column": "1", "seed": seed, "test_set": 0, "label": 0,
+                                            "attribute": 0, "minority": False, "prediction": 1 - right}))  # fmt: skip
+        rows = pd.concat(frames, ignore_index=True)
+        scores = 100 * (rows["prediction"] == 0).groupby([rows["row"], rows["column"], rows["seed"]]).mean()
+        found = Comparison.from_runs(scores, rows, {"1": "average"}).estimate_difference("1", "LC", "ERM")
+        assert found is not None
+        hits.append(abs(found.mean - 10) <= found.margin)
+    assert 0.87 <= np.mean(hits) <= 0.99
+
+
+@dataclass
+class Place:
+    """A cell of a grid, as far as predictions need it."""
+
+    folder: Path
+    row: str
+    column: str
+    seed: int
+
+
+def test_predictions_of_a_grid_give_its_figures_again(write_grid: Any, tmp_path: Path) -> None:
+    from logit_correction_lab.grid import read
+
+    grid, out = read(str(write_grid(data_seeds=True))), tmp_path / "out"
+    assert run(grid, out, say=lambda _: None) == []
+    write_results(grid, out)
+    rows = read_predictions(out)
+    assert len(rows) == 4 * 4000 and rows.attrs["label_names"]["5 %"][3] == "3"
+    right = (rows["prediction"] == rows["label"]).astype(float)
+    run_names = [rows["row"].astype(str), rows["seed"]]
+    table = results(grid, out).query("selection == 'last'").set_index(["row", "seed"]).sort_index()
+    groups = right.groupby([*run_names, rows["label"], rows["attribute"]]).mean().groupby(level=[0, 1])
+    np.testing.assert_allclose(groups.mean(), table["group_balanced"])
+    np.testing.assert_allclose(groups.min(), table["worst_group"])
+    conflicting = right[rows["minority"]].groupby([one[rows["minority"]] for one in run_names]).mean()
+    np.testing.assert_allclose(conflicting, table["minority"])
+    one_set = rows.groupby("seed")["test_set"].nunique()  # both methods of a seed, and other rows with another seed
+    assert one_set.eq(1).all() and rows["test_set"].nunique() == 2
+    by_row = [own.reset_index(drop=True) for _, own in rows[rows["seed"] == 0].groupby("row", observed=True)]
+    assert by_row[0][["label", "attribute"]].equals(by_row[1][["label", "attribute"]])
+    (out / "predictions.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_predictions(out)
+    with pytest.raises(InputError, match="does not exist"):
+        read_predictions(tmp_path / "predictions.parquet")
+
+
+def test_a_run_of_ten_thousand_rows_takes_four_kilobytes(tmp_path: Path) -> None:
+    draw, cells = np.random.default_rng(0), []
+    report = GroupReport.from_predictions
+    for number in range(6):
+        label, attribute = draw.integers(0, 10, (2, 10_000))
+        right = draw.random(10_000) < 0.8
+        logits = np.eye(10, dtype=np.float32)[np.where(right, label, draw.integers(0, 10, 10_000))]
+        rows = Predictions(np.arange(10_000), label, logits, list("0123456789"), attribute, list("abcdefghij"))
+        folder = tmp_path / f"{number}"
+        folder.mkdir()
+        rows.save(folder / "predictions.parquet")
+        write_report(folder, rows, report(rows).to_dict())
+        cells += [Place(folder, f"row {number}", f"{column}", 0) for column in range(4)]
+    frame = collect_predictions(cells)  # type: ignore[arg-type]
+    assert frame["prediction"].dtype == np.uint8 and len(frame) == 24 * 10_000
+    write_predictions(frame, tmp_path / "all.parquet")
+    assert (tmp_path / "all.parquet").stat().st_size < 24 * 4_000
+    pd.testing.assert_frame_equal(read_predictions(tmp_path / "all.parquet"), frame)
+
+
+def write_report(folder: Path, rows: Predictions, test: dict[str, Any]) -> None:
+    from logit_correction.runs.folder import write_json
+
+    names = {"label_names": list(rows.label_names), "attribute_names": list(rows.attribute_names)}
+    data = {"name": "Made", "rows": {"train": 9}, "input_shape": [1], **names}
+    write_json(folder / "report.json", {"method": "ERM", "data": data, "test": test})
+
+
+def test_overlapping_groups_and_unknown_attributes_are_kept(tmp_path: Path) -> None:
+    groups = np.array([[1, 0], [1, 1], [0, 1]], bool)
+    logits = np.eye(300, dtype=np.float32)[[299, 0, 1]]
+    names = [str(number) for number in range(300)]
+    rows = Predictions([0, 1, 2], [299, 0, 0], logits, names, membership=groups, groups=[("0", "a"), ("0", "b")])
+    rows.save(tmp_path / "predictions.parquet")
+    write_report(tmp_path, rows, GroupReport.from_predictions(rows).to_dict())
+    frame = collect_predictions([Place(tmp_path, "a", "b", 0)])  # type: ignore[list-item]
+    assert frame["label"].tolist() == [0, 0, 299] and frame["prediction"].tolist() == [1, 0, 299]
+    assert frame["group_0"].tolist() == [False, True, True] and set(frame["attribute"]) == {-1}
+    assert compute_influence(frame, "group_balanced") is None and frame["minority"].isna().all()
+    assert compute_influence(frame, "average") is not None
+
+
+def test_a_winner_is_named_only_where_intervals_do_not_overlap() -> None:
+    from logit_correction_lab.tables import _outcome
+
+    scores = {"ERM": [0.70, 0.75, 0.72], "LC": [0.80, 0.86, 0.83], "near": [0.84, 0.80, 0.83]}
+    frame = pd.DataFrame(
+        [
+            {"row": row, "column": "1", "seed": seed, "selection": "last", "group_balanced": value}
+            for row, values in scores.items()
+            for seed, value in enumerate(values)
+        ]
+    )
+
+    def say(*rows: str) -> str:
+        grid = Benchmark("mine", "A grid", {row: {} for row in rows}, {"1": {}})
+        chosen = frame[frame["row"].isin(rows)]
+        return _outcome(grid, chosen, compare_rows(grid, chosen))
+
+    assert say("ERM", "LC") == "LC has the highest group-balanced accuracy in 1 of 1 columns."
+    assert "the highest" not in say("ERM", "LC", "near") and "LC and near are" in say("ERM", "LC", "near")
+    assert "nothing to compare" in say("LC")
+
+
+@pytest.mark.slow
+def test_the_page_for_ones_own_method_works_as_it_is_written(tmp_path: Path) -> None:
+    """Its files and commands in an empty folder, on a smaller grid."""
+    root = Path(__file__).parents[2]
+    text = (root / "docs" / "compare-your-method.md").read_text()
+    blocks = {kind: re.findall(rf"^```{kind}\n(.*?)^```$", text, re.M | re.S) for kind in ("bash", "yaml", "python")}
+    copy, train = blocks["bash"]
+    commands = [copy.replace("CHECKOUT", str(root)), train.replace("benchmark digits", "benchmark smoke")]
+    (tmp_path / "mine.yaml").write_text(blocks["yaml"][0])
+    (tmp_path / "read.py").write_text(blocks["python"][0])
+    python = sys.executable
+    commands[1] = commands[1].replace("PYTHONPATH=.", f"PYTHONPATH=.:{os.environ.get('PYTHONPATH', '')}")
+    commands[1] = commands[1].replace("logit-correction", f"{python} -m logit_correction")
+    for command in (*commands, f"{python} read.py"):
+        done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"\d+ \d+\n", done.stdout)
+    shown = (tmp_path / "digits" / "table.md").read_text()
+    assert "| mine | gamma of its paper, nothing tuned |" in shown and "Difference from the best row" in shown
