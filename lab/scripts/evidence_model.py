@@ -1,6 +1,6 @@
 """From signs to the probability that correcting helps, judged on families that were left out.
 
-    python lab/scripts/evidence_model.py CASES    # writes lab/results/evidence: signs.csv, table.md; prints the model
+    python lab/scripts/evidence_model.py CASES    # writes signs.csv, rules.csv, verdicts.csv; prints the model
     python lab/scripts/evidence_model.py lab/results/evidence/signs.csv --fit "seed < 2" --judge "seed >= 2"   # prints
 
 The model has few numbers, and a sign may push in one direction only. A logistic score of the signs, each clipped
@@ -179,6 +179,16 @@ def figures(cases: pd.DataFrame, gain: Array) -> dict[str, Any]:
     }
 
 
+def count_verdicts(cases: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """Return how many cases get each verdict, and in how many of them there is a harmful shortcut."""
+    usable = table[table["flagged"] >= LEAST_ROWS]
+    greatest = usable.groupby(CASE)["probability"].max().reindex(pd.MultiIndex.from_frame(cases[CASE]), fill_value=0.0)
+    verdict = [Model.verdict_of(probability) for probability in greatest]
+    harmful = (cases["truth"] >= HARMFUL).to_numpy()
+    counts = pd.DataFrame({"verdict": verdict, "harmful": harmful}).groupby("verdict")["harmful"].agg(["size", "sum"])
+    return counts.rename(columns={"size": "cases", "sum": "harmful"}).reset_index()
+
+
 def main() -> None:
     """Fit, judge and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -207,12 +217,12 @@ def main() -> None:
         some = cases[cases["kind"] == kind]
         told[f"{kind}, the model ({len(some)} cases)"] = figures(some, gains(some, table, sure))
     harmful = (cases["truth"] >= HARMFUL).sum()
-    lines = [f"{len(cases)} cases, {harmful} of them harmful.", "", f"| | {' | '.join(next(iter(told.values())))} |"]
-    lines += ["|---" * (1 + len(next(iter(told.values())))) + "|"]
-    lines += [f"| {name} | {' | '.join(map(str, one.values()))} |" for name, one in told.items()]
-    print("\n".join(lines))
+    rules = pd.DataFrame(told).T.rename_axis("rule").reset_index()
+    verdicts = count_verdicts(cases, table)
+    print(f"{len(cases)} cases, {harmful} of them harmful.", rules.to_string(), verdicts.to_string(), sep="\n\n")
     if not options.fit:
-        (options.out / "table.md").write_text("\n".join(lines) + "\n")
+        rules.to_csv(options.out / "rules.csv", index=False)
+        verdicts.to_csv(options.out / "verdicts.csv", index=False)
     for kind, weights in zip(KINDS, fit(others).weights, strict=True):
         print(f"{kind}: {dict(zip([*Model.ends, 'constant'], weights.round(2).tolist(), strict=True))}")
 

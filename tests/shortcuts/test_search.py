@@ -63,3 +63,27 @@ def test_many_places_together_are_no_narrow_look(num_labels: int, breadth: int) 
     ((views, look),) = search.looks.items()
     assert len(views) == num_labels and look.accuracy > 0.95
     assert search.seen[views].shape == network.shape and look.breadth == breadth
+
+
+def test_of_views_that_point_at_the_same_rows_the_narrowest_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A colour cast goes with the label; rich views see it too, and the label besides."""
+    generator = torch.Generator().manual_seed(0)
+    num_labels = 3
+    label = torch.arange(900) % num_labels
+    conflicting = torch.rand(len(label), generator=generator) < 0.06
+    cast = torch.where(conflicting, (label + 1) % num_labels, label)
+    images = torch.randint(60, 160, (len(label), 3, 32, 32), generator=generator)
+    images[torch.arange(len(label)), cast] += 30
+    row, column = torch.meshgrid(torch.arange(32), torch.arange(32), indexing="ij")
+    patterns = torch.stack([row % 2, column % 2, (row + column) % 2])
+    images += 4 * patterns[label].unsqueeze(1)
+    images = images.to(torch.uint8)
+    inputs = ViewInputs(num_rows=len(label), inputs=lambda rows: images[rows] / 255, images=lambda rows: images[rows])
+    followed = torch.where(torch.rand(len(label), generator=generator) < 0.7, cast, label)
+    search = search_of(inputs, label, 0.97 * torch.eye(num_labels)[followed] + 0.01)
+    search.look(available_views(inputs, ["thumbnail", "texture", "colour", "light"]))
+    monkeypatch.setattr(search, "promising", lambda: [("texture",)])  # as on coloured digits
+    search.weigh()
+    finding = search.conclude()
+    assert (finding.verdict, finding.views) == ("shortcut", ("colour",))
+    assert float((search.corrections[0].attribute == cast).double().mean()) > 0.98

@@ -41,7 +41,8 @@ class Benchmark:
         columns: Name -> options of a run that differ between columns.
         common: Options of every run.
         cell_options: Row -> column -> options of these runs alone, over all others; the key ``cells``.
-        seeds: Number of seeds, 0..seeds-1.
+        seeds: Number of seeds.
+        first_seed: The first of them; the others follow it.
         data_seeds: Whether the data are drawn anew with each seed too.
         metric: Accuracy of the tables, such as group_balanced.
         column_metrics: The same of columns where it is another.
@@ -61,6 +62,7 @@ class Benchmark:
     common: dict[str, Any] = field(default_factory=dict)
     cell_options: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     seeds: int = 3
+    first_seed: int = 0
     data_seeds: bool = False
     metric: str = "group_balanced"
     column_metrics: dict[str, str] = field(default_factory=dict)
@@ -80,7 +82,7 @@ class Benchmark:
 
     def cells(self, out: Path) -> Iterator[Cell]:
         """Yield the runs, seed by seed, so that a stopped benchmark has whole rows early."""
-        for seed in range(self.seeds):
+        for seed in range(self.first_seed, self.first_seed + self.seeds):
             for column, variant in self.columns.items():
                 for row, options in self.rows.items():
                     own = self.cell_options.get(row, {}).get(column, {})
@@ -261,6 +263,8 @@ def _check(grid: Benchmark, where: str) -> None:
             raise InputError(f"{where}: paper has {figure!r}: give a figure in %, or [mean, standard deviation]")
     if not isinstance(grid.seeds, int) or isinstance(grid.seeds, bool) or grid.seeds < 1:
         raise InputError(f"{where}: seeds is {grid.seeds!r}: give how many there are, such as 3")
+    if not isinstance(grid.first_seed, int) or isinstance(grid.first_seed, bool) or grid.first_seed < 0:
+        raise InputError(f"{where}: first_seed is {grid.first_seed!r}: give a whole number from 0 on")
     for key, names in (("rows", grid.rows), ("columns", grid.columns)):
         folders: dict[str, str] = {}
         for one in names:

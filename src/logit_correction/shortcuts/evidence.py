@@ -158,9 +158,9 @@ class Model:
         "typical": (0.85, 0.5),
     }
     weights: ClassVar[Mapping[str, tuple[float, ...]]] = {
-        "images": (2.16, 0.71, 5.52, 2.98, -9.05),
-        "texts": (4.27, 4.29, 3.4, 0.0, -6.33),
-        "tables": (3.11, 0.5, 3.56, 0.0, -5.39),
+        "images": (1.67, 0.85, 5.08, 2.72, -8.13),
+        "texts": (3.73, 3.99, 2.95, 0.0, -5.6),
+        "tables": (0.83, 3.21, 1.76, 0.0, -3.35),
     }
     verdicts: ClassVar[Mapping[Verdict, float]] = {"shortcut": 0.6, "cannot tell": 0.3}
 

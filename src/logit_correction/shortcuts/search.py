@@ -223,7 +223,9 @@ class Search:
             and any(
                 look.breadth < self.looks[correction.weighed.views].breadth
                 and Model.verdict_of(correction.weighed.probability) != "none found"
-                and compute_overlap(self.seen[look.views].argmax(dim=1) != self.label, correction.attribute != self.label)
+                and compute_overlap(
+                    self.seen[look.views].argmax(dim=1) != self.label, correction.attribute != self.label
+                )
                 >= SAME_ROWS
                 for correction in self.corrections
             )
