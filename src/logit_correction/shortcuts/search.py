@@ -215,21 +215,23 @@ class Search:
 
     def _narrower(self) -> list[Views]:
         """Return views that were not weighed, narrower than a candidate and pointing at the same rows."""
-        weighed = [correction.weighed.views for correction in self.corrections]
-        return [
-            look.views
-            for look in self.telling()
-            if look.views not in weighed
-            and any(
-                look.breadth < self.looks[correction.weighed.views].breadth
-                and Model.verdict_of(correction.weighed.probability) != "none found"
-                and compute_overlap(
-                    self.seen[look.views].argmax(dim=1) != self.label, correction.attribute != self.label
-                )
-                >= SAME_ROWS
-                for correction in self.corrections
-            )
+        weighed = {correction.weighed.views for correction in self.corrections}
+        candidates = [
+            correction
+            for correction in self.corrections
+            if Model.verdict_of(correction.weighed.probability) != "none found"
         ]
+        narrower = []
+        for look in self.telling():
+            flagged = self.seen[look.views].argmax(dim=1) != self.label
+            same = [
+                compute_overlap(flagged, candidate.attribute != self.label) >= SAME_ROWS
+                for candidate in candidates
+                if look.breadth < self.looks[candidate.weighed.views].breadth
+            ]
+            if look.views not in weighed and any(same):
+                narrower.append(look.views)
+        return narrower
 
     def _with_common_evidence(self, correction: Correction) -> Correction:
         """Return a candidate with the greatest probability of it and all broader ones that point at the same rows."""
