@@ -100,7 +100,7 @@ def test_a_grid_is_run_once_and_its_table_is_that_of_its_runs(
     assert "corrected" in outcome.out and "| corrected" not in outcome.out  # a table, not Markdown
     for report in reports(out):
         assert {file.name for file in report.parent.iterdir()} - {SEAL} == run_files - {SEAL} | {SELECTIONS}
-    written = {"report.html", "table.csv", "table.md", "benchmark.yaml", "bars.svg", "predictions.parquet"}
+    written = {"report.html", "table.csv", "table.md", "benchmark.yaml", "bars.svg", "predictions.parquet", "history.csv"}
     assert {file.name for file in out.iterdir() if file.is_file()} == written
     assert (out / "benchmark.yaml").read_text() == path.read_text() and not list(out.rglob("*.log"))
     watched = history(read(str(path)), out)
@@ -109,6 +109,7 @@ def test_a_grid_is_run_once_and_its_table_is_that_of_its_runs(
     ends = watched[watched["epoch"] == 2].set_index("row")["test_group_balanced"]
     last = table_of(out).query("selection == 'last'").set_index("row")["group_balanced"]
     assert ends.to_dict() == pytest.approx(last.to_dict())
+    pd.testing.assert_frame_equal(pd.read_csv(out / "history.csv"), watched, check_dtype=False, atol=1e-4)
     check_page(out)
     before, content = reports(out), {name: (out / name).read_bytes() for name in written}
     again = door("benchmark", path, "--out", out)

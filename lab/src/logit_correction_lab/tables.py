@@ -105,7 +105,11 @@ def history(benchmark: Benchmark, out: Path) -> pd.DataFrame:
         watched = table.filter(regex="^(test|train)_").dropna(how="all").reset_index(drop=True)
         if len(watched):
             frames.append(watched.assign(row=cell.row, column=cell.column, seed=cell.seed, epoch=watched.index + 1))
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+    if not frames:
+        return pd.DataFrame()
+    combined = pd.concat(frames, ignore_index=True)
+    names = ["row", "column", "seed", "epoch"]
+    return combined[[*names, *combined.columns.difference(names, sort=False)]]
 
 
 @dataclass(frozen=True)
@@ -222,7 +226,11 @@ def write_results(benchmark: Benchmark, out: Path, seeds: int | None = None) -> 
     write_text(out / "table.md", markdown(benchmark, frame, comparison))
     changed = "" if seeds is None else f"# Run with --seeds {seeds}.\n"
     write_text(out / "benchmark.yaml", changed + benchmark.text)
-    drawn = list(drawn_figures(benchmark, frame, history(benchmark, out)))
+    followed = history(benchmark, out)
+    if len(followed):
+        with replacing(out / "history.csv") as temporary:
+            followed.to_csv(temporary, index=False, float_format="%.4f")
+    drawn = list(drawn_figures(benchmark, frame, followed))
     for name, svg in drawn:
         write_text(out / f"{name}.svg", svg + "\n")
     shown = tables(benchmark, frame, comparison)
