@@ -376,6 +376,7 @@ class Choice:
         likely: How often rows that are exchanged at random differ as much.
         candidates: All that were trained, ERM first.
         answers: New rows whose label is known; ``sheet_answers`` of the ``asked`` ones.
+        left: New rows without a label on which candidates contradict ERM: an answer would tell; None if not counted.
         chosen: The name of the candidate to train; None where answers are missing that would tell.
         gain: Accuracy that it gains over ERM, corrected for having been chosen; None of ERM and without answers.
         more: Further answers that would tell whether the best candidate is ahead of ERM; None without answers.
@@ -390,6 +391,7 @@ class Choice:
     answers: int = 0
     asked: int = 0
     sheet_answers: int = 0
+    left: int | None = None
     chosen: str | None = None
     gain: float | None = None
     gain_low: float | None = None

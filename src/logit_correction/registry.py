@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, distribution, entry_points
 from types import ModuleType
 from typing import Any
@@ -65,6 +65,16 @@ def known_names_only(place: object) -> Iterator[None]:
         yield
     finally:
         _untrusted.reset(token)
+
+
+def is_untrusted() -> bool:
+    """Return whether what is made now was named by a folder that nobody has said to trust."""
+    return _untrusted.get() is not None
+
+
+def without_download(part: ComponentConfig) -> ComponentConfig:
+    """Return a complete part that writes nothing here: its data are those that are there already."""
+    return replace(part, arguments={**part.arguments, "download": False}) if part.arguments.get("download") else part
 
 
 def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]], base: type | None = None) -> Any:

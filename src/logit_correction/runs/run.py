@@ -30,7 +30,7 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.pages.compare import comparison_table, reports_of
 from logit_correction.pages.console import run_as_html
-from logit_correction.registry import known_names_only, listed
+from logit_correction.registry import known_names_only, listed, without_download
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import build_algorithm, check_same_data, prepare_as
 from logit_correction.runs.encode import Encoder, batches_of, encode_table
@@ -102,9 +102,7 @@ class Run(os.PathLike[str]):
     def source(self) -> DataSource:
         """The data source, as it was in training."""
         data = self.config.data
-        if not self.trust_code and data.arguments.get("download"):  # what a stranger names shall write nothing here
-            data = replace(data, arguments={**data.arguments, "download": False})
-        source: DataSource = data.make()
+        source: DataSource = (data if self.trust_code else without_download(data)).make()
         prepare_as(self.results, source, self.path)
         return source
 

@@ -6,7 +6,7 @@ The table of new rows is as ``asked_of`` returns it, with the answers of all rou
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from logit_correction.data.images import read_image, visible_folders
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.rows import Rows, places_of
 from logit_correction.data.table import NEW, DataTable, InputStore
-from logit_correction.errors import InputError, format_first
+from logit_correction.errors import InputError, format_first, reason_of
 from logit_correction.evaluation.predictions import Array
 from logit_correction.files import printable, read_cells
 from logit_correction.finding import BASELINE, Choice, Tried
@@ -188,6 +188,7 @@ def apart_of(logits: Tensor) -> Tensor:
 
 def _compared(table: pd.DataFrame, models: Sequence[Trained], label: Array) -> Choice:
     """Return how far new rows differ from usual ones; ``label`` (V,) is that of the validation rows."""
+    table = table.iloc[canonical_order(table)]
     usual = torch.stack([one.usual for one in models])
     predictions, said = predictions_in(table), usual.argmax(dim=2).numpy()
     likely = choice.change_of(predictions_in(table, "apart_"), apart_of(usual).numpy())
@@ -229,8 +230,13 @@ def ask(table: pd.DataFrame, count: int, seed: int) -> tuple[pd.DataFrame, pd.Da
     places = still_open[:0]
     if len(still_open) < count:
         turn = max(0, int(table[ROUND].max())) + 1
-        asked = np.flatnonzero(table[ROUND] >= 0).tolist()
-        places, chance = choice.draw(predictions_in(table), count - len(still_open), seed + turn, asked)
+        order = canonical_order(table)
+        ordered = table.iloc[order]
+        asked = np.flatnonzero(ordered[ROUND] >= 0).tolist()
+        drawn, chances = choice.draw(predictions_in(ordered), count - len(still_open), seed + turn, asked)
+        places = order[drawn]
+        chance = np.zeros(len(table))
+        chance[order] = chances
         table = table.assign(**{f"chance_{turn}": chance})
         table.loc[places, ROUND] = turn
     columns = ["row", *(name for name in KNOWN_BY if name in table)]
@@ -272,6 +278,17 @@ def answered(table: pd.DataFrame, file: Path | str | pd.DataFrame, label_names: 
     return table
 
 
+def canonical_order(table: pd.DataFrame, more: Sequence[str] = ()) -> Array:
+    """Return the places of rows sorted by what they hold: random numbers then do not hang on their order in a file.
+
+    ``more`` are columns that tell rows apart whose content is the same.
+    """
+    keys = table[[name for name in table if name in ("content", "path") or str(name).startswith("says_")]]
+    distances = table[[name for name in table if str(name).startswith("apart_")]]
+    keys = pd.concat([keys, distances.round(4), table[list(more)]], axis=1)
+    return np.lexsort([pd.factorize(keys[name], sort=True)[0] for name in keys])
+
+
 def holds_more(table: pd.DataFrame, file: Path) -> bool:
     """Return whether a person has written answers into a sheet that are not in the table yet."""
     _, rows, answers = _sheet(file, str(file))
@@ -286,27 +303,56 @@ def _sheet(file: Path | str | pd.DataFrame, place: str) -> tuple[pd.DataFrame, l
     return given, texts_of(given, "row"), texts_of(given, ANSWER)
 
 
-def open_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return name, content and, of image files, a picture of the rows that were asked and that nobody has answered."""
-    found = list[dict[str, Any]]()
-    for _, row in table[(table[ROUND] >= 1) & (table[LABEL] < 0)].iterrows():
-        path, image = Path(row.get("path", "")), None
-        if path.is_file():  # it may not be there any more
-            image = png_uris(torch.from_numpy(read_image(path, (SIDE, SIDE), "crop"))[None], SIDE)[0]
-        found.append({"name": called(row), "content": row.get("content", ""), "image": image})
+def read_pictures(table: pd.DataFrame) -> dict[str, str]:
+    """Return row -> a picture of each image file that people are asked about and have not answered.
+
+    Raises:
+        InputError: A file cannot be read; one that is not there any more is left out.
+    """
+    found: dict[str, str] = {}
+    for _, row in _asked_and_open(table).iterrows():
+        path = Path(row.get("path", ""))
+        if not path.is_file():
+            continue
+        try:
+            pixels = read_image(path, (SIDE, SIDE), "crop")
+        except Exception as error:  # Pillow raises many kinds
+            fix = "put a good one there, or take it away"
+            raise InputError(f"{path} cannot be read as an image ({reason_of(error)}): {fix}") from error
+        found[str(row["row"])] = png_uris(torch.from_numpy(pixels)[None], SIDE)[0]
     return found
+
+
+def open_rows(table: pd.DataFrame, pictures: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return name, content and picture of the rows that were asked and that nobody has answered."""
+    return [
+        {"name": called(row), "content": row.get("content", ""), "image": pictures.get(str(row["row"]))}
+        for _, row in _asked_and_open(table).iterrows()
+    ]
+
+
+def _asked_and_open(table: pd.DataFrame) -> pd.DataFrame:
+    return table[(table[ROUND] >= 1) & (table[LABEL] < 0)]
 
 
 def concluded(table: pd.DataFrame, found: Choice, seed: int) -> Choice:
     """Return what the answers say of each candidate, and which one to train, by what ``found`` says without answers."""
+    table = table.iloc[canonical_order(table, (ROUND, LABEL))]
     predictions, (places, label, weight) = predictions_in(table), answer_weights(table)
     asked = (table[ROUND] >= 1).to_numpy()
+    known = (table[LABEL] >= 0).to_numpy()
+    left = int(((predictions != predictions[0]).any(axis=0) & ~known).sum())
+    nothing: dict[str, Any] = {"gain": None, "gain_low": None, "gain_high": None}
     found = replace(
         found,
         answers=len(places),
         asked=int(asked.sum()),
-        sheet_answers=int((asked & (table[LABEL] >= 0).to_numpy()).sum()),
-        chosen=None if found.changed else BASELINE,
+        sheet_answers=int((asked & known).sum()),
+        left=left,
+        chosen=None if found.changed and left else BASELINE,
+        candidates=tuple(replace(one, told_by=0, **nothing) for one in found.candidates),
+        more=None,
+        **nothing,
     )
     if not len(places):
         return found
@@ -316,7 +362,7 @@ def concluded(table: pd.DataFrame, found: Choice, seed: int) -> Choice:
         replace(one, gain=float(gain), gain_low=float(gain - ends), gain_high=float(gain + ends), told_by=int(rows))
         for one, gain, ends, rows in zip(found.candidates, gains.gain, half, gains.answers, strict=True)
     ]
-    more = choice.more_answers(gains, chosen, len(places))
+    more = min(left, choice.more_answers(gains, chosen, len(places)))
     found = replace(found, candidates=tuple(tried), chosen=tried[chosen].name, more=more)
     if not chosen:
         return found
@@ -325,15 +371,9 @@ def concluded(table: pd.DataFrame, found: Choice, seed: int) -> Choice:
 
 
 def answer_weights(table: pd.DataFrame) -> tuple[Array, Array, Array]:
-    """Return places, labels and weights of the rows whose label is known: rows over answers.
-
-    Rows that came with a label count as drawn at random from all. Of a round that is answered in part, each row counts
-    as asked with as much less chance.
-    """
+    """Return places, labels and weights of the rows whose label is known: for how many rows each stands."""
     known = (table[LABEL] >= 0).to_numpy()
-    chance = np.full(len(table), ((table[ROUND] == 0).to_numpy() & known).mean())
-    for turn in range(1, int(table[ROUND].max()) + 1):
-        asked = (table[ROUND] == turn).to_numpy()
-        chance += table[f"chance_{turn}"].to_numpy() * (known & asked).sum() / max(1, asked.sum())
+    chances = {turn: table[f"chance_{turn}"].to_numpy() for turn in range(1, int(table[ROUND].max()) + 1)}
+    weight = choice.compute_answer_weights(predictions_in(table), known, table[ROUND].to_numpy(), chances)
     places = np.flatnonzero(known)
-    return places, table[LABEL].to_numpy(dtype=np.int64)[places], 1 / chance[places].clip(1e-9)
+    return places, table[LABEL].to_numpy(dtype=np.int64)[places], weight[places]
