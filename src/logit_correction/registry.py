@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -70,6 +71,15 @@ def known_names_only(place: object) -> Iterator[None]:
 def is_untrusted() -> bool:
     """Return whether what is made now was named by a folder that nobody has said to trust."""
     return _untrusted.get() is not None
+
+
+def refuse_outside(what: str, path: str) -> None:
+    """Raise ``InputError`` if a folder that nobody has said to trust names something by a path of this machine."""
+    if is_untrusted() and (os.path.isabs(os.path.expanduser(path)) or path.startswith(".") or os.path.exists(path)):
+        raise InputError(
+            f"{_untrusted.get()} names {path}, which is outside of it, as its {what}: it is read only with "
+            "--trust-code (in Python trust_code=True)"
+        )
 
 
 def without_download(part: ComponentConfig) -> ComponentConfig:

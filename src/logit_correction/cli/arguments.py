@@ -63,7 +63,8 @@ def arguments_of(command: str, function: Callable[..., int], words: Sequence[str
     """Return the arguments that a command line gives to the function of a command; ends after ``--help``.
 
     Its positional parameters may be given without their names, and one whose default is False is a flag. ``config``
-    stands for all options of a run, and ``data`` for those of a data source.
+    stands for all options of a run, and ``data`` for those of a data source; ``typed`` are the names of those that a
+    person gave, also in the file of --config.
 
     Raises:
         InputError: An option is unknown, missing, or has a wrong value.
@@ -72,14 +73,16 @@ def arguments_of(command: str, function: Callable[..., int], words: Sequence[str
     whole, fixed = "config" in parameters, FIXED.get(command, ())
     parts = PARTS if whole else tuple(part for part in PARTS if part in parameters)
     needed = whole and parameters["config"].default is not None
-    parameters = {name: one for name, one in parameters.items() if name not in ("config", *parts)}
+    apart = ("config", "typed", *parts)
+    tells_typed = "typed" in parameters
+    parameters = {name: one for name, one in parameters.items() if name not in apart}
     places = [name for name, one in parameters.items() if one.kind is one.POSITIONAL_OR_KEYWORD]
     of_run = [*parts, *((*TrainingConfig.__dataclass_fields__, "config", "preset", *OF_ESTIMATOR) if whole else ())]
     of_run = [name for name in of_run if name not in (*parameters, *fixed)]
 
     given, shown = _read(words, parameters, places, of_run)
     parser = Options()
-    parser.add(function, skip=("config", *parts))
+    parser.add(function, skip=apart)
     for name in given:
         where = f"; `logit-correction {command} --help` shows what there is"
         options.check_known(name, [*of_run, *parser.actions], where)
@@ -99,6 +102,8 @@ def arguments_of(command: str, function: Callable[..., int], words: Sequence[str
 
         file = read_yaml(runs_of([finished])[0] / "config.yaml")  # all runs of --seeds have the options of the first
     chosen = {name: value for name, value in options.merge(file, given).items() if name not in fixed}
+    if tells_typed:
+        found["typed"] = frozenset(options.names_of_options(chosen))
     if not (chosen or needed) and whole:
         return found
     config = options.complete(chosen)

@@ -287,6 +287,17 @@ def spelled_out(given: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
+def names_of_options(given: Mapping[str, Any]) -> list[str]:
+    """Return the full names of options as ``flat_options`` has them.
+
+    >>> names_of_options({"data": "photos", "method": {"name": "LC", "q": 1}, "shortcut": "colour"})
+    ['data.name', 'method.name', 'method.q', 'method.attributes.shortcut']
+    """
+    names = [name for name, _ in _leaves(given, ())]
+    names = [f"method.attributes.{name}" if name in OF_ESTIMATOR else name for name in names]
+    return [f"{name}.name" if name in PARTS else name for name in names]
+
+
 def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``base`` with ``change`` over it, mapping by mapping; a component of another name replaces the old one."""
     merged = dict(base)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property
@@ -39,7 +39,7 @@ from logit_correction.registry import ComponentConfig, known_names_only, listed,
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import Built, build_fabric, prepare
 from logit_correction.runs.encode import keeping_threads
-from logit_correction.runs.options import RunConfig, complete, completed_part, config_of
+from logit_correction.runs.options import KNOWN_VIEWS, PATHS, RunConfig, complete, completed_part, config_of
 from logit_correction.runs.run import Run
 from logit_correction.runs.train import train
 from logit_correction.runs.write import environment
@@ -206,7 +206,7 @@ class Audit:
                     run_folder.write_json(staged / PICTURES, new_rows_of.read_pictures(table))
             if not (staged / FIX).exists():
                 write_text(staged / REMOVED, FIX)
-            _write_audit(staged, summary, self.path)
+            _write_audit(staged, summary, self.path, own=self.trust_code)
         self.told = summary
 
     @property
@@ -215,6 +215,29 @@ class Audit:
         if (self.path / FIX).is_file():
             return RunConfig.read(self.path / FIX)
         return replace(RunConfig.read(self.path / run_folder.CONFIG), method=ComponentConfig("ERM"))
+
+    def check_options(self, config: RunConfig, names: Collection[str]) -> None:
+        """Raise ``InputError`` if one of these options of a complete config is not that of the audit.
+
+        Args:
+            config: Of a training that the audit is to choose for.
+            names: Of the options that a person gave, as ``flat_options`` has them; others may be anything.
+        """
+        there = run_folder.flat_options(RunConfig.read(self.path / run_folder.CONFIG))
+        here = run_folder.flat_options(config)
+        there |= {f"method.attributes.{name}": value for name, value in (self.told.known or {}).items()}
+        parts = [name.removesuffix("name") for name in names if name.endswith(".name") and name != "method.name"]
+        places = [name for name in here if name.startswith(tuple(parts)) and name.rpartition(".")[2] in PATHS]
+        given = {*names, *places} & {*here} - {"method.name"}
+        if self.told.known is None:  # of an older version
+            given = {name for name in given if not name.startswith("method.")}
+        for name in sorted(given, key=lambda name: (not name.endswith(".name"), name)):
+            if there.get(name) != here[name]:
+                option = name.removesuffix(".name").removeprefix("method.attributes.")
+                raise InputError(
+                    f"--{option} is {here[name]}, but the audit in {self.path} was made with {there.get(name)}: leave "
+                    "it out, or audit again with --new-rows"
+                )
 
     def to_train(self) -> RunConfig:
         """Return the complete config of ``advised``; call it, and train, within ``names``."""
@@ -348,8 +371,10 @@ def audit_into(
                 if len(sheet):
                     write_cells(sheet, staged / SHEET)
                     run_folder.write_json(staged / PICTURES, new_rows_of.read_pictures(table))
-            told = _by_new_rows(replace(told, cost={}, new_rows=new), table, staged)
-        _write_audit(staged, replace(told, seconds=time.monotonic() - started), folder)
+            known = {name: list(own.get(name) or ()) for name in KNOWN_VIEWS}
+            known |= {"when_unsure": own.get("when_unsure") or "leave"}
+            told = _by_new_rows(replace(told, cost={}, new_rows=new, known=known), table, staged)
+        _write_audit(staged, replace(told, seconds=time.monotonic() - started), folder, own=True)
     return Audit(folder, trust_code=True)  # all that it names was imported here
 
 
@@ -463,8 +488,11 @@ def answers_of_lc(config: RunConfig, table: DataTable, estimator: Auto, quiet: b
     return held_out(fit, estimator.fold[seen], len(table.label_names))
 
 
-def _write_audit(out: Path, told: AuditSummary, place: Path) -> None:
-    """Write the page, ``audit.json`` and the checksums to ``out``, whose files will be in the folder ``place``."""
+def _write_audit(out: Path, told: AuditSummary, place: Path, own: bool) -> None:
+    """Write the page, ``audit.json`` and the checksums to ``out``, whose files will be in the folder ``place``.
+
+    ``own`` says that all that they name was named or is trusted by the user.
+    """
     asked: list[dict[str, Any]] = []
     if (out / NEW_ROWS).is_file():
         file = next((folder / PICTURES for folder in (out, place) if (folder / PICTURES).is_file()), None)
@@ -475,6 +503,8 @@ def _write_audit(out: Path, told: AuditSummary, place: Path) -> None:
     save_page(words.render_audit(told, place, asked), out / PAGE)
     run_folder.write_json(out / AUDIT, told.to_dict())
     seal(out, SEALED, place)
+    if not own:
+        return
     with suppress(OSError):  # then the audit is as one from elsewhere
         mark = _mark(out, place)
         mark.parent.mkdir(parents=True, exist_ok=True)

@@ -51,6 +51,7 @@ class AuditSummary:
         data: Name, options and sizes of the data; ``network`` and ``training`` tell of the ordinary networks.
         labels_read: Split -> which labels were read.
         new_rows: What new rows say; None without.
+        known: What a person had said of views, by the names of the options; None without new rows.
     """
 
     verdict: str
@@ -74,6 +75,7 @@ class AuditSummary:
     labels_read: dict[str, Any]
     environment: dict[str, Any]
     new_rows: Choice | None = None
+    known: dict[str, Any] | None = None
     seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
