@@ -15,6 +15,16 @@ from logit_correction.files import from_plain, to_plain
 
 Verdict: TypeAlias = Literal["shortcut", "none found", "cannot tell"]
 
+#: Who said what a shortcut is that no search was made for.
+Decider: TypeAlias = Literal["person", "answers", "search"]
+
+#: Decider -> the sentence about a shortcut.
+DECIDED_BY: dict[Decider, str] = {
+    "person": "You named this shortcut",
+    "answers": "Labels of new rows chose to correct by it",
+    "search": "The search of an audit chose to correct by it",
+}
+
 #: The method that everything is measured against.
 BASELINE = "ERM"
 
@@ -214,6 +224,7 @@ class Finding:
         leak: The views of a look that may give the label away, where nothing else was found.
         looks: All looks.
         candidates: All candidates, the likeliest to help first.
+        decided_by: Who named it, if it is ``named``.
     """
 
     verdict: Verdict
@@ -227,6 +238,7 @@ class Finding:
     leak: tuple[str, ...] = ()
     looks: tuple[Look, ...] = ()
     candidates: tuple[Weighed, ...] = ()
+    decided_by: Decider = "person"
 
     @property
     def corrects(self) -> bool:
@@ -256,7 +268,7 @@ class Finding:
     @property
     def sentence(self) -> str:
         """The verdict in a few sentences, with its figures."""
-        said = ["You named this shortcut"] if self.named else []
+        said = [DECIDED_BY[self.decided_by]] if self.named else []
         if self.look is not None:
             said += self._of_look(self.look)
         elif not self.named and self.judged < FEWEST:
@@ -321,7 +333,8 @@ class Finding:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Finding:
         """Return the finding that ``to_dict`` gave; ``ValueError`` if something is missing or of another version."""
-        missing = [one.name for one in fields(cls) if one.name not in plain]
+        of_later = ("decided_by",)  # which older versions have not written
+        missing = [one.name for one in fields(cls) if one.name not in (*plain, *of_later)]
         if missing:
             raise ValueError(f"the finding of a shortcut has no {missing[0]}: it is damaged, or of another version")
         found: Finding = from_plain(cls, plain)

@@ -183,9 +183,9 @@ def test_nobody_is_asked_for_a_model_that_an_untrusted_folder_names(
         (("--data", "other.csv", "--data.label", "outcome"), "--data.file is"),
         (("--learning_rate", "0.5"), "--learning_rate is 0.5"),
         (("--shortcut", "column:age"), "--shortcut"),
-        (("--method", "ERM"), "--method is given, but --answers chooses"),
-        (("--method.attributes", "Online"), "--method.attributes is given, but --answers chooses"),
-        (("--preset", "paper"), "--preset is given, but --answers chooses"),
+        (("--method", "ERM"), "leave --method out"),
+        (("--method.attributes", "Online"), "leave --method.attributes out"),
+        (("--preset", "paper"), "leave --preset out"),
         (("--new-rows", "other.csv"), "leave --new-rows out"),
     ],
 )

@@ -11,7 +11,7 @@ from inspect import Parameter, cleandoc, signature
 from pathlib import Path
 from typing import Any
 
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, did_you_mean
 from logit_correction.files import read_yaml
 from logit_correction.registry import listed
 from logit_correction.runs import options
@@ -83,15 +83,21 @@ def arguments_of(command: str, function: Callable[..., int], words: Sequence[str
     given, shown = _read(words, parameters, places, of_run)
     parser = Options()
     parser.add(function, skip=apart)
-    for name in given:
-        where = f"; `logit-correction {command} --help` shows what there is"
-        options.check_known(name, [*of_run, *parser.actions], where)
+    known = [*of_run, *parser.actions]
+    where = f"; `logit-correction {command} --help` shows what there is"
+    for name, value in given.items():
+        full = options.names_of_options({name: value})[0]  # such as data.attribute, where only attribute is there
+        options.check_known(name if name in known or did_you_mean(name, known) else full, known, where)
     own = {name: given.pop(name) for name in parameters if name in given}
     file = read_yaml(Path(given.pop("config"))) if "config" in given else {}
     if shown:
         _add_run(parser, file | given, of_run, whole)
         print(_help(parser, command, cleandoc(function.__doc__ or ""), places, whole, shown == "help_all"))
         raise SystemExit(0)
+    for name, one in parameters.items():
+        if one.default is one.empty and name not in own:
+            option = name if name in places else f"--{_written(name)}"
+            raise InputError(f"{option} is missing: {parser.actions[name].help}")
     found = options.parsed(parser, own)
     if not of_run:
         return found
@@ -175,6 +181,12 @@ def _add_run(parser: Options, given: Mapping[str, Any], known: Sequence[str], wh
     parser.add_choices(choices)
 
 
+def _written(name: str) -> str:
+    """Return an option as help and pages write it: one that ``config.yaml`` holds as there, others with dashes."""
+    held = "." in name or name in PARTS or name in TrainingConfig.__dataclass_fields__
+    return name if held else name.replace("_", "-")
+
+
 def _help(parser: Options, command: str, text: str, places: Sequence[str], whole: bool, every: bool) -> str:
     """Return the help of a command: the options of a run that most people want by what they are for, or all."""
     found: dict[str, dict[str, Any]] = {}
@@ -204,7 +216,7 @@ def _help(parser: Options, command: str, text: str, places: Sequence[str], whole
             told = HELP.get(name) or (action.help or "").replace("``", "").rstrip(".")
             if isinstance(action.default, int | float | str) and action.default is not False and action.default != "":
                 told += f" (default {'true' if action.default is True else action.default})"
-            head = f"  {name.upper() if name in places else f'--{name} {value}'.rstrip()}"
+            head = f"  {name.upper()}" if name in places else f"  --{_written(name)} {value}".rstrip()
             body = textwrap.wrap(told[:1].upper() + told[1:], width - 24)
             lines += [f"{head:<24}{body.pop(0)}"] if len(head) < 23 else [head]
             lines += [f"{'':<24}{line}" for line in body]

@@ -128,7 +128,7 @@ def _audited(
     of_method = [name for name in typed if name.partition(".")[0] in ("method", "preset", "biased_network")]
     for name in sorted({*of_method} - {*of_views}):
         if name != "method.name" or config.method.name != "LC":
-            raise InputError(f"--{name.removesuffix('.name')} is given, but {chooses} chooses the method: leave it out")
+            raise InputError(f"{chooses} chooses the method: leave --{name.removesuffix('.name')} out")
     place = out.with_name(f"{out.name}-audit")
     if answers is None:
         found = audits.audit_into(place, config, new_rows=new_rows, progress=True)

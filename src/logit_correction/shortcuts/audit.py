@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -329,6 +330,8 @@ def audit_into(
     ``known`` are options of ``Auto`` that count beside those of the config.
     """
     check_range("ask", 1 if ask is None else ask, 1)
+    if isinstance(new_rows, str | Path):
+        _check_new_rows(Path(new_rows), config)
     if run is not None and predictions is not None:
         raise InputError("run and predictions each say who answers as an ordinary classifier: give one")
     own = config.method.options.get("attributes")
@@ -345,7 +348,8 @@ def audit_into(
         )
     if ask is not None and not decides:
         raise InputError("--ask asks about new rows: give them by --new-rows, a folder or a table")
-    known_rows = new_rows_of.known_of(new_rows, built) if decides else None
+    rows_given = None if new_rows is None else new_rows_of.open_new_rows(new_rows, built)
+    known_rows = new_rows_of.known_of(rows_given, built) if decides else None
     estimator, said = built.algorithm.attributes, None
     assert isinstance(estimator, Auto)
     if run is not None:
@@ -364,7 +368,7 @@ def audit_into(
                 estimator.examine(said)
         told = _written(staged, folder, built, run or predictions, try_fix, quiet=not progress)
         if known_rows is not None:
-            inputs = new_rows_of.network_inputs(new_rows, built)
+            inputs = new_rows_of.network_inputs(rows_given, built)
             table, new = new_rows_of.asked_of(built, known_rows, inputs, display)
             if ask is not None or (new.changed and not new.labelled):
                 table, sheet = new_rows_of.ask(table, ask or ASK, config.training.seed)
@@ -376,6 +380,16 @@ def audit_into(
             told = _by_new_rows(replace(told, cost={}, new_rows=new, known=known), table, staged)
         _write_audit(staged, replace(told, seconds=time.monotonic() - started), folder, own=True)
     return Audit(folder, trust_code=True)  # all that it names was imported here
+
+
+def _check_new_rows(place: Path, config: RunConfig) -> None:
+    """Raise ``InputError`` if new rows are not there, or are the data themselves; nothing is read."""
+    if not os.path.exists(place):
+        raise InputError(f"--new-rows {place} does not exist: give a folder or a table")
+    for name in PATHS:
+        data = str(config.data.options.get(name) or "")
+        if os.path.exists(data) and os.path.samefile(place, data):
+            raise InputError(f"--new-rows {place} is the data themselves: give rows that the model will be used on")
 
 
 def _by_new_rows(told: AuditSummary, table: pd.DataFrame, out: Path) -> AuditSummary:
@@ -419,7 +433,7 @@ def _written(
         def corrected(rows: Path) -> RunConfig:
             by: dict[str, Any] = {"name": "Given", "file": str(rows.resolve())}
             if parts > 1:
-                by = {"name": "Auto", "shortcut": [*views]}
+                by = {"name": "Auto", "shortcut": [*views], "decided_by": "person" if said else "search"}
             return replace(config, method=ComponentConfig("LC", {"attributes": by}))
 
         kept = "# Keeps the last epoch: rows.csv has no validation rows, by which `train --method LC` chooses one.\n"

@@ -6,6 +6,8 @@ The table of new rows is as ``asked_of`` returns it, with the answers of all rou
 from __future__ import annotations
 
 import os
+import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,19 +19,19 @@ import torch
 from torch import Tensor
 
 from logit_correction.data.frames import check_columns, read_frame, texts_of, what_rows_are
-from logit_correction.data.images import read_image, visible_folders
-from logit_correction.data.loading import BatchLoader
-from logit_correction.data.rows import Rows, places_of
+from logit_correction.data.images import SUFFIXES, read_image, visible_folders
+from logit_correction.data.loading import BatchLoader, evaluation_batch
+from logit_correction.data.rows import Problems, Rows, places_of
 from logit_correction.data.table import NEW, DataTable, InputStore
-from logit_correction.errors import InputError, format_first, reason_of
+from logit_correction.errors import InputError, InputWarning, format_first, format_rows, reason_of
 from logit_correction.evaluation.predictions import Array
-from logit_correction.files import printable, read_cells
+from logit_correction.files import canonical, printable, read_cells
 from logit_correction.finding import BASELINE, Choice, Tried
 from logit_correction.functional import wilson_interval
 from logit_correction.pages.compare import shown_path
 from logit_correction.pages.plots import png_uris
 from logit_correction.runs.assemble import Built
-from logit_correction.runs.encode import EncodedStore, batches_of
+from logit_correction.runs.encode import EncodedStore
 from logit_correction.shortcuts import choice
 from logit_correction.shortcuts.candidates import Trained, candidates_of, train_all
 from logit_correction.training.display import Display
@@ -51,44 +53,95 @@ SIDE = 160
 # -- rows from anywhere
 
 
-def known_of(given: Any, built: Built) -> pd.DataFrame:
+def open_new_rows(given: Any, built: Built) -> list[Rows]:
+    """Return new rows as ``DataSource.new_rows`` takes them; a folder may hold a folder for each label.
+
+    Images beside such folders are rows without a label.
+
+    Raises:
+        InputError: There is nothing at a path.
+    """
+    source, table = built.config.data.make(), built.table
+    given = Path(given) if isinstance(given, str) else given
+    if not isinstance(given, Path) or not given.is_dir():
+        return list(source.new_rows(given))
+    names = {str(name).casefold() for name in table.label_names}
+    # A name that differs in case alone is meant as a label, and refused as it is in a column.
+    labelled = any(canonical(folder.name).casefold() in names for folder in visible_folders(given))
+    rows = list(source.new_rows(given, labelled=labelled))
+    loose = [path for path in sorted(given.iterdir()) if path.suffix.lower() in SUFFIXES and path.is_file()]
+    if labelled and loose:
+        warnings.warn(
+            f"{given}: {format_rows(len(loose))} beside the folders of labels count as rows without a label, such as "
+            f"{loose[0].name}",
+            InputWarning,
+            stacklevel=2,
+        )
+        rows += source.new_rows(loose)
+    return rows
+
+
+def known_of(given: Sequence[Rows] | None, built: Built) -> pd.DataFrame:
     """Return what is known of all new rows; what is wrong with them is told here, before anything is trained.
 
-    ``given`` is as ``DataSource.new_rows`` takes it; a folder may hold a folder for each label. None takes the rows of
-    the split ``new``. ``InputError`` if a row cannot be read, or has a label that is not in the training data.
+    ``given`` is as ``open_new_rows`` returns it; None takes the rows of the split ``new``. Rows that cannot be read are
+    left out, and told.
+
+    Raises:
+        InputError: No row can be read, or one has a label that is not in the training data.
     """
     table = built.table
-    if given is not None:
-        return known_table([_told(rows, built, forms) for rows, _, forms in _read(given, built)], table)
-    rows = table.split[NEW]
-    label = [None if number < 0 else str(table.label_names[number]) for number in table.label[rows].tolist()]
-    files = None if table.files is None else [table.files[row] for row in rows.tolist()]
-    lines = None if table.lines is None else table.lines[rows].tolist()
-    return known_table([_described(label, files, lines, table, rows)], table)
+    if given is None:
+        rows = table.split[NEW]
+        label = [None if number < 0 else str(table.label_names[number]) for number in table.label[rows].tolist()]
+        files = None if table.files is None else [table.files[row] for row in rows.tolist()]
+        lines = None if table.lines is None else table.lines[rows].tolist()
+        return known_table([_described(label, files, lines, table, rows)], table)
+    frames = list[pd.DataFrame]()
+    bad = list[Problems]()
+    count = 0
+    for part, _, forms in _read(given, built):
+        frame = _told(part, built, forms).assign(row=np.arange(count, count + len(part)))
+        frames.append(frame[part.problems.good.numpy()])
+        bad += [part.problems] if part.problems else []
+        count += len(part)
+    left_out = sum(map(len, bad))
+    if bad and left_out == count:
+        bad[0].raise_if_any()
+    if bad:
+        shown = "; ".join(f"{problems.place}: {problems}" for problems in bad[:3])
+        more = "; and more" if len(bad) > 3 else ""
+        warnings.warn(f"{format_rows(left_out)} left out of the new rows: {shown}{more}", InputWarning, stacklevel=2)
+    return known_table(frames, table)
 
 
-def network_inputs(given: Any, built: Built) -> Iterator[Inputs]:
+def network_inputs(given: Sequence[Rows] | None, built: Built) -> Iterator[Inputs]:
     """Yield the inputs of a network of the same rows, some at a time: they need not fit into memory."""
     inputs = built.table.inputs
     if given is None:
         yield from (batch.inputs for batch in BatchLoader(built.table, NEW).epoch())
         return
-    for _, store, _ in _read(given, built):
+    parts = _read(given, built)
+    while True:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InputWarning)  # which ``known_of`` has given
+            part = next(parts, None)
+        if part is None:
+            return
+        rows, store, _ = part
         encoded = inputs.encode(store) if isinstance(inputs, EncodedStore) else store
-        yield from batches_of(encoded, torch.device("cpu"))
+        for places in rows.problems.good.nonzero().flatten().split(evaluation_batch(encoded)):
+            yield encoded.fetch(places)
 
 
-def _read(given: Any, built: Built) -> Iterator[tuple[Rows, InputStore, dict[str, Any]]]:
+def _read(given: Sequence[Rows], built: Built) -> Iterator[tuple[Rows, InputStore, dict[str, Any]]]:
     """Yield rows from elsewhere, some at a time, prepared by what the training rows have shown."""
     source, table, info = built.config.data.make(), built.table, built.table.info
     if isinstance(table.inputs, EncodedStore):
         original = table.inputs.original
         info = replace(info, input_shape=original.input_shape, tokens=original.holds_tokens)
     source.reader.prepare(table.preparation)
-    names = {str(name) for name in table.label_names}
-    given = Path(given) if isinstance(given, str) else given
-    labelled = isinstance(given, Path) and given.is_dir() and any(one.name in names for one in visible_folders(given))
-    yield from source.read(source.new_rows(given, labelled=labelled), info)
+    yield from source.read(given, info, bad_too=True)
 
 
 def _told(rows: Rows, built: Built, forms: dict[str, Any]) -> pd.DataFrame:
@@ -121,10 +174,11 @@ def _described(
 
 def known_table(frames: Sequence[pd.DataFrame], table: DataTable) -> pd.DataFrame:
     """Return what is known of all rows; ``InputError`` if there are none, or a label is not in the training data."""
-    if not frames:
+    if not sum(map(len, frames)):
         raise InputError("There are no new rows: give a folder or a table that holds some by --new-rows")
     whole, names = pd.concat(frames, ignore_index=True), list(map(str, table.label_names))
-    whole.insert(0, "row", np.arange(len(whole)))
+    number = whole.pop("row") if "row" in whole else np.arange(len(whole))
+    whole.insert(0, "row", number)
     label = places_of([None if pd.isna(one) else one for one in whole["label"]], names).numpy()
     unknown = whole[whole["label"].notna() & (label < 0)]
     if len(unknown):
@@ -254,10 +308,11 @@ def answered(table: pd.DataFrame, file: Path | str | pd.DataFrame, label_names: 
     by_name = {" ".join(name.casefold().split()): number for number, name in enumerate(label_names)}
     known_by = [name for name in KNOWN_BY if name in given and name in table]
     faults, found = list[str](), dict[int, int]()
+    place_of = {str(row): number for number, row in enumerate(table["row"].tolist())}
     for at, (row, answer) in enumerate(zip(rows, answers, strict=True)):
-        number = int(row) if row is not None and row.isdecimal() and int(row) < len(table) else -1
+        number = place_of.get(str(row), -1)
         if number < 0 or table[ROUND].iloc[number] < 1:
-            faults.append(f"row {row} was not asked")
+            faults.append(f"row {str(row)[:20]} was not asked")
         elif any(str(given[name].iloc[at]).strip() != str(table[name].iloc[number]).strip() for name in known_by):
             faults.append(f"row {row} is another one here: the sheet is that of another audit")
         elif answer is None or not answer.strip():
@@ -299,8 +354,10 @@ def holds_more(table: pd.DataFrame, file: Path) -> bool:
 def _sheet(file: Path | str | pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str | None], list[str | None]]:
     """Return a sheet, the numbers of its rows and the answers; ``InputError`` if it has no such columns."""
     given = file if isinstance(file, pd.DataFrame) else read_cells(read_frame(Path(file)))
+    given = given.rename(columns={name: str(name).strip().casefold() for name in given})  # spreadsheets are edited
     check_columns(given, place, ("row", ANSWER))
-    return given, texts_of(given, "row"), texts_of(given, ANSWER)
+    rows = [row if row is None else re.sub(r"\.0+$", "", row) for row in texts_of(given, "row")]
+    return given, rows, texts_of(given, ANSWER)
 
 
 def read_pictures(table: pd.DataFrame) -> dict[str, str]:
