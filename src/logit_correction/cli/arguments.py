@@ -41,7 +41,7 @@ FIRST = {
 }
 
 #: What only ``--help-all`` shows, with the options of training that are not above.
-LATER = ("preset", "biased_network", "encoder", "print_config")
+LATER = ("preset", "biased_network", "encoder", "print_config", "trust_code")
 
 #: What stands for the value of an option in the help, by its name or by the first word of its type.
 PLACEHOLDERS = {
@@ -193,7 +193,7 @@ def _help(parser: Options, command: str, text: str, places: Sequence[str], whole
     for option, action in parser.actions.items():
         name = option.removesuffix(".name")
         title = next((title for title, names in FIRST.items() if whole and name in names), "")
-        if not title and (name in LATER or (whole and name in TrainingConfig.__dataclass_fields__)):
+        if not title and whole and (name in LATER or name in TrainingConfig.__dataclass_fields__):
             title = "Training"
         path = name.rpartition(".")[0]
         if not title and f"{path}.name" in parser.actions:
