@@ -152,6 +152,32 @@ def test_paths_in_a_foreign_audit_are_not_followed(changed: Audit, tmp_path: Pat
     assert str(secret.name) in page and "data:image" not in page and "example.com" not in page
 
 
+def test_whatever_a_foreign_audit_holds_ends_in_one_message(
+    changed: Audit, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    content = json.loads((changed.path / "audit.json").read_text())
+    table = pd.read_parquet(changed.path / "new_rows.parquet")
+    changes: list[tuple[dict[str, Any], pd.DataFrame]] = [
+        (content | {"contrasts": [{}]}, table),
+        (content | {"training": {}}, table),
+        *((content, table.drop(columns=name)) for name in ("row", "round", "says_0", "chance_1")),
+        *((content, table.assign(**{name: "x"})) for name in ("label_number", "round", "says_1", "chance_1")),
+        *((content, table.assign(round=value)) for value in (np.nan, 10**9)),
+    ]
+    filled(changed).to_csv(tmp_path / "filled.csv", index=False)
+    for number, (audit_json, rows) in enumerate(changes):
+        folder = Path(shutil.copytree(changed.path, tmp_path / str(number)))
+        (folder / "audit.json").write_text(json.dumps(audit_json))
+        rows.to_parquet(folder / "new_rows.parquet")
+        seal(folder, SEALED)
+        before = {path.name: path.read_bytes() for path in folder.iterdir()}
+        for words in (("--answers", str(tmp_path / "filled.csv")), ("--ask", "30")):
+            status = main(["audit", *words, "--out", str(folder)])
+            shown = capfd.readouterr().err
+            assert status == 2 and shown.count("\n") == 1 and str(folder) in shown, (number, words, shown)
+            assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
 def test_nobody_is_asked_for_a_model_that_an_untrusted_folder_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ import inspect
 import math
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -176,11 +176,23 @@ def check_network_sizes(config: RunConfig, info: DataInfo, most: int) -> None:
 def prepare_as(results: Report, source: DataSource, run: Path) -> None:
     """Have a data source read rows by what a finished run found out of its own; ``InputError`` if that does not fit."""
     try:
+        if not all(0 < deviation < math.inf for deviation in _deviations(results.data.preparation)):
+            raise ValueError("a standard deviation is not a positive number")
         source.reader.prepare(results.data.preparation)
     except InputError as error:
         raise InputError(f"{run}: {error}") from error
     except (TypeError, KeyError, AttributeError, ValueError, IndexError) as error:
         raise InputError(f"{run}: data.preparation does not fit ({error!r}): train again") from error
+
+
+def _deviations(preparation: Any) -> Iterator[float]:
+    """Yield all standard deviations by which inputs are divided."""
+    parts = preparation.values() if isinstance(preparation, Mapping) else preparation
+    if isinstance(preparation, Mapping) and preparation.get("std") is not None:
+        yield from preparation["std"] if isinstance(preparation["std"], list) else [preparation["std"]]
+    for part in parts:
+        if isinstance(part, Mapping | list):
+            yield from _deviations(part)
 
 
 def earlier_runs(config: RunConfig) -> dict[Path, Report]:

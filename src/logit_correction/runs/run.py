@@ -156,6 +156,9 @@ class Run(os.PathLike[str]):
             raise InputError(f"{place} does not fit the run's config ({reason_of(error)}): train again") from error
         if not all(bool(one.isfinite().all()) for one in algorithm.network.parameters()):
             raise InputError(f"{place} holds weights that are NaN or infinite: train again")
+        for name, _ in algorithm.named_parameters():
+            if not content["algorithm"][name].is_floating_point():  # torch would round, or drop a part
+                raise InputError(f"{place} holds {name} as {content['algorithm'][name].dtype}: train again")
         return algorithm.to(self.device).eval()
 
     def read(self, rows: Iterable[Rows], bad_too: bool = False) -> Iterator[tuple[Rows, InputStore, dict[str, Any]]]:
@@ -210,7 +213,12 @@ class Run(os.PathLike[str]):
     @torch.no_grad()
     def _logits(self, encoded: InputStore) -> Tensor:
         parts = [self.algorithm.predict(inputs).float() for inputs in batches_of(encoded, self.device)]
-        return torch.cat(parts).cpu() if parts else torch.zeros(0, len(self.label_names))
+        logits = torch.cat(parts).cpu() if parts else torch.zeros(0, len(self.label_names))
+        if not bool(logits.isfinite().all()):  # of finite inputs and weights
+            raise InputError(
+                f"{self.path} gives answers that are NaN or infinite: its weights are damaged, train again"
+            )
+        return logits
 
     def evaluate(
         self, data: str | Path | NewInputs = "test", label: Names | None = None, attribute: Names | None = None

@@ -19,7 +19,7 @@ from logit_correction.attributes.folds import held_out
 from logit_correction.data.cache import cache_folder, digest
 from logit_correction.data.frames import read_frame
 from logit_correction.data.table import NEW, DataTable
-from logit_correction.errors import NBSP, InputError, check_range
+from logit_correction.errors import NBSP, InputError, check_range, reason_of
 from logit_correction.files import (
     CHANGE,
     REMOVED,
@@ -195,7 +195,13 @@ class Audit:
             self._read()
         with run_folder.acquire(self.path):
             self._read()
-            yield
+            try:
+                yield
+            except Exception as error:  # what somebody else has written may be anything
+                if self.trust_code or isinstance(error, InputError | OSError):
+                    raise
+                told = f"{self.path} does not hold what an audit writes ({reason_of(error)}): {AGAIN}"
+                raise InputError(told) from error
 
     def _conclude(self, table: pd.DataFrame, sheet: pd.DataFrame | None = None) -> None:
         """Write what all answers come to, and the sheet of a further round: all of it or nothing."""
