@@ -215,9 +215,8 @@ class Run(os.PathLike[str]):
         parts = [self.algorithm.predict(inputs).float() for inputs in batches_of(encoded, self.device)]
         logits = torch.cat(parts).cpu() if parts else torch.zeros(0, len(self.label_names))
         if not bool(logits.isfinite().all()):  # of finite inputs and weights
-            raise InputError(
-                f"{self.path} gives answers that are NaN or infinite: its weights are damaged, train again"
-            )
+            place = self.path / run_folder.CHECKPOINT
+            raise InputError(f"{place} gives answers that are NaN or infinite: it is damaged, train again")
         return logits
 
     def evaluate(

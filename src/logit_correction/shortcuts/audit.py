@@ -17,7 +17,7 @@ from torch import Tensor
 
 from logit_correction.attributes.folds import held_out
 from logit_correction.data.cache import cache_folder, digest
-from logit_correction.data.frames import read_frame
+from logit_correction.data.frames import check_columns, read_frame
 from logit_correction.data.table import NEW, DataTable
 from logit_correction.errors import NBSP, InputError, check_range, reason_of
 from logit_correction.files import (
@@ -152,7 +152,10 @@ class Audit:
         if not (self.path / NEW_ROWS).is_file():
             raise InputError(f"{self.path} was made without new rows: audit again with --new-rows")
         check_seal(self.path / NEW_ROWS, AGAIN)
-        return read_frame(self.path / NEW_ROWS)
+        table = read_frame(self.path / NEW_ROWS)
+        numbers = range(len(self.told.new_rows.candidates) if self.told.new_rows else 0)
+        check_columns(table, str(self.path / NEW_ROWS), [f"{what}_{i}" for what in ("says", "apart") for i in numbers])
+        return table
 
     def ask(self, count: int = ASK) -> pd.DataFrame:
         """Return new rows whose labels tell most about what to train; fill in their column ``answer``.
