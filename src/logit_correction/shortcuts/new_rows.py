@@ -228,7 +228,8 @@ def called(row: pd.Series) -> str:
 
 def predictions_in(table: pd.DataFrame, what: str = "says_") -> Array:
     """Return what the candidates say of the new rows, (C, M), or how far ``apart_`` from ERM they are."""
-    return np.stack([table[name].to_numpy() for name in table if str(name).startswith(what)])
+    kind = np.int64 if what == "says_" else np.float64
+    return np.stack([table[name].to_numpy(dtype=kind) for name in table if str(name).startswith(what)])
 
 
 def apart_of(logits: Tensor) -> Tensor:
