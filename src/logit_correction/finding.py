@@ -325,6 +325,8 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values and the sentence; for programs, the figures of what is corrected by stand on top."""
         found = {"view": ", ".join(self.views) or None, "corrects": self.corrects, **to_plain(self)}
+        if self.decided_by == "person":  # as of everything that was found before there were others
+            del found["decided_by"]
         tops = [to_plain(self.candidate), to_plain(self.look) if self.corrects else None]
         inside = (*found, "signs")
         found |= {name: value for top in tops if top for name, value in top.items() if name not in inside}
@@ -333,8 +335,7 @@ class Finding:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Finding:
         """Return the finding that ``to_dict`` gave; ``ValueError`` if something is missing or of another version."""
-        of_later = ("decided_by",)  # which older versions have not written
-        missing = [one.name for one in fields(cls) if one.name not in (*plain, *of_later)]
+        missing = [one.name for one in fields(cls) if one.name not in (*plain, "decided_by")]
         if missing:
             raise ValueError(f"the finding of a shortcut has no {missing[0]}: it is damaged, or of another version")
         found: Finding = from_plain(cls, plain)
@@ -389,10 +390,10 @@ class Choice:
         likely: How often rows that are exchanged at random differ as much.
         candidates: All that were trained, ERM first.
         answers: New rows whose label is known; ``sheet_answers`` of the ``asked`` ones.
-        left: New rows without a label on which candidates contradict ERM: an answer would tell; None if not counted.
         chosen: The name of the candidate to train; None where answers are missing that would tell.
         gain: Accuracy that it gains over ERM, corrected for having been chosen; None of ERM and without answers.
-        more: Further answers that would tell whether the best candidate is ahead of ERM; None without answers.
+        more: Further answers that would tell whether the best candidate is ahead of ERM; None without answers, but 0
+            where none can tell.
     """
 
     rows: int
@@ -404,7 +405,6 @@ class Choice:
     answers: int = 0
     asked: int = 0
     sheet_answers: int = 0
-    left: int | None = None
     chosen: str | None = None
     gain: float | None = None
     gain_low: float | None = None

@@ -155,9 +155,10 @@ def answered_in_rounds(found: Audit, folder: Path, count: int, rows: pd.DataFram
     while True:
         sheet["answer"] = rows["outcome"].to_numpy()[sheet["row"]]
         copy.answer(sheet)
-        if not copy.summary["new_rows"]["left"]:
+        try:
+            sheet = copy.ask(count)
+        except InputError:  # no further answer can tell
             return copy
-        sheet = copy.ask(count)
 
 
 def test_the_gain_is_exact_whatever_the_rounds_once_all_is_answered_that_tells(changed: Audit, tmp_path: Path) -> None:
@@ -194,7 +195,7 @@ def test_the_order_of_new_rows_and_of_answers_changes_nothing(changed: Audit, tm
         found.answer(again)
     assert contents[:2] == contents[2:]
     assert first.summary["new_rows"]["chosen"] == other.summary["new_rows"]["chosen"]
-    kept = ("gain", "gain_low", "gain_high", "more", "likely", "left")
+    kept = ("gain", "gain_low", "gain_high", "more", "likely")
     one, two = ({name: found.summary["new_rows"][name] for name in kept} for found in (first, other))
     assert one == pytest.approx(two, rel=1e-5)
 
@@ -225,7 +226,7 @@ def test_an_audit_that_cannot_ask_says_what_to_train_and_asks_for_nothing(
     assert main(words) == 0
     found = Audit(tmp_path / "out")
     new = found.summary["new_rows"]
-    assert new["changed"] and new["left"] == 0 and new["chosen"] == "ERM" and found.verdict == "none found"
+    assert new["changed"] and new["more"] == 0 and new["chosen"] == "ERM" and found.verdict == "none found"
     shown = capsys.readouterr().out
     assert "--method ERM" in shown and "--ask" not in shown and not (found.path / "sheet.csv").exists()
     assert "--ask" not in (found.path / "report.html").read_text()

@@ -213,7 +213,7 @@ class Audit:
             if sheet is not None:
                 write_cells(sheet, staged / SHEET)
                 if self.trust_code:  # a path that somebody else wrote is not followed
-                    run_folder.write_json(staged / PICTURES, new_rows_of.read_pictures(table))
+                    _write_pictures(staged, table)
             if not (staged / FIX).exists():
                 write_text(staged / REMOVED, FIX)
             _write_audit(staged, summary, self.path, own=self.trust_code)
@@ -383,7 +383,7 @@ def audit_into(
                 table, sheet = new_rows_of.ask(table, ask or ASK, config.training.seed)
                 if len(sheet):
                     write_cells(sheet, staged / SHEET)
-                    run_folder.write_json(staged / PICTURES, new_rows_of.read_pictures(table))
+                    _write_pictures(staged, table)
             known = {name: list(own.get(name) or ()) for name in KNOWN_VIEWS}
             known |= {"when_unsure": own.get("when_unsure") or "leave"}
             told = _by_new_rows(replace(told, cost={}, new_rows=new, known=known), table, staged)
@@ -509,6 +509,12 @@ def answers_of_lc(config: RunConfig, table: DataTable, estimator: Auto, quiet: b
         return answers
 
     return held_out(fit, estimator.fold[seen], len(table.label_names))
+
+
+def _write_pictures(out: Path, table: pd.DataFrame) -> None:
+    """Keep pictures of the images that people are asked about: what comes later needs no file from elsewhere."""
+    if pictures := new_rows_of.read_pictures(table):
+        run_folder.write_json(out / PICTURES, pictures)
 
 
 def _write_audit(out: Path, told: AuditSummary, place: Path, own: bool) -> None:

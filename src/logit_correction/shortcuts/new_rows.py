@@ -406,10 +406,9 @@ def concluded(table: pd.DataFrame, found: Choice, seed: int) -> Choice:
         answers=len(places),
         asked=int(asked.sum()),
         sheet_answers=int((asked & known).sum()),
-        left=left,
         chosen=None if found.changed and left else BASELINE,
         candidates=tuple(replace(one, told_by=0, **nothing) for one in found.candidates),
-        more=None,
+        more=None if left else 0,
         **nothing,
     )
     if not len(places):

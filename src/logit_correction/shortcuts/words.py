@@ -137,7 +137,7 @@ def headline(told: AuditSummary) -> str:
             return f"The new rows differ from the training data. {asked}."
         if new.correction is None:
             why = "no correction is better on the new rows" if new.answers else "the new rows resemble the old ones"
-            if new.left == 0 and new.changed and not new.answers:
+            if new.more == 0 and new.changed and not new.answers:
                 why = "no correction gives a new row another label"
             return f"Train {new.chosen}: {why}."
         unsure = ", but that is not sure yet" if new.more else ""
@@ -241,7 +241,7 @@ def of_change(new: Choice) -> str:
     most = new.correction or max(new.candidates[1:], key=lambda one: one.differs_new - one.differs_usual)
     share, usual = (format_percent(one, unit=" %") for one in (most.differs_new, most.differs_usual))
     pair = f"{BASELINE} and `{most.name}`"
-    if new.changed and new.left == 0 and not new.answers:
+    if new.changed and new.more == 0 and not new.answers:
         sure = "how sure they are differs more than on rows like the training data"
         return f"All candidates give each of the {format_rows(new.rows)} the label of {BASELINE}, but {sure}"
     rows = f"{pair} disagree on {share} of the {format_rows(new.rows)} that are new"
@@ -306,7 +306,7 @@ def _commands_for_new_rows(new: Choice, place: str) -> dict[str, str]:
     else:
         ordinary = f"logit-correction train --config {place}/config.yaml --method {BASELINE} --out ordinary"
         commands = {f"Train {BASELINE}:": ordinary}
-        commands |= {} if new.answers or new.left == 0 else {"To be sure, label some rows all the same:": asking}
+        commands |= {} if new.answers or new.more == 0 else {"To be sure, label some rows all the same:": asking}
     if new.asked > new.sheet_answers:
         return commands | {"To be surer, fill in more of `sheet.csv`, then:": answer}
     return commands | ({"To be surer, label more rows:": asking} if new.answers and new.more else {})
