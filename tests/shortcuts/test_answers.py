@@ -122,6 +122,26 @@ def test_a_full_disk_leaves_the_old_state(copy: Audit, tmp_path: Path) -> None:
     assert main([*words]) == 0 and state_of(copy.path) != before
 
 
+def test_an_audit_that_was_killed_is_begun_anew_in_its_folder(tmp_path: Path) -> None:
+    OLD.to_csv(tmp_path / "old.csv", index=False)
+    words = ["audit", "--data", str(tmp_path / "old.csv"), "--data.label", "outcome", "--epochs", "2", "--threads", "1"]
+    words += ["--try-fix", "false", "--out", str(tmp_path / "out")]
+    program = (
+        "import os, signal, sys\n"
+        "from logit_correction.cli import main\n"
+        "from logit_correction.shortcuts import rows\n"
+        "rows.write_cells = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "main(sys.argv[1:])\n"
+    )
+    with Forked(program, *words) as process:
+        assert process.wait() == -9, process.told
+    assert len(list((tmp_path / "out").iterdir())) == 2  # its lock, and what was not complete
+    assert main(words) == 0
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        *("audit.json", "config.yaml", "report.html", "rows.csv", "rows.parquet", ".checksums"),
+    }
+
+
 def test_of_two_who_answer_at_once_neither_loses_an_answer(copy: Audit) -> None:
     sheet = filled(copy)
     other = Audit(copy.path)

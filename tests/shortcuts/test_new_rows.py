@@ -331,6 +331,8 @@ def test_a_sheet_that_a_spreadsheet_has_written_again_is_read(copy: Audit, tmp_p
     sheet.columns = ["Row", "content", " Answer"]
     sheet.to_csv(tmp_path / "again.csv", index=False)
     assert copy.answer(tmp_path / "again.csv").summary["new_rows"]["answers"] == 20
+    sheet.assign(**{" Answer": "ill"}).to_csv(tmp_path / "unicode.csv", index=False, encoding="utf-16", sep="\t")
+    assert (copy.answer(tmp_path / "unicode.csv").new_rows["label_number"] >= 0).sum() == 20
     for row in ("9" * 5000, "-1", "1.5"):
         with pytest.raises(InputError, match="was not asked"):
             copy.answer(pd.DataFrame({"row": [row], "answer": "ill"}))

@@ -94,8 +94,8 @@ def arguments_of(command: str, function: Callable[..., int], words: Sequence[str
         _add_run(parser, file | given, of_run, whole)
         print(_help(parser, command, cleandoc(function.__doc__ or ""), places, whole, shown == "help_all"))
         raise SystemExit(0)
-    for name, one in parameters.items():
-        if one.default is one.empty and name not in own:
+    for name, parameter in parameters.items():
+        if parameter.default is parameter.empty and name not in own:
             option = name if name in places else f"--{_written(name)}"
             raise InputError(f"{option} is missing: {parser.actions[name].help}")
     found = options.parsed(parser, own)

@@ -175,13 +175,18 @@ def audit_command(
     from logit_correction.shortcuts import audit as audits
     from logit_correction.shortcuts.words import show_audit
 
+    if config is None:  # of a finished audit
+        given = {"--new-rows": new_rows, "--run": run, "--predictions": predictions}
+        beside = [option for option, value in given.items() if value is not None]
+        if beside and (answers is not None or ask is not None):
+            raise InputError(f"{beside[0]} is for a new audit: leave it out, or give --data and another --out")
     if answers is not None:
         if config is not None or ask is not None:
             raise InputError("--answers reads a sheet into the audit in --out: leave out other options")
         audits.Audit(out).answer(answers)
     elif config is not None:
-        given: dict[str, Any] = {"run": run, "predictions": predictions, "new_rows": new_rows, "ask": ask}
-        audits.audit_into(out, config, **given, try_fix=try_fix, progress=True)
+        rows: dict[str, Any] = {"run": run, "predictions": predictions, "new_rows": new_rows, "ask": ask}
+        audits.audit_into(out, config, **rows, try_fix=try_fix, progress=True)
     elif ask is not None:
         audits.Audit(out).ask(ask)
     else:

@@ -5,6 +5,7 @@ The table of new rows is as ``asked_of`` returns it, with the answers of all rou
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import warnings
@@ -354,11 +355,19 @@ def holds_more(table: pd.DataFrame, file: Path) -> bool:
 
 def _sheet(file: Path | str | pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str | None], list[str | None]]:
     """Return a sheet, the numbers of its rows and the answers; ``InputError`` if it has no such columns."""
-    given = file if isinstance(file, pd.DataFrame) else read_cells(read_frame(Path(file)))
+    given = file if isinstance(file, pd.DataFrame) else read_cells(read_frame(Path(file), _encoding_of(Path(file))))
     given = given.rename(columns={name: str(name).strip().casefold() for name in given})  # spreadsheets are edited
     check_columns(given, place, ("row", ANSWER))
     rows = [row if row is None else re.sub(r"\.0+$", "", row) for row in texts_of(given, "row")]
     return given, rows, texts_of(given, ANSWER)
+
+
+def _encoding_of(file: Path) -> str | None:
+    """Return the encoding of a CSV file that a spreadsheet has saved as `Unicode`; None of others."""
+    if not file.is_file():
+        return None
+    with file.open("rb") as opened:
+        return "utf-16" if opened.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else None
 
 
 def read_pictures(table: pd.DataFrame) -> dict[str, str]:
