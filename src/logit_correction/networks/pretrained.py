@@ -261,7 +261,7 @@ class TextClassifier(Network):
                 encoder = of_transformers("AutoModel", model, use_safetensors=True)  # never by pickle
         except Exception as error:  # transformers and the hub raise many kinds
             own_code = "trust_remote_code" in str(error)  # which transformers advises, and which is never done
-            reason = "it has code of its own, which does not run" if own_code else reason_of(error)
+            reason = "it contains custom code, which never runs here" if own_code else reason_of(error)
             raise InputError(
                 f"text model {model!r} is not in the Hugging Face cache and cannot be downloaded, or is damaged "
                 f"({reason}): give a folder that holds config.json and model.safetensors as model"
