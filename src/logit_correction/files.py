@@ -41,6 +41,15 @@ R = TypeVar("R")
 #: Checksums of the files of a folder.
 SEAL = ".checksums"
 
+#: Files that are about to replace those of the folder they lie in: from its name on nothing can stop the change.
+CHANGE = ".change"
+
+#: In such a change: the names of files that it removes.
+REMOVED = ".removed"
+
+#: Names of files and folders that are not complete: of what, on which machine, by which process, and at random.
+_TEMPORARY = re.compile(r"\..*-(?P<machine>[0-9a-f]{8})-(?P<process>\d+)-[0-9a-f]{8}")
+
 
 class NoRoom(OSError):
     """A file could not be written, since the disk or the user's quota is full; ``filename`` names it."""
@@ -80,25 +89,35 @@ def checksum_of_file(path: Path) -> str:
     return state.hexdigest()
 
 
-def seal(folder: Path, names: Collection[str]) -> None:
-    """Write the checksums of these files of a folder, those that are there, in the form of ``sha256sum --check``."""
-    there = [name for name in names if (folder / name).is_file()]
-    write_text(folder / SEAL, "".join(f"{checksum_of_file(folder / name)}  {name}\n" for name in there))
+def seal(folder: Path, names: Collection[str], former: Path | None = None) -> None:
+    """Write the checksums of these files of a folder, those that are there, in the form of ``sha256sum --check``.
+
+    Of files that the folder does not hold the checksums in the folder ``former`` stay, whose files it will replace.
+    """
+    checksums = {} if former is None or not (former / SEAL).is_file() else _read_checksums(former / SEAL)
+    checksums |= {name: checksum_of_file(folder / name) for name in names if (folder / name).is_file()}
+    write_text(folder / SEAL, "".join(f"{checksum}  {name}\n" for name, checksum in checksums.items()))
 
 
 def check_seal(path: Path, fix: str) -> None:
     """Raise ``InputError`` if a file is not as it was sealed; a folder without checksums is taken as it is."""
     there = path.parent / SEAL
     try:
-        with plain(there).open(encoding="utf-8", errors="replace") as file:
-            lines = file.read(2**20).splitlines()
+        sealed = _read_checksums(there)
     except FileNotFoundError:
         return
     except OSError as error:
         raise InputError(f"{there} cannot be read ({error.strerror}): {fix}") from error
-    sealed = {name: checksum for checksum, _, name in (line.partition("  ") for line in lines)}
-    if path.name in sealed and path.is_file() and checksum_of_file(path) != sealed[path.name]:
-        raise InputError(f"{path} has been changed since it was written (its checksum differs): {fix}")
+    if path.is_file() and checksum_of_file(path) != sealed.get(path.name):
+        why = "its checksum differs" if path.name in sealed else f"{SEAL} has no checksum of it"
+        raise InputError(f"{path} has been changed since it was written ({why}): {fix}")
+
+
+def _read_checksums(file: Path) -> dict[str, str]:
+    """Return the checksum of each file that ``seal`` has named."""
+    with plain(file).open(encoding="utf-8", errors="replace") as opened:
+        lines = opened.read(2**20).splitlines()
+    return {name: checksum for checksum, _, name in (line.partition("  ") for line in lines)}
 
 
 @contextmanager
@@ -130,6 +149,35 @@ def replacing(path: Path | str) -> Iterator[Path]:
         _remove(temporary)
 
 
+@contextmanager
+def changing(folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder; its files replace those of ``folder`` together when the block ends well.
+
+    However the process ends, ``folder`` has its old files, or ``finish_change`` gives it all new ones. Who calls this
+    holds the lock of the folder. ``NoRoom`` if the disk is full.
+    """
+    finish_change(folder)
+    with _room_for(folder), replacing(folder / CHANGE) as temporary:
+        temporary.mkdir()
+        yield temporary
+    finish_change(folder)
+
+
+def finish_change(folder: Path) -> None:
+    """Move the files of a change to their places, whose process may have been stopped while it did so."""
+    change = folder / CHANGE
+    if change.is_symlink() or not change.is_dir():
+        return
+    with _room_for(folder):
+        for path in list(change.iterdir()):
+            if path.name == REMOVED:
+                for name in path.read_text(encoding="utf-8").splitlines():
+                    (folder / Path(name).name).unlink(missing_ok=True)
+            else:
+                os.replace(path, folder / path.name)
+        shutil.rmtree(change)
+
+
 def _remove(path: Path) -> None:
     """Remove a file or a folder, as far as the system permits."""
     shutil.rmtree(path, ignore_errors=True)
@@ -139,13 +187,22 @@ def _remove(path: Path) -> None:
 
 def _temporary(path: Path) -> Path:
     """Return a hidden name beside a path; remove what killed processes of this machine left under such names."""
-    machine = f"{zlib.crc32(socket.gethostname().encode()):08x}"
-    begin, end = f".{path.stem}-{machine}-", path.suffix
-    for left in path.parent.glob(f"{glob.escape(begin)}*{glob.escape(end)}"):
-        process = left.name[len(begin) :].partition("-")[0]
-        if process.isdigit() and not _lives(int(process)):
+    begin = f".{path.stem}-{_machine()}-"
+    for left in path.parent.glob(f"{glob.escape(begin)}*{glob.escape(path.suffix)}"):
+        if is_abandoned(left):
             _remove(left)
-    return path.with_name(f"{begin}{os.getpid()}-{uuid.uuid4().hex[:8]}{end}")
+    return path.with_name(f"{begin}{os.getpid()}-{uuid.uuid4().hex[:8]}{path.suffix}")
+
+
+def _machine() -> str:
+    """Return a short name of this machine."""
+    return f"{zlib.crc32(socket.gethostname().encode()):08x}"
+
+
+def is_abandoned(path: Path) -> bool:
+    """Return whether a process of this machine began a file or folder, and ended before it was complete."""
+    match = _TEMPORARY.match(path.name)
+    return match is not None and match["machine"] == _machine() and not _lives(int(match["process"]))
 
 
 def _lives(process: int) -> bool:
@@ -199,7 +256,7 @@ def check_new(folder: Path, but: Collection[str] = (), kind: str = "") -> None:
     with writable(folder):
         if folder.exists() and not folder.is_dir():
             raise InputError(f"--out {folder} is a file: give a folder")
-        if folder.is_dir() and any(path.name not in but for path in folder.iterdir()):
+        if folder.is_dir() and any(path.name not in but and not is_abandoned(path) for path in folder.iterdir()):
             no_such = f" and holds no {kind}" if kind else ""
             raise InputError(f"--out {folder} is not empty{no_such}: give a new or empty folder")
 

@@ -15,6 +15,16 @@ from logit_correction.files import from_plain, to_plain
 
 Verdict: TypeAlias = Literal["shortcut", "none found", "cannot tell"]
 
+#: Who said what a shortcut is that no search was made for.
+Decider: TypeAlias = Literal["person", "answers", "search"]
+
+#: Decider -> the sentence about a shortcut.
+DECIDED_BY: dict[Decider, str] = {
+    "person": "You named this shortcut",
+    "answers": "Labels of new rows chose to correct by it",
+    "search": "The search of an audit chose to correct by it",
+}
+
 #: The method that everything is measured against.
 BASELINE = "ERM"
 
@@ -214,6 +224,7 @@ class Finding:
         leak: The views of a look that may give the label away, where nothing else was found.
         looks: All looks.
         candidates: All candidates, the likeliest to help first.
+        decided_by: Who named it, if it is ``named``.
     """
 
     verdict: Verdict
@@ -227,6 +238,7 @@ class Finding:
     leak: tuple[str, ...] = ()
     looks: tuple[Look, ...] = ()
     candidates: tuple[Weighed, ...] = ()
+    decided_by: Decider = "person"
 
     @property
     def corrects(self) -> bool:
@@ -256,7 +268,7 @@ class Finding:
     @property
     def sentence(self) -> str:
         """The verdict in a few sentences, with its figures."""
-        said = ["You named this shortcut"] if self.named else []
+        said = [DECIDED_BY[self.decided_by]] if self.named else []
         if self.look is not None:
             said += self._of_look(self.look)
         elif not self.named and self.judged < FEWEST:
@@ -313,6 +325,8 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values and the sentence; for programs, the figures of what is corrected by stand on top."""
         found = {"view": ", ".join(self.views) or None, "corrects": self.corrects, **to_plain(self)}
+        if self.decided_by == "person":  # as of everything that was found before there were others
+            del found["decided_by"]
         tops = [to_plain(self.candidate), to_plain(self.look) if self.corrects else None]
         inside = (*found, "signs")
         found |= {name: value for top in tops if top for name, value in top.items() if name not in inside}
@@ -321,7 +335,7 @@ class Finding:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Finding:
         """Return the finding that ``to_dict`` gave; ``ValueError`` if something is missing or of another version."""
-        missing = [one.name for one in fields(cls) if one.name not in plain]
+        missing = [one.name for one in fields(cls) if one.name not in (*plain, "decided_by")]
         if missing:
             raise ValueError(f"the finding of a shortcut has no {missing[0]}: it is damaged, or of another version")
         found: Finding = from_plain(cls, plain)
@@ -378,7 +392,8 @@ class Choice:
         answers: New rows whose label is known; ``sheet_answers`` of the ``asked`` ones.
         chosen: The name of the candidate to train; None where answers are missing that would tell.
         gain: Accuracy that it gains over ERM, corrected for having been chosen; None of ERM and without answers.
-        more: Further answers that would tell whether the best candidate is ahead of ERM; None without answers.
+        more: Further answers that would tell whether the best candidate is ahead of ERM; None without answers, but 0
+            where none can tell.
     """
 
     rows: int

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, distribution, entry_points
 from types import ModuleType
 from typing import Any
@@ -65,6 +66,25 @@ def known_names_only(place: object) -> Iterator[None]:
         yield
     finally:
         _untrusted.reset(token)
+
+
+def is_untrusted() -> bool:
+    """Return whether what is made now was named by a folder that nobody has said to trust."""
+    return _untrusted.get() is not None
+
+
+def refuse_outside(what: str, path: str) -> None:
+    """Raise ``InputError`` if a folder that nobody has said to trust names something by a path of this machine."""
+    if is_untrusted() and (os.path.isabs(os.path.expanduser(path)) or path.startswith(".") or os.path.exists(path)):
+        raise InputError(
+            f"{_untrusted.get()} names {path}, which is outside of it, as its {what}: it is read only with "
+            "--trust-code (in Python trust_code=True)"
+        )
+
+
+def without_download(part: ComponentConfig) -> ComponentConfig:
+    """Return a complete part that writes nothing here: its data are those that are there already."""
+    return replace(part, arguments={**part.arguments, "download": False}) if part.arguments.get("download") else part
 
 
 def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]], base: type | None = None) -> Any:

@@ -70,6 +70,8 @@ def test_the_help_shows_the_options_of_what_is_named(door: Any) -> None:
     shown = re.findall(r"^  --(\S+)", short, flags=re.MULTILINE)
     assert {"data", "method", "shortcut", "legitimate", "epochs", "seed", "out", "resume"} <= {*shown}
     assert len(shown) <= 15 and f"{len(re.findall('^  --', whole, flags=re.MULTILINE)) - len(shown)} more" in short
+    audit = door("audit", "--help").out
+    assert all(f"--{name} " in audit for name in ("new-rows", "fail-on", "try-fix", "when-unsure"))  # as pages write it
     assert "type:" not in whole and "default: null" not in whole
     parts = ("--method.attributes", "Clusters", "--method.prior", "Moving", "--method.mixing", "NoMixing")
     shown = door("train", "--method", "LC", *parts, "--help").out

@@ -90,6 +90,10 @@ WORDS: dict[str, tuple[str, str]] = {
     "new rows of an unknown label": (f"audit {PATIENTS} --new-rows strangers.csv --out x", "'healthy' of line 3"),
     "new rows and a method": (f"train {PATIENTS} --method ERM --new-rows later.csv --out x", "leave --method out"),
     "answers before an audit": (f"train {PATIENTS} --answers later.csv --out x", "x-audit holds no finished audit"),
+    "answers and new rows": ("audit --answers table.csv --new-rows later.csv --out AUDIT", "--new-rows is for a new"),
+    "new rows nowhere": (f"train {PATIENTS} --new-rows nowhere.csv --out x", "nowhere.csv does not exist"),
+    "an option of the data where a run has them": ("evaluate RUN --data.attribute site", "did you mean --attribute?"),
+    "audit without a place": (f"audit {PATIENTS}", "--out is missing: folder to write"),
     "leave out colour of a table": (f"train {PATIENTS} --method ERM --leave_out colour --out x", "--leave_out colour"),
     "list": ("list nonsense", "nonsense"),
 }

@@ -89,6 +89,13 @@ SPOIL: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+SPOIL |= {
+    "whole numbers": lambda weight: weight.mul(100).to(torch.int64),
+    "complex numbers": lambda weight: weight.to(torch.complex64),
+    "too large": lambda weight: weight.mul(2e38),
+}
+
+
 @pytest.mark.parametrize("spoil", SPOIL.values(), ids=SPOIL.keys())
 def test_weights_that_are_no_finite_floats_are_refused(spoil: Callable[[Tensor], Tensor], run: Path) -> None:
     content = read_checkpoint(run / "checkpoint.pt")

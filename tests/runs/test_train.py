@@ -26,6 +26,7 @@ from logit_correction import (
     train,
 )
 from logit_correction.data.table import DataTable
+from logit_correction.runs.train import RANKS
 
 from ..conftest import differing, trained_tensors
 
@@ -143,3 +144,14 @@ def test_a_network_that_says_one_label_of_all_rows_is_told_of(tmp_path: Path) ->
     data = from_arrays(values, np.where(draw.random(400) < 0.95, "usual", "rare"), folder=tmp_path / "data")
     train(RunConfig(data, ComponentConfig("ERM"), training=TrainingConfig(epochs=1, threads=1)), tmp_path / "run")
     assert "`usual`" in json.loads((tmp_path / "run" / "report.json").read_text())["warnings"][0]
+
+
+def test_several_processes_need_a_folder_and_a_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in RANKS:
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(InputError, match="out is missing: several processes"):
+        train("Digits", devices=2, device="cpu", epochs=1)
+    monkeypatch.setattr("sys.argv", ["-c"])
+    with pytest.raises(InputError, match="write it into a file"):
+        train("Digits", tmp_path / "out", devices=2, device="cpu", epochs=1, batch_size=32)
+    assert not (tmp_path / "out").exists()

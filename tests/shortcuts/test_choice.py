@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -131,10 +133,12 @@ def test_gains_of_a_fully_labelled_pool_are_the_gains(monkeypatch: pytest.Monkey
     wanted = brute(predictions, label)
     told = choice.gains_of(predictions, everything, label, np.ones(len(label)))
     assert (told.answers == (predictions != predictions[0]).sum(axis=1)).all()
-    # What is believed before is worth four rows on which they differ.
+    np.testing.assert_allclose(told.gain, wanted, atol=1e-12)
+    assert (told.unanswered == 0).all()
+    # Of rows to come, for which the choice is made, they are a sample: what is believed before is worth four of them.
     differ = told.answers
     drawn = (wanted * len(label) - 0.2) / (differ + 4) * differ / len(label)
-    np.testing.assert_allclose(told.gain[1:], drawn[1:])
+    np.testing.assert_allclose(told.cautious[1:], drawn[1:])
     assert told.gain[0] == 0 == told.error[0]
     monkeypatch.setattr(choice, "PRIOR_ROWS", 1e-9)
     np.testing.assert_allclose(
@@ -159,8 +163,93 @@ def test_gains_by_rows_that_were_drawn_are_right_in_the_mean_and_within_their_er
     assert (np.mean(errors, axis=0)[1:3] > 0.7 * spread[1:3]).all()
 
 
+def asked_in_rounds(
+    predictions: np.ndarray, counts: Sequence[int], seed: int, labelled: Sequence[int] = ()
+) -> tuple[np.ndarray, np.ndarray, dict[int, np.ndarray]]:
+    """Rows that are known, the round of each row, and the chances of each round, as an audit asks."""
+    turn, chances = np.full(predictions.shape[1], -1), {}
+    turn[list(labelled)] = 0
+    for number, count in enumerate(counts, 1):
+        places, chances[number] = choice.draw(predictions, count, seed + number, np.flatnonzero(turn >= 0).tolist())
+        turn[places] = number
+    return turn >= 0, turn, chances
+
+
+@pytest.mark.parametrize("counts", [(120,), (10,) * 12, (3,) * 40, (50, 1, 90)])
+@pytest.mark.parametrize("labelled", [0, 30])
+def test_gains_are_exact_once_all_is_answered_that_tells(counts: tuple[int, ...], labelled: int) -> None:
+    predictions, label = pool(4, rows=300)
+    label = np.where(np.arange(300) % 4 == 0, label, predictions[1])  # the best to choose
+    first = np.random.default_rng(5).choice(300, labelled, replace=False).tolist()
+    assert (predictions != predictions[0]).any(axis=0).sum() <= 120
+    known, turn, chances = asked_in_rounds(predictions, counts, 6, first)
+    weight = choice.compute_answer_weights(predictions, known, turn, chances)
+    places = np.flatnonzero(known)
+    told = choice.gains_of(predictions, places, label[places], weight[places])
+    np.testing.assert_allclose(told.gain, brute(predictions, label), atol=1e-9)
+    chosen = choice.chosen_of(told, changed=True)
+    found = choice.corrected_gain(predictions, places, label[places], weight[places], changed=True, seed=0)
+    assert chosen == 1 and found == pytest.approx(told.gain[1])
+
+
+def samples(chance: np.ndarray, size: int, pool: Sequence[int]) -> list[tuple[float, tuple[int, ...]]]:
+    """All samples of so many rows, and how likely they are if each row comes by itself, given their number."""
+    odds = [(math.prod(chance[row] / (1 - chance[row]) for row in one), one) for one in combinations(pool, size)]
+    total = sum(weight for weight, _ in odds)
+    return [(weight / total, one) for weight, one in odds]
+
+
+def test_rounds_are_right_in_the_mean_over_all_samples_that_there_are() -> None:
+    """Two rounds of two of seven rows: every pair of samples by its probability, whatever the second hangs on."""
+    generator = np.random.default_rng(0)
+    predictions = predictions_of(2, 7, (0.9, 0.8, 0.9), labels=2)
+    value = generator.normal(size=7)  # what is to be summed
+    odds = np.array([0.2, 0.35, 0.3, 0.25, 0.4, 0.2, 0.3])
+
+    def inclusion(pairs: list[tuple[float, tuple[int, ...]]]) -> np.ndarray:
+        return np.array([sum(weight for weight, one in pairs if row in one) for row in range(7)])
+
+    total, mean, plain = 0.0, 0.0, 0.0
+    first = samples(odds, 2, range(7))
+    for likely, one in first:
+        rest = [row for row in range(7) if row not in one]
+        second = samples(odds, 2, rest)
+        chances = {1: inclusion(first), 2: inclusion(second)}
+        for then, other in second:
+            turn = np.full(7, -1)
+            turn[list(one)], turn[list(other)] = 1, 2
+            weight = choice.compute_answer_weights(predictions, turn >= 0, turn, chances)
+            total += likely * then
+            mean += likely * then * float(weight @ value)
+            plain += likely * then * float((value / (chances[1] + chances[2]))[turn >= 0].sum())
+    assert total == pytest.approx(1)
+    assert abs(mean - value.sum()) < 0.03 * np.abs(value).sum() < abs(plain - value.sum())
+
+
+def test_rounds_together_are_right_in_the_mean_and_nearer_than_one_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "PRIOR_ROWS", 1e-9)
+    predictions, label = pool(1, rows=400)
+    wanted = brute(predictions, label)
+    generator = np.random.default_rng(3)
+    found: dict[str, list[np.ndarray]] = {"all": [], "a part": [], "one round": []}
+    for seed in range(300):
+        first = generator.choice(400, 20, replace=False).tolist()
+        known, turn, chances = asked_in_rounds(predictions, (15, 15, 15), 10 * seed, first)
+        part = known & ((turn != 2) | (generator.random(400) < 0.5))
+        for name, which in (("all", known), ("a part", part), ("one round", known & (turn == 1))):
+            weight = choice.compute_answer_weights(predictions, which, turn, chances)
+            places = np.flatnonzero(which)
+            found[name].append(choice.gains_of(predictions, places, label[places], weight[places]).gain)
+    spread = {name: np.std(gains, axis=0) for name, gains in found.items()}
+    for name in ("all", "a part"):
+        bias = np.mean(found[name], axis=0) - wanted
+        assert (np.abs(bias) <= 4 * spread[name] / math.sqrt(300) + 3e-3).all(), (name, bias)
+    assert (spread["all"][1:] < 0.8 * spread["one round"][1:]).all()
+
+
 def gains(gain: list[float], error: list[float]) -> choice.Gains:
-    return choice.Gains(np.array(gain), np.array(error), np.full(len(gain), 9))
+    size = len(gain)
+    return choice.Gains(np.array(gain), np.array(gain), np.array(error), np.full(size, 9), np.full(size, 0.5))
 
 
 def test_erm_is_left_only_for_what_is_clearly_ahead_and_clearer_where_nothing_changed() -> None:

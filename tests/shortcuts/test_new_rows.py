@@ -13,7 +13,8 @@ import pytest
 import yaml
 from PIL import Image
 
-from logit_correction import Audit, InputError, RunConfig, audit, from_table, train
+from logit_correction import Audit, InputError, InputWarning, RunConfig, audit, from_table, train
+from logit_correction.cli import main
 
 from .conftest import CHANGED, OLD, SHORT, drawn, filled, says
 
@@ -280,3 +281,86 @@ def test_an_audit_without_new_rows_says_how_to_give_some(named: Audit) -> None:
     for wanted in (lambda: named.new_rows, named.ask, lambda: named.answer(CHANGED)):
         with pytest.raises(InputError, match="audit again with --new-rows"):
             wanted()
+
+
+def test_folders_of_labels_are_checked_as_a_column_of_labels_is(photos: Path, tmp_path: Path) -> None:
+    for names in (("Bright", "DARK"), ("bright", "Dark"), ("bright", "dim")):
+        folder = tmp_path / "-".join(names)
+        for name, of in zip(names, ("bright", "dark"), strict=True):
+            shutil.copytree(photos / "new" / of, folder / name)
+        wrong = next(name for name in names if name not in ("bright", "dark"))
+        with pytest.raises(InputError, match=rf"not in the training data, such as '{wrong}'.*bright, dark"):
+            audit(photos / "old", tmp_path / "out", new_rows=folder, size=10, epochs=2, threads=1)
+        assert not (tmp_path / "out").exists()
+
+
+def test_photos_beside_folders_of_labels_are_rows_without_a_label(photos: Path, tmp_path: Path) -> None:
+    new = Path(shutil.copytree(photos / "new", tmp_path / "new"))
+    loose = sorted(path.name for path in (new / "dark").iterdir())[:3]
+    for name in loose:
+        shutil.move(new / "dark" / name, new / name)
+    with pytest.warns(InputWarning, match=rf"3 rows beside the folders of labels.*{loose[0]}"):
+        found = audit(photos / "old", tmp_path / "out", new_rows=new, size=10, epochs=2, threads=1)
+    rows = found.new_rows
+    unknown = rows[rows["label_number"] < 0]
+    assert len(rows) == 80 and sorted(Path(path).name for path in unknown["path"]) == loose
+    assert found.summary["new_rows"]["labelled"] == 77
+
+
+def test_new_rows_that_cannot_be_read_are_left_out_and_told_once(tmp_path: Path) -> None:
+    new = CHANGED.drop(columns="outcome").astype({"age": object})
+    new.loc[[2, 7], "age"] = "unknown?"
+    new.to_csv(tmp_path / "new.csv", index=False)
+    with pytest.warns(InputWarning) as told:
+        found = audit(OLD, tmp_path / "out", new_rows=tmp_path / "new.csv", **SHORT)
+    texts = [str(one.message) for one in told if "left out of the new rows" in str(one.message)]
+    assert len(texts) == 1 and "2 rows" in texts[0] and "line 4" in texts[0] and "line 9" in texts[0]
+    rows = found.new_rows
+    assert rows["row"].tolist() == [row for row in range(300) if row not in (2, 7)]
+    assert (rows["line"] == rows["row"] + 2).all()
+    sheet = pd.read_csv(found.path / "sheet.csv", dtype={"answer": object})
+    sheet["answer"] = CHANGED["outcome"].to_numpy()[sheet["row"]]
+    found.answer(sheet)
+    known = found.new_rows[found.new_rows["label_number"] >= 0]
+    assert (np.array(NAMES)[known["label_number"]] == CHANGED["outcome"].to_numpy()[known["row"]]).all()
+
+
+def test_a_sheet_that_a_spreadsheet_has_written_again_is_read(copy: Audit, tmp_path: Path) -> None:
+    sheet = filled(copy)
+    sheet["row"] = [f"{row}.0" for row in sheet["row"]]
+    sheet.columns = ["Row", "content", " Answer"]
+    sheet.to_csv(tmp_path / "again.csv", index=False)
+    assert copy.answer(tmp_path / "again.csv").summary["new_rows"]["answers"] == 20
+    sheet.assign(**{" Answer": "ill"}).to_csv(tmp_path / "unicode.csv", index=False, encoding="utf-16", sep="\t")
+    assert (copy.answer(tmp_path / "unicode.csv").new_rows["label_number"] >= 0).sum() == 20
+    for row in ("9" * 5000, "-1", "1.5"):
+        with pytest.raises(InputError, match="was not asked"):
+            copy.answer(pd.DataFrame({"row": [row], "answer": "ill"}))
+
+
+def test_new_rows_that_are_not_there_or_are_the_data_are_told_before_anything_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data.csv"
+    OLD.to_csv(data, index=False)
+    (tmp_path / "again.csv").symlink_to(data)
+    words = ["--data", str(data), "--data.label", "outcome", "--epochs", "1", "--threads", "1"]
+    for place, why in (
+        ("nowhere.csv", "does not exist"),
+        ("data.csv", "the data themselves"),
+        ("again.csv", "the data"),
+    ):
+        for command in ("audit", "train"):
+            new = str(tmp_path / place)
+            assert main([command, *words, "--new-rows", new, "--out", str(tmp_path / "out")]) == 2
+            shown = capsys.readouterr().err
+            assert shown.count("\n") == 1 and place in shown and why in shown
+    assert {path.name for path in tmp_path.iterdir()} == {"data.csv", "again.csv"}
+
+
+def test_a_run_says_who_decided_what_the_shortcut_is(copy: Audit, tmp_path: Path) -> None:
+    config = copy.told.new_rows.candidates[1].config  # LC by the column scanner, as answers choose it
+    by_answers = train(RunConfig.from_dict(config), tmp_path / "answers", page=False)
+    assert "You named" not in by_answers.results.finding.sentence and "new rows" in by_answers.results.finding.sentence
+    named = train(OLD, tmp_path / "named", shortcut="column:scanner", page=False, **SHORT)
+    assert "You named this shortcut" in named.results.finding.sentence

@@ -11,7 +11,7 @@ from inspect import Parameter, cleandoc, signature
 from pathlib import Path
 from typing import Any
 
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, did_you_mean
 from logit_correction.files import read_yaml
 from logit_correction.registry import listed
 from logit_correction.runs import options
@@ -41,7 +41,7 @@ FIRST = {
 }
 
 #: What only ``--help-all`` shows, with the options of training that are not above.
-LATER = ("preset", "biased_network", "encoder", "print_config")
+LATER = ("preset", "biased_network", "encoder", "print_config", "trust_code")
 
 #: What stands for the value of an option in the help, by its name or by the first word of its type.
 PLACEHOLDERS = {
@@ -63,7 +63,8 @@ def arguments_of(command: str, function: Callable[..., int], words: Sequence[str
     """Return the arguments that a command line gives to the function of a command; ends after ``--help``.
 
     Its positional parameters may be given without their names, and one whose default is False is a flag. ``config``
-    stands for all options of a run, and ``data`` for those of a data source.
+    stands for all options of a run, and ``data`` for those of a data source; ``typed`` are the names of those that a
+    person gave, also in the file of --config.
 
     Raises:
         InputError: An option is unknown, missing, or has a wrong value.
@@ -72,23 +73,31 @@ def arguments_of(command: str, function: Callable[..., int], words: Sequence[str
     whole, fixed = "config" in parameters, FIXED.get(command, ())
     parts = PARTS if whole else tuple(part for part in PARTS if part in parameters)
     needed = whole and parameters["config"].default is not None
-    parameters = {name: one for name, one in parameters.items() if name not in ("config", *parts)}
+    apart = ("config", "typed", *parts)
+    tells_typed = "typed" in parameters
+    parameters = {name: one for name, one in parameters.items() if name not in apart}
     places = [name for name, one in parameters.items() if one.kind is one.POSITIONAL_OR_KEYWORD]
     of_run = [*parts, *((*TrainingConfig.__dataclass_fields__, "config", "preset", *OF_ESTIMATOR) if whole else ())]
     of_run = [name for name in of_run if name not in (*parameters, *fixed)]
 
     given, shown = _read(words, parameters, places, of_run)
     parser = Options()
-    parser.add(function, skip=("config", *parts))
-    for name in given:
-        where = f"; `logit-correction {command} --help` shows what there is"
-        options.check_known(name, [*of_run, *parser.actions], where)
+    parser.add(function, skip=apart)
+    known = [*of_run, *parser.actions]
+    where = f"; `logit-correction {command} --help` shows what there is"
+    for name, value in given.items():
+        full = options.names_of_options({name: value})[0]  # such as data.attribute, where only attribute is there
+        options.check_known(name if name in known or did_you_mean(name, known) else full, known, where)
     own = {name: given.pop(name) for name in parameters if name in given}
     file = read_yaml(Path(given.pop("config"))) if "config" in given else {}
     if shown:
         _add_run(parser, file | given, of_run, whole)
         print(_help(parser, command, cleandoc(function.__doc__ or ""), places, whole, shown == "help_all"))
         raise SystemExit(0)
+    for name, parameter in parameters.items():
+        if parameter.default is parameter.empty and name not in own:
+            option = name if name in places else f"--{_written(name)}"
+            raise InputError(f"{option} is missing: {parser.actions[name].help}")
     found = options.parsed(parser, own)
     if not of_run:
         return found
@@ -99,6 +108,8 @@ def arguments_of(command: str, function: Callable[..., int], words: Sequence[str
 
         file = read_yaml(runs_of([finished])[0] / "config.yaml")  # all runs of --seeds have the options of the first
     chosen = {name: value for name, value in options.merge(file, given).items() if name not in fixed}
+    if tells_typed:
+        found["typed"] = frozenset(options.names_of_options(chosen))
     if not (chosen or needed) and whole:
         return found
     config = options.complete(chosen)
@@ -170,13 +181,19 @@ def _add_run(parser: Options, given: Mapping[str, Any], known: Sequence[str], wh
     parser.add_choices(choices)
 
 
+def _written(name: str) -> str:
+    """Return an option as help and pages write it: one that ``config.yaml`` holds as there, others with dashes."""
+    held = "." in name or name in PARTS or name in TrainingConfig.__dataclass_fields__
+    return name if held else name.replace("_", "-")
+
+
 def _help(parser: Options, command: str, text: str, places: Sequence[str], whole: bool, every: bool) -> str:
     """Return the help of a command: the options of a run that most people want by what they are for, or all."""
     found: dict[str, dict[str, Any]] = {}
     for option, action in parser.actions.items():
         name = option.removesuffix(".name")
         title = next((title for title, names in FIRST.items() if whole and name in names), "")
-        if not title and (name in LATER or (whole and name in TrainingConfig.__dataclass_fields__)):
+        if not title and whole and (name in LATER or name in TrainingConfig.__dataclass_fields__):
             title = "Training"
         path = name.rpartition(".")[0]
         if not title and f"{path}.name" in parser.actions:
@@ -199,7 +216,7 @@ def _help(parser: Options, command: str, text: str, places: Sequence[str], whole
             told = HELP.get(name) or (action.help or "").replace("``", "").rstrip(".")
             if isinstance(action.default, int | float | str) and action.default is not False and action.default != "":
                 told += f" (default {'true' if action.default is True else action.default})"
-            head = f"  {name.upper() if name in places else f'--{name} {value}'.rstrip()}"
+            head = f"  {name.upper()}" if name in places else f"  --{_written(name)} {value}".rstrip()
             body = textwrap.wrap(told[:1].upper() + told[1:], width - 24)
             lines += [f"{head:<24}{body.pop(0)}"] if len(head) < 23 else [head]
             lines += [f"{'':<24}{line}" for line in body]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from json import dumps
@@ -19,7 +19,7 @@ from jsonargparse.typing import PositiveInt
 
 from logit_correction.errors import InputError, InputWarning, check_range, did_you_mean
 from logit_correction.registry import ComponentConfig
-from logit_correction.runs.options import PRESETS, RunConfig, complete
+from logit_correction.runs.options import OF_ESTIMATOR, PRESETS, RunConfig, complete
 
 #: Exit status where ``audit --fail-on`` names the verdict.
 FOUND = 3
@@ -49,6 +49,8 @@ def train_command(
     new_rows: Path | None = None,
     answers: Path | None = None,
     print_config: bool = False,
+    trust_code: bool = False,
+    typed: Collection[str] = (),
 ) -> int:
     """Train one method on one data set and write a run folder.
 
@@ -60,6 +62,9 @@ def train_command(
         new_rows: rows that the model will be used on: they choose what to train, by an audit in OUT-audit
         answers: the filled-in sheet of that audit
         print_config: print all options of the run as the YAML that --config takes, and run nothing
+        trust_code: import the custom classes that the audit of --answers names, if it is not your own; their code has
+            your rights
+        typed: names of the options in config that a person gave
     """
     if print_config:
         print(config.to_yaml(), end="")
@@ -67,7 +72,14 @@ def train_command(
     if out is None:
         raise InputError("--out is missing: give the folder to write the run into")
     if new_rows is not None or answers is not None:
-        config = _chosen(config, out, new_rows, answers)
+        found = _audited(config, out, new_rows, answers, typed, trust_code)
+        with found.names():
+            return _train_seeds(found.to_train(), out, resume, seeds)
+    return _train_seeds(config, out, resume, seeds)
+
+
+def _train_seeds(config: RunConfig, out: Path, resume: bool, seeds: int) -> int:
+    """Train a config, or one run for each of several seeds."""
     configs = {out: config}
     if seeds > 1:
         numbers = range(config.training.seed, config.training.seed + seeds)
@@ -100,24 +112,34 @@ def _train(configs: Mapping[Path, RunConfig], out: Path, resume: bool) -> int:
     return 0
 
 
-def _chosen(config: RunConfig, out: Path, new_rows: Path | None, answers: Path | None) -> RunConfig:
-    """Return what new rows, and answers about them, choose to train; ERM as long as nobody has said which is better."""
+def _audited(
+    config: RunConfig, out: Path, new_rows: Path | None, answers: Path | None, typed: Collection[str], trust_code: bool
+) -> Any:
+    """Return the audit whose new rows, and answers about them, choose what to train; ERM as long as nobody answered."""
     from logit_correction.runs.folder import check_free
     from logit_correction.shortcuts import audit as audits
     from logit_correction.shortcuts.words import show_audit
 
     check_free(out)
+    if new_rows is not None and answers is not None:
+        raise InputError("--answers are of new rows that an audit has: leave --new-rows out")
+    chooses = "--new-rows" if answers is None else "--answers"
+    of_views = [f"method.attributes.{name}" for name in OF_ESTIMATOR]
+    of_method = [name for name in typed if name.partition(".")[0] in ("method", "preset", "biased_network")]
+    for name in sorted({*of_method} - {*of_views}):
+        if name != "method.name" or config.method.name != "LC":
+            raise InputError(f"{chooses} chooses the method: leave --{name.removesuffix('.name')} out")
     place = out.with_name(f"{out.name}-audit")
-    if answers is not None:
+    if answers is None:
+        found = audits.audit_into(place, config, new_rows=new_rows, progress=True)
+    else:
         if (answers.parent / audits.AUDIT).is_file():  # that of an earlier run, whose folder holds ERM
             place = answers.parent
-        found = audits.Audit(place).answer(answers)
-    else:
-        if config.method.name != "LC":
-            raise InputError("--new-rows chooses the method: leave --method out")
-        found = audits.audit_into(place, config, new_rows=new_rows, progress=True)
+        found = audits.Audit(place, trust_code=trust_code)
+        found.check_options(config, typed)
+        found.answer(answers)
     show_audit(found.told, place / audits.PAGE)
-    return complete(found.advised)
+    return found
 
 
 def audit_command(
@@ -153,13 +175,18 @@ def audit_command(
     from logit_correction.shortcuts import audit as audits
     from logit_correction.shortcuts.words import show_audit
 
+    if config is None:  # of a finished audit
+        given = {"--new-rows": new_rows, "--run": run, "--predictions": predictions}
+        beside = [option for option, value in given.items() if value is not None]
+        if beside and (answers is not None or ask is not None):
+            raise InputError(f"{beside[0]} is for a new audit: leave it out, or give --data and another --out")
     if answers is not None:
         if config is not None or ask is not None:
             raise InputError("--answers reads a sheet into the audit in --out: leave out other options")
         audits.Audit(out).answer(answers)
     elif config is not None:
-        given: dict[str, Any] = {"run": run, "predictions": predictions, "new_rows": new_rows, "ask": ask}
-        audits.audit_into(out, config, **given, try_fix=try_fix, progress=True)
+        rows: dict[str, Any] = {"run": run, "predictions": predictions, "new_rows": new_rows, "ask": ask}
+        audits.audit_into(out, config, **rows, try_fix=try_fix, progress=True)
     elif ask is not None:
         audits.Audit(out).ask(ask)
     else:
@@ -261,7 +288,7 @@ def _answers(run: Any, inputs: list[Path]) -> Iterator[list[list[str]]]:
     from logit_correction.files import as_cell, printable
 
     labels, waiting, bad, good = list(map(as_cell, run.label_names)), list[list[str]](), list[Any](), 0
-    for part, store, forms in run.source.read(run.source.new_rows(inputs), run.inputs_info, bad_too=True):
+    for part, store, forms in run.read(run.source.new_rows(inputs), bad_too=True):
         key, names = what_rows_are(part.numbers), [str(number) for number in part.numbers]
         if "files" in forms:
             key, names = "path", [printable(path) for path in forms["files"]]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -14,7 +16,7 @@ from torch import Tensor, nn
 from logit_correction.errors import InputError, did_you_mean, reason_of
 from logit_correction.files import checksum_of_file
 from logit_correction.networks.base import DropoutLinear, Network, check_images, weights_follow
-from logit_correction.registry import needed
+from logit_correction.registry import is_untrusted, needed, refuse_outside
 from logit_correction.types import DataInfo
 
 #: The networks whose frozen features are taken where nobody chooses: of photos by timm, of texts by Hugging Face.
@@ -122,6 +124,8 @@ class ResNet(Network):
         if weights == "imagenet" and not weights_follow():
             url = models.get_model_weights(self.kind).IMAGENET1K_V1.url
             try:
+                if is_untrusted() and not (Path(torch.hub.get_dir()) / "checkpoints" / Path(url).name).is_file():
+                    raise FileNotFoundError("they are downloaded only with --trust-code")
                 loaded = torch.hub.load_state_dict_from_url(url, map_location="cpu", check_hash=True, weights_only=True)
                 trunk.load_state_dict(loaded)
             except Exception as error:  # torch raises many kinds for a damaged file, and for what it cannot download
@@ -178,16 +182,19 @@ class Timm(Network):
         timm: Any = needed("timm", "network Timm", "photos")
         if not timm.is_model(model):
             raise InputError(f"timm has no network {model!r}{did_you_mean(model, timm.list_models())}")
+        if weights not in ("none", "pretrained"):
+            refuse_outside("weights", weights)
         colors, follow = 3 if channels == 1 else channels, weights_follow()  # grey images become three alike
         shape = shape if size is None else [size, size]
         file = packaged(model) if weights == "pretrained" and not follow and colors == 3 else None
         options: dict[str, Any] = {"in_chans": colors}
         options |= {"num_classes": 0} if weights != "pretrained" else {"pretrained": not follow and file is None}
         try:
-            try:
-                trunk = timm.create_model(model, img_size=tuple(shape), **options)
-            except TypeError:  # most convolutional networks take any size and have no such option
-                trunk = timm.create_model(model, **options)
+            with _asking_nobody():
+                try:
+                    trunk = timm.create_model(model, img_size=tuple(shape), **options)
+                except TypeError:  # most convolutional networks take any size and have no such option
+                    trunk = timm.create_model(model, **options)
             if file is not None:  # saved by another program, whose names differ and whose order is the same
                 kept = torch.load(file, map_location="cpu", weights_only=True)
                 trunk.load_state_dict(dict(zip(trunk.state_dict(), kept.values(), strict=True)))
@@ -245,6 +252,7 @@ class TextClassifier(Network):
             other = "ConvNet or ResNet18" if len(shape) == 3 else "MLP or Linear"
             raise InputError(f"network TextClassifier takes tokens, but the inputs are of shape {shape}: take {other}")
         transformers: Any = needed("transformers", "network TextClassifier", "texts")
+        refuse_outside("text model", model)
         try:
             config = of_transformers("AutoConfig", model)
             if weights == "none" or weights_follow():
@@ -252,9 +260,11 @@ class TextClassifier(Network):
             else:
                 encoder = of_transformers("AutoModel", model, use_safetensors=True)  # never by pickle
         except Exception as error:  # transformers and the hub raise many kinds
+            own_code = "trust_remote_code" in str(error)  # which transformers advises, and which is never done
+            reason = "it contains custom code, which never runs here" if own_code else reason_of(error)
             raise InputError(
                 f"text model {model!r} is not in the Hugging Face cache and cannot be downloaded, or is damaged "
-                f"({reason_of(error)}): give a folder that holds config.json and model.safetensors as model"
+                f"({reason}): give a folder that holds config.json and model.safetensors as model"
             ) from error
         longest = getattr(config, "max_position_embeddings", None)
         if longest and shape[0] > longest:
@@ -268,8 +278,26 @@ class TextClassifier(Network):
 def of_transformers(kind: str, model: str, **options: Any) -> Any:
     """Load a ``kind`` of transformers by a name or folder; code in that folder never runs."""
     file = packaged(model)
+    if file is None:
+        refuse_outside("text model", model)
     place = model if file is None else file.parent
-    return getattr(needed("transformers", model), kind).from_pretrained(place, trust_remote_code=False, **options)
+    with _asking_nobody():
+        return getattr(needed("transformers", model), kind).from_pretrained(place, trust_remote_code=False, **options)
+
+
+@contextmanager
+def _asking_nobody() -> Iterator[None]:
+    """Take models of the hub from the cache alone, if a folder names them that nobody has said to trust."""
+    if not is_untrusted():
+        yield
+        return
+    constants: Any = importlib.import_module("huggingface_hub.constants")
+    before = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
 
 
 class TextFeatures(nn.Module):

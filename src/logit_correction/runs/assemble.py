@@ -6,7 +6,7 @@ import inspect
 import math
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from logit_correction.errors import InputError, reason_of
 from logit_correction.evaluation.report import Report
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.pretrained import PHOTOS, TEXTS, packaged
-from logit_correction.registry import ComponentConfig, needed, to_install
+from logit_correction.registry import ComponentConfig, is_untrusted, needed, to_install
 from logit_correction.runs.encode import encode_table
 from logit_correction.runs.leave_out import network_factory
 from logit_correction.runs.options import RunConfig, completed_part
@@ -35,6 +35,9 @@ from logit_correction.types import DataInfo, TrainingRows
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
+
+#: Weights of a network that is trained since a folder of somebody else names it, at most.
+MOST_WEIGHTS = 1_000_000_000
 
 #: Images of a shorter side are vectors to a network, and of one as long as the second they want a deep one.
 SMALL_SIDE, LARGE_SIDE = 16, 64
@@ -151,14 +154,45 @@ def build_algorithm(config: RunConfig, info: DataInfo) -> Algorithm:
     return algorithm
 
 
+def check_network_sizes(config: RunConfig, info: DataInfo, most: int) -> None:
+    """Raise ``InputError`` if a network of a complete config has more than ``most`` weights; none of them is made."""
+    for part in (config.network, config.biased_network):
+        if part is None or part.cls is None or part.name == "FromRun":
+            continue
+        size = math.inf
+        try:
+            with torch.device("meta"):
+                size = sum(weight.numel() for weight in part.make(info=info).parameters())
+        except (RuntimeError, TypeError, OverflowError) as error:
+            if "overflow" not in str(error).lower():  # it is not to be built in this way; what is wrong is told later
+                continue
+        if size > most:
+            raise InputError(
+                f"network {part.name} of an untrusted folder would have {size:,} weights for inputs of shape "
+                f"{tuple(info.input_shape)}, too many: it is built only with --trust-code (in Python trust_code=True)"
+            )
+
+
 def prepare_as(results: Report, source: DataSource, run: Path) -> None:
     """Have a data source read rows by what a finished run found out of its own; ``InputError`` if that does not fit."""
     try:
+        if not all(0 < deviation < math.inf for deviation in _deviations(results.data.preparation)):
+            raise ValueError("a standard deviation is not a positive number")
         source.reader.prepare(results.data.preparation)
     except InputError as error:
         raise InputError(f"{run}: {error}") from error
     except (TypeError, KeyError, AttributeError, ValueError, IndexError) as error:
         raise InputError(f"{run}: data.preparation does not fit ({error!r}): train again") from error
+
+
+def _deviations(preparation: Any) -> Iterator[float]:
+    """Yield all standard deviations by which inputs are divided."""
+    parts = preparation.values() if isinstance(preparation, Mapping) else preparation
+    if isinstance(preparation, Mapping) and preparation.get("std") is not None:
+        yield from preparation["std"] if isinstance(preparation["std"], list) else [preparation["std"]]
+    for part in parts:
+        if isinstance(part, Mapping | list):
+            yield from _deviations(part)
 
 
 def earlier_runs(config: RunConfig) -> dict[Path, Report]:
@@ -262,6 +296,8 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS,
     chosen = told + chosen
     if chosen:
         table = replace(table, metadata=table.metadata | {"chosen to fit the data": "; ".join(chosen)})
+    if is_untrusted():
+        check_network_sizes(config, table.info, MOST_WEIGHTS)
     algorithm = build_algorithm(config, table.info)
     check_fits(algorithm, table, config.network.name)
     if config.training.finetune:

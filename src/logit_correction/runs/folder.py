@@ -146,6 +146,8 @@ def check_free(folder: Path) -> None:
 def acquire(folder: Path) -> Iterator[None]:
     """Hold the lock of an existing folder for the length of the block; a block within one is free."""
     path = folder.resolve() / LOCK
+    if path.is_symlink():  # whoever made it may mean to have a file emptied elsewhere
+        raise InputError(f"{path} is a link: remove it")
     lock = FileLock(path, is_singleton=True)
     try:
         lock.acquire(timeout=0.5)  # another process may just look at it, or just give it back

@@ -287,6 +287,17 @@ def spelled_out(given: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
+def names_of_options(given: Mapping[str, Any]) -> list[str]:
+    """Return the full names of options as ``flat_options`` has them.
+
+    >>> names_of_options({"data": "photos", "method": {"name": "LC", "q": 1}, "shortcut": "colour"})
+    ['data.name', 'method.name', 'method.q', 'method.attributes.shortcut']
+    """
+    names = [name for name, _ in _leaves(given, ())]
+    names = [f"method.attributes.{name}" if name in OF_ESTIMATOR else name for name in names]
+    return [f"{name}.name" if name in PARTS else name for name in names]
+
+
 def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``base`` with ``change`` over it, mapping by mapping; a component of another name replaces the old one."""
     merged = dict(base)
@@ -415,6 +426,9 @@ def parsed(parser: Options, given: Mapping[str, Any]) -> dict[str, Any]:
             if f'"{option}"' in told:  # in the parser's words it would take ten lines
                 kind = parser.types.get(option, "another type")
                 told = f"--{option} is {value!r}, but must be {kind}{', such as [a,b]' if 'list[' in kind else ''}"
+                values = value if isinstance(value, list) else [value]
+                if "str" in kind and not all(isinstance(part, str) for part in values):
+                    told += ". YAML reads no, on, 017, 12:30 and dates as other values: quote them, such as 'no'"
         raise InputError(told) from error
     for option, value in _leaves(found, parser.actions):
         for one in value if isinstance(value, list | tuple) else [value]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
@@ -20,7 +20,7 @@ from logit_correction.data.features import Columns
 from logit_correction.data.frames import inputs_of, texts_of
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.reader import DataSource, Names, labels_of, names_of
-from logit_correction.data.rows import combined, places_of
+from logit_correction.data.rows import Rows, combined, places_of
 from logit_correction.data.table import SPLITS, InputStore, as_views_see
 from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError, reason_of
@@ -30,9 +30,9 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.pages.compare import comparison_table, reports_of
 from logit_correction.pages.console import run_as_html
-from logit_correction.registry import known_names_only, listed
+from logit_correction.registry import known_names_only, listed, without_download
 from logit_correction.runs import folder as run_folder
-from logit_correction.runs.assemble import build_algorithm, check_same_data, prepare_as
+from logit_correction.runs.assemble import build_algorithm, check_network_sizes, check_same_data, prepare_as
 from logit_correction.runs.encode import Encoder, batches_of, encode_table
 from logit_correction.runs.options import RunConfig, complete
 from logit_correction.runs.write import figures_of
@@ -40,6 +40,9 @@ from logit_correction.training.display import Display
 from logit_correction.training.fit import estimate_rows, estimate_split
 from logit_correction.training.record import read_checkpoint
 from logit_correction.types import Correlation, DataInfo
+
+#: Weights of a network, at most, if a run of somebody else holds fewer: it need not hold its biased network.
+MOST_WEIGHTS_UNSEEN = 50_000_000
 
 #: What a run predicts: names of files, texts, numbers or mappings of columns, a row each; arrays, or a data frame.
 NewInputs: TypeAlias = Tensor | NDArray[Any] | Sequence[Any] | Mapping[str, Any] | pd.DataFrame
@@ -102,9 +105,7 @@ class Run(os.PathLike[str]):
     def source(self) -> DataSource:
         """The data source, as it was in training."""
         data = self.config.data
-        if not self.trust_code and data.arguments.get("download"):  # what a stranger names shall write nothing here
-            data = replace(data, arguments={**data.arguments, "download": False})
-        source: DataSource = data.make()
+        source: DataSource = (data if self.trust_code else without_download(data)).make()
         prepare_as(self.results, source, self.path)
         return source
 
@@ -112,6 +113,8 @@ class Run(os.PathLike[str]):
     def info(self) -> DataInfo:
         """What the networks know of the data."""
         data = self.results.data
+        if not all(0 < size <= 2**31 for size in data.input_shape):
+            raise InputError(f"{self.path}: data.input_shape is {data.input_shape}, which no inputs have: train again")
         names, table = tuple(data.attribute_names), data.correlation
         reader = self.source.reader  # after it has refused what does not fit
         inputs = inputs_of(data.preparation.get("columns", ())) if isinstance(reader, Columns) else ()
@@ -139,17 +142,34 @@ class Run(os.PathLike[str]):
     @cached_property
     def algorithm(self) -> Algorithm:
         """The method with its networks."""
-        with self.names(), without_pretrained_weights():
-            algorithm = build_algorithm(self.config, self.info)
         place = self.path / run_folder.CHECKPOINT
         content = read_checkpoint(place)
+        with self.names(), without_pretrained_weights():
+            if not self.trust_code:
+                state = content.get("algorithm", {})
+                held = sum(weight.numel() for weight in state.values() if isinstance(weight, Tensor))
+                check_network_sizes(self.config, self.info, max(MOST_WEIGHTS_UNSEEN, 4 * held))
+            algorithm = build_algorithm(self.config, self.info)
         try:
             algorithm.load_state_dict(content["algorithm"])
         except (RuntimeError, KeyError, AttributeError, TypeError, ValueError) as error:
             raise InputError(f"{place} does not fit the run's config ({reason_of(error)}): train again") from error
         if not all(bool(one.isfinite().all()) for one in algorithm.network.parameters()):
             raise InputError(f"{place} holds weights that are NaN or infinite: train again")
+        for name, _ in algorithm.named_parameters():
+            if not content["algorithm"][name].is_floating_point():  # torch would round, or drop a part
+                raise InputError(f"{place} holds {name} as {content['algorithm'][name].dtype}: train again")
         return algorithm.to(self.device).eval()
+
+    def read(self, rows: Iterable[Rows], bad_too: bool = False) -> Iterator[tuple[Rows, InputStore, dict[str, Any]]]:
+        """Yield new rows as ``DataSource.read`` does; nothing from elsewhere is read, unless the run is trusted."""
+        parts = self.source.read(rows, self.inputs_info, bad_too)
+        while True:
+            with self.names():
+                part = next(parts, None)
+            if part is None:
+                return
+            yield part
 
     @cached_property
     def encoder(self) -> Encoder:
@@ -169,7 +189,7 @@ class Run(os.PathLike[str]):
             InputError: A file cannot be read, or the shape or the values do not fit.
         """
         rows = self.source.new_rows(inputs)
-        found = [self.probabilities_of(store) for _, store, _ in self.source.read(rows, self.inputs_info)]
+        found = [self.probabilities_of(store) for _, store, _ in self.read(rows)]
         return np.concatenate([np.zeros((0, len(self.label_names)), np.float32), *found])
 
     def predict(self, inputs: NewInputs) -> NDArray[Any]:
@@ -193,7 +213,11 @@ class Run(os.PathLike[str]):
     @torch.no_grad()
     def _logits(self, encoded: InputStore) -> Tensor:
         parts = [self.algorithm.predict(inputs).float() for inputs in batches_of(encoded, self.device)]
-        return torch.cat(parts).cpu() if parts else torch.zeros(0, len(self.label_names))
+        logits = torch.cat(parts).cpu() if parts else torch.zeros(0, len(self.label_names))
+        if not bool(logits.isfinite().all()):  # of finite inputs and weights
+            place = self.path / run_folder.CHECKPOINT
+            raise InputError(f"{place} gives answers that are NaN or infinite: it is damaged, train again")
+        return logits
 
     def evaluate(
         self, data: str | Path | NewInputs = "test", label: Names | None = None, attribute: Names | None = None
@@ -210,7 +234,8 @@ class Run(os.PathLike[str]):
             return self._evaluate_new(data, label, attribute)
         if data not in SPLITS:
             raise InputError(f"{data!r} is no split: give test, valid or train, new rows with their labels, or a Path")
-        table = self.source.build().check()
+        with self.names():
+            table = self.source.build().check()
         check_same_data(self.results, table, self.path, "judge other rows by `evaluate --on FILE`")
         if self.config.encoder is not None:
             with self.names():
@@ -240,7 +265,7 @@ class Run(os.PathLike[str]):
                 correlation = Correlation.from_table(table, len(names))
             known = {"attribute": places_of(values, names).numpy(), "attribute_names": names}
         logits, estimates, start = [torch.zeros(0, len(self.label_names))], [], 0
-        for _, store, forms in self.source.read([rows], self.inputs_info):
+        for _, store, forms in self.read([rows]):
             encoded, own = self.encoded(store), torch.from_numpy(labels[start : start + len(store)])
             start += len(own)
             logits.append(self._logits(encoded))

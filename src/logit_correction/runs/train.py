@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from logit_correction.data.table import DataTable
+from logit_correction.errors import InputError
 from logit_correction.files import SEAL, seal, write_text
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import build_fabric, prepare
@@ -20,9 +22,6 @@ from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display, choose_display
 from logit_correction.training.fit import Fit
 from logit_correction.training.record import logging_to, tell
-
-if TYPE_CHECKING:
-    pass
 
 #: Where launchers of several processes say which one a process is; the first one of all holds the folder's lock.
 RANKS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID")
@@ -86,6 +85,8 @@ def train(
     parts = {"method": method, "network": network, "biased_network": biased_network, "encoder": encoder}
     views = {"shortcut": shortcut, "legitimate": legitimate}
     config = config_of(data, **parts, **views, preset=preset, logger=names or None, **options)
+    if out is None and config.training.devices * config.training.nodes > 1:
+        raise InputError("out is missing: several processes train into one folder, which out names")
     folder, tie = run_folder.given_or_temporary(out, "run")
     given: dict[str, Any] = {"resume": resume, "progress": progress, "after_epoch": after_epoch, "page": page}
     return tie(train_into(folder, config, **given, loggers=loggers))
@@ -109,6 +110,9 @@ def train_into(
     names others.
     """
     first = is_first_process(config.training)
+    started = any(name in os.environ for name in RANKS)
+    if config.training.devices > 1 and not started and not os.path.isfile(sys.argv[0] if sys.argv else ""):
+        raise InputError("devices is more than 1, and each process starts the script again: write it into a file")
     display = progress if isinstance(progress, Display) else choose_display(quiet=not progress)
     display = display if first else Display()
     if first:

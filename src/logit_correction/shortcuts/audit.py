@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -14,13 +16,18 @@ import torch
 from torch import Tensor
 
 from logit_correction.attributes.folds import held_out
-from logit_correction.data.frames import read_frame
+from logit_correction.data.cache import cache_folder, digest
+from logit_correction.data.frames import check_columns, read_frame
 from logit_correction.data.table import NEW, DataTable
-from logit_correction.errors import NBSP, InputError, check_range
+from logit_correction.errors import NBSP, InputError, check_range, reason_of
 from logit_correction.files import (
+    CHANGE,
+    REMOVED,
     SEAL,
+    changing,
     check_new,
     check_seal,
+    finish_change,
     from_plain,
     read_json,
     seal,
@@ -29,11 +36,11 @@ from logit_correction.files import (
 )
 from logit_correction.finding import NEEDED_ROWS
 from logit_correction.pages.page import save_page
-from logit_correction.registry import ComponentConfig, listed
+from logit_correction.registry import ComponentConfig, known_names_only, listed, without_download
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import Built, build_fabric, prepare
 from logit_correction.runs.encode import keeping_threads
-from logit_correction.runs.options import RunConfig, completed_part, config_of
+from logit_correction.runs.options import KNOWN_VIEWS, PATHS, RunConfig, complete, completed_part, config_of
 from logit_correction.runs.run import Run
 from logit_correction.runs.train import train
 from logit_correction.runs.write import environment
@@ -50,8 +57,11 @@ from logit_correction.training.display import choose_display
 #: The files of an audit beside its rows.
 AUDIT, SHEET, FIX, PAGE = "audit.json", "sheet.csv", "fix.yaml", "report.html"
 
-#: What each candidate says of the new rows, and the answers.
-NEW_ROWS = "new_rows.parquet"
+#: What each candidate says of the new rows, and the answers; and how those look that people are asked about.
+NEW_ROWS, PICTURES = "new_rows.parquet", "pictures.json"
+
+#: Files with a checksum in the folder.
+SEALED = (AUDIT, rows_of.PARQUET, NEW_ROWS, PICTURES)
 
 #: Rows that a person is asked about if nobody says how many.
 ASK = 20
@@ -66,6 +76,7 @@ class Audit:
     Attributes:
         path: Its folder.
         told: What it found.
+        trust_code: Whether what it names is imported, and files that it names by their paths are read.
 
     Read back a finished one, look at what conflicts, and train a classifier that does not rely on the shortcut::
 
@@ -74,16 +85,37 @@ class Audit:
         fixed = found.fix("fixed")
     """
 
-    def __init__(self, folder: Path | str) -> None:
+    def __init__(self, folder: Path | str, *, trust_code: bool = False) -> None:
         """Read the audit in ``folder``.
+
+        Args:
+            folder: That of a finished audit.
+            trust_code: Import custom classes that it names; only for audits whose maker you trust. One that you wrote
+                yourself, and that nobody has changed, is trusted.
 
         Raises:
             InputError: If there is none, or it is damaged.
         """
         self.path = Path(folder)
+        self._trusted = trust_code
+        self._read()
+
+    @property
+    def trust_code(self) -> bool:
+        return self._trusted or _mark(self.path).is_file()
+
+    def names(self) -> AbstractContextManager[None]:
+        """Import no code that the folder names, and ask nothing of the network, unless the audit is trusted."""
+        return nullcontext() if self.trust_code else known_names_only(self.path / AUDIT)
+
+    def _read(self) -> None:
+        """Read what was found; wait for a process that is writing it, and finish what one that was stopped began."""
         file = self.path / AUDIT
+        if (self.path / run_folder.LOCK).exists() or (self.path / CHANGE).exists():
+            with run_folder.acquire(self.path):
+                finish_change(self.path)
         if not file.is_file():
-            raise InputError(f"{folder} holds no finished audit: run `logit-correction audit --data ... --out DIR`")
+            raise InputError(f"{self.path} holds no finished audit: run `logit-correction audit --data ... --out DIR`")
         held = read_json(file, AGAIN)
         if not (self.path / SEAL).is_file():  # without it a file that was changed by hand fails anywhere
             raise InputError(f"{self.path / SEAL} is missing, so {AUDIT} may have been changed: {AGAIN}")
@@ -120,7 +152,10 @@ class Audit:
         if not (self.path / NEW_ROWS).is_file():
             raise InputError(f"{self.path} was made without new rows: audit again with --new-rows")
         check_seal(self.path / NEW_ROWS, AGAIN)
-        return read_frame(self.path / NEW_ROWS)
+        table = read_frame(self.path / NEW_ROWS)
+        numbers = range(len(self.told.new_rows.candidates) if self.told.new_rows else 0)
+        check_columns(table, str(self.path / NEW_ROWS), [f"{what}_{i}" for what in ("says", "apart") for i in numbers])
+        return table
 
     def ask(self, count: int = ASK) -> pd.DataFrame:
         """Return new rows whose labels tell most about what to train; fill in their column ``answer``.
@@ -131,29 +166,58 @@ class Audit:
             InputError: No row is left to ask about, or the last sheet holds answers that nobody has read.
         """
         check_range("ask", count, 1)
-        held, file = self.new_rows, self.path / SHEET
-        if file.is_file() and new_rows_of.holds_more(held, file):
-            raise InputError(f"{file} is filled in: read it first, by --answers {file}, or delete it")
-        table, sheet = new_rows_of.ask(held, count, self.told.training["seed"])
-        if sheet.empty:
-            raise InputError("No answer can tell more: all candidates agree on the rows without a label")
-        write_cells(sheet, self.path / SHEET)
-        self._conclude(table)
+        file = self.path / SHEET
+        with self._held():
+            held = self.new_rows
+            if file.is_file() and new_rows_of.holds_more(held, file):
+                raise InputError(f"{file} is filled in: read it first, by --answers {file}, or delete it")
+            table, sheet = new_rows_of.ask(held, count, self.told.training["seed"])
+            if sheet.empty:
+                raise InputError(
+                    "No answer can tell more: all candidates agree on the rows without a label. Train what the audit "
+                    f"advises, see {self.path / PAGE}"
+                )
+            self._conclude(table, sheet)
         return sheet
 
     def answer(self, sheet: pd.DataFrame | Path | str) -> Audit:
         """Take in a sheet whose column ``answer`` is filled in, at least in part, and return the audit.
 
         Raises:
-            InputError: The sheet is that of another audit, names what is no label, or has no answer.
+            InputError: The sheet is that of another audit, names what is no label, or has no answer; or another process
+                writes into the audit. Then nothing has changed.
         """
-        self._conclude(new_rows_of.answered(self.new_rows, sheet, self.told.data["label_names"]))
+        with self._held():
+            self._conclude(new_rows_of.answered(self.new_rows, sheet, self.told.data["label_names"]))
         return self
 
-    def _conclude(self, table: pd.DataFrame) -> None:
-        """Write what all answers come to."""
-        self.told = _by_new_rows(self.told, table, self.path)
-        _write_audit(self.path, self.told)
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """Keep other processes from the folder, and read what they have written since it was read."""
+        if not (self.path / AUDIT).is_file():  # nor is a folder made
+            self._read()
+        with run_folder.acquire(self.path):
+            self._read()
+            try:
+                yield
+            except Exception as error:  # what somebody else has written may be anything
+                if self.trust_code or isinstance(error, InputError | OSError):
+                    raise
+                told = f"{self.path} does not hold what an audit writes ({reason_of(error)}): {AGAIN}"
+                raise InputError(told) from error
+
+    def _conclude(self, table: pd.DataFrame, sheet: pd.DataFrame | None = None) -> None:
+        """Write what all answers come to, and the sheet of a further round: all of it or nothing."""
+        with changing(self.path) as staged:
+            summary = _by_new_rows(self.told, table, staged)
+            if sheet is not None:
+                write_cells(sheet, staged / SHEET)
+                if self.trust_code:  # a path that somebody else wrote is not followed
+                    _write_pictures(staged, table)
+            if not (staged / FIX).exists():
+                write_text(staged / REMOVED, FIX)
+            _write_audit(staged, summary, self.path, own=self.trust_code)
+        self.told = summary
 
     @property
     def advised(self) -> RunConfig:
@@ -162,13 +226,42 @@ class Audit:
             return RunConfig.read(self.path / FIX)
         return replace(RunConfig.read(self.path / run_folder.CONFIG), method=ComponentConfig("ERM"))
 
+    def check_options(self, config: RunConfig, names: Collection[str]) -> None:
+        """Raise ``InputError`` if one of these options of a complete config is not that of the audit.
+
+        Args:
+            config: Of a training that the audit is to choose for.
+            names: Of the options that a person gave, as ``flat_options`` has them; others may be anything.
+        """
+        there = run_folder.flat_options(RunConfig.read(self.path / run_folder.CONFIG))
+        here = run_folder.flat_options(config)
+        there |= {f"method.attributes.{name}": value for name, value in (self.told.known or {}).items()}
+        parts = [name.removesuffix("name") for name in names if name.endswith(".name") and name != "method.name"]
+        places = [name for name in here if name.startswith(tuple(parts)) and name.rpartition(".")[2] in PATHS]
+        given = {*names, *places} & {*here} - {"method.name"}
+        if self.told.known is None:  # of an older version
+            given = {name for name in given if not name.startswith("method.")}
+        for name in sorted(given, key=lambda name: (not name.endswith(".name"), name)):
+            if there.get(name) != here[name]:
+                option = name.removesuffix(".name").removeprefix("method.attributes.")
+                raise InputError(
+                    f"--{option} is {here[name]}, but the audit in {self.path} was made with {there.get(name)}: leave "
+                    "it out, or audit again with --new-rows"
+                )
+
+    def to_train(self) -> RunConfig:
+        """Return the complete config of ``advised``; call it, and train, within ``names``."""
+        config = complete(self.advised)
+        return config if self.trust_code else replace(config, data=without_download(config.data))
+
     def fix(self, out: Path | str | None = None, *, progress: bool = False) -> Run:
         """Train what the audit advises, and return the run: a correction, or ERM where it advises none.
 
         Raises:
             InputError: ``out`` holds something else.
         """
-        return train(self.advised, out, progress=progress)
+        with self.names():
+            return train(self.to_train(), out, progress=progress)
 
     def __repr__(self) -> str:
         told, tried = self.told, words.of_trial(self.told) or words.of_price(self.told)
@@ -246,15 +339,15 @@ def audit_into(
     ``known`` are options of ``Auto`` that count beside those of the config.
     """
     check_range("ask", 1 if ask is None else ask, 1)
+    if isinstance(new_rows, str | Path):
+        _check_new_rows(Path(new_rows), config)
     if run is not None and predictions is not None:
         raise InputError("run and predictions each say who answers as an ordinary classifier: give one")
     own = config.method.options.get("attributes")
     own = own if isinstance(own, dict) and own.get("name") == "Auto" else {}
     own = {**own, **{name: one for name, one in (known or {}).items() if one}, "name": "Auto", "search": True}
     config = replace(config, method=completed_part("method", ComponentConfig("LC", {"attributes": own})))
-    # What an audit that was killed has left may be written over.
-    files = (FIX, SHEET, PAGE, rows_of.CSV, rows_of.PARQUET, NEW_ROWS, SEAL)
-    check_new(folder, (run_folder.LOCK, run_folder.CONFIG, *files))
+    check_new(folder, (run_folder.LOCK,))  # which an audit that was killed may have left
     display = choose_display(quiet=not progress)
     built = prepare(config, display, examined=None if run is None else Path(run))
     decides = new_rows is not None or bool(len(built.table.split.get(NEW, ())))
@@ -264,7 +357,8 @@ def audit_into(
         )
     if ask is not None and not decides:
         raise InputError("--ask asks about new rows: give them by --new-rows, a folder or a table")
-    known_rows = new_rows_of.known_of(new_rows, built) if decides else None
+    rows_given = None if new_rows is None else new_rows_of.open_new_rows(new_rows, built)
+    known_rows = new_rows_of.known_of(rows_given, built) if decides else None
     estimator, said = built.algorithm.attributes, None
     assert isinstance(estimator, Auto)
     if run is not None:
@@ -274,40 +368,55 @@ def audit_into(
         said = judged_by_file(str(predictions), estimator.rows, estimator.info.label_names, estimator.draw)
     try_fix = try_fix and not decides
     run_folder.make(folder)
-    with run_folder.acquire(folder):
-        started = time.monotonic()
+    started = time.monotonic()
+    with run_folder.acquire(folder), changing(folder) as staged:
         with display:
             if said is None:
                 built.fit(display).run(estimator_only=True)
             else:
                 estimator.examine(said)
-        told = _written(folder, built, run or predictions, try_fix, quiet=not progress)
+        told = _written(staged, folder, built, run or predictions, try_fix, quiet=not progress)
         if known_rows is not None:
-            inputs = new_rows_of.network_inputs(new_rows, built)
+            inputs = new_rows_of.network_inputs(rows_given, built)
             table, new = new_rows_of.asked_of(built, known_rows, inputs, display)
             if ask is not None or (new.changed and not new.labelled):
                 table, sheet = new_rows_of.ask(table, ask or ASK, config.training.seed)
                 if len(sheet):
-                    write_cells(sheet, folder / SHEET)
-            told = _by_new_rows(replace(told, cost={}, new_rows=new), table, folder)
-        _write_audit(folder, replace(told, seconds=time.monotonic() - started))
-    return Audit(folder)
+                    write_cells(sheet, staged / SHEET)
+                    _write_pictures(staged, table)
+            known = {name: list(own.get(name) or ()) for name in KNOWN_VIEWS}
+            known |= {"when_unsure": own.get("when_unsure") or "leave"}
+            told = _by_new_rows(replace(told, cost={}, new_rows=new, known=known), table, staged)
+        _write_audit(staged, replace(told, seconds=time.monotonic() - started), folder, own=True)
+    return Audit(folder, trust_code=True)  # all that it names was imported here
+
+
+def _check_new_rows(place: Path, config: RunConfig) -> None:
+    """Raise ``InputError`` if new rows are not there, or are the data themselves; nothing is read."""
+    if not os.path.exists(place):
+        raise InputError(f"--new-rows {place} does not exist: give a folder or a table")
+    for name in PATHS:
+        data = str(config.data.options.get(name) or "")
+        if os.path.exists(data) and os.path.samefile(place, data):
+            raise InputError(f"--new-rows {place} is the data themselves: give rows that the model will be used on")
 
 
 def _by_new_rows(told: AuditSummary, table: pd.DataFrame, out: Path) -> AuditSummary:
-    """Return the verdict by the table of new rows; keep the table, and how the chosen correction is trained."""
+    """Return the verdict by the table of new rows; write the table, and how the chosen correction is trained."""
     assert told.new_rows is not None
     table.to_parquet(out / NEW_ROWS, index=False)
     new = new_rows_of.concluded(table, told.new_rows, told.training["seed"])
-    (out / FIX).unlink(missing_ok=True)
+    (out / FIX).unlink(missing_ok=True)  # that of the search
     if new.correction is None:
         return replace(told, new_rows=new, verdict="none found" if new.chosen else "cannot tell", views=())
     write_text(out / FIX, RunConfig.from_dict(new.correction.config).to_yaml())
     return replace(told, new_rows=new, verdict="shortcut", views=new.correction.views)
 
 
-def _written(out: Path, built: Built, examined: Path | str | None, try_fix: bool, quiet: bool) -> AuditSummary:
-    """Write every row and the fix, try the fix, and return what was found."""
+def _written(
+    out: Path, place: Path, built: Built, examined: Path | str | None, try_fix: bool, quiet: bool
+) -> AuditSummary:
+    """Write every row and the fix, try the fix, and return what was found; ``out`` will be ``place``."""
     config, table, estimator = built.config, built.table, built.algorithm.attributes
     assert isinstance(estimator, Auto)
     finding, looked = estimator.finding, estimator.search
@@ -329,16 +438,18 @@ def _written(out: Path, built: Built, examined: Path | str | None, try_fix: bool
     write_text(out / run_folder.CONFIG, replace(config, method=ComponentConfig("LC")).to_yaml())
     parts = len(estimator.kept)  # shortcuts; rows.csv has one of them for each row
     if views:
-        by: dict[str, Any] = {"name": "Given", "file": str((out / rows_of.CSV).resolve())}
-        if parts > 1:
-            by = {"name": "Auto", "shortcut": [*views]}
-        fix = replace(config, method=ComponentConfig("LC", {"attributes": by}))
+
+        def corrected(rows: Path) -> RunConfig:
+            by: dict[str, Any] = {"name": "Given", "file": str(rows.resolve())}
+            if parts > 1:
+                by = {"name": "Auto", "shortcut": [*views], "decided_by": "person" if said else "search"}
+            return replace(config, method=ComponentConfig("LC", {"attributes": by}))
+
         kept = "# Keeps the last epoch: rows.csv has no validation rows, by which `train --method LC` chooses one.\n"
-        write_text(out / FIX, ("" if parts > 1 else kept) + fix.to_yaml())
+        write_text(out / FIX, ("" if parts > 1 else kept) + corrected(place / rows_of.CSV).to_yaml())
         if try_fix and not examined:
-            frame = rows_of.with_answers(
-                frame, "fixed", looked.judged.rows, answers_of_lc(fix, table, estimator, quiet), table
-            )
+            answers = answers_of_lc(corrected(out / rows_of.CSV), table, estimator, quiet)
+            frame = rows_of.with_answers(frame, "fixed", looked.judged.rows, answers, table)
             rows_of.write_rows(frame, out)
     train = frame[frame["split"] == "train"]
     few = words.too_few(finding) if examined else ""  # then no figure is told
@@ -400,9 +511,44 @@ def answers_of_lc(config: RunConfig, table: DataTable, estimator: Auto, quiet: b
     return held_out(fit, estimator.fold[seen], len(table.label_names))
 
 
-def _write_audit(out: Path, told: AuditSummary) -> None:
-    """Write the page and ``audit.json``."""
-    asked = new_rows_of.open_rows(read_frame(out / NEW_ROWS)) if (out / NEW_ROWS).is_file() else []
-    save_page(words.render_audit(told, out, asked), out / PAGE)
+def _write_pictures(out: Path, table: pd.DataFrame) -> None:
+    """Keep pictures of the images that people are asked about: what comes later needs no file from elsewhere."""
+    if pictures := new_rows_of.read_pictures(table):
+        run_folder.write_json(out / PICTURES, pictures)
+
+
+def _write_audit(out: Path, told: AuditSummary, place: Path, own: bool) -> None:
+    """Write the page, ``audit.json`` and the checksums to ``out``, whose files will be in the folder ``place``.
+
+    ``own`` says that all that they name was named or is trusted by the user.
+    """
+    asked: list[dict[str, Any]] = []
+    if (out / NEW_ROWS).is_file():
+        file = next((folder / PICTURES for folder in (out, place) if (folder / PICTURES).is_file()), None)
+        if file == place / PICTURES:
+            check_seal(file, AGAIN)
+        pictures = {} if file is None else from_plain(dict[str, str], read_json(file, AGAIN), PICTURES)
+        asked = new_rows_of.open_rows(read_frame(out / NEW_ROWS), pictures)
+    save_page(words.render_audit(told, place, asked), out / PAGE)
     run_folder.write_json(out / AUDIT, told.to_dict())
-    seal(out, [name for name in (AUDIT, rows_of.PARQUET, NEW_ROWS) if (out / name).is_file()])
+    seal(out, SEALED, place)
+    if not own:
+        return
+    with suppress(OSError):  # then the audit is as one from elsewhere
+        mark = _mark(out, place)
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.touch()
+
+
+def _mark(folder: Path, place: Path | None = None) -> Path:
+    """Return the file whose presence says that a process of this user wrote what the audit in ``folder`` names.
+
+    Without a file in ``folder``, the config is that of the folder ``place``.
+    """
+    contents = list[bytes]()
+    for name in (SEAL, FIX, run_folder.CONFIG):
+        file = folder / name
+        if name == run_folder.CONFIG and place is not None and not file.is_file():
+            file = place / name
+        contents.append(file.read_bytes() if file.is_file() else b"")
+    return cache_folder() / "audits" / digest(contents)

@@ -15,7 +15,7 @@ from logit_correction.attributes.base import AttributeEstimator, Builder, likely
 from logit_correction.attributes.folds import FoldNetworks, draw_folds
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import InputError
-from logit_correction.finding import EVERYTHING, Finding, ViewName, are_columns, name_views
+from logit_correction.finding import EVERYTHING, Decider, Finding, ViewName, are_columns, name_views
 from logit_correction.seeds import StepRandomness, derive_seed, make_generator
 from logit_correction.shortcuts.heads import KeptHeads, estimate_by_heads, joined, joined_posterior
 from logit_correction.shortcuts.search import Judged, Search
@@ -66,6 +66,7 @@ class Auto(AttributeEstimator):
         legitimate: list[str] | None = None,
         when_unsure: Literal["correct", "leave"] = "leave",
         search: bool | None = None,
+        decided_by: Decider = "person",
     ) -> None:
         """Choose what to look at.
 
@@ -78,6 +79,8 @@ class Auto(AttributeEstimator):
                 as that of ERM.
             search: Whether to look for a shortcut, as an audit does whatever a person says; None where nobody has said
                 what it is.
+            decided_by: Who said what ``shortcut`` names, for the report: a ``person``, ``answers`` about new rows, or
+                the ``search`` of an audit.
         """
         super().__init__()
         self.shortcut, self.legitimate = list(shortcut or []), list(legitimate or [])
@@ -89,6 +92,7 @@ class Auto(AttributeEstimator):
         if words := [str(one) for one in known if one.family == "word" and one.member]:
             raise InputError(f"--legitimate {words[0]}: texts are looked at by all words together: give word")
         self.when_unsure, self.num_stages = when_unsure, int(self._searches)
+        self.decided_by: Decider = decided_by
         self.kept: Sequence[KeptHeads] = ()  # that tell of other rows; of several, each tells one shortcut
         self.estimates: list[tuple[Tensor, Tensor]] = []  # attribute and class probabilities by each shortcut
         self.search: Search | None = None  # what it saw, row by row, for those who ask
@@ -156,7 +160,7 @@ class Auto(AttributeEstimator):
     def finish(self, outputs: Tensor | None) -> None:
         """Look for a shortcut in what the ordinary networks (N, L) said, unless a person named it, and estimate it."""
         if outputs is None:
-            self._settle(Finding("shortcut", (*self.shortcut,), named=True))
+            self._settle(Finding("shortcut", (*self.shortcut,), named=True, decided_by=self.decided_by))
         else:
             seen = (self.fold >= 0).nonzero().squeeze(1)
             self.examine(Judged("train", seen, outputs[seen], self.fold[seen]))

@@ -6,7 +6,7 @@ Predictions are (C, M) numbers of labels: of C candidates, the first of which is
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,6 +97,45 @@ def draw(predictions: Array, count: int, seed: int, answered: Sequence[int] = ()
     return generator.permutation(order[hit]), chance
 
 
+def compute_answer_weights(predictions: Array, known: Array, turn: Array, chances: Mapping[int, Array]) -> Array:
+    """Return for how many rows each answered row stands, (M,), 0 of others, by the rounds in which rows were asked.
+
+    Each round estimates sums over all rows: by its own answers in inverse proportion to their chance, and by what
+    earlier rounds have told as it is (the sequential estimator of Des Raj). It is right in the mean whatever was asked
+    before. Rounds count by their precision, if all candidates are right as often where they contradict ERM. So a round
+    after which nothing is open counts alone, and each row stands for itself.
+
+    Of a round that is answered in part, each answer stands for as many more rows.
+
+    Args:
+        predictions: (C, M) of the candidates.
+        known: (M,) boolean: rows whose label is known.
+        turn: (M,) the round in which a row was asked: 0 if it came with a label, -1 if nobody was asked.
+        chances: Round -> the chance (M,) of each row to be asked in it, 0 of those that had been asked before.
+    """
+    share = (predictions != predictions[0]).mean(axis=0)
+    earlier = np.zeros(len(turn))  # for how many rows the answers of earlier rounds stand
+    missed = np.ones(len(turn))  # chance of a row not to be in a round that nobody answered
+    lost = 0.0  # variance that open rows of earlier rounds leave
+    weights = list[Array]()
+    precisions = list[float]()
+    for number in sorted({0, *chances}):
+        members = turn == number
+        answered = members & known
+        chance = np.full(len(turn), members.mean()) if number == 0 else chances[number]
+        if not answered.any():
+            missed = missed * (1 - chance) if number else missed
+            continue
+        response = answered.sum() / members.sum()
+        probability = chance * missed * response
+        weights.append(earlier + np.divide(1, probability, out=np.zeros(len(turn)), where=answered & (probability > 0)))
+        pool = ((turn < 0) | (turn >= number)) & (probability > 0)
+        precisions.append(1 / max(1e-12, lost + float((share[pool] * (1 / probability[pool] - 1)).sum())))
+        earlier = np.where(answered, 1 / response, earlier)
+        lost += float(share[answered].sum()) * (1 / response - 1) / response
+    return np.average(weights, axis=0, weights=precisions) if weights else earlier
+
+
 # -- who gains
 
 
@@ -105,14 +144,19 @@ class Gains:
     """What each candidate gains over ERM on the new rows, as a share of all of them.
 
     Attributes:
-        gain: (C,) drawn towards a little below 0 where few answers tell of a candidate.
-        error: (C,) standard errors.
+        gain: (C,) drawn towards a little below 0 where few answers tell of a candidate; exact where all rows are
+            answered on which it and ERM differ.
+        cautious: (C,) what the choice goes by, of rows like these: drawn as far whatever is answered.
+        error: (C,) standard errors of that.
         answers: (C,) answered rows on which a candidate and ERM differ.
+        unanswered: (C,) share of such rows that answers do not tell of, from 0 to 1.
     """
 
     gain: Array
+    cautious: Array
     error: Array
     answers: Array
+    unanswered: Array
 
 
 def gains_of(predictions: Array, places: Array, label: Array, weight: Array) -> Gains:
@@ -121,31 +165,38 @@ def gains_of(predictions: Array, places: Array, label: Array, weight: Array) -> 
     A candidate gains nothing where it says the same as ERM. On how many rows it says something else is known without
     an answer. So answers only have to tell how often it is right there and ERM wrong, less the reverse.
     """
-    apart, said = disagreement(predictions), predictions[:, places]
+    differs = (predictions != predictions[0]).sum(axis=1)
+    apart = disagreement(predictions)
+    said = predictions[:, places]
     right = (said == label).astype(np.float64) - (said[0] == label)
     counted = (said != said[0]) * weight
     total = counted.sum(axis=1)
     rows = total**2 / (counted**2).sum(axis=1).clip(1e-12)  # that equally weighted ones would be worth
     mean = (counted * right).sum(axis=1) / total.clip(1e-12)
-    drawn = (rows * mean + PRIOR_ROWS * PRIOR_GAIN) / (rows + PRIOR_ROWS)
+    unanswered = np.where(differs > 0, 1 - rows / differs.clip(1), 0).clip(0)
+    believed = unanswered * PRIOR_ROWS
+    gain = (rows * mean + believed * PRIOR_GAIN) / (rows + believed).clip(1e-12)
+    cautious = (rows * mean + PRIOR_ROWS * PRIOR_GAIN) / (rows + PRIOR_ROWS)
     variance = ((counted * right**2).sum(axis=1) / total.clip(1e-12) * rows + PRIOR_ROWS) / (rows + PRIOR_ROWS)
-    error = np.sqrt((variance - drawn**2).clip(0.1) / (rows + PRIOR_ROWS))
-    error[0] = drawn[0] = 0
-    return Gains(apart * drawn, apart * error, (said != said[0]).sum(axis=1))
+    error = np.sqrt((variance - cautious**2).clip(0.1) / (rows + PRIOR_ROWS))
+    error[0] = 0
+    cautious[0] = 0
+    gain[0] = 0
+    return Gains(apart * gain, apart * cautious, apart * error, (said != said[0]).sum(axis=1), unanswered)
 
 
 def chosen_of(gains: Gains, changed: bool) -> int:
     """Return the candidate of the greatest gain, or 0, ERM, where it is not ahead of ERM by enough standard errors."""
-    best = int(gains.gain.argmax())
+    best = int(gains.cautious.argmax())
     ahead = AHEAD if changed else AHEAD_UNCHANGED
-    return best if gains.gain[best] > ahead * gains.error[best] else 0
+    return best if gains.cautious[best] > ahead * gains.error[best] else 0
 
 
 def corrected_gain(predictions: Array, places: Array, label: Array, weight: Array, changed: bool, seed: int) -> float:
     """Return the gain of the chosen candidate less what it owes to having been chosen by the same answers.
 
     The whole choice is made again on answers that are drawn from these with replacement. By how much the gain of what
-    is chosen then falls on the answers themselves is taken off.
+    is chosen then falls on the answers themselves is taken off. Where they tell of all rows, nothing is left to chance.
     """
     gains, generator = gains_of(predictions, places, label, weight), np.random.default_rng(seed)
     chosen, falls = chosen_of(gains, changed), []
@@ -153,14 +204,15 @@ def corrected_gain(predictions: Array, places: Array, label: Array, weight: Arra
         again = generator.integers(len(places), size=len(places))
         drawn = gains_of(predictions, places[again], label[again], weight[again])
         other = chosen_of(drawn, changed)
-        falls.append(drawn.gain[other] - gains.gain[other])
-    return float(gains.gain[chosen] - max(0.0, float(np.mean(falls))))
+        falls.append(drawn.cautious[other] - gains.cautious[other])
+    corrected = gains.cautious[chosen] - max(0.0, float(np.mean(falls)))
+    return float(gains.gain[chosen] if gains.unanswered[chosen] < 1e-9 else corrected)
 
 
 def more_answers(gains: Gains, chosen: int, answered: int) -> int:
     """Return how many further answers would tell whether the best candidate is ahead of ERM; 0 if that is told."""
-    best = chosen or 1 + int(gains.gain[1:].argmax())
-    apart, error = abs(float(gains.gain[best])), float(gains.error[best])
+    best = chosen or 1 + int(gains.cautious[1:].argmax())
+    apart, error = abs(float(gains.cautious[best])), float(gains.error[best])
     if apart >= DEVIATIONS * error:
         return 0
     needed = answered * (DEVIATIONS * error / max(apart, 0.005)) ** 2

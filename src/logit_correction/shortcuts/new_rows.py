@@ -5,8 +5,11 @@ The table of new rows is as ``asked_of`` returns it, with the answers of all rou
 
 from __future__ import annotations
 
+import codecs
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,19 +20,19 @@ import torch
 from torch import Tensor
 
 from logit_correction.data.frames import check_columns, read_frame, texts_of, what_rows_are
-from logit_correction.data.images import read_image, visible_folders
-from logit_correction.data.loading import BatchLoader
-from logit_correction.data.rows import Rows, places_of
+from logit_correction.data.images import SUFFIXES, read_image, visible_folders
+from logit_correction.data.loading import BatchLoader, evaluation_batch
+from logit_correction.data.rows import Problems, Rows, places_of
 from logit_correction.data.table import NEW, DataTable, InputStore
-from logit_correction.errors import InputError, format_first
+from logit_correction.errors import InputError, InputWarning, format_first, format_rows, reason_of
 from logit_correction.evaluation.predictions import Array
-from logit_correction.files import printable, read_cells
+from logit_correction.files import canonical, printable, read_cells
 from logit_correction.finding import BASELINE, Choice, Tried
 from logit_correction.functional import wilson_interval
 from logit_correction.pages.compare import shown_path
 from logit_correction.pages.plots import png_uris
 from logit_correction.runs.assemble import Built
-from logit_correction.runs.encode import EncodedStore, batches_of
+from logit_correction.runs.encode import EncodedStore
 from logit_correction.shortcuts import choice
 from logit_correction.shortcuts.candidates import Trained, candidates_of, train_all
 from logit_correction.training.display import Display
@@ -51,44 +54,95 @@ SIDE = 160
 # -- rows from anywhere
 
 
-def known_of(given: Any, built: Built) -> pd.DataFrame:
+def open_new_rows(given: Any, built: Built) -> list[Rows]:
+    """Return new rows as ``DataSource.new_rows`` takes them; a folder may hold a folder for each label.
+
+    Images beside such folders are rows without a label.
+
+    Raises:
+        InputError: There is nothing at a path.
+    """
+    source, table = built.config.data.make(), built.table
+    given = Path(given) if isinstance(given, str) else given
+    if not isinstance(given, Path) or not given.is_dir():
+        return list(source.new_rows(given))
+    names = {str(name).casefold() for name in table.label_names}
+    # A name that differs in case alone is meant as a label, and refused as it is in a column.
+    labelled = any(canonical(folder.name).casefold() in names for folder in visible_folders(given))
+    rows = list(source.new_rows(given, labelled=labelled))
+    loose = [path for path in sorted(given.iterdir()) if path.suffix.lower() in SUFFIXES and path.is_file()]
+    if labelled and loose:
+        warnings.warn(
+            f"{given}: {format_rows(len(loose))} beside the folders of labels count as rows without a label, such as "
+            f"{loose[0].name}",
+            InputWarning,
+            stacklevel=2,
+        )
+        rows += source.new_rows(loose)
+    return rows
+
+
+def known_of(given: Sequence[Rows] | None, built: Built) -> pd.DataFrame:
     """Return what is known of all new rows; what is wrong with them is told here, before anything is trained.
 
-    ``given`` is as ``DataSource.new_rows`` takes it; a folder may hold a folder for each label. None takes the rows of
-    the split ``new``. ``InputError`` if a row cannot be read, or has a label that is not in the training data.
+    ``given`` is as ``open_new_rows`` returns it; None takes the rows of the split ``new``. Rows that cannot be read are
+    left out, and told.
+
+    Raises:
+        InputError: No row can be read, or one has a label that is not in the training data.
     """
     table = built.table
-    if given is not None:
-        return known_table([_told(rows, built, forms) for rows, _, forms in _read(given, built)], table)
-    rows = table.split[NEW]
-    label = [None if number < 0 else str(table.label_names[number]) for number in table.label[rows].tolist()]
-    files = None if table.files is None else [table.files[row] for row in rows.tolist()]
-    lines = None if table.lines is None else table.lines[rows].tolist()
-    return known_table([_described(label, files, lines, table, rows)], table)
+    if given is None:
+        rows = table.split[NEW]
+        label = [None if number < 0 else str(table.label_names[number]) for number in table.label[rows].tolist()]
+        files = None if table.files is None else [table.files[row] for row in rows.tolist()]
+        lines = None if table.lines is None else table.lines[rows].tolist()
+        return known_table([_described(label, files, lines, table, rows)], table)
+    frames = list[pd.DataFrame]()
+    bad = list[Problems]()
+    count = 0
+    for part, _, forms in _read(given, built):
+        frame = _told(part, built, forms).assign(row=np.arange(count, count + len(part)))
+        frames.append(frame[part.problems.good.numpy()])
+        bad += [part.problems] if part.problems else []
+        count += len(part)
+    left_out = sum(map(len, bad))
+    if bad and left_out == count:
+        bad[0].raise_if_any()
+    if bad:
+        shown = "; ".join(f"{problems.place}: {problems}" for problems in bad[:3])
+        more = "; and more" if len(bad) > 3 else ""
+        warnings.warn(f"{format_rows(left_out)} left out of the new rows: {shown}{more}", InputWarning, stacklevel=2)
+    return known_table(frames, table)
 
 
-def network_inputs(given: Any, built: Built) -> Iterator[Inputs]:
+def network_inputs(given: Sequence[Rows] | None, built: Built) -> Iterator[Inputs]:
     """Yield the inputs of a network of the same rows, some at a time: they need not fit into memory."""
     inputs = built.table.inputs
     if given is None:
         yield from (batch.inputs for batch in BatchLoader(built.table, NEW).epoch())
         return
-    for _, store, _ in _read(given, built):
+    parts = _read(given, built)
+    while True:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InputWarning)  # which ``known_of`` has given
+            part = next(parts, None)
+        if part is None:
+            return
+        rows, store, _ = part
         encoded = inputs.encode(store) if isinstance(inputs, EncodedStore) else store
-        yield from batches_of(encoded, torch.device("cpu"))
+        for places in rows.problems.good.nonzero().flatten().split(evaluation_batch(encoded)):
+            yield encoded.fetch(places)
 
 
-def _read(given: Any, built: Built) -> Iterator[tuple[Rows, InputStore, dict[str, Any]]]:
+def _read(given: Sequence[Rows], built: Built) -> Iterator[tuple[Rows, InputStore, dict[str, Any]]]:
     """Yield rows from elsewhere, some at a time, prepared by what the training rows have shown."""
     source, table, info = built.config.data.make(), built.table, built.table.info
     if isinstance(table.inputs, EncodedStore):
         original = table.inputs.original
         info = replace(info, input_shape=original.input_shape, tokens=original.holds_tokens)
     source.reader.prepare(table.preparation)
-    names = {str(name) for name in table.label_names}
-    given = Path(given) if isinstance(given, str) else given
-    labelled = isinstance(given, Path) and given.is_dir() and any(one.name in names for one in visible_folders(given))
-    yield from source.read(source.new_rows(given, labelled=labelled), info)
+    yield from source.read(given, info, bad_too=True)
 
 
 def _told(rows: Rows, built: Built, forms: dict[str, Any]) -> pd.DataFrame:
@@ -121,10 +175,11 @@ def _described(
 
 def known_table(frames: Sequence[pd.DataFrame], table: DataTable) -> pd.DataFrame:
     """Return what is known of all rows; ``InputError`` if there are none, or a label is not in the training data."""
-    if not frames:
+    if not sum(map(len, frames)):
         raise InputError("There are no new rows: give a folder or a table that holds some by --new-rows")
     whole, names = pd.concat(frames, ignore_index=True), list(map(str, table.label_names))
-    whole.insert(0, "row", np.arange(len(whole)))
+    number = whole.pop("row") if "row" in whole else np.arange(len(whole))
+    whole.insert(0, "row", number)
     label = places_of([None if pd.isna(one) else one for one in whole["label"]], names).numpy()
     unknown = whole[whole["label"].notna() & (label < 0)]
     if len(unknown):
@@ -174,7 +229,8 @@ def called(row: pd.Series) -> str:
 
 def predictions_in(table: pd.DataFrame, what: str = "says_") -> Array:
     """Return what the candidates say of the new rows, (C, M), or how far ``apart_`` from ERM they are."""
-    return np.stack([table[name].to_numpy() for name in table if str(name).startswith(what)])
+    kind = np.int64 if what == "says_" else np.float64
+    return np.stack([table[name].to_numpy(dtype=kind) for name in table if str(name).startswith(what)])
 
 
 def apart_of(logits: Tensor) -> Tensor:
@@ -188,6 +244,7 @@ def apart_of(logits: Tensor) -> Tensor:
 
 def _compared(table: pd.DataFrame, models: Sequence[Trained], label: Array) -> Choice:
     """Return how far new rows differ from usual ones; ``label`` (V,) is that of the validation rows."""
+    table = table.iloc[canonical_order(table)]
     usual = torch.stack([one.usual for one in models])
     predictions, said = predictions_in(table), usual.argmax(dim=2).numpy()
     likely = choice.change_of(predictions_in(table, "apart_"), apart_of(usual).numpy())
@@ -229,8 +286,13 @@ def ask(table: pd.DataFrame, count: int, seed: int) -> tuple[pd.DataFrame, pd.Da
     places = still_open[:0]
     if len(still_open) < count:
         turn = max(0, int(table[ROUND].max())) + 1
-        asked = np.flatnonzero(table[ROUND] >= 0).tolist()
-        places, chance = choice.draw(predictions_in(table), count - len(still_open), seed + turn, asked)
+        order = canonical_order(table)
+        ordered = table.iloc[order]
+        asked = np.flatnonzero(ordered[ROUND] >= 0).tolist()
+        drawn, chances = choice.draw(predictions_in(ordered), count - len(still_open), seed + turn, asked)
+        places = order[drawn]
+        chance = np.zeros(len(table))
+        chance[order] = chances
         table = table.assign(**{f"chance_{turn}": chance})
         table.loc[places, ROUND] = turn
     columns = ["row", *(name for name in KNOWN_BY if name in table)]
@@ -248,10 +310,11 @@ def answered(table: pd.DataFrame, file: Path | str | pd.DataFrame, label_names: 
     by_name = {" ".join(name.casefold().split()): number for number, name in enumerate(label_names)}
     known_by = [name for name in KNOWN_BY if name in given and name in table]
     faults, found = list[str](), dict[int, int]()
+    place_of = {str(row): number for number, row in enumerate(table["row"].tolist())}
     for at, (row, answer) in enumerate(zip(rows, answers, strict=True)):
-        number = int(row) if row is not None and row.isdecimal() and int(row) < len(table) else -1
+        number = place_of.get(str(row), -1)
         if number < 0 or table[ROUND].iloc[number] < 1:
-            faults.append(f"row {row} was not asked")
+            faults.append(f"row {str(row)[:20]} was not asked")
         elif any(str(given[name].iloc[at]).strip() != str(table[name].iloc[number]).strip() for name in known_by):
             faults.append(f"row {row} is another one here: the sheet is that of another audit")
         elif answer is None or not answer.strip():
@@ -272,6 +335,17 @@ def answered(table: pd.DataFrame, file: Path | str | pd.DataFrame, label_names: 
     return table
 
 
+def canonical_order(table: pd.DataFrame, more: Sequence[str] = ()) -> Array:
+    """Return the places of rows sorted by what they hold: random numbers then do not hang on their order in a file.
+
+    ``more`` are columns that tell rows apart whose content is the same.
+    """
+    keys = table[[name for name in table if name in ("content", "path") or str(name).startswith("says_")]]
+    distances = table[[name for name in table if str(name).startswith("apart_")]]
+    keys = pd.concat([keys, distances.round(4), table[list(more)]], axis=1)
+    return np.lexsort([pd.factorize(keys[name], sort=True)[0] for name in keys])
+
+
 def holds_more(table: pd.DataFrame, file: Path) -> bool:
     """Return whether a person has written answers into a sheet that are not in the table yet."""
     _, rows, answers = _sheet(file, str(file))
@@ -281,32 +355,70 @@ def holds_more(table: pd.DataFrame, file: Path) -> bool:
 
 def _sheet(file: Path | str | pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str | None], list[str | None]]:
     """Return a sheet, the numbers of its rows and the answers; ``InputError`` if it has no such columns."""
-    given = file if isinstance(file, pd.DataFrame) else read_cells(read_frame(Path(file)))
+    given = file if isinstance(file, pd.DataFrame) else read_cells(read_frame(Path(file), _encoding_of(Path(file))))
+    given = given.rename(columns={name: str(name).strip().casefold() for name in given})  # spreadsheets are edited
     check_columns(given, place, ("row", ANSWER))
-    return given, texts_of(given, "row"), texts_of(given, ANSWER)
+    rows = [row if row is None else re.sub(r"\.0+$", "", row) for row in texts_of(given, "row")]
+    return given, rows, texts_of(given, ANSWER)
 
 
-def open_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return name, content and, of image files, a picture of the rows that were asked and that nobody has answered."""
-    found = list[dict[str, Any]]()
-    for _, row in table[(table[ROUND] >= 1) & (table[LABEL] < 0)].iterrows():
-        path, image = Path(row.get("path", "")), None
-        if path.is_file():  # it may not be there any more
-            image = png_uris(torch.from_numpy(read_image(path, (SIDE, SIDE), "crop"))[None], SIDE)[0]
-        found.append({"name": called(row), "content": row.get("content", ""), "image": image})
+def _encoding_of(file: Path) -> str | None:
+    """Return the encoding of a CSV file that a spreadsheet has saved as `Unicode`; None of others."""
+    if not file.is_file():
+        return None
+    with file.open("rb") as opened:
+        return "utf-16" if opened.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else None
+
+
+def read_pictures(table: pd.DataFrame) -> dict[str, str]:
+    """Return row -> a picture of each image file that people are asked about and have not answered.
+
+    Raises:
+        InputError: A file cannot be read; one that is not there any more is left out.
+    """
+    found: dict[str, str] = {}
+    for _, row in _asked_and_open(table).iterrows():
+        path = Path(row.get("path", ""))
+        if not path.is_file():
+            continue
+        try:
+            pixels = read_image(path, (SIDE, SIDE), "crop")
+        except Exception as error:  # Pillow raises many kinds
+            fix = "put a good one there, or take it away"
+            raise InputError(f"{path} cannot be read as an image ({reason_of(error)}): {fix}") from error
+        found[str(row["row"])] = png_uris(torch.from_numpy(pixels)[None], SIDE)[0]
     return found
+
+
+def open_rows(table: pd.DataFrame, pictures: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return name, content and picture of the rows that were asked and that nobody has answered."""
+    return [
+        {"name": called(row), "content": row.get("content", ""), "image": pictures.get(str(row["row"]))}
+        for _, row in _asked_and_open(table).iterrows()
+    ]
+
+
+def _asked_and_open(table: pd.DataFrame) -> pd.DataFrame:
+    return table[(table[ROUND] >= 1) & (table[LABEL] < 0)]
 
 
 def concluded(table: pd.DataFrame, found: Choice, seed: int) -> Choice:
     """Return what the answers say of each candidate, and which one to train, by what ``found`` says without answers."""
+    table = table.iloc[canonical_order(table, (ROUND, LABEL))]
     predictions, (places, label, weight) = predictions_in(table), answer_weights(table)
     asked = (table[ROUND] >= 1).to_numpy()
+    known = (table[LABEL] >= 0).to_numpy()
+    left = int(((predictions != predictions[0]).any(axis=0) & ~known).sum())
+    nothing: dict[str, Any] = {"gain": None, "gain_low": None, "gain_high": None}
     found = replace(
         found,
         answers=len(places),
         asked=int(asked.sum()),
-        sheet_answers=int((asked & (table[LABEL] >= 0).to_numpy()).sum()),
-        chosen=None if found.changed else BASELINE,
+        sheet_answers=int((asked & known).sum()),
+        chosen=None if found.changed and left else BASELINE,
+        candidates=tuple(replace(one, told_by=0, **nothing) for one in found.candidates),
+        more=None if left else 0,
+        **nothing,
     )
     if not len(places):
         return found
@@ -316,7 +428,7 @@ def concluded(table: pd.DataFrame, found: Choice, seed: int) -> Choice:
         replace(one, gain=float(gain), gain_low=float(gain - ends), gain_high=float(gain + ends), told_by=int(rows))
         for one, gain, ends, rows in zip(found.candidates, gains.gain, half, gains.answers, strict=True)
     ]
-    more = choice.more_answers(gains, chosen, len(places))
+    more = min(left, choice.more_answers(gains, chosen, len(places)))
     found = replace(found, candidates=tuple(tried), chosen=tried[chosen].name, more=more)
     if not chosen:
         return found
@@ -325,15 +437,9 @@ def concluded(table: pd.DataFrame, found: Choice, seed: int) -> Choice:
 
 
 def answer_weights(table: pd.DataFrame) -> tuple[Array, Array, Array]:
-    """Return places, labels and weights of the rows whose label is known: rows over answers.
-
-    Rows that came with a label count as drawn at random from all. Of a round that is answered in part, each row counts
-    as asked with as much less chance.
-    """
+    """Return places, labels and weights of the rows whose label is known: for how many rows each stands."""
     known = (table[LABEL] >= 0).to_numpy()
-    chance = np.full(len(table), ((table[ROUND] == 0).to_numpy() & known).mean())
-    for turn in range(1, int(table[ROUND].max()) + 1):
-        asked = (table[ROUND] == turn).to_numpy()
-        chance += table[f"chance_{turn}"].to_numpy() * (known & asked).sum() / max(1, asked.sum())
+    chances = {turn: table[f"chance_{turn}"].to_numpy() for turn in range(1, int(table[ROUND].max()) + 1)}
+    weight = choice.compute_answer_weights(predictions_in(table), known, table[ROUND].to_numpy(), chances)
     places = np.flatnonzero(known)
-    return places, table[LABEL].to_numpy(dtype=np.int64)[places], 1 / chance[places].clip(1e-9)
+    return places, table[LABEL].to_numpy(dtype=np.int64)[places], weight[places]

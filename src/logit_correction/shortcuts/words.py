@@ -51,6 +51,7 @@ class AuditSummary:
         data: Name, options and sizes of the data; ``network`` and ``training`` tell of the ordinary networks.
         labels_read: Split -> which labels were read.
         new_rows: What new rows say; None without.
+        known: What a person had said of views, by the names of the options; None without new rows.
     """
 
     verdict: str
@@ -74,6 +75,7 @@ class AuditSummary:
     labels_read: dict[str, Any]
     environment: dict[str, Any]
     new_rows: Choice | None = None
+    known: dict[str, Any] | None = None
     seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
@@ -135,6 +137,8 @@ def headline(told: AuditSummary) -> str:
             return f"The new rows differ from the training data. {asked}."
         if new.correction is None:
             why = "no correction is better on the new rows" if new.answers else "the new rows resemble the old ones"
+            if new.more == 0 and new.changed and not new.answers:
+                why = "no correction gives a new row another label"
             return f"Train {new.chosen}: {why}."
         unsure = ", but that is not sure yet" if new.more else ""
         return f"Train `{new.chosen}`: about {_points(new.gain)} points on the new rows{unsure}."
@@ -237,6 +241,9 @@ def of_change(new: Choice) -> str:
     most = new.correction or max(new.candidates[1:], key=lambda one: one.differs_new - one.differs_usual)
     share, usual = (format_percent(one, unit=" %") for one in (most.differs_new, most.differs_usual))
     pair = f"{BASELINE} and `{most.name}`"
+    if new.changed and new.more == 0 and not new.answers:
+        sure = "how sure they are differs more than on rows like the training data"
+        return f"All candidates give each of the {format_rows(new.rows)} the label of {BASELINE}, but {sure}"
     rows = f"{pair} disagree on {share} of the {format_rows(new.rows)} that are new"
     if new.changed:
         return f"{rows}, and on {usual} of rows like the training data: something that held there does not hold here"
@@ -299,7 +306,7 @@ def _commands_for_new_rows(new: Choice, place: str) -> dict[str, str]:
     else:
         ordinary = f"logit-correction train --config {place}/config.yaml --method {BASELINE} --out ordinary"
         commands = {f"Train {BASELINE}:": ordinary}
-        commands |= {} if new.answers else {"To be sure, label some rows all the same:": asking}
+        commands |= {} if new.answers or new.more == 0 else {"To be sure, label some rows all the same:": asking}
     if new.asked > new.sheet_answers:
         return commands | {"To be surer, fill in more of `sheet.csv`, then:": answer}
     return commands | ({"To be surer, label more rows:": asking} if new.answers and new.more else {})

@@ -1,0 +1,288 @@
+"""Answers to an audit: whole or not at all however a process ends, whatever the rounds, and in whatever order."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from logit_correction import Audit, InputError, audit
+from logit_correction.cli import main
+
+from ..forked import Forked
+from .conftest import CHANGED, OLD, SHORT, filled, says
+
+#: Ends a copy of the audit in ``sys.argv[1]`` at its first touch of a file, another some touches later, and so on.
+STOPPED = """
+import os, shutil, signal, sys
+from logit_correction import Audit
+
+folder, what, how, step = sys.argv[1:]
+number, status = -int(step), 1
+while status:
+    number += int(step)
+    copy = f"{folder}-{number}"
+    shutil.copytree(folder, copy)
+    child = os.fork()
+    if not child:
+        left = number
+
+        def watch(event, arguments):
+            global left
+            writes = event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+")
+            if not (writes or event in ("os.rename", "os.remove", "os.mkdir", "os.rmdir")):
+                return
+            if not str(arguments[0]).startswith(copy):
+                return
+            left -= 1
+            if left == -1:
+                if how == "interrupted":
+                    raise KeyboardInterrupt
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        found = Audit(copy)
+        sys.addaudithook(watch)
+        try:
+            found.answer(f"{folder}.csv") if what == "answer" else found.ask(30)
+        except KeyboardInterrupt:
+            os._exit(1)
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+print(number, flush=True)
+"""
+
+
+@pytest.fixture
+def copy(changed: Audit, tmp_path: Path) -> Audit:
+    return Audit(shutil.copytree(changed.path, tmp_path / "copy"))
+
+
+def state_of(folder: Path) -> tuple[object, ...]:
+    """What an audit says, of which all files are checked that have checksums."""
+    found = Audit(folder)
+    assert len(found.rows) > 0
+    fix = folder / "fix.yaml"
+    sheet = (folder / "sheet.csv").read_text()
+    page = (folder / "report.html").read_text().replace(str(folder.name), "")
+    return found.summary, found.new_rows.to_csv(), fix.read_text() if fix.exists() else None, sheet, page
+
+
+@pytest.mark.parametrize(
+    ("what", "how", "step"),
+    [
+        ("answer", "killed", 4),
+        pytest.param("answer", "killed", 1, marks=pytest.mark.slow),
+        pytest.param("ask", "killed", 1, marks=pytest.mark.slow),
+        pytest.param("answer", "interrupted", 1, marks=pytest.mark.slow),
+    ],
+)
+def test_answers_and_sheets_are_whole_or_not_at_all_wherever_a_process_ends(
+    what: str, how: str, step: int, copy: Audit, tmp_path: Path
+) -> None:
+    filled(copy).to_csv(tmp_path / "copy.csv", index=False)
+    before = state_of(copy.path)
+    with Forked(STOPPED, str(copy.path), what, how, str(step)) as process:
+        assert process.wait() == 0, process.told
+        last = int(process.told.split()[-1])
+    folders = [tmp_path / f"copy-{number}" for number in range(0, last + 1, step)]
+    after = state_of(folders[-1])  # which nobody stopped
+    states = [state_of(folder) for folder in folders]
+    assert last > 15 and before != after
+    kept = [state == before for state in states]
+    assert all(state in (before, after) for state in states)
+    assert kept == sorted(kept, reverse=True) and kept[0] and kept.count(False) > 1  # from one step on the new one
+    for folder in (folders[1], folders[len(folders) // 2], folders[-2]):  # what was stopped can be done again
+        if what == "answer":
+            assert Audit(folder).answer(tmp_path / "copy.csv").summary == after[0]
+            assert not [path for path in folder.iterdir() if path.is_dir()]
+        else:
+            assert len(Audit(folder).ask(30)) == 30
+
+
+def test_a_full_disk_leaves_the_old_state(copy: Audit, tmp_path: Path) -> None:
+    sheet = tmp_path / "filled.csv"
+    filled(copy).to_csv(sheet, index=False)
+    before = state_of(copy.path)
+    program = (
+        "import resource, sys\n"
+        "from logit_correction.cli import main\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)\n"
+        "sys.exit(main(sys.argv[2:]))\n"
+    )
+    words = ("audit", "--answers", str(sheet), "--out", str(copy.path))
+    for size in (1_000, 5_000, 10_000):
+        with Forked(program, str(size), *words) as process:
+            assert process.wait() == 1, process.told
+            assert f"{copy.path} cannot be written" in process.told and "make room" in process.told
+        assert state_of(copy.path) == before
+    assert main([*words]) == 0 and state_of(copy.path) != before
+
+
+def test_an_audit_that_was_killed_is_begun_anew_in_its_folder(tmp_path: Path) -> None:
+    OLD.to_csv(tmp_path / "old.csv", index=False)
+    words = ["audit", "--data", str(tmp_path / "old.csv"), "--data.label", "outcome", "--epochs", "2", "--threads", "1"]
+    words += ["--try-fix", "false", "--out", str(tmp_path / "out")]
+    program = (
+        "import os, signal, sys\n"
+        "from logit_correction.cli import main\n"
+        "from logit_correction.shortcuts import rows\n"
+        "rows.write_cells = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "main(sys.argv[1:])\n"
+    )
+    with Forked(program, *words) as process:
+        assert process.wait() == -9, process.told
+    assert len(list((tmp_path / "out").iterdir())) == 2  # its lock, and what was not complete
+    assert main(words) == 0
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        *("audit.json", "config.yaml", "report.html", "rows.csv", "rows.parquet", ".checksums"),
+    }
+
+
+def test_of_two_who_answer_at_once_neither_loses_an_answer(copy: Audit) -> None:
+    sheet = filled(copy)
+    other = Audit(copy.path)
+    copy.answer(sheet[:10])
+    other.answer(sheet[10:])
+    assert other.summary["new_rows"]["answers"] == 20 == Audit(copy.path).summary["new_rows"]["answers"]
+    assert copy.ask(5) is not None and len(Audit(copy.path).new_rows["round"].unique()) == 3
+    program = (
+        "import sys, time\n"
+        "from pathlib import Path\n"
+        "from logit_correction.runs.folder import acquire\n"
+        "with acquire(Path(sys.argv[1])):\n"
+        "    print('held', flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    with Forked(program, str(copy.path)) as process:
+        while "held" not in process.told:
+            assert process.poll() is None, process.told
+        with pytest.raises(InputError, match="in use by another process: wait for it"):
+            other.answer(sheet)
+    assert other.answer(sheet).summary["new_rows"]["answers"] == 20  # it is gone, and its lock with it
+
+
+# -- what answers come to
+
+
+def answered_in_rounds(found: Audit, folder: Path, count: int, rows: pd.DataFrame) -> Audit:
+    """A copy of an audit in which all is answered that tells, so many rows a round."""
+    copy = Audit(shutil.copytree(found.path, folder))
+    sheet = filled(copy)
+    while True:
+        sheet["answer"] = rows["outcome"].to_numpy()[sheet["row"]]
+        copy.answer(sheet)
+        try:
+            sheet = copy.ask(count)
+        except InputError:  # no further answer can tell
+            return copy
+
+
+def test_the_gain_is_exact_whatever_the_rounds_once_all_is_answered_that_tells(changed: Audit, tmp_path: Path) -> None:
+    truth = (CHANGED["outcome"] == "well").to_numpy().astype(int)
+    right = says(changed.new_rows) == truth
+    exact = right.mean(axis=1) - right[0].mean()
+    chosen = set()
+    for count in (7, 25, 400):
+        new = answered_in_rounds(changed, tmp_path / str(count), count, CHANGED).summary["new_rows"]
+        gains = [candidate["gain"] for candidate in new["candidates"]]
+        np.testing.assert_allclose(gains, exact, atol=1e-9)
+        names = [candidate["name"] for candidate in new["candidates"]]
+        assert new["gain"] == pytest.approx(exact[names.index(new["chosen"])]) and new["more"] == 0
+        chosen.add(new["chosen"])
+    assert len(chosen) == 1
+
+
+def test_the_order_of_new_rows_and_of_answers_changes_nothing(changed: Audit, tmp_path: Path) -> None:
+    order = np.random.default_rng(3).permutation(len(CHANGED))
+    turned = CHANGED.iloc[order].reset_index(drop=True)
+    new = turned.drop(columns="outcome")[["scanner", "blood", "age"]]
+    other = audit(OLD, tmp_path / "out", new_rows=new, **SHORT)
+    first = Audit(shutil.copytree(changed.path, tmp_path / "copy"))
+    contents = []
+    for found, rows in ((first, CHANGED), (other, turned)):
+        sheet = pd.read_csv(found.path / "sheet.csv", dtype={"answer": object})
+        contents.append(sorted(sheet["content"]))
+        sheet["answer"] = rows["outcome"].to_numpy()[sheet["row"]]
+        for part in (sheet[::-2], sheet) if found is other else (sheet,):
+            found.answer(part.reset_index(drop=True))
+        again = found.ask(15)
+        contents.append(sorted(again["content"]))
+        again["answer"] = rows["outcome"].to_numpy()[again["row"]]
+        found.answer(again)
+    assert contents[:2] == contents[2:]
+    assert first.summary["new_rows"]["chosen"] == other.summary["new_rows"]["chosen"]
+    kept = ("gain", "gain_low", "gain_high", "more", "likely")
+    one, two = ({name: found.summary["new_rows"][name] for name in kept} for found in (first, other))
+    assert one == pytest.approx(two, rel=1e-5)
+
+
+def test_a_gain_is_not_told_beside_erm(copy: Audit) -> None:
+    sheet = filled(copy)
+    assert copy.answer(sheet).summary["new_rows"]["gain"] is not None
+    copy.answer(sheet.assign(answer=np.array(["ill", "well"])[says(copy.new_rows)[0]][sheet["row"]]))
+    new = copy.summary["new_rows"]
+    assert (new["chosen"], new["gain"], new["gain_low"], new["gain_high"]) == ("ERM", None, None, None)
+    assert not (copy.path / "fix.yaml").exists()
+
+
+def test_an_audit_that_cannot_ask_says_what_to_train_and_asks_for_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another country makes the candidates less sure; the measure still tells each label."""
+    draw = np.random.default_rng(0)
+    label = np.arange(240) % 2
+    frame = pd.DataFrame({"x": (8.0 * label - 4 + draw.normal(0, 0.3, 240)).round(3)})
+    frame["country"] = np.where(draw.random(240) < 0.95, np.array(["fr", "de"])[label], "fr")
+    frame.assign(label=np.array(["no", "yes"])[label]).to_csv(tmp_path / "old.csv", index=False)
+    turned = frame.assign(country=np.array(["de", "fr"])[label])
+    turned.to_csv(tmp_path / "new.csv", index=False)
+    words = ["audit", "--data", str(tmp_path / "old.csv"), "--data.label", "label", "--threads", "1", "--epochs", "20"]
+    words += ["--new-rows", str(tmp_path / "new.csv"), "--ask", "6", "--out", str(tmp_path / "out")]
+    words += ["--legitimate", "column:x", "--shortcut", "column:country"]
+    assert main(words) == 0
+    found = Audit(tmp_path / "out")
+    new = found.summary["new_rows"]
+    assert new["changed"] and new["more"] == 0 and new["chosen"] == "ERM" and found.verdict == "none found"
+    shown = capsys.readouterr().out
+    assert "--method ERM" in shown and "--ask" not in shown and not (found.path / "sheet.csv").exists()
+    assert "--ask" not in (found.path / "report.html").read_text()
+    with pytest.raises(InputError, match=r"all candidates agree.*Train what the audit advises"):
+        found.ask(20)
+
+
+# -- photos
+
+
+def test_answers_need_no_photo_and_a_damaged_one_is_named_before_a_sheet_is_written(
+    tmp_path: Path,
+) -> None:
+    draw = np.random.default_rng(0)
+    for place, rows, bias in (("old", 160, 0.95), ("new", 60, 0.2)):
+        for number in range(rows):
+            bright = number % 2 == 0
+            pixels = draw.normal(90, 30, (10, 10, 3))
+            pixels[3:7, 3:7] += 60 if bright else 0
+            pixels[..., 0 if (draw.random() < bias) == bright else 2] += 40
+            folder = tmp_path / place / (("bright" if bright else "dark") if place == "old" else ".")
+            folder.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(folder / f"{number}.png")
+    found = audit(tmp_path / "old", tmp_path / "out", new_rows=tmp_path / "new", size=10, epochs=2, threads=1, ask=6)
+    sheet = pd.read_csv(found.path / "sheet.csv", dtype={"answer": object})
+    pictures = (found.path / "report.html").read_text().count("data:image/png")
+    sheet.loc[0, "answer"] = "dark"
+    sheet.to_csv(tmp_path / "sheet.csv", index=False)
+    for path in (tmp_path / "new").iterdir():  # all of them
+        path.write_bytes(b"no image")
+    words = ("audit", "--answers", str(tmp_path / "sheet.csv"), "--out", str(found.path))
+    assert main([*words]) == 0
+    assert Audit(found.path).summary["new_rows"]["answers"] == 1
+    shown = (found.path / "report.html").read_text()
+    assert shown.count("data:image/png") == pictures - 1  # of rows that are open
+    before = {path.name: path.read_bytes() for path in found.path.iterdir()}
+    with pytest.raises(InputError, match=r"new/\d+\.png cannot be read as an image"):
+        Audit(found.path).ask(12)
+    assert {path.name: path.read_bytes() for path in found.path.iterdir()} == before

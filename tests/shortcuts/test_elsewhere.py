@@ -1,0 +1,238 @@
+"""Audit folders of others run no code, build nothing huge and follow no paths; options beside answers must fit."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from PIL import Image
+
+from logit_correction import Audit, DataInfo, InputError, RunConfig, load, train
+from logit_correction.cli import main
+from logit_correction.files import seal
+from logit_correction.networks.pretrained import TextClassifier
+from logit_correction.registry import known_names_only
+from logit_correction.shortcuts.audit import SEALED
+
+from .conftest import filled
+
+
+@pytest.fixture
+def owned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file that the module ``foreign_audit`` leaves when it is imported."""
+    (tmp_path / "foreign_audit.py").write_text(
+        f"from pathlib import Path\nfrom logit_correction.networks.small import MLP\n"
+        f"Path({str(tmp_path / 'owned')!r}).touch()\nclass Theirs(MLP):\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path / "owned"
+    sys.modules.pop("foreign_audit", None)
+
+
+@pytest.fixture
+def foreign(changed: Audit, tmp_path: Path) -> Callable[..., Path]:
+    """A copy of an audit whose candidates were changed by somebody who made new checksums."""
+
+    def copy(**change: Any) -> Path:
+        folder = shutil.copytree(changed.path, tmp_path / "foreign")
+        content = json.loads((folder / "audit.json").read_text())
+        for candidate in content["new_rows"]["candidates"]:
+            candidate["config"] |= change
+        (folder / "audit.json").write_text(json.dumps(content))
+        seal(folder, SEALED)
+        filled(changed).to_csv(folder / "answered.csv", index=False)
+        return Path(folder)
+
+    return copy
+
+
+@pytest.fixture(scope="module")
+def digits_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train(
+        "Digits", tmp_path_factory.mktemp("digits") / "run", method="ERM", epochs=1, threads=1, page=False
+    ).path
+
+
+def train_by(folder: Path, out: Path, *words: str) -> int:
+    options = ("--config", str(folder / "config.yaml"), "--answers", str(folder / "answered.csv"))
+    return main(["train", *options, "--out", str(out), *words])
+
+
+THEIRS = "foreign_audit.Theirs"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"network": {"name": THEIRS}},
+        {"method": {"name": THEIRS}},
+        {"data": {"name": THEIRS}},
+        {"encoder": {"name": THEIRS}},
+        {"selection": THEIRS},
+    ],
+)
+def test_code_that_a_foreign_audit_names_is_not_imported(
+    change: dict[str, Any], foreign: Callable[..., Path], owned: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = foreign(**change)
+    assert train_by(folder, tmp_path / "out") == 2
+    shown = capfd.readouterr().err.splitlines()[-1]
+    assert THEIRS in shown and "--trust-code" in shown
+    assert not (tmp_path / "out" / "config.yaml").exists()
+    found = Audit(folder)
+    assert not found.trust_code
+    with pytest.raises(InputError, match="trust_code=True"):
+        found.fix(tmp_path / "fixed")
+    assert not owned.exists()
+
+
+def test_code_of_an_audit_is_imported_once_somebody_says_so(
+    foreign: Callable[..., Path], owned: Path, tmp_path: Path
+) -> None:
+    folder = foreign(network={"name": THEIRS})
+    assert train_by(folder, tmp_path / "out", "--trust-code") == 0 and owned.exists()
+    assert Audit(folder, trust_code=True).fix(tmp_path / "fixed").report["network"]["name"] == THEIRS
+
+
+def test_an_audit_of_ones_own_is_trusted_until_somebody_changes_it(changed: Audit, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(changed.path, tmp_path / "copy"))
+    Audit(folder, trust_code=True).answer(filled(changed))
+    assert Audit(folder).trust_code
+    Audit(folder).ask(40)
+    assert Audit(folder).trust_code
+    with (folder / "fix.yaml").open("a") as file:
+        file.write("# more\n")
+    assert not Audit(folder).trust_code
+
+
+def test_networks_beyond_measure_are_not_built(
+    foreign: Callable[..., Path], digits_run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    huge = {"name": "MLP", "hidden": [10**9, 10**9]}
+    assert train_by(foreign(network=huge), tmp_path / "out") == 2
+    assert "too many" in capfd.readouterr().err
+    for hidden in ([10**9], [2**62]):
+        run = Path(shutil.copytree(digits_run, tmp_path / f"run-{hidden[0]}"))
+        config = yaml.safe_load((run / "config.yaml").read_text())
+        config["network"] = {"name": "MLP", "hidden": hidden}
+        (run / "config.yaml").write_text(yaml.safe_dump(config))
+        with pytest.raises(InputError, match=r"too many|must be"):
+            load(run)
+
+
+@pytest.mark.parametrize("shape", [[3, 10**12, 8], [-5], [3, 2**70, 8]])
+def test_inputs_of_a_run_that_cannot_be_are_refused(shape: list[int], digits_run: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(digits_run, tmp_path / "run"))
+    report = json.loads((run / "report.json").read_text())
+    report["data"]["input_shape"] = shape
+    (run / "report.json").write_text(json.dumps(report))
+    (run / ".checksums").unlink()
+    with pytest.raises(InputError):
+        load(run)
+
+
+def test_paths_in_a_foreign_audit_are_not_followed(changed: Audit, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.png"
+    Image.fromarray(np.full((9, 9, 3), 200, np.uint8)).save(secret)
+    folder = Path(shutil.copytree(changed.path, tmp_path / "foreign"))
+    pd.read_parquet(folder / "new_rows.parquet").assign(path=str(secret)).to_parquet(folder / "new_rows.parquet")
+    (folder / "pictures.json").write_text('{"0": "https://example.com/seen.png", "1": "data:image/svg+xml,<svg/>"}')
+    seal(folder, SEALED)
+    assert main(["audit", "--ask", "40", "--out", str(folder)]) == 0
+    page = (folder / "report.html").read_text()
+    assert str(secret.name) in page and "data:image" not in page and "example.com" not in page
+
+
+def test_whatever_a_foreign_audit_holds_ends_in_one_message(
+    changed: Audit, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    content = json.loads((changed.path / "audit.json").read_text())
+    table = pd.read_parquet(changed.path / "new_rows.parquet")
+    changes: list[tuple[dict[str, Any], pd.DataFrame]] = [
+        (content | {"contrasts": [{}]}, table),
+        (content | {"training": {}}, table),
+        *((content, table.drop(columns=name)) for name in ("row", "round", "says_0", "chance_1")),
+        *((content, table.assign(**{name: "x"})) for name in ("label_number", "round", "says_1", "chance_1")),
+        *((content, table.assign(round=value)) for value in (np.nan, 10**9)),
+    ]
+    filled(changed).to_csv(tmp_path / "filled.csv", index=False)
+    for number, (audit_json, rows) in enumerate(changes):
+        folder = Path(shutil.copytree(changed.path, tmp_path / str(number)))
+        (folder / "audit.json").write_text(json.dumps(audit_json))
+        rows.to_parquet(folder / "new_rows.parquet")
+        seal(folder, SEALED)
+        before = {path.name: path.read_bytes() for path in folder.iterdir()}
+        for words in (("--answers", str(tmp_path / "filled.csv")), ("--ask", "30")):
+            status = main(["audit", *words, "--out", str(folder)])
+            shown = capfd.readouterr().err
+            assert status == 2 and shown.count("\n") == 1 and str(folder) in shown, (number, words, shown)
+            assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_nobody_is_asked_for_a_model_that_an_untrusted_folder_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import constants
+
+    asked: list[Any] = []
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *words, **more: asked.append(words) or [])
+    info = DataInfo(num_labels=2, num_rows=9, input_shape=(8,), tokens=True)
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for model in ("nobody/there", str(folder)):
+        with known_names_only(tmp_path), pytest.raises(InputError, match=r"offline|--trust-code"):
+            TextClassifier(info, model=model)
+    assert not asked and constants.HF_HUB_OFFLINE is False
+
+
+# -- options that answers do not go with
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("--epochs", "7"), "--epochs is 7"),
+        (("--seed", "3"), "--seed is 3"),
+        (("--network", "Linear"), "--network is Linear"),
+        (("--network.hidden", "[7]"), "--network.hidden is"),
+        (("--data.label", "age"), "--data.label is age"),
+        (("--data", "other.csv", "--data.label", "outcome"), "--data.file is"),
+        (("--learning_rate", "0.5"), "--learning_rate is 0.5"),
+        (("--shortcut", "column:age"), "--shortcut"),
+        (("--method", "ERM"), "leave --method out"),
+        (("--method.attributes", "Online"), "leave --method.attributes out"),
+        (("--preset", "paper"), "leave --preset out"),
+        (("--new-rows", "other.csv"), "leave --new-rows out"),
+    ],
+)
+def test_options_that_are_not_those_of_the_audit_are_refused_by_name(
+    words: tuple[str, ...], named: str, changed: Audit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    folder = Path(shutil.copytree(changed.path, tmp_path / "copy"))
+    filled(changed).to_csv(folder / "answered.csv", index=False)
+    pd.DataFrame({"x": [1.0], "outcome": ["ill"]}).to_csv("other.csv", index=False)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert train_by(folder, tmp_path / "out", *words) == 2
+    assert named in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before and not (tmp_path / "out").exists()
+
+
+def test_options_as_they_were_go_with_answers(changed: Audit, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(changed.path, tmp_path / "copy"))
+    filled(changed).to_csv(folder / "answered.csv", index=False)
+    data = yaml.safe_load((folder / "config.yaml").read_text())["data"]["file"]
+    words = ["train", "--data", data, "--data.label", "outcome", "--epochs", "5", "--threads", "1", "--method", "LC"]
+    assert main([*words, "--answers", str(folder / "answered.csv"), "--out", str(tmp_path / "out")]) == 0
+    assert RunConfig.read(tmp_path / "out" / "config.yaml").training.epochs == 5
