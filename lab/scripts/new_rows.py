@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+import pandas as pd
 import torch
 
 from logit_correction.data.loading import BatchLoader
@@ -210,6 +211,7 @@ def judged(kept: dict[str, Any], answers: int, seed: int, asked: argparse.Namesp
 def judge(folder: Path, asked: argparse.Namespace) -> None:
     """Print a line for each set, and what it comes to."""
     files = sorted(folder.glob("*.pkl"))
+    set_means = []
     for answers in asked.answers:
         lines = {}
         for file in files:
@@ -221,6 +223,7 @@ def judge(folder: Path, asked: argparse.Namespace) -> None:
         won, lost, changed, quiet, of_truth = [], [], [], [], []
         for name, seeds in lines.items():
             mean = {key: float(np.mean([one[key] for one in seeds])) for key in seeds[0]}
+            set_means.append({"set": name, "answers": answers, **mean})
             if not asked.quiet:
                 print(
                     f"{answers} {name} ({len(seeds)}): "
@@ -241,6 +244,8 @@ def judge(folder: Path, asked: argparse.Namespace) -> None:
             print(f"elsewhere {mean:.2f} points, at worst {worst:.2f} ({len(lost)} sets)")
         told = f"where 5 points can be won, else {100 * np.mean(quiet or [0]):.0f} %"
         print(f"a change is told in {100 * np.mean(changed or [0]):.0f} % {told}")
+    if asked.csv:
+        pd.DataFrame(set_means).to_csv(asked.csv, index=False)
 
 
 def main() -> None:
@@ -264,6 +269,7 @@ def main() -> None:
     parser.add_argument("--like", choices=("groups", "training", "mixture", "labels"), default="groups")
     parser.add_argument("--without", nargs="*", default=[], help="candidates that are not asked, such as 'LC by MST'")
     parser.add_argument("--quiet", action="store_true")
+    parser.add_argument("--csv", type=Path, help="also write the means of each set there, as in new-rows/sets.csv")
     asked = parser.parse_args()
     if asked.what == "judge":
         judge(asked.folder, asked)

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import pandas as pd
 import torch
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader
@@ -230,6 +231,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=1, help="processor threads; small networks are fastest with 1")
     parser.add_argument("--data_root", help="folder that holds MNIST/raw; by default LOGIT_CORRECTION_DATA")
     parser.add_argument("--check", action="store_true", help="exit with status 1 where a goal is missed")
+    parser.add_argument("--csv", type=Path, help="also write the ratios there, as in speed/figures.csv")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     table, source = load_table(options.data_root)
@@ -252,6 +254,8 @@ def main() -> int:
     print(f"\n{'':34}{'measured':>10}{'goal':>8}")
     for name, measured, goal in rows:
         print(f"{name:34}{measured:10.2f}{goal:8.2f}{'  missed' if measured > goal else ''}")
+    if options.csv:
+        pd.DataFrame(rows, columns=["figure", "value", "goal"]).to_csv(options.csv, index=False)
     epoch = ", ".join(f"{name} {epochs[name][0]:.2f}" for name in (SETTLED, BOTH))
     print(f"an epoch / floor: {epoch}\ndata path: {1e6 * BATCH / fetching:,.0f} images/s")
     return int(options.check and any(measured > goal for _, measured, goal in rows))
