@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, TypeAlias
 
 import torch
@@ -75,7 +76,7 @@ class AttributeEstimator(nn.Module, ABC):
         row_posterior: (N, K), P(a | x) by what did not see the row; None where there is none.
     """
 
-    components: ClassVar[Mapping[str, str]] = {}
+    components: ClassVar[Mapping[str, str]] = MappingProxyType({})
     needs_attributes: bool = False
     num_stages: int = 0
     settled: bool = True

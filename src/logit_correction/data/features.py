@@ -54,8 +54,8 @@ class Columns(Reader):
 
     def check(self, rows: Rows) -> tuple[dict[str, tuple[str, NDArray[Any]]], Sequence[str], list[str]]:
         """Return kind and values of each column; rows with no number or date in a column of such are noted."""
-        if self.learnt:
-            return self._read(rows), rows.names, []
+        if self.is_prepared:
+            return self.read_new(rows), rows.names, []
         assert rows.frame is not None
         every, frame, read = self.names == ["*"], rows.frame, {}
         names = [name for name in frame.columns if name not in self.others] if every else self.names
@@ -100,6 +100,7 @@ class Columns(Reader):
         return read, rows.names, [f"{what}: {format_first(one, SHOWN, '; ')}" for what, one in told.items() if one]
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:
+        super().prepare(preparation)
         self.learnt = list(preparation.get("columns", []))
         known = {column["name"] for column in self.learnt}
         wrong = known.intersection(self.others) if self.names == ["*"] else known.symmetric_difference(self.names)
@@ -107,15 +108,18 @@ class Columns(Reader):
             took = "', '".join(sorted(known))
             raise InputError(f"the run was trained on the columns '{took}': name these by --data.features")
 
-    def learn(self, read: Mapping[str, tuple[str, NDArray[Any]]], train: Tensor, problems: Problems) -> Learnt:
-        """Find out mean and deviation, or the categories, of each column over the training rows, and transform all.
+    def fit(self, read: Mapping[str, tuple[str, NDArray[Any]]], train: Tensor, problems: Problems) -> None:
+        """Find out mean and deviation, or the categories, of each column over the training rows."""
+        good, rows = problems.good.numpy(), train.numpy()
+        self.learnt = [_learn(name, *column, rows, good) for name, column in read.items()]
+
+    def encode(self, read: Mapping[str, tuple[str, NDArray[Any]]], problems: Problems) -> Learnt:
+        """Return the inputs that columns become.
 
         Views see the columns as they were written, but no attribute, though it be a feature.
         """
         import pandas as pd
 
-        good, rows = problems.good.numpy(), train.numpy()
-        self.learnt = self.learnt or [_learn(name, *column, rows, good) for name, column in read.items()]
         written, numbers = {name: values for name, (_, values) in read.items()}, []
         for column in self.learnt:
             values = written[column["name"]]
@@ -131,7 +135,7 @@ class Columns(Reader):
         told = f"{store.input_shape[0]}, standardised by the training rows"
         return Learnt(store, {"columns": seen}, {"features": told}, {"columns": self.learnt})
 
-    def _read(self, rows: Rows) -> dict[str, tuple[str, NDArray[Any]]]:
+    def read_new(self, rows: Rows) -> dict[str, tuple[str, NDArray[Any]]]:
         """Return kind and values of each column of training, found by its name, or by its place in an array."""
         import pandas as pd
 

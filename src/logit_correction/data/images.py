@@ -179,10 +179,11 @@ class Images(Reader):
         if isinstance(size, int):
             check_range("--data.size", size, 1)
             size = (size, size)
-        self.size, self.fit, self.scale, self.column, self.root = size, fit, scale, column, root
+        self.size, self.resizing, self.scale, self.column, self.root = size, fit, scale, column, root
         self.range: Range | None = None
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:
+        super().prepare(preparation)
         if "range" in preparation:
             self.range = (float(preparation["range"][0]), float(preparation["range"][1]))
         if self.size is None:
@@ -203,14 +204,22 @@ class Images(Reader):
         names = texts_of(rows.frame, column, as_written=True)
         return files_within(folder, names, rows.problems, column, also=also), names
 
-    def learn(self, read: list[Path], train: Tensor, problems: Problems) -> Learnt:
+    def fit(self, read: list[Path], train: Tensor, problems: Problems) -> None:
+        """Find out the size of the images, and the range of pixels of more than 8 bits."""
         side, self.range = looked_at(read)
         self.size = self.size or (side, side)
-        told, preparation = f"resized to {self.size[0]}x{self.size[1]}, {self.fit}", dict[str, Any](size=self.size[0])
+
+    def encode(self, read: list[Path], problems: Problems) -> Learnt:
+        """Return a store of all images of a training, which are read once."""
+        assert self.size is not None
+        told, preparation = (
+            f"resized to {self.size[0]}x{self.size[1]}, {self.resizing}",
+            dict[str, Any](size=self.size[0]),
+        )
         if self.range is not None:
             told += f", {self.range[0]:g} black and {self.range[1]:g} white"
             preparation["range"] = [*self.range]
-        store = image_store(read, self.size, problems, self.fit, self.range)
+        store = image_store(read, self.size, problems, self.resizing, self.range)
         return Learnt(store, {"files": read}, {"images": told}, preparation)
 
     def transform(self, rows: Rows) -> tuple[InputStore, dict[str, Any]]:
@@ -225,7 +234,7 @@ class Images(Reader):
             raise InputError("this model takes images: give image files, or arrays")
         assert self.size is not None
         images = np.zeros((len(paths), 3, *self.size), dtype=np.uint8)
-        for row, fault in _read_into(images, paths, rows.problems.of_row, self.fit, self.range):
+        for row, fault in _read_into(images, paths, rows.problems.of_row, self.resizing, self.range):
             rows.problems.add(row, fault)
         return ArrayStore(torch.from_numpy(images), self.scale), {"files": paths}
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,25 +57,35 @@ class Numbers(Reader):
         values = images_of(rows.values) if rows.values.ndim == 4 else rows.values
         if values.ndim == 2 and values.dtype == np.uint8:  # only bytes of images are divided by 255
             values = values.astype(np.float32)
-        if self.mean is not None and values.shape[1:] != self.mean.shape:
-            raise InputError(f"inputs have shape {values.shape[1:]}, but must have {self.mean.shape}")
         array_store(values, rows.problems)
         return values, None, []
 
-    def learn(self, read: NDArray[Any], train: Tensor, problems: Problems) -> Learnt:
+    def read_new(self, rows: Rows) -> NDArray[Any]:
+        """Return the arrays, which must be as wide as those of training."""
+        values = self.check(rows)[0]
+        if self.mean is not None and values.shape[1:] != self.mean.shape:
+            raise InputError(f"inputs have shape {values.shape[1:]}, but must have {self.mean.shape}")
+        return values
+
+    def fit(self, read: NDArray[Any], train: Tensor, problems: Problems) -> None:
+        """Find out mean and deviation of each number of vectors."""
+        self.mean = self.std = None
+        if read.ndim == 2 and len(train):
+            self.mean, self.std = mean_and_std(read[train.numpy()].astype(np.float64))
+
+    def encode(self, read: NDArray[Any], problems: Problems) -> Learnt:
         """Return the arrays as inputs, and the columns of vectors, named by their number."""
         width = read.shape[1] if read.ndim == 2 else 0
-        if width and self.mean is None and len(train):
-            self.mean, self.std = mean_and_std(read[train.numpy()].astype(np.float64))
         given = read if self.mean is None else (read - self.mean) / self.std  # before they lose digits, as tables are
         store = array_store(given, problems)
         forms = {"columns": {str(i): read[:, i] for i in range(width)} if width <= self.MOST_SEEN else {}}
         if self.mean is None:
-            return Learnt(store, forms)
+            return Learnt(store, forms, {}, {})
         told: dict[str, object] = {"features": f"{width}, standardised by the training rows"}
         return Learnt(store, forms, told, {"mean": self.mean.tolist(), "std": self.std.tolist()})
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:
+        super().prepare(preparation)
         if "mean" in preparation:
             self.mean, self.std = (np.asarray(preparation[name]) for name in ("mean", "std"))
 
@@ -173,20 +184,41 @@ def _rows_of_places(places: Sequence[Path], labelled: bool, tables: bool, encodi
         yield Rows("images", range(len(files)), files=files)
 
 
+class OwnReader:
+    """A reader that a class of sources names: each source gets a copy, so that none learns for another."""
+
+    def __init__(self, pattern: Reader) -> None:
+        self.pattern = pattern
+
+    def __get__(self, source: Any, owner: type) -> Reader:
+        """Return the copy of a source, which takes the place of this one; of the class the pattern."""
+        if source is None:
+            return self.pattern
+        reader: Reader = vars(source).setdefault("reader", deepcopy(self.pattern))
+        return reader
+
+
 class DataSource(ABC):
     """A data set with its options; the constructor's signature is what the command line offers.
 
     A new source is one subclass, and one line in ``logit_correction.data.SOURCES``.
 
     Attributes:
-        reader: What brings new rows into the form of the training rows.
+        reader: What brings new rows into the form of the training rows. A class may name one, of which each source gets
+            a copy.
         encoding: Encoding of CSV files; None stands for UTF-8.
         users_own: Whether it reads a user's own rows. Their texts and photos may be encoded without being asked.
     """
 
-    reader: Reader = Numbers()
+    reader: Reader = cast(Reader, OwnReader(Numbers()))
     users_own: ClassVar[bool] = False
     encoding: str | None = None
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        named = vars(cls).get("reader")
+        if isinstance(named, Reader):
+            cls.reader = cast(Reader, OwnReader(named))
 
     @abstractmethod
     def build(self) -> DataTable:

@@ -136,35 +136,54 @@ class Learnt(NamedTuple):
 
     inputs: InputStore
     forms: dict[str, Any]
-    metadata: dict[str, object] = {}  # noqa: RUF012
-    preparation: dict[str, Any] = {}  # noqa: RUF012
+    metadata: dict[str, object]
+    preparation: dict[str, Any]
 
 
 class Reader(ABC):
     """Brings rows into the form that a network takes: ``Images``, ``Texts``, ``Columns`` or ``Numbers``.
 
-    The rows of a training go through ``check`` and ``learn``, new ones through ``transform``, after ``prepare``. After
-    that ``learn`` finds nothing out, so rows of a training that are read again become the same inputs. Bad rows are
-    noted in ``Rows.problems``. Forms are those in which views may look at the rows: ``texts``, ``columns`` or
-    ``files`` of ``ViewInputs``.
+    The rows of a training go through ``check`` and ``learn``, new ones through ``transform``. ``learn`` is ``fit``,
+    which finds out what the training rows show, and ``encode``, which makes inputs by that. After ``prepare`` it does
+    not fit, so rows of a training that are read again become the same inputs. Bad rows are noted in ``Rows.problems``.
+    Forms are those in which views may look at the rows: ``texts``, ``columns`` or ``files`` of ``ViewInputs``.
+
+    Attributes:
+        is_prepared: Whether what a training found out was taken over.
     """
 
     scale = 1.0  # what inputs, bytes brought to [0, 1] before, are multiplied by
+    is_prepared = False
 
     @abstractmethod
     def check(self, rows: Rows) -> tuple[Any, Sequence[str] | None, list[str]]:
         """Return what is read of all rows, what people call each if it has a name, and what to tell a user."""
 
     @abstractmethod
-    def learn(self, read: Any, train: Tensor, problems: Problems) -> Learnt:
-        """Make inputs of what ``check`` read; ``train`` (n,) are the training rows."""
+    def fit(self, read: Any, train: Tensor, problems: Problems) -> None:
+        """Find out what inputs need of the training rows ``train`` (n,), whatever was found out before."""
 
-    def prepare(self, preparation: Mapping[str, Any]) -> None:  # noqa: B027  (most readers find nothing out)
+    @abstractmethod
+    def encode(self, read: Any, problems: Problems) -> Learnt:
+        """Make inputs of rows that were read, by what is known; nothing is found out."""
+
+    def learn(self, read: Any, train: Tensor, problems: Problems) -> Learnt:
+        """Fit, unless prepared, and make inputs of what ``check`` read; ``train`` (n,) are the training rows."""
+        if not self.is_prepared:
+            self.fit(read, train, problems)
+        return self.encode(read, problems)
+
+    def prepare(self, preparation: Mapping[str, Any]) -> None:
         """Take over ``Learnt.preparation``, before new rows are read."""
+        self.is_prepared = bool(preparation)
+
+    def read_new(self, rows: Rows) -> Any:
+        """Return what ``encode`` takes of new rows, which must be of the form of those of training."""
+        return self.check(rows)[0]
 
     def transform(self, rows: Rows) -> tuple[InputStore, dict[str, Any]]:
-        """Return the inputs of new rows, and their forms; as of training rows, where nothing is found out of those."""
-        return self.learn(self.check(rows)[0], torch.arange(0), rows.problems)[:2]
+        """Return the inputs of new rows, and their forms."""
+        return self.encode(self.read_new(rows), rows.problems)[:2]
 
 
 def array_store(values: NDArray[Any], problems: Problems, scale: float = 1.0) -> ArrayStore:

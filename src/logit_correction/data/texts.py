@@ -114,29 +114,39 @@ class Texts(Reader):
         note = f"{few:,} of {len(some):,} texts have fewer than 2 words: {fix}"
         return read, [beginning(text, 160) for text in read], [note] if 2 * few > len(some) else []
 
-    def learn(self, read: list[str], train: Tensor, problems: Problems) -> Learnt:
-        """Find out how much the words of the training rows weigh, and bring all texts into their form."""
+    def fit(self, read: list[str], train: Tensor, problems: Problems) -> None:
+        """Find out how much the words of the training rows weigh, or what the tokenizer does."""
         if self.tokenizer is None:
-            if self.weights is None:
-                self.weights = weights_of([read[row] for row in train.tolist()])
+            self.weights = weights_of([read[row] for row in train.tolist()])
+        else:
+            self.vocabulary = digest_vocabulary(load_tokenizer(self.tokenizer))
+
+    def encode(self, read: list[str], problems: Problems) -> Learnt:
+        """Bring texts into their form."""
+        if self.tokenizer is None:
+            assert self.weights is not None
             told = f"counted words, hashed to {PLACES:,} places"
             return Learnt(hashed_words(read, self.weights), {"texts": read}, {"texts": told}, {"weights": self.weights})
         tokenizer = load_tokenizer(self.tokenizer)
-        known = json.dumps(tokenizer.get_vocab(), sort_keys=True)
-        vocabulary = digest([known, *tokenizer("It's A. ßé?")["input_ids"]])
-        if self.vocabulary not in (None, vocabulary):
+        if self.vocabulary not in (None, digest_vocabulary(tokenizer)):
             fix = "put its old files back, or train again"
             raise InputError(f"the tokenizer {self.tokenizer} is another than when the run was trained: {fix}")
-        self.vocabulary = vocabulary
         told = f"tokens of {Path(self.tokenizer).name}, at most {self.max_tokens}"
         store = tokenize(read, tokenizer, self.max_tokens)
-        return Learnt(store, {"texts": read}, {"texts": told}, {"vocabulary": vocabulary})
+        return Learnt(store, {"texts": read}, {"texts": told}, {"vocabulary": self.vocabulary})
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:
+        super().prepare(preparation)
         if self.tokenizer is None:  # without weights it was saved when words were counted otherwise
             self.weights = dict(preparation["weights"])
         else:
             self.vocabulary = preparation.get("vocabulary")
+
+
+def digest_vocabulary(tokenizer: Any) -> str:
+    """Return a digest of what a tokenizer does."""
+    known = json.dumps(tokenizer.get_vocab(), sort_keys=True)
+    return digest([known, *tokenizer("It's A. ßé?")["input_ids"]])
 
 
 class Lengthened(nn.Module):

@@ -231,7 +231,7 @@ def _input(run: Run) -> tuple[nn.Module, dict[str, Any]]:
     if len(shape) == 3:
         more = {"range": [0, 255], "channels": "RGB"}
         if isinstance(reader, Images):
-            more |= {"resize": list(shape[1:]), "fit": reader.fit, "resampling": "bilinear"}
+            more |= {"resize": list(shape[1:]), "fit": reader.resizing, "resampling": "bilinear"}
             more |= {"range_of_files": reader.range} if reader.range is not None else {}
         return Scaled(reader.scale / 255), described("images", "uint8", shape, **more)
     if columns:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import torch
@@ -56,7 +57,7 @@ class Algorithm(nn.Module, ABC):
         built: All networks that ``build`` has built.
     """
 
-    components: ClassVar[Mapping[str, str]] = {}
+    components: ClassVar[Mapping[str, str]] = MappingProxyType({})
     needs_attributes: bool = False
     needs_valid_attributes: bool = False
     sized_by_data: ClassVar[Sequence[str]] = ()

@@ -1,0 +1,97 @@
+"""What else ran in the process changes nothing: no source, and no training, learns for another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from logit_correction import LogitCorrectionClassifier, estimate_attributes, train
+from logit_correction.data.features import Columns
+from logit_correction.data.images import Images
+from logit_correction.data.reader import DataSource, Numbers
+from logit_correction.data.rows import Rows, Splitting, build_table
+from logit_correction.data.table import DataTable
+from logit_correction.data.texts import Texts
+
+SHORT: dict[str, Any] = {"method": "ERM", "epochs": 2, "device": "cpu", "threads": 1, "page": False}
+NEW = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 3.0], [1.0, 3.0]], dtype=np.float32)
+
+
+class Shifted(DataSource):
+    """Rows of two numbers, far from others' by a shift, with the reader that sources have by default."""
+
+    def __init__(self, shift: float = 0.0, **splitting: Any) -> None:
+        """Choose where the rows lie.
+
+        Args:
+            shift: What is added to all numbers.
+            **splitting: Those of ``Splitting``.
+        """
+        self.shift, self.splitting = shift, Splitting(**splitting)
+
+    def build(self) -> DataTable:
+        draw = np.random.default_rng(0)
+        label = draw.integers(2, size=200)
+        values = np.stack([label + draw.normal(0, 0.3, 200), draw.normal(size=200)], axis=1) + self.shift
+        rows = Rows("drawn", range(200), values=values, label=[*map(str, label)])
+        return build_table(rows, self.reader, self.splitting, source="drawn")
+
+
+class OfColumns(Shifted):
+    """A source whose class names its reader."""
+
+    reader = Columns(["a"])
+
+
+def shifted(shift: float, **more: Any) -> Any:
+    return train({"name": "test_alone.Shifted", "shift": shift}, **(SHORT | {"epochs": 10} | more))
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "examples" / "extensions"))
+
+
+def test_a_training_leaves_the_answers_of_a_finished_run_as_they_were() -> None:
+    points, digits = train("points.Points", **SHORT), train("Digits", **SHORT)
+    photos = np.zeros((2, 3, 8, 8), dtype=np.uint8)
+    before = points.predict_proba(NEW), digits.predict_proba(photos)
+    near, draw = shifted(0), np.random.default_rng(0)
+    rows, label = draw.normal(50, 1, (120, 2)), np.arange(120) % 2
+    for estimator in (None, LogisticRegression()):
+        LogitCorrectionClassifier(estimator=estimator, epochs=2, random_state=0).fit(rows, label)
+    LogitCorrectionClassifier(epochs=2, random_state=0).fit(rows, label, new_rows=rows[:50] + 1)
+    estimate_attributes(rows, label, threads=1, device="cpu")
+    far = shifted(100)
+    for run, given, was in ((points, NEW, before[0]), (digits, photos, before[1])):
+        np.testing.assert_array_equal(run.predict_proba(given), was)
+    assert near.report["data"]["preparation"]["mean"][0] < 1 < 99 < far.report["data"]["preparation"]["mean"][0]
+    np.testing.assert_allclose(near.predict_proba(NEW), far.predict_proba(NEW + 100), atol=0.02)
+    assert near.evaluate()["average"] > 0.9 and far.evaluate()["average"] > 0.9
+    assert far.report["test"]["average"] > 0.9
+
+
+def test_every_source_has_a_reader_of_its_own_and_builds_alike_twice() -> None:
+    for one, other in ((Shifted(), Shifted()), (OfColumns(), OfColumns()), (Shifted(), OfColumns())):
+        assert one.reader is not other.reader and one.reader is one.reader
+    assert isinstance(Shifted.reader, Numbers) and isinstance(OfColumns().reader, Columns)
+    source = Shifted(0)
+    first = source.build()
+    source.shift = 100
+    moved = source.build()
+    np.testing.assert_allclose(
+        first.inputs.fetch(first.split["train"]), moved.inputs.fetch(moved.split["train"]), atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("reader", [Numbers, Columns, Texts, lambda: Images(None)])
+def test_a_reader_that_took_over_what_a_training_found_out_finds_out_nothing(reader: Any) -> None:
+    made = reader()
+    assert not made.is_prepared
+    made.prepare({"mean": [0.0], "std": [1.0], "columns": [], "weights": {}, "size": 4})
+    assert made.is_prepared
