@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -11,10 +10,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from logit_correction.data.frames import FEWEST_ROWS, KINDS, NAMES, Written, check_columns, kind_of, read_column
+from logit_correction.data.frames import (
+    FEWEST_ROWS,
+    KINDS,
+    NAMES,
+    Written,
+    check_columns,
+    kind_of,
+    match_names,
+    read_column,
+)
 from logit_correction.data.rows import SHOWN, Learnt, Problems, Reader, Rows
 from logit_correction.data.table import ArrayStore
-from logit_correction.errors import InputError, InputWarning, format_first
+from logit_correction.errors import InputError, format_first
 from logit_correction.views.tables import FEWEST_NAMES, commonest, most_names
 
 #: What a column was found to be: its name, its kind, and its categories, or mean and std of its numbers; ``gaps`` if
@@ -31,7 +39,8 @@ class Columns(Reader):
     The time of day of dates is a number beside them, and a column of its own for views: ``NAME hour``.
 
     Attributes:
-        learnt: What the training rows showed of each column.
+        learnt: What the training rows showed of each column that they tell apart.
+        given: All columns, in their order: those of an array, and those that must not have changed.
     """
 
     def __init__(
@@ -50,7 +59,7 @@ class Columns(Reader):
                 if name in others or (self.names != ["*"] and name not in names):
                     raise InputError(f"--data.{option} {name} is none of the features: add it to --data.features")
         self.learnt: list[Column] = []
-        self._told: set[str] = set()
+        self.given: list[str] = []
 
     def check(self, rows: Rows) -> tuple[dict[str, tuple[str, NDArray[Any]]], Sequence[str], list[str]]:
         """Return kind and values of each column; rows with no number or date in a column of such are noted."""
@@ -84,7 +93,8 @@ class Columns(Reader):
             read[name] = kind, values
             if why:
                 as_names.append(f"{name!r} ({why})")
-            if missing := int((np.isnan(values) if kind in KINDS else values == "").sum()):
+            missing = int((np.isnan(values) if kind in KINDS else values == "").sum())
+            if 0 < missing < len(rows):  # one that holds nothing is left out
                 gaps.append(f"{name!r} in {missing:,} of {len(rows):,} rows")
         if not read:
             fault = f"{rows.place} has no column left for features: name them by --data.features"
@@ -102,16 +112,25 @@ class Columns(Reader):
     def prepare(self, preparation: Mapping[str, Any]) -> None:
         super().prepare(preparation)
         self.learnt = list(preparation.get("columns", []))
-        known = {column["name"] for column in self.learnt}
+        self.given = list(preparation.get("given", [column["name"] for column in self.learnt]))
+        known = set(self.given)
         wrong = known.intersection(self.others) if self.names == ["*"] else known.symmetric_difference(self.names)
         if self.learnt and wrong:
             took = "', '".join(sorted(known))
             raise InputError(f"the run was trained on the columns '{took}': name these by --data.features")
 
     def fit(self, read: Mapping[str, tuple[str, NDArray[Any]]], train: Tensor, problems: Problems) -> None:
-        """Find out mean and deviation, or the categories, of each column over the training rows."""
+        """Find out mean and deviation, or the categories, of each column over the training rows.
+
+        Columns that are empty or the same in all of them are left out: nothing is learnt of what other values mean.
+        """
+        import pandas as pd
+
         good, rows = problems.good.numpy(), train.numpy()
-        self.learnt = [_learn(name, *column, rows, good) for name, column in read.items()]
+        self.given = list(read)
+        varying = {name: column for name, column in read.items() if len(pd.unique(column[1][rows])) > 1}
+        # Where none varies the table says that all inputs are equal.
+        self.learnt = [_learn(name, *column, rows, good) for name, column in (varying or read).items()]
 
     def encode(self, read: Mapping[str, tuple[str, NDArray[Any]]], problems: Problems) -> Learnt:
         """Return the inputs that columns become.
@@ -120,7 +139,8 @@ class Columns(Reader):
         """
         import pandas as pd
 
-        written, numbers = {name: values for name, (_, values) in read.items()}, []
+        written = {column["name"]: read[column["name"]][1] for column in self.learnt}
+        numbers = []
         for column in self.learnt:
             values = written[column["name"]]
             if "categories" in column:
@@ -133,7 +153,13 @@ class Columns(Reader):
         known = {**written, **hours, **written}  # a column that has the name of another's hours keeps it
         seen = {name: values for name, values in known.items() if name not in self.others}
         told = f"{store.input_shape[0]}, standardised by the training rows"
-        return Learnt(store, {"columns": seen}, {"features": told}, {"columns": self.learnt})
+        preparation: dict[str, Any] = {"columns": self.learnt}
+        left_out = [name for name in self.given if name not in written]
+        if not left_out:
+            return Learnt(store, {"columns": seen}, {"features": told}, preparation)
+        fact = "columns left out of the features, since they are empty or the same in all training rows: "
+        notes = (fact + format_first([*map(repr, left_out)], SHOWN),)
+        return Learnt(store, {"columns": seen}, {"features": told}, preparation | {"given": self.given}, notes)
 
     def read_new(self, rows: Rows) -> dict[str, tuple[str, NDArray[Any]]]:
         """Return kind and values of each column of training, found by its name, or by its place in an array."""
@@ -141,9 +167,10 @@ class Columns(Reader):
 
         names, frame = [column["name"] for column in self.learnt], rows.frame
         if frame is None:
-            if rows.values is None or rows.values.shape[1:] != (len(names),):
-                raise InputError(f"inputs must be a table with the columns {', '.join(names)}, or a number for each")
-            frame = pd.DataFrame(rows.values, columns=names)
+            if rows.values is None or rows.values.shape[1:] != (len(self.given),):
+                every = ", ".join(self.given)
+                raise InputError(f"inputs must be a table with the columns {every}, or a number for each")
+            frame = pd.DataFrame(rows.values, columns=self.given)
         check_columns(frame, rows.place, names)
         frame = self.written.plain(frame, names)
         read: dict[str, tuple[str, NDArray[Any]]] = {}
@@ -151,11 +178,16 @@ class Columns(Reader):
             name, kind = column["name"], column["kind"]
             values = read_column(frame, name, kind, rows.problems.add, "gaps" in column, name in self.numbers)
             read[name] = kind, values
-            unknown = [] if kind in KINDS else sorted(set(values.tolist()).difference(column["categories"]))
-            if unknown and name not in self._told:
-                self._told.add(name)
-                what = f"column {name!r} holds names that the model was not trained to tell apart, such as"
-                warnings.warn(f"{what} {unknown[0]!r}: they count as none of the names", InputWarning, 4)
+            if kind in KINDS:
+                continue
+            written_as = match_names(values.tolist(), column["categories"])
+            values = np.asarray([written_as.get(value, value) for value in values.tolist()], dtype=object)
+            read[name] = kind, values
+            unknown = ~pd.Index(values).isin(column["categories"])
+            if unknown.any():
+                fact = f"column {name!r} holds names that the model was not trained to tell apart"
+                count, example = int(unknown.sum()), repr(min(values[unknown]))
+                rows.problems.remark(fact, "they count as none of the names", count, example)
         return read
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
+import json
 import math
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,6 +34,10 @@ FILE_COLUMNS = ("path", "file", "filename", "file_name", "image", "img_filename"
 
 #: What stands for no value in a column of numbers or dates, in small letters; among names only the empty text does.
 GAPS = ("", "?", "na", "n/a", "nan", "nat", "none", "null")
+
+#: A number, by whose value names are compared; and one that pandas has written with a point, since others are missing.
+NUMBER = re.compile(r"[+-]?\d{1,40}(?:\.\d{0,40})?(?:[eE][+-]?\d{1,3})?", re.ASCII)
+WHOLE = re.compile(r"^([+-]?\d+)\.0+$", re.ASCII)
 
 #: Rows that share a name, in the mean; with fewer, more than ``FEWEST_NAMES`` names are hardly categories.
 FEWEST_ROWS = 10
@@ -58,6 +66,8 @@ def read_frame(file: Path, encoding: str | None = None, fix: str | None = None) 
 
             # What pandas noted of types and index may fit another version.
             frame = parquet.read_table(file).to_pandas(ignore_metadata=True, integer_object_nulls=True)
+            categories = [name for name in find_category_columns(file) if name in frame]
+            frame = frame.astype(dict.fromkeys(categories, "category"))
             frame = frame.drop(columns=[name for name in frame if re.fullmatch(r"__index_level_\d+__", str(name))])
         else:
             frame = _csv(file, encoding or "utf-8-sig")
@@ -73,6 +83,24 @@ def read_frame(file: Path, encoding: str | None = None, fix: str | None = None) 
     if not len(frame):
         raise InputError(f"{file} has no rows: give a table with some")
     return frame
+
+
+def find_category_columns(file: Path) -> list[str]:
+    """Return the columns of a Parquet file that were categories when it was written.
+
+    Parquet itself keeps those of texts alone. Of others only the notes of pandas and of Arrow tell.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    notes = parquet.read_metadata(file).metadata or {}
+    with suppress(ValueError, TypeError, KeyError, AttributeError, pyarrow.ArrowException):
+        of_pandas = json.loads(notes.get(b"pandas", b"{}")).get("columns", [])
+        names = [column["name"] for column in of_pandas if column["pandas_type"] == "categorical"]
+        of_arrow = notes.get(b"ARROW:schema")
+        schema = pyarrow.ipc.read_schema(pyarrow.py_buffer(base64.b64decode(of_arrow))) if of_arrow else ()
+        return names + [field.name for field in schema if pyarrow.types.is_dictionary(field.type)]
+    return []
 
 
 def _csv(file: Path, encoding: str) -> pd.DataFrame:
@@ -112,7 +140,12 @@ def plain_values(frame: pd.DataFrame, column: str) -> pd.Series[Any]:
     import pyarrow
 
     values = frame[column]
-    of = getattr(getattr(values.dtype, "categories", None), "dtype", values.dtype)
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        different = pd.DataFrame({column: values.cat.categories}).pipe(plain_values, column).tolist()
+        number = values.cat.codes.to_numpy()
+        held = pd.Series([different[code] if code >= 0 else None for code in number], frame.index, object)
+        return held.astype("category")
+    of = values.dtype
     if isinstance(of, pd.PeriodDtype | pd.IntervalDtype):
         return pd.Series(texts_of(frame, column), frame.index, object)
     if isinstance(of, pd.SparseDtype):
@@ -287,7 +320,8 @@ class Written(NamedTuple):
             return f"{date[4]}-{date[3]:0>2}-{date[1]:0>2}{text[date.end() :]}" if date else cell
 
         columns = {name: frame[name].map(plain) for name in names if frame[name].dtype.kind not in "iufbMm"}
-        return frame.assign(**columns)
+        categories = [name for name in columns if frame[name].dtype == "category"]
+        return frame.assign(**columns).astype(dict.fromkeys(categories, "category"))
 
 
 class Kind(NamedTuple):
@@ -378,7 +412,8 @@ def read_column(
     Where ``foreign`` what is no number is a gap.
     """
     if kind not in KINDS:
-        return np.asarray([canonical(text or "", "NFKC").strip() for text in texts_of(frame, name)], dtype=object)
+        texts = [canonical(text or "", "NFKC").strip() for text in texts_of(frame, name)]
+        return np.asarray([WHOLE.sub(r"\1", text) for text in texts], dtype=object)
     values = KINDS[kind].read(frame[name])
     faulty = np.flatnonzero(~(np.abs(values) <= LARGEST))
     for row, text in zip(faulty.tolist(), texts_of(frame[[name]].iloc[faulty], name), strict=True):
@@ -392,6 +427,23 @@ def read_column(
                 why = f"is more than {LARGEST:.1e} (give it in another unit, or leave it out of the features)"
             bad(row, f"column {name!r} " + (f"holds {text[:60]!r}, which {why}" if text else "is empty"))
     return np.where(np.abs(values) <= LARGEST, values, np.nan)
+
+
+def match_names(names: Iterable[str | None], known: Sequence[str]) -> dict[str | None, str]:
+    """Return the known name of each unknown one that is a number of the same value, where only one has this value.
+
+    >>> match_names(["1", "02.0", "3", "01"], ["01", "2", "x"])
+    {'02.0': '2', '1': '01'}
+    """
+    unknown = {name for name in names if name and NUMBER.fullmatch(name)}.difference(known)
+    if not unknown:
+        return {}
+    of_value: dict[Decimal, list[str]] = {}
+    for name in known:
+        if NUMBER.fullmatch(name):
+            of_value.setdefault(Decimal(name), []).append(name)
+    several = {name: of_value.get(Decimal(name), []) for name in sorted(unknown)}
+    return {name: same[0] for name, same in several.items() if len(same) == 1}
 
 
 #: What an input tells of its column in addition to a value or a name.

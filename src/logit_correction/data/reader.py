@@ -26,9 +26,9 @@ from logit_correction.data.frames import (
     with_names,
 )
 from logit_correction.data.images import SUFFIXES, Images, find_images, images_of, label_folders
-from logit_correction.data.rows import Learnt, Problems, Reader, Rows, array_store, places_of
+from logit_correction.data.rows import SHOWN, Learnt, Problems, Reader, Rows, array_store, places_of
 from logit_correction.data.table import DataTable, InputStore
-from logit_correction.errors import InputError, InputWarning, reason_of
+from logit_correction.errors import InputError, InputWarning, format_first, reason_of
 from logit_correction.files import canonical
 from logit_correction.types import DataInfo, as_array
 
@@ -40,6 +40,10 @@ Names: TypeAlias = "str | Sequence[Any] | NDArray[Any] | Tensor | pd.Series"
 
 #: New rows that are read at a time: image files, and others; and how many probabilities of theirs.
 FILES_AT_A_TIME, ROWS_AT_A_TIME, ANSWERS_AT_A_TIME = 512, 50_000, 1_000_000
+
+
+#: A deviation by which any number becomes 0: nothing was learnt of what another value means.
+NEVER_VARIED = 1e300
 
 
 class Numbers(Reader):
@@ -71,7 +75,9 @@ class Numbers(Reader):
         """Find out mean and deviation of each number of vectors."""
         self.mean = self.std = None
         if read.ndim == 2 and len(train):
-            self.mean, self.std = mean_and_std(read[train.numpy()].astype(np.float64))
+            values = read[train.numpy()].astype(np.float64)
+            self.mean, std = mean_and_std(values)
+            self.std = np.where(values.max(axis=0) > values.min(axis=0), std, NEVER_VARIED)
 
     def encode(self, read: NDArray[Any], problems: Problems) -> Learnt:
         """Return the arrays as inputs, and the columns of vectors, named by their number."""
@@ -82,7 +88,10 @@ class Numbers(Reader):
         if self.mean is None:
             return Learnt(store, forms, {}, {})
         told: dict[str, object] = {"features": f"{width}, standardised by the training rows"}
-        return Learnt(store, forms, told, {"mean": self.mean.tolist(), "std": self.std.tolist()})
+        left_out = [str(place) for place in np.flatnonzero(self.std == NEVER_VARIED)]
+        fact = "features that count as 0, since they are the same in all training rows: "
+        preparation = {"mean": self.mean.tolist(), "std": self.std.tolist()}
+        return Learnt(store, forms, told, preparation, (fact + format_first(left_out, SHOWN),) if left_out else ())
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:
         super().prepare(preparation)
@@ -240,6 +249,7 @@ class DataSource(ABC):
         Bad rows raise ``InputError``, unless ``bad_too``: then ``Rows.problems`` names them, and inputs are finite.
         """
         for rows in given:
+            every = Problems(rows.place, rows.names)
             files = isinstance(self.reader, Images) and rows.values is None
             most = max(1, ANSWERS_AT_A_TIME // info.num_labels)
             for part in rows.parts(min(most, FILES_AT_A_TIME if files else ROWS_AT_A_TIME)):
@@ -248,7 +258,10 @@ class DataSource(ABC):
                     raise InputError(f"inputs have shape {store.input_shape}, but must have {tuple(info.input_shape)}")
                 if not bad_too:
                     part.problems.raise_if_any()
+                for sentence, (count, example) in part.problems.remarks.items():
+                    every.remark(*sentence, count, example)
                 yield part, store, forms
+            every.warn()
 
 
 # -- What is known of new rows

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -16,9 +18,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.data.frames import FEWEST_ROWS, row_names
+from logit_correction.data.frames import FEWEST_ROWS, NUMBER, match_names, row_names
 from logit_correction.data.table import LARGE, NEW, SPLITS, ArrayStore, DataTable, InputStore
-from logit_correction.errors import InputError, check_range, format_first
+from logit_correction.errors import InputError, InputWarning, check_range, format_first, format_rows
 from logit_correction.files import canonical, is_within, printable
 from logit_correction.seeds import make_generator
 from logit_correction.types import UNKNOWN
@@ -37,16 +39,35 @@ ALIASES = {"train": "train", "training": "train", "valid": "valid", "validation"
 
 
 class Problems:
-    """What is wrong with rows: gathered first, then told all at once."""
+    """What is wrong with rows: gathered first, then told all at once.
+
+    Attributes:
+        of_row: Row -> why it is bad.
+        remarks: What a user should know of rows that are good, in two halves of a sentence -> how many rows, and what
+            one of them holds.
+    """
 
     def __init__(self, place: str, rows: Sequence[str]) -> None:
         """Name where the rows are from, and each row."""
         self.place, self.rows = place, rows
         self.of_row: dict[int, str] = {}
+        self.remarks: dict[tuple[str, str], tuple[int, str]] = {}
 
     def add(self, row: int, why: str) -> None:
         """Note a problem; the first one of a row counts."""
         self.of_row.setdefault(int(row), why)
+
+    def remark(self, fact: str, consequence: str, count: int, example: str) -> None:
+        """Note what is true of so many rows that are not bad, and what follows; the first example counts."""
+        before, first = self.remarks.get((fact, consequence), (0, example))
+        self.remarks[fact, consequence] = before + count, first
+
+    def warn(self, total: int | None = None) -> None:
+        """Tell the remarks as warnings, with their share of ``total`` rows."""
+        total = len(self.rows) if total is None else total
+        for (fact, consequence), (count, example) in self.remarks.items():
+            share = f"in all {total:,} rows" if count == total > 1 else f"in {count:,} of {format_rows(total)}"
+            warnings.warn(f"{self.place}: {fact} {share}, such as {example}: {consequence}", InputWarning, stacklevel=4)
 
     def __len__(self) -> int:
         return len(self.of_row)
@@ -138,6 +159,7 @@ class Learnt(NamedTuple):
     forms: dict[str, Any]
     metadata: dict[str, object]
     preparation: dict[str, Any]
+    notes: tuple[str, ...] = ()
 
 
 class Reader(ABC):
@@ -377,7 +399,7 @@ def build_table(
     if bool(is_new.any()):  # no label of theirs is read where the others are drawn
         split[NEW] = (is_new & problems.good).nonzero().flatten()
         label[split[NEW]] = places_of([labels[row] for row in split[NEW].tolist()], label_names)
-    store, forms, of_inputs, preparation = reader.learn(read, split["train"], problems)
+    store, forms, of_inputs, preparation, of_fit = reader.learn(read, split["train"], problems)
     left_out = problems.raise_if_any(splitting.on_bad_rows)
     split = {name: part[problems.good[part]] for name, part in split.items()}  # less the files that cannot be read
     attribute, attribute_names = coded(combined(attributes or {}, len(label)), problems.good)
@@ -405,7 +427,7 @@ def build_table(
         label_names=label_names,
         attribute_names=attribute_names,
         metadata={"source": source} | of_inputs | {"split": how},
-        notes=(*left_out, *notes, *of_reader),
+        notes=(*left_out, *notes, *of_reader, *of_fit),
         attribute_notes=(told,) if unknown.any() and not unknown.all() else (),
         preparation=preparation,
         row_names=row_names,
@@ -416,16 +438,17 @@ def build_table(
 
 
 def check_unlike(labels: Sequence[str | None], names: Sequence[str], place: str) -> None:
-    """Raise ``InputError`` if two of these names of labels look alike to people."""
-    alike: dict[str, list[str]] = {}
+    """Raise ``InputError`` if two of these names of labels look alike to people, or are one number."""
+    alike: dict[str | Decimal, list[str]] = {}
     for name in names:
-        key = " ".join(canonical(name, "NFKC").casefold().split())
+        text = " ".join(canonical(name, "NFKC").casefold().split())
+        key = Decimal(text) if NUMBER.fullmatch(text) else text
         alike.setdefault(key, []).append(f"{name!r} ({labels.count(name):,})")
     same = [" and ".join(several) for several in alike.values() if len(several) > 1]
     if same:
         raise InputError(
-            f"{place}: labels that differ only in case, blanks or the form of letters: {format_first(same, SHOWN)}: "
-            "write them alike if they mean the same, else give each a name of its own"
+            f"{place}: labels that differ only in case, blanks or the form of letters or numbers: "
+            f"{format_first(same, SHOWN)}: write them alike if they mean the same, else give each a name of its own"
         )
 
 
@@ -445,8 +468,9 @@ def _is_number(value: str) -> bool:
 
 
 def places_of(values: Sequence[str | None], names: Sequence[str]) -> Tensor:
-    """Return the place of each value among ``names``, -1 where it is none of them."""
+    """Return the place of each value among ``names``, -1 where it is none of them; 1.0 is 1, see ``match_names``."""
     place: dict[str | None, int] = {name: i for i, name in enumerate(names)}
+    place |= {written: place[name] for written, name in match_names(values, names).items()}
     return torch.tensor([place.get(value, -1) for value in values], dtype=torch.long)
 
 

@@ -383,6 +383,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             self._reader.prepare(self.model_["preparation"])
         store, forms = self._reader.transform(rows)
         rows.problems.raise_if_any()
+        rows.problems.warn()
         if store.input_shape != self.model_["shape"]:
             raise InputError(f"Rows have shape {store.input_shape}, but had {self.model_['shape']} in fit: resize them")
         return rows, store, forms

@@ -1,0 +1,191 @@
+"""Forms in which people hold their values: what is read is right, or told; never silently another thing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from logit_correction import InputWarning, LogitCorrectionClassifier, audit, from_table, load, train
+
+Door = Callable[..., Any]
+
+SHORT: dict[str, Any] = {"method": "ERM", "device": "cpu", "threads": 1}
+ONCE = ("--method", "ERM", "--device", "cpu", "--threads", 1)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work where the files are."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def wards(rows: int = 240) -> tuple[pd.DataFrame, np.ndarray]:
+    """Rows of which the number of a ward tells the label, though more of it does not mean more of anything."""
+    ward = np.arange(rows) % 12 + 1
+    label = np.where(np.isin(ward, [1, 3, 5, 8, 10, 12]), "ill", "well")
+    return pd.DataFrame({"z": np.random.default_rng(0).normal(size=rows), "y": label}), ward
+
+
+def fit(door: Door, data: str, *words: object, epochs: int = 20) -> Any:
+    """Train a run ``r`` by the command line, which must be able to."""
+    answer = door("train", "--data", data, "--data.label", "y", *words, *ONCE, "--epochs", epochs, "--out", "r")
+    assert answer.status == 0, answer.err
+    return answer
+
+
+def as_period(ward: np.ndarray) -> Any:
+    return pd.PeriodIndex([f"2024-{number:02}" for number in ward], freq="M")
+
+
+CATEGORIES: dict[str, Callable[[np.ndarray], Any]] = {
+    "whole numbers": pd.Categorical,
+    "floats": lambda ward: pd.Categorical(ward + 0.5),
+    "ordered": lambda ward: pd.Categorical(ward, ordered=True),
+    "texts of numbers": lambda ward: pd.Categorical(ward.astype(str)),
+    "gaps": lambda ward: pd.Categorical(np.where(ward == 12, None, ward)),
+    "numbers and texts": lambda ward: pd.Categorical([int(one) if one > 4 else f"w{one}" for one in ward]),
+    "periods": lambda ward: pd.Categorical(as_period(ward)),
+    "days": lambda ward: pd.Categorical(as_period(ward).to_timestamp()),
+    "bins": lambda ward: pd.cut(ward, 12),
+    "Arrow": lambda ward: pd.Series(pa.array(ward).dictionary_encode(), dtype=pd.ArrowDtype(pa.dictionary(pa.int32(), pa.int64()))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", CATEGORIES)
+def test_a_category_is_a_category_in_every_door(form: str, folder: Path) -> None:
+    frame, ward = wards()
+    frame["ward"] = CATEGORIES[form](ward)
+    run = train(from_table(frame, label="y", folder=folder), **SHORT, epochs=20, page=False)
+    assert run.evaluate(frame)["average"] == 1.0
+    assert run.evaluate(frame.astype({"ward": object}))["average"] == 1.0  # the same values, no category
+    rows = frame[["ward", "z"]]
+    classifier = LogitCorrectionClassifier(epochs=20, random_state=0).fit(rows, frame["y"])
+    assert classifier.score(rows, frame["y"]) == classifier.score(rows.astype({"ward": object}), frame["y"]) == 1.0
+
+
+@pytest.mark.parametrize("writer", ["pandas", "Arrow", "notes of pandas alone"])
+@pytest.mark.parametrize("form", ["whole numbers", "floats", "ordered", "days"])
+def test_a_category_that_parquet_does_not_keep_is_one_all_the_same(writer: str, form: str, door: Door) -> None:
+    frame, ward = wards()
+    frame["ward"] = CATEGORIES[form](ward)
+    if writer == "pandas":
+        frame.to_parquet("t.parquet")
+    elif writer == "Arrow":
+        parquet.write_table(pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(), "t.parquet")
+    else:
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        plain = table.column("ward").cast(table.schema.field("ward").type.value_type)
+        parquet.write_table(table.set_column(2, "ward", plain), "t.parquet")
+    fit(door, "t.parquet")
+    assert load("r").evaluate(Path("t.parquet"))["average"] == 1.0
+    frame.astype({"ward": str}).to_csv("t.csv", index=False)
+    assert load("r").evaluate(Path("t.csv"))["average"] == 1.0
+
+
+def test_labels_of_a_category_stay_of_their_kind(folder: Path) -> None:
+    frame, _ = wards()
+    labels = pd.Categorical(np.where(frame["y"] == "ill", 3, 1))
+    run = train(from_table(frame[["z"]].assign(y=labels), label="y", folder=folder), **SHORT, epochs=1, page=False)
+    assert run.predict(frame[["z"]]).dtype.kind == "i"
+
+
+def test_an_audit_sees_the_same_category(folder: Path) -> None:
+    frame, ward = wards(120)
+    frame["ward"] = pd.Categorical(ward)
+    found = audit(frame, label="y", out=folder / "a", epochs=2, device="cpu", threads=1, try_fix=False)
+    again = audit(frame.astype({"ward": str}), label="y", categorical="ward", out=folder / "b", epochs=2, device="cpu",
+                  threads=1, try_fix=False)  # fmt: skip
+    assert found.summary["verdict"] == again.summary["verdict"] and found.views == again.views
+    assert found.summary["evidence"] == again.summary["evidence"]
+    rows = frame.drop(columns="y")
+    classifier = LogitCorrectionClassifier(epochs=2, random_state=0).fit(rows, frame["y"], new_rows=rows)
+    assert classifier.new_rows_ is not None
+
+
+@pytest.mark.parametrize(
+    ("trained", "later"),
+    [
+        ("{}", "{}.0"),
+        ("{}.0", "{}"),
+        ("{:02}", "{}"),
+        ("{:02}", "{}.0"),
+        ("{}", "{:03}"),
+        ("{}.5", "{}.50"),
+        ("{}", "{}e0"),
+    ],
+)
+def test_codes_written_otherwise_are_the_same_codes(trained: str, later: str, door: Door) -> None:
+    frame, ward = wards()
+    for name, form in (("t.csv", trained), ("n.csv", later)):
+        frame.assign(ward=[form.format(one) for one in ward]).to_csv(name, index=False)
+    fit(door, "t.csv", "--data.categorical", "ward")
+    answer = door("evaluate", "r", "--on", "n.csv", "--json")
+    assert '"average": 1.0' in answer.out and "trained to tell" not in answer.err
+
+
+def test_codes_apart_in_training_stay_apart_and_unknown_ones_are_counted(door: Door) -> None:
+    frame, ward = wards()
+    code = np.where(ward % 2 == 0, "7", "007")
+    frame.assign(ward=code, y=np.where(ward % 2, "a", "b")).to_csv("t.csv", index=False)
+    fit(door, "t.csv", "--data.categorical", "ward")
+    assert '"average": 1.0' in door("evaluate", "r", "--on", "t.csv", "--json").out
+    frame.assign(ward=np.where(ward == 1, "7", "seven")).to_csv("n.csv", index=False)
+    assert "in 220 of 240 rows, such as 'seven'" in door("predict", "r", "n.csv", "--out", "a.csv").err
+    frame.assign(ward="07").to_csv("n.csv", index=False)  # may be either
+    for _ in range(2):
+        assert "in all 240 rows, such as '07'" in door("predict", "r", "n.csv", "--out", "a.csv").err
+    run = load("r")
+    for _ in range(2):  # a later call is told as well
+        with pytest.warns(InputWarning, match="in all 3 rows, such as '7.5'"):
+            run.predict(pd.DataFrame({"ward": [7.5] * 3, "z": 0.0}))
+
+
+def test_labels_that_are_one_number_are_one_label_or_refused(door: Door) -> None:
+    frame, ward = wards()
+    frame.assign(y=ward % 2).to_csv("t.csv", index=False)
+    fit(door, "t.csv", epochs=1)
+    frame.assign(y=(ward % 2).astype(float)).to_csv("n.csv", index=False)
+    figures = [door("evaluate", "r", "--on", name, "--json").out for name in ("t.csv", "n.csv")]
+    assert figures[0] == figures[1]
+    frame.assign(y=np.where(ward == 3, "1.0", (ward % 2).astype(str))).to_csv("t.csv", index=False)
+    answer = door("preview", "--data", "t.csv", "--data.label", "y")
+    assert answer.status == 2 and "'1' (100) and '1.0' (20)" in answer.err
+
+
+@pytest.mark.parametrize("held", ["", "7", "one"])
+def test_a_column_that_never_varies_in_training_is_left_out_and_moves_nothing_later(held: str, door: Door) -> None:
+    frame, ward = wards()
+    split = np.where(ward == 2, "test", np.where(ward == 3, "valid", "train"))
+    other = "two" if held == "one" else "900"
+    frame = frame.assign(e=np.where(split == "train", held, other), s=split)
+    frame.to_csv("t.csv", index=False)
+    answer = fit(door, "t.csv", "--data.split", "s", "--data.features", "[e, z]", epochs=2)
+    assert "same in all training rows: 'e'" in answer.err
+    run = load("r")
+    values = [held, other, "4000"] if held == "7" else [held, other]
+    answers = [run.predict_proba(frame[["z"]].assign(e=value)) for value in values]
+    assert all(np.array_equal(answers[0], one) for one in answers)
+    assert np.array_equal(answers[0], run.predict_proba(frame[["z"]]))  # it need not be there
+    assert np.array_equal(answers[0], load("r").predict_proba(frame[["z"]]))
+
+
+def test_numbers_of_arrays_that_never_vary_in_training_move_nothing_later() -> None:
+    frame, _ = wards()
+    rows = np.stack([np.full(240, 7.0), frame["z"]], axis=1)
+    moved = rows + np.array([900, 0])
+    run = train(rows, label=frame["y"].tolist(), **SHORT, epochs=2, page=False)
+    assert any("same in all training rows: 0" in note for note in run.report["warnings"])
+    np.testing.assert_array_equal(run.predict_proba(rows), run.predict_proba(moved))
+    for given in (rows, pd.DataFrame(rows, columns=["e", "z"])):
+        classifier = LogitCorrectionClassifier(epochs=2, random_state=0).fit(given, frame["y"])
+        later = moved if given is rows else pd.DataFrame(moved, columns=["e", "z"])
+        np.testing.assert_array_equal(classifier.predict_proba(given), classifier.predict_proba(later))
+    np.testing.assert_array_equal(classifier.predict_proba(given), classifier.predict_proba(moved))  # an array later
