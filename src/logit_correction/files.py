@@ -67,10 +67,12 @@ def printable(name: str | Path) -> str:
 def canonical(text: str, form: Literal["NFC", "NFKC"] = "NFC") -> str:
     r"""Return a text such that two that look alike are equal; in NFKC also those of letters of another width.
 
-    >>> canonical("cafe\u0301\u200b"), canonical("\ufeff\uff21", "NFKC")
-    ('café', 'A')
+    Half a character, such as a cut emoji leaves, is escaped: no file could hold it.
+
+    >>> canonical("cafe\u0301\u200b"), canonical("\ufeff\uff21", "NFKC"), canonical("good \ud83d")
+    ('café', 'A', 'good \\ud83d')
     """
-    return text if text.isascii() else unicodedata.normalize(form, text).translate(INVISIBLE)
+    return text if text.isascii() else unicodedata.normalize(form, printable(text)).translate(INVISIBLE)
 
 
 def plain(path: Path) -> Path:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from logit_correction import InputWarning, LogitCorrectionClassifier, audit, from_table, load, train
+from logit_correction import InputError, InputWarning, LogitCorrectionClassifier, audit, from_table, load, train
 
 Door = Callable[..., Any]
 
@@ -189,3 +191,94 @@ def test_numbers_of_arrays_that_never_vary_in_training_move_nothing_later() -> N
         later = moved if given is rows else pd.DataFrame(moved, columns=["e", "z"])
         np.testing.assert_array_equal(classifier.predict_proba(given), classifier.predict_proba(later))
     np.testing.assert_array_equal(classifier.predict_proba(given), classifier.predict_proba(moved))  # an array later
+
+
+TIMES = [pd.Timestamp("2020-01-01"), pd.Timestamp("2021-01-01")]
+GAPS: dict[str, tuple[list[Any], Any]] = {
+    "None": (["a", "b"], None), "NaN": (["a", "b"], float("nan")), "NA": (["a", "b"], pd.NA), "blank": (["a", "b"], " "),
+    "NaT": (TIMES, pd.NaT), "NaT of NumPy": (["a", "b"], np.datetime64("NaT")), "a span": ([pd.Timedelta(1)] * 2, pd.NaT),
+    "numbers": ([1, 2], None), "NaN among numbers": ([1, 2], float("nan")), "decimal": ([1, 2], Decimal("NaN")),
+}  # fmt: skip
+HOLDERS: dict[str, Callable[[list[Any]], Any]] = {
+    "list": list,
+    "tuple": tuple,
+    "array": lambda values: np.array(values, dtype=object),
+    "series": lambda values: pd.Series(values, dtype=object),
+    "typed series": pd.Series,
+    "typed array": lambda values: pd.Series(values).to_numpy(),
+    "category": pd.Categorical,
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+@pytest.mark.parametrize("gap", GAPS)
+def test_no_label_is_no_label_whatever_it_is_written_as(gap: str, holder: str) -> None:
+    values, none = GAPS[gap]
+    labels = [values[row % 2] for row in range(40)]
+    if gap == "a span":
+        labels = [pd.Timedelta(hours=row % 2 + 1) for row in range(40)]
+    labels[7] = none
+    try:
+        given = HOLDERS[holder](labels)
+    except (TypeError, ValueError):
+        pytest.skip("nobody can hold these so")
+    rows = np.random.default_rng(0).normal(size=(40, 2))
+    frame, once = pd.DataFrame(rows, columns=["u", "v"]), SHORT | {"epochs": 1, "page": False}
+    texts = [f"text of row {row}" for row in range(40)]
+    for call in (
+        lambda: train(rows, label=given, **once),
+        lambda: train(texts, label=given, **once),
+        lambda: train(frame, label=given, **once),
+        lambda: train(frame.assign(y=given), label="y", **once),
+        lambda: LogitCorrectionClassifier(epochs=1).fit(rows, given),
+        lambda: LogitCorrectionClassifier(epochs=1).fit(frame, given),
+    ):
+        with pytest.raises(ValueError, match=r"[Rr]ow 7.*has no label|contains NaN"):
+            call()
+
+
+@pytest.mark.parametrize("unit", ["ns", "s"])
+def test_labels_may_be_times(unit: str) -> None:
+    labels = pd.Series(TIMES * 20).to_numpy(f"datetime64[{unit}]")
+    rows = np.random.default_rng(0).normal(size=(40, 2))
+    run = train(rows, label=labels, **SHORT, epochs=1, page=False)
+    assert run.label_names == ["2020-01-01 00:00:00", "2021-01-01 00:00:00"]
+    assert run.evaluate(rows, label=labels) == run.evaluate(rows, label=list(TIMES * 20))
+    classifier = LogitCorrectionClassifier(epochs=1).fit(rows, labels)
+    assert classifier.predict(rows).dtype.kind == "M"
+    assert classifier.group_report(rows, labels, attribute=labels)["count"].sum() == 40
+
+
+@pytest.mark.parametrize("labels", [[1, "b"] * 30, pd.Series([1, "b"] * 30, dtype=object), [True, "yes"] * 30])
+def test_texts_among_other_labels_are_told_by_the_classifier(labels: Any) -> None:
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    with pytest.raises(InputError, match=r"y holds texts and others, such as '(b|yes)' and (1|True)"):
+        LogitCorrectionClassifier(epochs=1).fit(rows, labels)
+
+
+def test_half_an_emoji_is_read_in_every_door(folder: Path) -> None:
+    half = json.loads('"\\ud83d"')
+    frame = pd.DataFrame({"z": np.arange(60) % 7 / 7})
+    frame["t"] = pd.Series([f"{('kind', 'rude')[row % 2]} order {row}" for row in range(60)], dtype=object)
+    frame["c"] = pd.Series(["u" if row % 3 else "v" for row in range(60)], dtype=object)
+    frame["y"] = pd.Series(["p" if row % 2 else "q" for row in range(60)], dtype=object)
+    whole = frame.copy()
+    for name in ("t", "c"):
+        frame.loc[frame.index % 20 == 7, name] += half
+    frame.loc[frame["y"] == "q", "y"] += half
+    once: dict[str, Any] = SHORT | {"epochs": 2, "page": False}
+    for rows in (frame[["t", "y"]], frame[["c", "z", "y"]]):
+        options = {"text": "t"} if "t" in rows else {}
+        run = train(from_table(rows, label="y", folder=folder, **options), **once)
+        assert run.label_names == ["p", "q\\ud83d"] and run.evaluate(rows)["average"] >= 0
+        inputs = rows.drop(columns="y")
+        classifier = LogitCorrectionClassifier(epochs=2, random_state=0)
+        given = list(inputs["t"]) if options else inputs
+        assert classifier.fit(given, rows["y"]).predict(given).shape == (60,)
+        of_whole = train(from_table(whole[rows.columns], label="y", folder=folder, **options), **once)
+        assert len(of_whole.predict(inputs)) == 60
+        if options:
+            assert run.predict(given).tolist() == run.predict(inputs).tolist()
+    assert train(frame[["z"]].to_numpy(), label=frame["y"].tolist(), **once).label_names == ["p", "q\\ud83d"]
+    found = audit(whole[["t", "y"]], label="y", text="t", new_rows=frame[["t"]], out=folder / "a", epochs=2)
+    assert found.verdict

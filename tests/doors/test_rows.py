@@ -246,9 +246,7 @@ def test_a_gap_among_texts_and_a_column_of_mappings_are_told_by_row_and_column()
         train(["good"] * 60, label=(row % 2 for row in range(60)))
 
 
-def test_an_index_may_bear_the_name_of_a_column_and_no_text_is_cut_in_half() -> None:
+def test_an_index_may_bear_the_name_of_a_column() -> None:
     frame = table().set_index(pd.Index(range(80), name="a"))
     with pytest.raises(InputError, match="more than one column 'a'"):
         from_table(frame, label="y")
-    with pytest.raises(InputError, match="surrogates"):
-        from_table(table().assign(b=pd.Series(["\ud800", "b"] * 40, dtype=object)), label="y")

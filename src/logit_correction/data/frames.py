@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import math
 import re
 import warnings
 from collections import Counter
@@ -21,8 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.errors import InputError, did_you_mean, format_first, format_value, is_missing, reason_of
-from logit_correction.files import canonical, read_cells
-from logit_correction.types import TrainingRows
+from logit_correction.files import canonical, printable, read_cells
+from logit_correction.types import TrainingRows, as_array
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -155,13 +154,16 @@ def plain_values(frame: pd.DataFrame, column: str) -> pd.Series[Any]:
     complex_numbers = isinstance(of, np.dtype) and of.kind == "c"
     if not isinstance(of, pd.ArrowDtype) and values.dtype != object and not complex_numbers:
         return values
+    if values.dtype == object:  # half a character, which pandas and files cannot hold
+        escaped = [printable(cell) if isinstance(cell, str) and not cell.isascii() else cell for cell in values]
+        values = pd.Series(escaped, frame.index, object)
     try:
         held = pyarrow.array(values, from_pandas=True)
     except (pyarrow.ArrowException, ValueError, TypeError, OverflowError):
         held = None
     cut = held is not None and pyarrow.types.is_date(held.type) and values.dropna().map(type).nunique() > 1
     if held is None or cut:  # values of several kinds; dates first would take the hour off the times after them
-        return pd.Series(texts_of(frame, column, as_written=True), frame.index, object)
+        return pd.Series(texts_of(frame.assign(**{column: values}), column, as_written=True), frame.index, object)
     return held.to_pandas(integer_object_nulls=True, maps_as_pydicts="lossy").set_axis(frame.index)
 
 
@@ -206,12 +208,29 @@ def texts_of(frame: pd.DataFrame, column: str, as_written: bool = False) -> list
 
 def as_text(value: Any, as_written: bool = False) -> str | None:
     """Return a value as a text, None where there is none; see ``texts_of``."""
-    if value is None or (isinstance(value, float | np.floating) and math.isnan(value)):
+    if is_gap(value):
         return None
     if isinstance(value, float | np.floating) and value.is_integer():
         value = int(value)
-    text = "" if type(value).__name__ in ("NAType", "NaTType") else str(value)
-    return (text if as_written else canonical(text)).strip() or None
+    return (str(value) if as_written else canonical(str(value))).strip() or None
+
+
+def is_gap(value: Any) -> bool:
+    """Return whether a value stands for none: None, NaN, NaT and NA of any library."""
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    unequal_to_itself = isinstance(value, float | complex | np.generic) and bool(value != value)
+    return value is None or unequal_to_itself or type(value).__name__ in ("NAType", "NaTType")
+
+
+def as_names(given: Any) -> NDArray[Any]:
+    """Return labels or attributes as an array, as they were given: NumPy makes texts of gaps, and numbers of times."""
+    import pandas as pd
+
+    values = as_array(given)
+    if values.dtype.kind == "U" and not hasattr(given, "dtype"):
+        values = np.fromiter(given, dtype=object) if values.ndim == 1 else values
+    return pd.Series(values).astype(object).to_numpy() if values.dtype.kind in "mM" and values.ndim == 1 else values
 
 
 def attributes_as_texts(values: NDArray[Any]) -> list[str | None]:

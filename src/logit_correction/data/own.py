@@ -19,6 +19,7 @@ from logit_correction.data.cache import cache_folder, is_content, kept_content
 from logit_correction.data.features import Columns
 from logit_correction.data.frames import (
     Written,
+    as_names,
     as_text,
     attributes_as_texts,
     check_columns,
@@ -36,7 +37,6 @@ from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError, reason_of
 from logit_correction.files import canonical, plain, printable
 from logit_correction.registry import ComponentConfig, listed
-from logit_correction.types import as_array
 
 
 class ImageFolder(DataSource):
@@ -268,7 +268,7 @@ def from_arrays(
     """
     given = {"inputs": inputs, "label": label, "attribute": attribute, "split": split}
     try:
-        arrays = {name: as_array(values) for name, values in given.items() if values is not None}
+        arrays = {name: as_names(values) for name, values in given.items() if values is not None}
     except ValueError as error:
         told = f"one of {', '.join(given)} has rows of different shapes"
         raise InputError(f"{told}: give all rows as many numbers") from error
@@ -318,7 +318,7 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
     check_names(list(frame.columns), "the table", [canonical(str(label))])
     try:
         content = frame.to_parquet(index=False)
-    except (UnicodeEncodeError, pyarrow.ArrowException) as error:
+    except pyarrow.ArrowException as error:
         told = f"the table holds what no file can ({reason_of(error)})"
         raise InputError(f"{told}: leave the column out, or write what is in it anew") from error
     target = kept_content(cache_folder() / "tables" if folder is None else Path(folder), content, ".parquet")
@@ -334,7 +334,7 @@ def from_rows(
     rows = next(rows_of(inputs, texts=True), None)
     if rows is None or rows.values is not None:
         return from_arrays(inputs, label, folder=folder, **options)
-    labels = np.asarray(label)
+    labels = as_names(label)
     if len(rows) != len(labels):
         raise InputError(f"there are {len(rows)} rows and {len(labels)} labels: give one label for each row")
     if rows.texts is not None:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from logit_correction.data.features import mean_and_std
 from logit_correction.data.frames import (
+    as_names,
     as_text,
     attributes_as_texts,
     check_columns,
@@ -271,8 +272,7 @@ def names_of(rows: Rows, given: Names, what: str) -> Sequence[str | None]:
     """Return the names of rows as text, None where there is none."""
     given = canonical(str(given)) if np.ndim(given) == 0 else given
     if not isinstance(given, str):
-        # Of texts and gaps NumPy would make texts alone.
-        values = as_array(given) if isinstance(given, Tensor) else np.asarray(given, dtype=object)
+        values = as_names(given)
         names = attributes_as_texts(values) if what == "attribute" else [as_text(value) for value in values.tolist()]
         if len(names) != len(rows):
             raise InputError(f"there are {len(rows):,} rows, but {len(names):,} {what}s: give one a row")

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from logit_correction.data.cache import digest
-from logit_correction.data.frames import check_columns, texts_of
+from logit_correction.data.frames import as_text, check_columns, texts_of
 from logit_correction.data.rows import Learnt, Problems, Reader, Rows
 from logit_correction.data.table import InputStore
 from logit_correction.errors import InputError, check_range, reason_of
@@ -98,7 +98,7 @@ class Texts(Reader):
         self.weights: dict[str, float] | None = None
 
     def check(self, rows: Rows) -> tuple[list[str], list[str], list[str]]:
-        texts: Sequence[str | None] | None = rows.texts
+        texts: Sequence[str | None] | None = rows.texts and [as_text(text) for text in rows.texts]
         if rows.frame is not None and self.column:
             check_columns(rows.frame, rows.place, [self.column])
             texts = texts_of(rows.frame, self.column)

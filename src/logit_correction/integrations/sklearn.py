@@ -25,7 +25,7 @@ from sklearn.utils.validation import (
 )
 
 from logit_correction.data.features import Columns
-from logit_correction.data.frames import as_text
+from logit_correction.data.frames import as_names, as_text
 from logit_correction.data.reader import DataSource, Numbers, as_frame, labels_of, names_of
 from logit_correction.data.rows import Reader, Rows, Splitting, check_unlike, coded, make_splits
 from logit_correction.data.table import DataTable, InputStore, as_views_see
@@ -198,7 +198,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             label=torch.from_numpy(label),
             attribute=torch.from_numpy(known),
             split={"train": every, "valid": every[:0], "test": every[:0]},
-            label_names=[str(as_text(name)) for name in self.classes_.tolist()],
+            label_names=[str(as_text(name)) for name in as_names(self.classes_)],
             attribute_names=known_names,
             preparation=made.preparation,
             ordered=False,  # a caller shuffles X, and new rows have no place in it
@@ -370,7 +370,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         elif getattr(X, "ndim", None) == 4:
             kind, given = "values", np.asarray(X)
         elif getattr(X, "ndim", 1) == 1 and isinstance(X, Iterable) and isinstance(next(iter(X)), str):
-            kind, given = "texts", [as_text(text) for text in X]
+            kind, given = "texts", list(X)
         else:
             kind, given = "values", validate_data(self, X, reset=reset, dtype=np.float64)
         return Rows("the rows", range(len(given)), **{kind: given})
@@ -426,12 +426,17 @@ def _checked_labels(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
         raise InputError("The classifier requires y to be passed, but the target y is None")
     labels = column_or_1d(y, warn=True)
     check_consistent_length(X, labels)
-    if labels.dtype.kind in "OUS":
-        missing = [row for row, label in enumerate(labels.tolist()) if as_text(label) is None]
+    given = column_or_1d(as_names(y)).tolist()
+    if labels.dtype.kind in "OUSmM":
+        missing = [row for row, label in enumerate(given) if as_text(label) is None]
         if missing:
             raise InputError(f"Row {missing[0]} has no label ({len(missing)} such rows): give one, or leave it out")
     else:
         assert_all_finite(labels, input_name="y")
+    texts = [label for label in given if isinstance(label, str)]
+    if 0 < len(texts) < len(given):
+        other = next(label for label in given if not isinstance(label, str))
+        raise InputError(f"y holds texts and others, such as {texts[0]!r} and {other!r}: write all labels as texts")
     check_classification_targets(labels)
     classes, number = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
