@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -27,6 +28,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Work where the files are."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+#: Categories of whole numbers, as Arrow has them.
+DICTIONARY = pa.dictionary(pa.int32(), pa.int64())
 
 
 def wards(rows: int = 240) -> tuple[pd.DataFrame, np.ndarray]:
@@ -57,7 +62,7 @@ CATEGORIES: dict[str, Callable[[np.ndarray], Any]] = {
     "periods": lambda ward: pd.Categorical(as_period(ward)),
     "days": lambda ward: pd.Categorical(as_period(ward).to_timestamp()),
     "bins": lambda ward: pd.cut(ward, 12),
-    "Arrow": lambda ward: pd.Series(pa.array(ward).dictionary_encode(), dtype=pd.ArrowDtype(pa.dictionary(pa.int32(), pa.int64()))),
+    "Arrow": lambda ward: pd.Series(pa.array(ward).dictionary_encode(), dtype=pd.ArrowDtype(DICTIONARY)),
 }  # fmt: skip
 
 
@@ -195,8 +200,9 @@ def test_numbers_of_arrays_that_never_vary_in_training_move_nothing_later() -> N
 
 TIMES = [pd.Timestamp("2020-01-01"), pd.Timestamp("2021-01-01")]
 GAPS: dict[str, tuple[list[Any], Any]] = {
-    "None": (["a", "b"], None), "NaN": (["a", "b"], float("nan")), "NA": (["a", "b"], pd.NA), "blank": (["a", "b"], " "),
-    "NaT": (TIMES, pd.NaT), "NaT of NumPy": (["a", "b"], np.datetime64("NaT")), "a span": ([pd.Timedelta(1)] * 2, pd.NaT),
+    "None": (["a", "b"], None), "NaN": (["a", "b"], float("nan")), "NA": (["a", "b"], pd.NA),
+    "blank": (["a", "b"], " "), "a span": ([pd.Timedelta(1)] * 2, pd.NaT),
+    "NaT": (TIMES, pd.NaT), "NaT of NumPy": (["a", "b"], np.datetime64("NaT")),
     "numbers": ([1, 2], None), "NaN among numbers": ([1, 2], float("nan")), "decimal": ([1, 2], Decimal("NaN")),
 }  # fmt: skip
 HOLDERS: dict[str, Callable[[list[Any]], Any]] = {
@@ -282,3 +288,80 @@ def test_half_an_emoji_is_read_in_every_door(folder: Path) -> None:
     assert train(frame[["z"]].to_numpy(), label=frame["y"].tolist(), **once).label_names == ["p", "q\\ud83d"]
     found = audit(whole[["t", "y"]], label="y", text="t", new_rows=frame[["t"]], out=folder / "a", epochs=2)
     assert found.verdict
+
+
+def dated(days: list[str]) -> pd.DataFrame:
+    """Rows with dates, of which those in the second half of the year are of the second label."""
+    frame = pd.DataFrame({"d": days, "z": np.random.default_rng(0).normal(size=len(days))})
+    return frame.assign(y=np.where(np.arange(len(days)) < len(days) // 2, "p", "q"))
+
+
+YEAR = pd.date_range("2024-01-01", periods=180, freq="2D")
+ORDERS = {
+    "month": "%m/%d/%Y",
+    "day": "%d/%m/%Y",
+    "dots": "%d.%m.%Y",
+    "month with a time": "%m/%d/%Y %H:%M",
+    "month with half days": "%m/%d/%Y %I:%M %p",
+    "year": "%Y/%m/%d",
+    "ISO": "%Y-%m-%d",
+}
+
+
+@pytest.mark.parametrize("form", ORDERS)
+def test_dates_in_an_order_that_the_column_proves_are_read_and_told(form: str, door: Door) -> None:
+    times = [day + pd.Timedelta(hours=13 if "with" in form else 0) for day in YEAR]
+    dated([time.strftime(ORDERS[form]) for time in times]).to_csv("t.csv", index=False)
+    answer = fit(door, "t.csv", "--data.features", "[d, z]")
+    told = re.search(r"the (day|month) first \(--data.dayfirst\): 'd' \((\S+) is (\S+)\)", answer.err)
+    first = {"dots": "day"}.get(form, form.partition(" ")[0])
+    assert (told is not None) == (first in ("day", "month")) and (told is None or told[1] == first)
+    (column, _) = json.loads(Path("r/report.json").read_text())["data"]["preparation"]["columns"]
+    rows, run = dated([*map(str, YEAR)]), load("r")
+    assert column["kind"] == "dates"
+    np.testing.assert_array_equal(
+        run.predict_proba(pd.read_csv("t.csv")), run.predict_proba(rows.assign(d=pd.Series(times)))
+    )
+    # Later rows that fit both orders are read in that of training, and what fits none is told as it stands.
+    rows.loc[:9, "d"] = [time.strftime(ORDERS[form]) for time in times[:10]]
+    rows.loc[10, "d"] = "31/31/2024"
+    rows.to_csv("n.csv", index=False)
+    assert "column 'd' holds '31/31/2024'" in door("predict", "r", "n.csv", "--out", "a.csv").err
+
+
+def test_dates_that_fit_both_orders_are_asked_about_and_no_cell_is_shown_that_is_not_there(door: Door) -> None:
+    days = [f"{1 + row % 12:02}/{1 + row // 12 % 12:02}/2024" for row in range(144)]
+    frame = dated(days)
+    frame.to_csv("t.csv", index=False)
+    answer = door("preview", "--data", "t.csv", "--data.label", "y")
+    assert "both orders fit all rows, so give --data.dayfirst true or false" in answer.err
+    taken = {}
+    for word, first in (("true", "day"), ("false", "month")):
+        answer = door("preview", "--data", "t.csv", "--data.label", "y", "--data.dayfirst", word)
+        taken[first] = re.search(rf"{first} first \(--data.dayfirst\): 'd' \((\S+) is (\S+)\)", answer.err)
+    assert taken["day"][1] == taken["month"][1] and taken["day"][2] != taken["month"][2]
+    frame.loc[frame.index[:5], "d"] = "04/28/2024"  # of which the day first makes no date
+    frame.to_csv("t.csv", index=False)
+    answer = door("preview", "--data", "t.csv", "--data.label", "y", "--data.dayfirst", "true")
+    assert answer.status == 2 and "'04/28/2024'" in answer.err and "2024-28" not in answer.err
+    frame["d"] = ["04/28/2024", "28/04/2024"] * 72
+    frame.to_csv("t.csv", index=False)
+    answer = door("preview", "--data", "t.csv", "--data.label", "y")
+    assert "some rows have the day first and some the month" in answer.err
+
+
+def test_zones_in_some_dates_and_a_date_that_flattens_the_others_are_told(door: Door) -> None:
+    frame = dated([f"{day:%Y-%m-%d} 10:00" for day in YEAR])
+    frame.loc[::4, "d"] += "+02:00"
+    frame.to_csv("t.csv", index=False)
+    answer = door("preview", "--data", "t.csv", "--data.label", "y")
+    assert "count as UTC: 'd' in 45 of 180 rows" in answer.err
+    for far in ("9999-12-31", "1800-01-01"):
+        for rows in (1, 60):
+            frame = dated([f"{day:%Y-%m-%d}" for day in YEAR])
+            frame.loc[: rows - 1, "d"] = far
+            frame.to_csv("t.csv", index=False)
+            answer = door("preview", "--data", "t.csv", "--data.label", "y")
+            assert re.search(rf"nearly equal: 'd' \({far} in {rows} rows?\)", answer.err)
+    dated([f"{day:%Y-%m-%d}" for day in YEAR]).to_csv("t.csv", index=False)
+    assert "nearly equal" not in door("preview", "--data", "t.csv", "--data.label", "y").err

@@ -14,11 +14,16 @@ from logit_correction.data.frames import (
     FEWEST_ROWS,
     KINDS,
     NAMES,
+    DateOrder,
     Written,
     check_columns,
-    kind_of,
+    count_zoned,
+    describe_order,
+    find_far_date,
+    find_kind,
     match_names,
     read_column,
+    write_iso_dates,
 )
 from logit_correction.data.rows import SHOWN, Learnt, Problems, Reader, Rows
 from logit_correction.data.table import ArrayStore
@@ -27,7 +32,8 @@ from logit_correction.views.tables import FEWEST_NAMES, commonest, most_names
 
 #: What a column was found to be: its name, its kind, and its categories, or mean and std of its numbers; ``gaps`` if
 #: rows of any split had no value: true if training rows did. Among categories the empty text stands for no value.
-#: ``hours`` are mean and std of the times of day of dates that have such.
+#: ``order`` is what stands first in dates as they were written. ``hours`` are mean and std of the times of day of dates
+#: that have such.
 Column = dict[str, Any]
 
 Days = TypeVar("Days", NDArray[Any], Tensor)
@@ -41,6 +47,7 @@ class Columns(Reader):
     Attributes:
         learnt: What the training rows showed of each column that they tell apart.
         given: All columns, in their order: those of an array, and those that must not have changed.
+        orders: What stands first in the dates of each column that was checked.
     """
 
     def __init__(
@@ -60,6 +67,7 @@ class Columns(Reader):
                     raise InputError(f"--data.{option} {name} is none of the features: add it to --data.features")
         self.learnt: list[Column] = []
         self.given: list[str] = []
+        self.orders: dict[str, DateOrder] = {}
 
     def check(self, rows: Rows) -> tuple[dict[str, tuple[str, NDArray[Any]]], Sequence[str], list[str]]:
         """Return kind and values of each column; rows with no number or date in a column of such are noted."""
@@ -71,13 +79,21 @@ class Columns(Reader):
         check_columns(frame, rows.place, [*names, *self.categorical, *self.numbers])
         frame = self.written.plain(frame, names)
         left_out, as_names, numbered, gaps = [], list[str](), list[str](), list[str]()
+        day_first, month_first, in_zones, far_off = list[str](), list[str](), list[str](), list[str]()
+        self.orders = {}
         for name in names:
-            kind, why = kind_of(frame, name)
+            dates, kind, why, order = find_kind(frame[name], self.written)
             if name in self.categorical:
                 kind, why = NAMES, ""
             elif name in self.numbers:
                 kind, why = "numbers", ""
-            values = read_column(frame, name, kind, rows.problems.add, foreign=name in self.numbers)
+            values = read_column(
+                dates.to_frame() if kind == "dates" else frame,
+                name,
+                kind,
+                rows.problems.add,
+                foreign=name in self.numbers,
+            )
             different = 0 if kind in KINDS else len(set(values.tolist()))
             if different > FEWEST_NAMES and different * FEWEST_ROWS > len(rows):
                 if not every:
@@ -91,6 +107,14 @@ class Columns(Reader):
                 numbered.append(repr(name))
                 continue
             read[name] = kind, values
+            self.orders[name] = order if kind == "dates" else ""
+            if kind == "dates":
+                if example := order and describe_order(frame[name], order):
+                    (day_first if order == "day" else month_first).append(f"{name!r} ({example})")
+                if zoned := count_zoned(dates):
+                    in_zones.append(f"{name!r} in {zoned:,} of {len(rows):,} rows")
+                if far := find_far_date(values):
+                    far_off.append(f"{name!r} ({far})")
             if why:
                 as_names.append(f"{name!r} ({why})")
             missing = int((np.isnan(values) if kind in KINDS else values == "").sum())
@@ -105,6 +129,10 @@ class Columns(Reader):
             "columns left out of the features, since every row has a whole number of its own, as identifiers do "
             "(--data.numbers keeps them)": numbered,
             "columns that look like numbers or dates, but are read as names": as_names,
+            "columns of dates with the day first (--data.dayfirst)": day_first,
+            "columns of dates with the month first (--data.dayfirst)": month_first,
+            "columns of dates of which some name their time zone, while the others count as UTC": in_zones,
+            "columns of dates of which one lies so far off that all others count as nearly equal": far_off,
             "columns with missing values, which count as the mean of training or as one more name": gaps,
         }
         return read, rows.names, [f"{what}: {format_first(one, SHOWN, '; ')}" for what, one in told.items() if one]
@@ -131,6 +159,9 @@ class Columns(Reader):
         varying = {name: column for name, column in read.items() if len(pd.unique(column[1][rows])) > 1}
         # Where none varies the table says that all inputs are equal.
         self.learnt = [_learn(name, *column, rows, good) for name, column in (varying or read).items()]
+        for column in self.learnt:
+            if column["kind"] == "dates":
+                column["order"] = self.orders.get(column["name"], "")
 
     def encode(self, read: Mapping[str, tuple[str, NDArray[Any]]], problems: Problems) -> Learnt:
         """Return the inputs that columns become.
@@ -176,6 +207,9 @@ class Columns(Reader):
         read: dict[str, tuple[str, NDArray[Any]]] = {}
         for column in self.learnt:
             name, kind = column["name"], column["kind"]
+            if kind == "dates":
+                order = column.get("order", "day" if self.written.dayfirst else "")
+                frame = frame.assign(**{name: write_iso_dates(frame[name], order)})
             values = read_column(frame, name, kind, rows.problems.add, "gaps" in column, name in self.numbers)
             read[name] = kind, values
             if kind in KINDS:

@@ -10,16 +10,25 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.errors import InputError, did_you_mean, format_first, format_value, is_missing, reason_of
+from logit_correction.errors import (
+    InputError,
+    did_you_mean,
+    format_first,
+    format_rows,
+    format_value,
+    is_missing,
+    reason_of,
+)
 from logit_correction.files import canonical, printable, read_cells
 from logit_correction.types import TrainingRows, as_array
 
@@ -315,32 +324,97 @@ class RowFile:
 
 
 class Written(NamedTuple):
-    """How numbers and dates are written, as pandas' ``read_csv`` has it; without ``decimal`` as the file tells."""
+    """How numbers and dates are written, as pandas' ``read_csv`` has it.
+
+    Attributes:
+        decimal: What stands before the fraction; None as the file tells.
+        thousands: What stands between thousands.
+        dayfirst: Whether the day stands before the month; None as each column tells.
+    """
 
     decimal: str | None = None
     thousands: str | None = None
-    dayfirst: bool = False
+    dayfirst: bool | None = None
 
     def plain(self, frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-        """Return a table in whose columns of texts numbers are written as 1234.5, and dates as 2024-12-31."""
+        """Return a table in whose columns of texts numbers are written as 1234.5."""
         decimal = self.decimal or frame.attrs.get("decimal", ".")
-        if (decimal, *self[1:]) == (".", None, False):
+        if (decimal, self.thousands) == (".", None):
             return frame
         group = rf"(?:{re.escape(self.thousands)}\d{{3}})*" if self.thousands else ""
         number = re.compile(rf"[+-]?(?:\d{{1,3}}{group}|\d+)?(?:{re.escape(decimal)}\d*)?(?:[eE][+-]?\d+)?")
-        day = re.compile(r"(\d\d?)([./-])(\d\d?)\2(\d{4})")
 
         def plain(cell: Any) -> Any:
-            if not isinstance(cell, str):
-                return cell
-            if number.fullmatch(text := cell.strip()):
-                return text.replace(self.thousands or "\0", "").replace(decimal, ".")
-            date = day.match(text) if self.dayfirst else None
-            return f"{date[4]}-{date[3]:0>2}-{date[1]:0>2}{text[date.end() :]}" if date else cell
+            text = cell.strip() if isinstance(cell, str) else ""
+            written = text and number.fullmatch(text)
+            return text.replace(self.thousands or "\0", "").replace(decimal, ".") if written else cell
 
         columns = {name: frame[name].map(plain) for name in names if frame[name].dtype.kind not in "iufbMm"}
         categories = [name for name in columns if frame[name].dtype == "category"]
         return frame.assign(**columns).astype(dict.fromkeys(categories, "category"))
+
+
+#: What stands first in dates that a column holds; both orders fit all of its rows, or each fits some alone.
+DateOrder = Literal["day", "month", "either", "both", ""]
+
+#: A date whose year stands last or first; and the time of day after it.
+YEAR_LAST = re.compile(r"(\d\d?)([./-])(\d\d?)\2(\d{4})(?!\d)")
+YEAR_FIRST = re.compile(r"(\d{4})([./-])(\d\d?)\2(\d\d?)(?!\d)")
+TIME = re.compile(r"[T\s]+(\d\d?):(\d\d(?::\d\d(?:\.\d+)?)?)(?:\s*([AP])\.?M\.?)?", re.IGNORECASE)
+
+
+def as_iso_date(text: str, order: DateOrder) -> str:
+    """Return a date as 2024-12-31, with its time of day; what is no date in this order as it is.
+
+    >>> as_iso_date("04/28/2024 2:30 PM", "month"), as_iso_date("04/28/2024", "day"), as_iso_date("2024/4/28", "")
+    ('2024-04-28 14:30', '04/28/2024', '2024-04-28')
+    """
+    first = YEAR_FIRST.match(text)
+    last = YEAR_LAST.match(text) if order in ("day", "month") else None
+    match = first or last
+    if match is None:
+        return text
+    if first is not None:
+        year, month, day = (int(first[group]) for group in (1, 3, 4))
+    else:
+        year, month, day = (int(match[group]) for group in ((4, 3, 1) if order == "day" else (4, 1, 3)))
+    rest = text[match.end() :]
+    time = TIME.match(rest)
+    if time is not None:
+        hour = int(time[1])
+        if time[3] and not 1 <= hour <= 12:
+            return text
+        half = {"A": 0, "P": 12}[time[3].upper()] if time[3] else 0
+        rest = f" {hour % 12 + half if time[3] else hour:02}:{time[2]}{rest[time.end() :]}"
+    with suppress(ValueError):
+        return f"{date(year, month, day)}{rest}"
+    return text
+
+
+def write_iso_dates(values: pd.Series[Any], order: DateOrder) -> pd.Series[Any]:
+    """Return a column whose texts that are dates are written as 2024-12-31."""
+    if values.dtype.kind in "iufbMm":
+        return values
+    written = {cell: as_iso_date(cell.strip(), order) for cell in values.unique() if isinstance(cell, str)}
+    return values.astype(object).map(lambda cell: written.get(cell, cell) if isinstance(cell, str) else cell)
+
+
+def find_date_order(texts: Sequence[str]) -> DateOrder:
+    """Return what stands first in most of the texts, by those of which one part alone can be a month.
+
+    >>> find_date_order(["04/28/2024", "08/11/2024"]), find_date_order(["08/11/2024"]), find_date_order(["2024-04-28"])
+    ('month', 'either', '')
+    """
+    matches = [match for text in texts if (match := YEAR_LAST.match(text))]
+    if not matches or len(matches) < MOST * len(texts):
+        return ""
+    by_day = sum(int(match[1]) > 12 for match in matches)
+    by_month = sum(int(match[3]) > 12 for match in matches)
+    if not by_day + by_month:
+        return "either"
+    if by_day >= MOST * (by_day + by_month):
+        return "day"
+    return "month" if by_month >= MOST * (by_day + by_month) else "both"
 
 
 class Kind(NamedTuple):
@@ -389,33 +463,65 @@ KINDS = {
 }
 NAMES = "names"
 
+#: Dates that lie closer together are taken for one when it is asked which lies far off.
+DAYS_OF_YEAR = 366
+
+#: A column is of a kind if so many of its values are.
+MOST = 0.9
+
+#: How dates are to be written that could not be read, by what stands first in them.
+HOW_DATES: dict[DateOrder, str] = {
+    "either": "both orders fit all rows, so give --data.dayfirst true or false, or write 2024-12-31",
+    "both": "some rows have the day first and some the month, so write all as 2024-12-31",
+    "day": "the day stands first in some rows, so give --data.dayfirst true, or write 2024-12-31",
+    "month": "the month stands first in some rows, so give --data.dayfirst false, or write 2024-12-31",
+    "": "write 2024-12-31",
+}
+
+
+def words_of_column(frame: pd.DataFrame, name: str) -> list[str]:
+    """Return the values of a column as texts, without gaps."""
+    return [text for text in texts_of(frame, name) if text and text.lower() not in GAPS]
+
 
 def kind_of(frame: pd.DataFrame, name: str) -> tuple[str, str]:
     """Return what a column holds, but for gaps and a few bad rows, and why it is names if it looks like others."""
     import pandas as pd
 
-    def words(part: pd.DataFrame) -> list[str]:
-        return [text for text in texts_of(part, name) if text and text.lower() not in GAPS]
-
-    held, most = frame[name], 0.9
+    held = frame[name]
     if isinstance(held.dtype, pd.CategoricalDtype) or pd.api.types.infer_dtype(held, skipna=True) == "boolean":
         return NAMES, ""
     for kind, one in KINDS.items():
         none = np.isnan(one.read(held))
         if not none.all():
             count = len(held) - none.sum()
-            if count >= most * (count + len(words(frame[[name]][none]))):
+            if count >= MOST * (count + len(words_of_column(frame[[name]][none], name))):
                 return kind, ""
-    every = words(frame)
+    every = words_of_column(frame, name)
     misread = {
-        r"\d{1,4}([./-])\d\d?\1\d{1,4}(\s|$)": "looks like a date: give --data.dayfirst true, or write 2024-12-31",
+        r"\d{1,4}([./-])\d\d?\1\d{1,4}(\s|$)": f"looks like a date: {HOW_DATES[find_date_order(every)]}",
         r"[+-]?\d+([.,]\d+)+$": "looks like a number: give --data.decimal and --data.thousands",
         r"[+-]?\d[\d.,]*(\s|(?<=[.,]\d))[^\W\d]\S{0,4}$|[+-]?\d[\d.,]*\s?[%°€$£]": "has a unit: write it without",
     }
     for pattern, why in misread.items():
-        if every and sum(re.match(pattern, text) is not None for text in every) >= most * len(every):
+        if every and sum(re.match(pattern, text) is not None for text in every) >= MOST * len(every):
             return NAMES, f"{every[0]!r} {why}"
     return NAMES, ""
+
+
+def find_kind(values: pd.Series[Any], written: Written) -> tuple[pd.Series[Any], str, str, DateOrder]:
+    """Return a column with its dates as 2024-12-31, its kind, why it is names, and what stands first in its dates."""
+    name = str(values.name)
+    kind, why = kind_of(values.to_frame(), name)
+    if kind != NAMES or values.dtype == "category":
+        return values, kind, why, ""
+    order = find_date_order(words_of_column(values.to_frame(), name))
+    if order and written.dayfirst is not None:
+        order = "day" if written.dayfirst else "month"
+    dates = write_iso_dates(values, order)
+    if kind_of(dates.to_frame(), name)[0] == "dates":
+        return dates, "dates", "", order
+    return values, kind, why, ""
 
 
 def read_column(
@@ -442,6 +548,8 @@ def read_column(
             why = KINDS[kind].fault
             if kind == "numbers" and may_miss:
                 why += f" (missing by --data.numbers {name}, all names by --data.categorical {name})"
+            if kind == "dates" and YEAR_LAST.match(text or ""):
+                why = "is no date with day and month in the order of the column"
             if np.isfinite(values[row]):
                 why = f"is more than {LARGEST:.1e} (give it in another unit, or leave it out of the features)"
             bad(row, f"column {name!r} " + (f"holds {text[:60]!r}, which {why}" if text else "is empty"))
@@ -463,6 +571,31 @@ def match_names(names: Iterable[str | None], known: Sequence[str]) -> dict[str |
             of_value.setdefault(Decimal(name), []).append(name)
     several = {name: of_value.get(Decimal(name), []) for name in sorted(unknown)}
     return {name: same[0] for name, same in several.items() if len(same) == 1}
+
+
+def describe_order(values: pd.Series[Any], order: DateOrder) -> str:
+    """Return a date as it was written and as it was taken, the first whose day is not its month; empty without one."""
+    texts = [cell.strip() for cell in values.unique() if isinstance(cell, str)]
+    matches = [match for text in texts if (match := YEAR_LAST.match(text))]
+    telling = next((match for match in matches if match[1] != match[3]), None)
+    return f"{telling[0]} is {as_iso_date(telling[0], order)}" if telling else ""
+
+
+def count_zoned(dates: pd.Series[Any]) -> int:
+    """Return how many dates of a column of texts name their time zone, 0 if all do."""
+    texts = [cell.strip() for cell in dates if isinstance(cell, str)]
+    zoned = sum(re.search(r":\d\d(?:\.\d+)?\s*(?:Z|[+-]\d\d:?\d*)$", text) is not None for text in texts)
+    return zoned if zoned < sum(bool(text) for text in texts) else 0
+
+
+def find_far_date(days: NDArray[np.float64]) -> str:
+    """Return the first or last date if the others' deviation without it is less than a tenth, else an empty text."""
+    there = days[np.isfinite(days)]
+    for end in (there.min(), there.max()) if len(there) else ():
+        others = there[np.abs(there - end) > DAYS_OF_YEAR]
+        if 2 * len(others) > len(there) and there.std() > 10 * max(float(others.std()), 1):
+            return f"{_date(float(end))} in {format_rows(len(there) - len(others))}"
+    return ""
 
 
 #: What an input tells of its column in addition to a value or a name.

@@ -110,7 +110,7 @@ class Table(DataSource):
         decimal: str | None = None,
         thousands: str | None = None,
         encoding: str | None = None,
-        dayfirst: bool = False,
+        dayfirst: bool | None = None,
         **splitting: Any,
     ) -> None:
         """Name the columns. Of ``text``, ``path`` and ``features`` give one; features are all others if you give none.
@@ -141,7 +141,8 @@ class Table(DataSource):
             decimal: What numbers have before their fraction; of a CSV separated by semicolons a comma, else a point.
             thousands: What numbers have between thousands.
             encoding: Encoding of a CSV, such as latin-1; by default UTF-8.
-            dayfirst: Read 31/12/2024 as a date, the day first.
+            dayfirst: Whether dates such as 08/11/2024 begin with the day, true, or the month, false. By default each
+                column tells by dates that fit one order alone; where both fit all rows you are asked.
             **splitting: Those of ``Splitting``.
         """
         chosen, names, cells = listed(features) or ([] if text or path else ["*"]), listed(categorical), listed(numbers)

@@ -186,11 +186,13 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         state = self.random_state
         seed = int(state if isinstance(state, int | np.integer) else check_random_state(state).randint(2**31 - 1))
         self._reader = READERS[kind]() if rows.frame is None else Columns(list(rows.frame.columns))
-        read, _, _ = self._reader.check(rows)
+        read, _, notes = self._reader.check(rows)
         rows.problems.raise_if_any()
         every = torch.arange(len(label))
         with np.errstate(over="ignore", invalid="ignore"):  # of numbers whose mean no float holds
             made = self._reader.learn(read, every, rows.problems)
+        for note in (*notes, *made.notes):
+            warnings.warn(note, InputWarning, stacklevel=2)
         self.model_ = {"kind": kind, "preparation": made.preparation, "shape": made.inputs.input_shape}
         known, known_names = _known_attribute(rows, attribute)
         table = DataTable(
