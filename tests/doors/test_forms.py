@@ -365,3 +365,71 @@ def test_zones_in_some_dates_and_a_date_that_flattens_the_others_are_told(door: 
             assert re.search(rf"nearly equal: 'd' \({far} in {rows} rows?\)", answer.err)
     dated([f"{day:%Y-%m-%d}" for day in YEAR]).to_csv("t.csv", index=False)
     assert "nearly equal" not in door("preview", "--data", "t.csv", "--data.label", "y").err
+
+
+def reviews(rows: int) -> list[str]:
+    return [f"{('kind', 'rude')[row % 2]} service {row},{('p', 'q')[row % 2]},{row % 7}" for row in range(rows)]
+
+
+@pytest.mark.parametrize(
+    "again",
+    ["t,y,n", "t, y , n", '"t","y","n"', '"t", "y", "n"', "\ufefft,y,n", "T,Y,N", "t;y;n,,", "n,t,y", "t\ty\tn,,"],
+)
+def test_a_header_in_the_middle_is_a_bad_row_with_its_line(again: str, door: Door) -> None:
+    lines = ["t,y,n", *reviews(6), again, *reviews(6), again, *reviews(6)]
+    Path("t.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for options in (("--data.text", "t"), ("--data.features", "n")):
+        words = ("preview", "--data", "t.csv", "--data.label", "y", *options)
+        answer = door(*words)
+        assert answer.status == 2 and "2 rows are bad: line 8, line 15: holds the names of the columns" in answer.err
+        answer = door(*words, "--data.on_bad_rows", "skip")
+        assert answer.status == 0 and "Table: 12 train, 2 valid, 4 test rows" in answer.err
+    Path("o.csv").write_text("\n".join(["t,y,n", *reviews(30)]), encoding="utf-8")
+    fit(door, "o.csv", "--data.text", "t", epochs=1)
+    answer = door("predict", "r", "t.csv", "--out", "a.csv")
+    assert "line 8, line 15: holds the names" in answer.err and pd.read_csv("a.csv").iloc[:, 1].isna().sum() == 2
+    answer = door("evaluate", "r", "--on", "t.csv")
+    assert answer.status == 2 and "line 8, line 15: holds the names" in answer.err
+    frame = pd.read_csv("t.csv")
+    with pytest.raises(InputError, match="row 6, row 13: holds the names"):
+        train(from_table(frame, label="y", text="t"), **SHORT, epochs=1)
+
+
+def test_values_that_are_names_of_columns_are_no_header(door: Door) -> None:
+    frame, ward = wards()
+    frame.assign(ill=np.where(ward > 6, "ill", "y"), y=frame["y"]).to_csv("t.csv", index=False)
+    assert "names of the columns" not in fit(door, "t.csv", epochs=1).err
+
+
+@pytest.mark.parametrize(("opened", "closed", "lost"), [(10, 25, 15), (10, 11, 1), (10, 12, 2)])
+@pytest.mark.parametrize("last", [False, True])
+def test_a_quote_that_takes_in_other_rows_is_told_with_its_lines(
+    opened: int, closed: int, lost: int, last: bool, door: Door
+) -> None:
+    lines = [",".join(line.split(",")[::-1] if last else line.split(",")) for line in ["t,y,n", *reviews(80)]]
+    quoted = [*lines]
+    for line in (opened, closed):  # as people write them, numbered from 1
+        start, text, end = quoted[line - 1].partition("kind" if line % 2 == 0 else "rude")
+        quoted[line - 1] = f'{start}"{text}{end}' if line == opened else f'{start}{text}"{end}'
+    Path("t.csv").write_text("\n".join(quoted) + "\n")
+    words = ("preview", "--data", "t.csv", "--data.label", "y", "--data.text", "t")
+    answer = door(*words)
+    assert answer.status == 2, answer.err
+    assert f"line {opened}: the quote of column 't' takes in lines {opened} to {closed}" in answer.err
+    quoted[closed - 1] = lines[closed - 1]
+    quoted[2] = quoted[2].replace("service", '5" service')  # which opens nothing
+    Path("t.csv").write_text("\n".join(quoted) + "\n")
+    assert f"the quote that opens in line {opened} is not closed" in door(*words).err
+
+
+def test_texts_of_several_lines_are_no_rows_and_lines_are_counted_through_them(door: Door) -> None:
+    draw = np.random.default_rng(0)
+    texts = [f"dear shop, hello,\nI came in, twice, {row}\nand, well, left" for row in draw.integers(0, 90, 60)]
+    frame = pd.DataFrame({"t": texts, "y": ["p", "q"] * 30, "n": range(60)})
+    frame.to_csv("t.csv", index=False)
+    assert door("preview", "--data", "t.csv", "--data.label", "y", "--data.text", "t").status == 0
+    held = Path("t.csv").read_text().splitlines()
+    held.insert(100, '"kind and open,p,3')
+    Path("t.csv").write_text("\n".join(held) + "\n")
+    answer = door("preview", "--data", "t.csv", "--data.label", "y", "--data.text", "t")
+    assert answer.status == 2 and "line 104 has 5 cells, and others 3" in answer.err, answer.err

@@ -81,12 +81,14 @@ class Columns(Reader):
         left_out, as_names, numbered, gaps = [], list[str](), list[str](), list[str]()
         day_first, month_first, in_zones, far_off = list[str](), list[str](), list[str](), list[str]()
         self.orders = {}
+        good = rows.problems.good.numpy()  # what a kind is found by
         for name in names:
-            dates, kind, why, order = find_kind(frame[name], self.written)
+            kind, why, order = find_kind(frame.loc[good, name], self.written)
             if name in self.categorical:
                 kind, why = NAMES, ""
             elif name in self.numbers:
                 kind, why = "numbers", ""
+            dates = write_iso_dates(frame[name], order) if kind == "dates" else frame[name]
             values = read_column(
                 dates.to_frame() if kind == "dates" else frame,
                 name,

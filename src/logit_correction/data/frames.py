@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import gzip
 import json
 import re
@@ -12,8 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -81,6 +83,12 @@ def read_frame(file: Path, encoding: str | None = None, fix: str | None = None) 
             frame = _csv(file, encoding or "utf-8-sig")
     except Exception as error:  # pandas and pyarrow raise many kinds on a damaged file
         reason = reason_of(error).rpartition("C error: ")[2]
+        long = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", reason)
+        if long is not None:
+            line = find_line(file, encoding or "utf-8-sig", int(long[2]))
+            reason = f"line {line} has {long[3]} cells, and others {long[1]}"
+        if "EOF inside string" in reason:
+            reason = f"the quote that opens in line {find_unclosed_quote(file, encoding)} is not closed"
         other = "utf-16" if getattr(error, "object", b"")[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin-1"
         fix = fix or (
             "save it as a CSV in UTF-8, with texts that hold the separator in quotes, or as Parquet; one of Excel in "
@@ -114,11 +122,7 @@ def find_category_columns(file: Path) -> list[str]:
 def _csv(file: Path, encoding: str) -> pd.DataFrame:
     import pandas as pd
 
-    opened = gzip.open if file.suffix.lower() == ".gz" else open
-    with opened(file, "rt", encoding=encoding, errors="replace") as lines:
-        # Names between quotes may hold separators and line ends.
-        unquoted = re.sub(r'(?<![^\t;,|\n])"(?:[^"]|"")*"', "", lines.read(2**20))
-        separator = max("\t;,|", key=unquoted.lstrip("\n").partition("\n")[0].count)
+    separator = _find_separator(file, encoding)
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # of rows that are too long
         frame = pd.read_csv(
@@ -135,11 +139,122 @@ def _csv(file: Path, encoding: str) -> pd.DataFrame:
     frame.index += 1
     frame = frame[1:].set_axis(names, axis=1)
     frame.index.name = "line"
+    frame.attrs["swallowed"] = find_swallowed_lines(frame, separator)
     frame.attrs["decimal"] = "," if separator == ";" else "."  # which separates cells where it is not in numbers
     blank = frame[frame.iloc[:, 0].str.strip() == ""]
     if frame.shape[1] == 1 or not len(blank):  # of one column a blank line is a row that is empty
         return frame
     return frame.drop(index=blank.index[(blank.map(str.strip) == "").all(axis=1)])
+
+
+def _find_separator(file: Path, encoding: str) -> str:
+    with _opened(file, encoding) as lines:
+        # Names between quotes may hold separators and line ends.
+        unquoted = re.sub(r'(?<![^\t;,|\n])"(?:[^"]|"")*"', "", lines.read(2**20))
+    return max("\t;,|", key=unquoted.lstrip("\n").partition("\n")[0].count)
+
+
+def find_line(file: Path, encoding: str, record: int) -> int:
+    """Return the line of a CSV in which a record begins, both from 1; a text between quotes may hold line ends."""
+    begins = 1
+    with _opened(file, encoding) as lines, suppress(csv.Error):
+        reader = csv.reader(lines, delimiter=_find_separator(file, encoding))
+        for number, _ in enumerate(reader, 1):
+            if number == record:
+                break
+            begins = reader.line_num + 1
+    return begins
+
+
+def _opened(file: Path, encoding: str) -> IO[str]:
+    opened: Callable[..., IO[str]] = gzip.open if file.suffix.lower() == ".gz" else open
+    return opened(file, "rt", encoding=encoding, errors="replace")
+
+
+def find_unclosed_quote(file: Path, encoding: str | None) -> int:
+    """Return the line of a CSV in which a quote opens that nothing closes."""
+    with _opened(file, encoding or "utf-8-sig") as lines:
+        text = lines.read()
+    quoted = re.finditer(r'(?:^|(?<=[\t;,|\n]))"[^"]*(?:""[^"]*)*("|\Z)', text)
+    opening = next((match.start() for match in quoted if not match[1]), 0)
+    return text.count("\n", 0, opening) + 1
+
+
+def find_swallowed_lines(frame: pd.DataFrame, separator: str) -> dict[int, str]:
+    """Return rows of a CSV, by their line, of which a quote that is closed too late has taken in others, and why.
+
+    A line within a cell counts as a row if it has as many cells as are to be there, and those of other columns hold
+    what these columns hold elsewhere: numbers, or values that several rows share.
+    """
+    columns = [frame.iloc[:, place] for place in range(frame.shape[1])]
+    positions = [place for place, column in enumerate(columns) if column.str.contains("\n", regex=False).any()]
+    if not positions:
+        return {}
+    cells = [column.tolist() for column in columns]
+    breaks = [sum(column[row].count("\n") for column in cells) for row in range(len(frame))]
+    header = sum(str(name).count("\n") for name in frame)
+    start = np.arange(len(frame)) + 2 + header + np.cumsum([0, *breaks[:-1]])
+
+    @cache
+    def known(place: int) -> tuple[set[str], bool]:
+        """Return the values of several rows, and whether all are numbers; none of a column of texts."""
+        count = Counter(cells[place])
+        numbers = sum(number for cell, number in count.items() if NUMBER.fullmatch(cell.strip()))
+        several = {cell for cell, number in count.items() if number > 1}
+        rows = sum(count[cell] for cell in several)
+        return several if 2 * rows > len(frame) else set(), numbers >= MOST * len(frame)
+
+    def looks_like_row(line: str, places: Sequence[int], own: int) -> bool:
+        parts = line.rstrip("\r").split(separator)
+        if len(parts) != len(places):
+            return False
+        others = [(part, *known(place)) for place, part in zip(places, parts, strict=True) if place != own]
+        alike = [
+            part in several or (numeric and NUMBER.fullmatch(part.strip()) is not None)
+            for part, several, numeric in others
+            if several or numeric
+        ]
+        return bool(alike) and all(alike)
+
+    found = {}
+    every = range(frame.shape[1])
+    for place in positions:
+        name = frame.columns[place]
+        for row, cell in enumerate(cells[place]):
+            first, *middle = cell.split("\n")
+            if not middle:
+                continue
+            *middle, last = middle
+            taken = looks_like_row(first, every[place:], place) + looks_like_row(last, every[: place + 1], place)
+            if taken + sum(looks_like_row(line, every, place) for line in middle):
+                end = start[row] + breaks[row]
+                found[int(frame.index[row])] = (
+                    f"the quote of column {name!r} takes in lines {start[row]} to {end}, which look like rows: "
+                    "close it, or double it within a text"
+                )
+    return found
+
+
+def find_header_rows(frame: pd.DataFrame) -> list[int]:
+    """Return the rows of a table, by their place, that hold the names of its columns, as of files that were joined."""
+    import pandas as pd
+
+    def spelled(cells: Iterable[Any]) -> list[str]:
+        texts = " , ".join("" if is_gap(cell) else str(cell) for cell in cells)
+        parts = re.split(r"[\t;,|]", canonical(texts, "NFKC"))
+        return sorted(part for cell in parts if (part := cell.strip(" \"'").casefold()))
+
+    header = spelled(name for name in frame if not re.match(r"Unnamed: \d+$", str(name)))
+    if len(header) < 2 and frame.index.name != "line":
+        return []
+    names = set(header)
+    longest = sum(map(len, header)) + 10 * len(header)
+    rows = np.arange(len(frame))
+    for place in range(frame.shape[1]):
+        values = frame.iloc[rows, place]
+        short = [cell for cell in pd.unique(values) if is_gap(cell) or (isinstance(cell, str) and len(cell) < longest)]
+        rows = rows[values.isin([cell for cell in short if names.issuperset(spelled([cell]))]).to_numpy()]
+    return [row for row in rows.tolist() if spelled(frame.iloc[row]) == header]
 
 
 def plain_values(frame: pd.DataFrame, column: str) -> pd.Series[Any]:
@@ -509,19 +624,22 @@ def kind_of(frame: pd.DataFrame, name: str) -> tuple[str, str]:
     return NAMES, ""
 
 
-def find_kind(values: pd.Series[Any], written: Written) -> tuple[pd.Series[Any], str, str, DateOrder]:
-    """Return a column with its dates as 2024-12-31, its kind, why it is names, and what stands first in its dates."""
+def find_kind(values: pd.Series[Any], written: Written) -> tuple[str, str, DateOrder]:
+    """Return the kind of a column, why it is names if it looks like others, and what stands first in its dates."""
     name = str(values.name)
     kind, why = kind_of(values.to_frame(), name)
     if kind != NAMES or values.dtype == "category":
-        return values, kind, why, ""
+        return kind, why, ""
+    some = words_of_column(values.iloc[:: max(1, len(values) // 1000)].to_frame(), name)
+    if not any(YEAR_LAST.match(text) or YEAR_FIRST.match(text) for text in some):
+        return kind, why, ""
     order = find_date_order(words_of_column(values.to_frame(), name))
     if order and written.dayfirst is not None:
         order = "day" if written.dayfirst else "month"
     dates = write_iso_dates(values, order)
     if kind_of(dates.to_frame(), name)[0] == "dates":
-        return dates, "dates", "", order
-    return values, kind, why, ""
+        return "dates", "", order
+    return kind, why, ""
 
 
 def read_column(

@@ -289,7 +289,9 @@ def labels_of(rows: Rows, label: Names | None, known: Sequence[str]) -> NDArray[
     if label is None:
         raise InputError("new rows can be judged only by their labels: give label=, a list of names or a column")
     labels = names_of(rows, label, "label")
-    number, problems = places_of(labels, known), Problems(rows.place, rows.names)
+    number = places_of(labels, known)
+    problems = Problems(rows.place, rows.names)
+    problems.of_row |= rows.problems.of_row
     for row in (number < 0).nonzero().flatten().tolist():
         problems.add(row, f"the label {labels[row]!r} is not in the training data" if labels[row] else "has no label")
     problems.raise_if_any(fix=f"the labels of training are {', '.join(known)}: give one of them to each row")

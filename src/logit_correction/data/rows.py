@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.data.frames import FEWEST_ROWS, NUMBER, match_names, row_names
+from logit_correction.data.frames import FEWEST_ROWS, NUMBER, find_header_rows, match_names, row_names
 from logit_correction.data.table import LARGE, NEW, SPLITS, ArrayStore, DataTable, InputStore
 from logit_correction.errors import InputError, InputWarning, check_range, format_first, format_rows
 from logit_correction.files import canonical, is_within, printable
@@ -141,7 +141,14 @@ class Rows:
     @cached_property
     def problems(self) -> Problems:
         """What is wrong with them, as far as they were read."""
-        return Problems(self.place, self.names)
+        problems = Problems(self.place, self.names)
+        if self.frame is not None:
+            for row in find_header_rows(self.frame):
+                problems.add(row, "holds the names of the columns again, as where files were joined")
+            for line, why in self.frame.attrs.get("swallowed", {}).items():
+                for row in np.flatnonzero(np.asarray(self.numbers) == line):
+                    problems.add(row, why)
+        return problems
 
     def parts(self, size: int) -> Iterator[Rows]:
         """Yield the rows, so many at a time."""
