@@ -11,7 +11,7 @@ import torch
 from PIL import EpsImagePlugin, Image
 
 from logit_correction.data import images
-from logit_correction.data.images import image_store, images_of, read_image, read_sizes
+from logit_correction.data.images import image_store, images_of, read_image, read_picture, read_sizes
 from logit_correction.data.rows import Problems
 from logit_correction.data.table import InputStore
 from logit_correction.errors import InputError
@@ -39,7 +39,7 @@ def test_any_mode_comes_as_rgb_on_white_and_in_eight_bits(tmp_path: Path) -> Non
         image.save(tmp_path / f"{name}.png")
         assert (read_image(tmp_path / f"{name}.png", (4, 4)) == expected).all(), name
     Image.fromarray(np.full((4, 4), 200 << 8, np.uint16)).save(tmp_path / "deep.png")
-    with pytest.raises(ValueError, match="more than 8 bits"):
+    with pytest.raises(ValueError, match="16 bits, and the others' 8 bits"):
         read_image(tmp_path / "deep.png", (4, 4))  # of which range, nobody said
     wide = Image.fromarray(np.repeat(np.arange(12, dtype=np.uint8)[None], 4, axis=0) * 20)
     wide.save(tmp_path / "wide.png")
@@ -75,7 +75,7 @@ def test_the_size_of_an_image_is_that_of_the_image_upright(tmp_path: Path) -> No
 
 def test_images_are_read_once_and_again_when_a_file_changes(paths: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Path] = []
-    monkeypatch.setattr(images, "read_image", lambda path, *rest: read.append(path) or read_image(path, *rest))
+    monkeypatch.setattr(images, "read_picture", lambda path, *rest: read.append(path) or read_picture(path, *rest))
     first, again = store_of(paths), store_of(paths)
     assert len(read) == 6
     torch.testing.assert_close(first.fetch(torch.arange(6)), again.fetch(torch.arange(6)))

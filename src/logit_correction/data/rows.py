@@ -62,12 +62,19 @@ class Problems:
         before, first = self.remarks.get((fact, consequence), (0, example))
         self.remarks[fact, consequence] = before + count, first
 
-    def warn(self, total: int | None = None) -> None:
-        """Tell the remarks as warnings, with their share of ``total`` rows."""
-        total = len(self.rows) if total is None else total
+    def describe_remarks(self) -> tuple[str, ...]:
+        """Return the remarks, with their share of all rows."""
+        total = len(self.rows)
+        sentences = []
         for (fact, consequence), (count, example) in self.remarks.items():
             share = f"in all {total:,} rows" if count == total > 1 else f"in {count:,} of {format_rows(total)}"
-            warnings.warn(f"{self.place}: {fact} {share}, such as {example}: {consequence}", InputWarning, stacklevel=4)
+            sentences.append(f"{fact} {share}, such as {example}: {consequence}")
+        return tuple(sentences)
+
+    def warn(self) -> None:
+        """Tell the remarks as warnings."""
+        for sentence in self.describe_remarks():
+            warnings.warn(f"{self.place}: {sentence}", InputWarning, stacklevel=4)
 
     def __len__(self) -> int:
         return len(self.of_row)
@@ -201,6 +208,9 @@ class Reader(ABC):
         if not self.is_prepared:
             self.fit(read, train, problems)
         return self.encode(read, problems)
+
+    def gather(self, read: Any, problems: Problems) -> None:  # noqa: B027  (most readers read all in ``check``)
+        """Note what else is wrong with rows, of which some are bad already, before all is told."""
 
     def prepare(self, preparation: Mapping[str, Any]) -> None:
         """Take over ``Learnt.preparation``, before new rows are read."""
@@ -387,6 +397,8 @@ def build_table(
             if trained and labels[row] not in trained and labels[row] is not None:
                 problems.add(row, f"label {labels[row]!r} is in the {given[row]} split but not in train")
 
+    if problems and splitting.on_bad_rows == "error":
+        reader.gather(read, problems)
     problems.raise_if_any(splitting.on_bad_rows)
     label, label_names = coded(labels, problems.good & ~is_new)
     fewest = FEWEST_ROWS if any("." in name for name in label_names) else 2

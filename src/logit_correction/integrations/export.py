@@ -232,7 +232,7 @@ def _input(run: Run) -> tuple[nn.Module, dict[str, Any]]:
         more = {"range": [0, 255], "channels": "RGB"}
         if isinstance(reader, Images):
             more |= {"resize": list(shape[1:]), "fit": reader.resizing, "resampling": "bilinear"}
-            more |= {"range_of_files": reader.range} if reader.range is not None else {}
+            more |= {"ranges_of_files": reader.ranges} if reader.ranges else {}
         return Scaled(reader.scale / 255), described("images", "uint8", shape, **more)
     if columns:
         return FromColumns(columns), described("columns", "float64", (len(columns),), columns=columns)

@@ -215,6 +215,6 @@ def _images(table: DataTable, train: pd.DataFrame, crop: int | None) -> list[dic
 def _middle(table: DataTable, row: int, image: Tensor, side: int) -> Tensor:
     """Return the middle of an image (1, C, H, W), at most ``side`` pixels each way, of its file where it has one."""
     if table.files is not None:
-        image = torch.from_numpy(read_image(table.files[row], None, of_range=table.preparation.get("range")))
+        image = torch.from_numpy(read_image(table.files[row], None, ranges=table.preparation.get("ranges")))
     top, left = (max(0, (length - side) // 2) for length in image.shape[1:])
     return image[None, :, top : top + side, left : left + side]
