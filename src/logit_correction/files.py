@@ -372,8 +372,29 @@ def _hints(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind, include_extras=True)
 
 
-def read_yaml(path: Path, content: str = "options such as `method: LC`, one a line") -> dict[str, Any]:
-    """Read a YAML file of a mapping; ``content`` says what it must hold, in an ``InputError``."""
+class Unquoted(str):
+    """A word of a YAML file that YAML takes for another value than its text, such as no, on, 017 or 1.50.
+
+    Attributes:
+        value: What YAML takes it for.
+    """
+
+    value: Any
+
+
+def read_yaml(
+    path: Path, content: str = "options such as `method: LC`, one a line", as_written: bool = False
+) -> dict[str, Any]:
+    """Read a YAML file of a mapping.
+
+    Args:
+        path: The file.
+        content: What it must hold, for messages.
+        as_written: Whether words that are other values than their text stay ``Unquoted``.
+
+    Raises:
+        InputError: If it cannot be read.
+    """
     import yaml
 
     most = 2**20  # characters, and values
@@ -382,7 +403,7 @@ def read_yaml(path: Path, content: str = "options such as `method: LC`, one a li
         root = yaml.compose(text, yaml.SafeLoader) if len(text) <= most else None
         if len(text) > most or (root and _size_of_yaml(root, {}) > most):
             raise ValueError("it is too large, or its aliases make it so")
-        found = yaml.safe_load(text)
+        found = yaml.load(text, _unquoted_loader() if as_written else yaml.SafeLoader)
     except FileNotFoundError as error:
         audit = "; an audit writes it where it finds a shortcut, or where you name one by --shortcut"
         raise InputError(f"{path} does not exist{audit if path.name == 'fix.yaml' else ''}") from error
@@ -391,6 +412,28 @@ def read_yaml(path: Path, content: str = "options such as `method: LC`, one a li
     if not isinstance(found, dict):
         raise InputError(f"{path}: it must hold {content}")
     return found
+
+
+@cache
+def _unquoted_loader() -> Any:
+    """Return a safe loader of YAML that keeps the text of unquoted words."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        pass
+
+    def construct(loader: Any, node: Any) -> Any:
+        value = yaml.SafeLoader.yaml_constructors[node.tag](loader, node)
+        as_text = node.value.lower() == str(value).lower() and not node.tag.endswith("timestamp")
+        if node.style is not None or as_text:
+            return value
+        word = Unquoted(node.value)
+        word.value = value
+        return word
+
+    for kind in ("bool", "int", "float", "timestamp"):
+        Loader.add_constructor(f"tag:yaml.org,2002:{kind}", construct)
+    return Loader
 
 
 def _size_of_yaml(node: Any, known: dict[int, float]) -> float:

@@ -155,7 +155,7 @@ def test_codes_apart_in_training_stay_apart_and_unknown_ones_are_counted(door: D
             run.predict(pd.DataFrame({"ward": [7.5] * 3, "z": 0.0}))
 
 
-def test_labels_that_are_one_number_are_one_label_or_refused(door: Door) -> None:
+def test_labels_that_are_one_number_are_one_label_or_told(door: Door) -> None:
     frame, ward = wards()
     frame.assign(y=ward % 2).to_csv("t.csv", index=False)
     fit(door, "t.csv", epochs=1)
@@ -164,7 +164,7 @@ def test_labels_that_are_one_number_are_one_label_or_refused(door: Door) -> None
     assert figures[0] == figures[1]
     frame.assign(y=np.where(ward == 3, "1.0", (ward % 2).astype(str))).to_csv("t.csv", index=False)
     answer = door("preview", "--data", "t.csv", "--data.label", "y")
-    assert answer.status == 2 and "'1' (100) and '1.0' (20)" in answer.err
+    assert answer.status == 0 and "as they are written: '1' and '1.0'" in answer.err
 
 
 @pytest.mark.parametrize("held", ["", "7", "one"])
@@ -433,3 +433,38 @@ def test_texts_of_several_lines_are_no_rows_and_lines_are_counted_through_them(d
     Path("t.csv").write_text("\n".join(held) + "\n")
     answer = door("preview", "--data", "t.csv", "--data.label", "y", "--data.text", "t")
     assert answer.status == 2 and "line 104 has 5 cells, and others 3" in answer.err, answer.err
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("label: no", "--data.label is no"),
+        ("label: Yes", "--data.label is Yes"),
+        ("label: off", "--data.label is off"),
+        ("label: 017", "--data.label is 017"),
+        ("label: 1.50", "--data.label is 1.50"),
+        ("label: 2024", "--data.label is 2024"),
+        ("label: 2024-01-01", "--data.label is 2024-01-01"),
+        ("label: 0x1F", "--data.label is 0x1F"),
+        ("label: 1:30", "--data.label is 1:30"),
+        ("label: 'no'\n  features: [x, on]", "--data.features is on"),
+        ("label: 'no'\n  features: [017]", "--data.features is 017"),
+        ("label: 'no'\n  categorical: [x, 1_000]", "--data.categorical is 1_000"),
+    ],
+)
+def test_a_word_that_yaml_takes_for_something_else_is_to_be_quoted(written: str, told: str, door: Door) -> None:
+    frame, ward = wards()
+    names = ["Yes", "off", "017", "1.50", "2024", "2024-01-01", "0x1F", "1:30", "on", "1_000"]
+    frame.rename(columns={"y": "no"}).assign(x=ward, **{name: ward % 2 for name in names}).to_csv("t.csv", index=False)
+    start, end = "data:\n  name: Table\n  file: t.csv\n  ", "\nmethod: ERM\nepochs: 1\nlearning_rate: 0.0010\n"
+    Path("c.yaml").write_text(start + written + end)
+    answer = door("train", "--config", "c.yaml", "--out", "r")
+    assert answer.status == 2 and told in answer.err and "quote it" in answer.err, answer.err
+    text = told.rpartition(" ")[2]
+    quoted = written if f"'{text}'" in written else written.replace(text, f"'{text}'")
+    Path("c.yaml").write_text(start + quoted.replace("features: ['017']", "features: ['017', x]") + end)
+    assert door("train", "--config", "c.yaml", "--out", "r").status == 0
+    Path("c.yaml").write_text(start + "label: 'no'\n  dayfirst: yes" + end + "deterministic: off\n")
+    assert door("train", "--config", "c.yaml", "--out", "q").status == 0  # where yes and no are meant
+    Path("c.yaml").write_text(start + "label: 'no'" + end.replace("epochs: 1", "epochs: 010"))
+    assert "--epochs is 010, which YAML takes for 8" in door("train", "--config", "c.yaml", "--out", "p").err

@@ -89,7 +89,7 @@ def arguments_of(command: str, function: Callable[..., int], words: Sequence[str
         full = options.names_of_options({name: value})[0]  # such as data.attribute, where only attribute is there
         options.check_known(name if name in known or did_you_mean(name, known) else full, known, where)
     own = {name: given.pop(name) for name in parameters if name in given}
-    file = read_yaml(Path(given.pop("config"))) if "config" in given else {}
+    file = read_yaml(Path(given.pop("config")), as_written=True) if "config" in given else {}
     if shown:
         _add_run(parser, file | given, of_run, whole)
         print(_help(parser, command, cleandoc(function.__doc__ or ""), places, whole, shown == "help_all"))

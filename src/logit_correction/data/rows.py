@@ -446,7 +446,7 @@ def build_table(
         label_names=label_names,
         attribute_names=attribute_names,
         metadata={"source": source} | of_inputs | {"split": how},
-        notes=(*left_out, *notes, *of_reader, *of_fit),
+        notes=(*left_out, *notes, *describe_equal_numbers(label_names), *of_reader, *of_fit),
         attribute_notes=(told,) if unknown.any() and not unknown.all() else (),
         preparation=preparation,
         row_names=row_names,
@@ -457,18 +457,28 @@ def build_table(
 
 
 def check_unlike(labels: Sequence[str | None], names: Sequence[str], place: str) -> None:
-    """Raise ``InputError`` if two of these names of labels look alike to people, or are one number."""
-    alike: dict[str | Decimal, list[str]] = {}
+    """Raise ``InputError`` if two of these names of labels look alike to people."""
+    alike: dict[str, list[str]] = {}
     for name in names:
-        text = " ".join(canonical(name, "NFKC").casefold().split())
-        key = Decimal(text) if NUMBER.fullmatch(text) else text
+        key = " ".join(canonical(name, "NFKC").casefold().split())
         alike.setdefault(key, []).append(f"{name!r} ({labels.count(name):,})")
     same = [" and ".join(several) for several in alike.values() if len(several) > 1]
     if same:
         raise InputError(
-            f"{place}: labels that differ only in case, blanks or the form of letters or numbers: "
+            f"{place}: labels that differ only in case, blanks or the form of letters: "
             f"{format_first(same, SHOWN)}: write them alike if they mean the same, else give each a name of its own"
         )
+
+
+def describe_equal_numbers(names: Sequence[str]) -> tuple[str, ...]:
+    """Return a note on names of labels that are one number written in several ways; none without such."""
+    equal: dict[Decimal, list[str]] = {}
+    for name in names:
+        if NUMBER.fullmatch(name):
+            equal.setdefault(Decimal(name), []).append(repr(name))
+    several = [" and ".join(same) for same in equal.values() if len(same) > 1]
+    fact = "labels that are one number, but count as different ones, as they are written"
+    return (f"{fact}: {format_first(several, SHOWN, '; ')}",) if several else ()
 
 
 def coded(values: Sequence[str | None], good: Tensor) -> tuple[Tensor, list[str]]:

@@ -23,7 +23,7 @@ from jsonargparse import ArgumentParser
 
 from logit_correction.data import source_of_place
 from logit_correction.errors import InputError, check_range, did_you_mean
-from logit_correction.files import read_yaml
+from logit_correction.files import Unquoted, read_yaml
 from logit_correction.registry import ComponentConfig, listed, resolve
 from logit_correction.training.config import TrainingConfig
 
@@ -411,7 +411,7 @@ def parser_of(choices: tuple[tuple[str, Chosen], ...]) -> Options:
 
 def parsed(parser: Options, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return all options of a parser, those that are not given with their defaults; ``InputError`` if one is wrong."""
-    given = as_option(given)
+    given = _take_values(as_option(given), parser)
     leaves = dict(_leaves(given, parser.actions))
     for option in leaves:
         check_known(option, parser.actions)
@@ -426,14 +426,40 @@ def parsed(parser: Options, given: Mapping[str, Any]) -> dict[str, Any]:
             if f'"{option}"' in told:  # in the parser's words it would take ten lines
                 kind = parser.types.get(option, "another type")
                 told = f"--{option} is {value!r}, but must be {kind}{', such as [a,b]' if 'list[' in kind else ''}"
-                values = value if isinstance(value, list) else [value]
-                if "str" in kind and not all(isinstance(part, str) for part in values):
-                    told += ". YAML reads no, on, 017, 12:30 and dates as other values: quote them, such as 'no'"
+                told += f": quote it in YAML, as '{value}'" if "str" in kind and isinstance(value, int | float) else ""
         raise InputError(told) from error
     for option, value in _leaves(found, parser.actions):
         for one in value if isinstance(value, list | tuple) else [value]:
             _check_number(option, one)
     return found
+
+
+def _take_values(given: Mapping[str, Any], parser: Options, path: str = "") -> dict[str, Any]:
+    """Return options with the values of unquoted words; ``InputError`` where a text is asked for."""
+
+    def take(option: str, value: Any) -> Any:
+        if isinstance(value, list):
+            return [take(option, part) for part in value]
+        if not isinstance(value, Unquoted):
+            return value
+        kind = parser.types.get(option, "")
+        number = isinstance(value.value, int | float) and not isinstance(value.value, bool)
+        if (isinstance(value.value, bool) and "bool" in kind) or (number and re.search(r"\b(int|float)\b", kind)):
+            if number and re.match(r"[+-]?0\d|.*:", value):
+                raise InputError(
+                    f"--{option} is {value}, which YAML takes for {value.value}: write it without 0 in front or :"
+                )
+            return value.value
+        if "str" in kind or not kind:
+            raise InputError(f"--{option} is {value}, which YAML takes for {value.value}: quote it, as '{value}'")
+        return value.value
+
+    return {
+        name: _take_values(value, parser, f"{path}{name}.")
+        if isinstance(value, dict) and f"{path}{name}" not in parser.actions
+        else take(f"{path}{name}", value)
+        for name, value in given.items()
+    }
 
 
 def check_known(option: str, known: Collection[str], where: str = "") -> None:
