@@ -160,7 +160,8 @@ class Columns(Reader):
         self.given = list(read)
         varying = {name: column for name, column in read.items() if len(pd.unique(column[1][rows])) > 1}
         # Where none varies the table says that all inputs are equal.
-        self.learnt = [_learn(name, *column, rows, good) for name, column in (varying or read).items()]
+        # By name, so that the order of columns changes nothing.
+        self.learnt = [_learn(name, *column, rows, good) for name, column in sorted((varying or read).items())]
         for column in self.learnt:
             if column["kind"] == "dates":
                 column["order"] = self.orders.get(column["name"], "")
@@ -187,12 +188,12 @@ class Columns(Reader):
         seen = {name: values for name, values in known.items() if name not in self.others}
         told = f"{store.input_shape[0]}, standardised by the training rows"
         preparation: dict[str, Any] = {"columns": self.learnt}
-        left_out = [name for name in self.given if name not in written]
-        if not left_out:
-            return Learnt(store, {"columns": seen}, {"features": told}, preparation)
+        if self.given != [*written]:
+            preparation["given"] = self.given
+        left_out = [repr(name) for name in self.given if name not in written]
         fact = "columns left out of the features, since they are empty or the same in all training rows: "
-        notes = (fact + format_first([*map(repr, left_out)], SHOWN),)
-        return Learnt(store, {"columns": seen}, {"features": told}, preparation | {"given": self.given}, notes)
+        notes = (fact + format_first(left_out, SHOWN),) if left_out else ()
+        return Learnt(store, {"columns": seen}, {"features": told}, preparation, notes)
 
     def read_new(self, rows: Rows) -> dict[str, tuple[str, NDArray[Any]]]:
         """Return kind and values of each column of training, found by its name, or by its place in an array."""

@@ -337,11 +337,12 @@ def make_splits(
             f"{least}, one a split: add rows, drop the label, give a split, or name another column of labels"
         )
     drawn_for = torch.zeros(len(unit_label), dtype=torch.long)
-    for y, name in enumerate(label_names):
+    # Labels are numbered as they first appear, so that other names for them change nothing.
+    for number_of_label, y in enumerate(dict.fromkeys(label[split["train"]].tolist())):
         own = ((unit_label == y) & (size > 0)).nonzero().flatten()
         total = int(size[own].sum())
         # A generator of its own for each label: more rows of one label leave the split of the others as it was.
-        own = own[torch.randperm(len(own), generator=make_generator(splitting.seed, "split", str(name)))]
+        own = own[torch.randperm(len(own), generator=make_generator(splitting.seed, "split", number_of_label))]
         for number, share in enumerate(shares.values(), 1):
             enough = torch.searchsorted(size[own].cumsum(0), max(1, round(share * total)))
             drawn = min(int(enough) + 1, len(own) - 1) if share and len(own) else 0

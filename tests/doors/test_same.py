@@ -1,0 +1,265 @@
+"""The same values are the same model and figures: in another dtype, container or order of columns, by other names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from logit_correction import ComponentConfig, LogitCorrectionClassifier, from_arrays, from_table, load, train
+
+Door = Callable[..., Any]
+
+ROWS = 120
+ONCE: dict[str, Any] = {"device": "cpu", "threads": 1, "epochs": 3, "page": False}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work where the files are."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def people() -> pd.DataFrame:
+    """Numbers that every type holds exactly, and names; of the label in part."""
+    draw = np.random.default_rng(0)
+    label = np.arange(ROWS) % 2
+    site = np.where(draw.random(ROWS) < 0.8, label, 1 - label)
+    return pd.DataFrame(
+        {
+            "blood": (8 * (draw.normal(size=ROWS) + label)).round() / 8,
+            "count": draw.integers(0, 9, ROWS),
+            "site": np.where(site == 1, "north", "south"),
+            "y": np.where(label == 1, "ill", "well"),
+        }
+    )
+
+
+def texts() -> pd.DataFrame:
+    draw = np.random.default_rng(0)
+    words = [" ".join(draw.choice(["a", "film", "of", "the", "sea"], 5)) for _ in range(ROWS)]
+    some = [f"{text} {('good', 'bad')[row % 2]} {row}" for row, text in enumerate(words)]
+    return pd.DataFrame({"t": some, "y": ["p", "q"] * (ROWS // 2)})
+
+
+def pictures() -> tuple[np.ndarray, list[str]]:
+    """Pictures (n, 3, 8, 8) that are brighter on one side, label by label as folders hold them."""
+    values = np.random.default_rng(0).integers(0, 120, (ROWS, 3, 8, 8), dtype=np.uint8)
+    values[: ROWS // 2, :, :, :4] += 60
+    values[ROWS // 2 :, :, :, 4:] += 60
+    return values, ["left"] * (ROWS // 2) + ["right"] * (ROWS // 2)
+
+
+def figures(run: Any, names: dict[str, str] | None = None) -> Any:
+    """What a run says of its splits, with its labels by other names."""
+
+    def renamed(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: renamed(part) for key, part in value.items()}
+        if isinstance(value, list):
+            return [renamed(part) for part in value]
+        return (names or {}).get(value, value) if isinstance(value, str) else value
+
+    report = run.report
+    data = {name: report["data"][name] for name in ("rows", "label_names", "input_shape")}
+    return renamed({"data": data, "test": report["test"], "valid": report.get("validation")})
+
+
+def flattened(value: Any, place: str = "") -> dict[str, Any]:
+    """Return all figures by their place."""
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inner = [flattened(part, f"{place}.{name}") for name, part in parts]
+    return (
+        {name: one for part in inner for name, one in part.items()}
+        if isinstance(value, dict | list)
+        else {place: value}
+    )
+
+
+def check_same(runs: list[Any], rows: Any, names: dict[str, str] | None = None) -> None:
+    """Fail unless all runs have the figures of the first, and answer the same rows alike."""
+    first, *others = runs
+    for other in others:
+        assert flattened(figures(other)) == pytest.approx(flattened(figures(first, names)), abs=1e-6, nan_ok=True)
+        np.testing.assert_allclose(other.predict_proba(rows), first.predict_proba(rows), atol=1e-6)
+
+
+TYPES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "float32": lambda frame: frame.astype({"blood": "float32", "count": "float64"}),
+    "small": lambda frame: frame.astype({"blood": "float16", "count": "int8"}),
+    "nullable": lambda frame: frame.convert_dtypes(),
+    "Arrow": lambda frame: frame.convert_dtypes(dtype_backend="pyarrow"),
+    "objects": lambda frame: frame.astype(object),
+    "decimals": lambda frame: frame.assign(blood=[Decimal(str(value)) for value in frame["blood"]]),
+    "texts": lambda frame: frame.astype({"blood": str, "count": str}),
+    "category": lambda frame: frame.astype({"site": "category", "y": "category"}),
+    "unsigned": lambda frame: frame.astype({"count": "uint64"}),
+    "other order of columns": lambda frame: frame[["site", "y", "count", "blood"]],
+}
+
+
+@pytest.mark.parametrize("method", ["ERM", "LC"])
+@pytest.mark.parametrize("form", TYPES)
+def test_a_table_of_other_types_or_order_of_columns(form: str, method: str, folder: Path) -> None:
+    frame = people()
+    options: dict[str, Any] = {"label": "y", "folder": folder}
+    runs = [train(from_table(rows, **options), method=method, **ONCE) for rows in (frame, TYPES[form](frame))]
+    check_same(runs, frame)
+    np.testing.assert_allclose(runs[0].predict_proba(TYPES[form](frame)), runs[0].predict_proba(frame), atol=1e-6)
+    inputs = [rows.drop(columns="y") for rows in (frame, TYPES[form](frame))]
+    sides = [LogitCorrectionClassifier(method, epochs=3, random_state=0).fit(rows, frame["y"]) for rows in inputs]
+    np.testing.assert_allclose(sides[0].predict_proba(inputs[0]), sides[1].predict_proba(inputs[1]), atol=1e-6)
+    again = inputs[1][inputs[0].columns]  # scikit-learn refuses columns in another order than in fit
+    np.testing.assert_allclose(sides[0].predict_proba(inputs[0]), sides[0].predict_proba(again), atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["ERM", "LC"])
+def test_a_table_in_any_container(method: str, folder: Path) -> None:
+    frame = people()
+    frame.to_csv("t.csv", index=False)
+    frame.to_csv("s.csv", index=False, sep=";", decimal=",")
+    frame.to_csv("u.csv.gz", index=False, sep="\t")
+    frame.to_parquet("t.parquet")
+    tables = [
+        ComponentConfig("Table", {"file": name, "label": "y"}) for name in ("t.csv", "s.csv", "u.csv.gz", "t.parquet")
+    ]
+    tables += [
+        from_table(given, label="y", folder=folder)
+        for given in (frame, frame.to_dict("list"), frame.to_dict("records"))
+    ]
+    runs = [train(table, f"r{number}", method=method, **ONCE) for number, table in enumerate(tables)]
+    runs.append(train(frame.drop(columns="y"), label=frame["y"].tolist(), method=method, **ONCE))
+    check_same(runs, frame)
+    for given in (Path("t.csv"), Path("s.csv"), Path("u.csv.gz"), Path("t.parquet"), frame.to_dict("records")):
+        np.testing.assert_allclose(runs[0].predict_proba(given), runs[0].predict_proba(frame), atol=1e-6)
+
+
+def test_numbers_in_a_frame_or_an_array_of_any_type(folder: Path) -> None:
+    frame = people()[["blood", "count"]]
+    label = (people()["y"] == "ill").astype(int).tolist()
+    array = frame.to_numpy()
+    given = [array, array.astype("float32"), array.astype("float16"), np.asfortranarray(array), array.tolist()]
+    runs = [train(rows, label=label, method="ERM", **ONCE) for rows in [*given, frame]]
+    check_same(runs[:-1], array)
+    assert flattened(figures(runs[-1])) == pytest.approx(flattened(figures(runs[0])), abs=1e-6, nan_ok=True)
+    np.testing.assert_allclose(runs[-1].predict_proba(frame), runs[0].predict_proba(array), atol=1e-6)
+    sides = [LogitCorrectionClassifier("ERM", epochs=3, random_state=0).fit(rows, label) for rows in [*given, frame]]
+    for side in sides:
+        np.testing.assert_allclose(side.predict_proba(array), sides[0].predict_proba(array), atol=1e-6)
+
+
+LABELS: dict[str, Callable[[np.ndarray], Any]] = {
+    "floats": lambda label: label.astype(float),
+    "bytes": lambda label: label.astype(np.uint8),
+    "texts": lambda label: label.astype(str),
+    "objects": lambda label: label.astype(object),
+    "category": pd.Categorical,
+    "nullable": lambda label: pd.array(label, dtype="Int64"),
+    "list": lambda label: label.tolist(),
+}
+
+
+@pytest.mark.parametrize("form", LABELS)
+def test_labels_of_another_type(form: str) -> None:
+    frame = people().drop(columns="y")
+    label = np.arange(ROWS) % 2
+    runs = [train(frame, label=given, method="ERM", **ONCE) for given in (label, LABELS[form](label))]
+    runs += [train(frame.assign(y=given), label="y", method="ERM", **ONCE) for given in (label, LABELS[form](label))]
+    check_same(runs, frame)
+
+
+def test_texts_in_any_container(folder: Path) -> None:
+    frame = texts()
+    frame.to_csv("t.csv", index=False)
+    frame.to_parquet("t.parquet")
+    options = {"label": "y", "text": "t"}
+    tables = [ComponentConfig("Table", {"file": name, **options}) for name in ("t.csv", "t.parquet")]
+    tables += [
+        from_table(rows, folder=folder, **options) for rows in (frame, frame.astype("string"), frame[["y", "t"]])
+    ]
+    for method in ("ERM", "LC"):
+        runs = [train(table, method=method, **ONCE) for table in tables]
+        some = frame["t"].tolist()
+        runs += [train(given, label=frame["y"], method=method, **ONCE) for given in (some, np.array(some))]
+        check_same(runs, some)
+        fitted = [LogitCorrectionClassifier(method, epochs=3, random_state=0).fit(given, frame["y"])
+                  for given in (some, np.array(some), np.array(some, dtype=object), frame["t"])]  # fmt: skip
+        for side in fitted:
+            np.testing.assert_allclose(side.predict_proba(some), fitted[0].predict_proba(some), atol=1e-6)
+
+
+def test_pictures_in_any_container(folder: Path) -> None:
+    values, label = pictures()
+    for ending in ("png", "bmp", "tif"):
+        for row, (pixels, name) in enumerate(zip(values, label, strict=True)):
+            place = Path(ending, name, f"{row:03}.{ending}")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels.transpose(1, 2, 0)).save(place)
+    pd.DataFrame({"f": [str(path) for path in sorted(Path("png").glob("*/*"))], "y": label}).to_csv(
+        "t.csv", index=False
+    )
+    sources = [ComponentConfig("ImageFolder", {"root": ending}) for ending in ("png", "bmp", "tif")]
+    sources.append(ComponentConfig("Table", {"file": "t.csv", "path": "f", "label": "y"}))
+    sources += [
+        from_arrays(given, label, folder=folder) for given in (values, values.transpose(0, 2, 3, 1), values / 255)
+    ]
+    runs = [train(source, method="ERM", network="ConvNet", **ONCE) for source in sources]
+    check_same(runs, values)
+    files = sorted(Path("bmp").glob("*/*"))
+    np.testing.assert_allclose(runs[0].predict_proba(files), runs[0].predict_proba(values), atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["ERM", "LC"])
+@pytest.mark.parametrize("kind", ["table", "texts", "pictures"])
+def test_other_names_of_labels_change_names_alone(kind: str, method: str, folder: Path) -> None:
+    if kind == "pictures":
+        values, label = pictures()
+        frame, rows, options = pd.DataFrame({"y": label}), values, {}
+    else:
+        frame = people() if kind == "table" else texts()
+        rows, options = frame, {"label": "y"} | ({"text": "t"} if kind == "texts" else {})
+    old = sorted(frame["y"].unique())
+    for new in (["Zz 1", "Zz 2"], ["0", "1"], ["no é", "yes"]):
+        names = dict(zip(old, new, strict=True))
+        runs = []
+        for labels in (frame["y"], frame["y"].map(names)):
+            data = from_arrays(values, labels.tolist(), folder=folder) if kind == "pictures" else from_table(
+                frame.assign(y=labels), folder=folder, **options
+            )  # fmt: skip
+            network = {"network": "ConvNet"} if kind == "pictures" else {}
+            runs.append(train(data, method=method, **network, **ONCE))
+        check_same(runs, rows, names)
+
+
+@pytest.mark.parametrize("method", ["ERM", "LC"])
+@pytest.mark.parametrize("kind", ["table", "texts", "pictures", "array"])
+def test_a_row_alone_is_answered_as_among_others(kind: str, method: str, folder: Path) -> None:
+    if kind in ("pictures", "array"):
+        values, label = pictures()
+        rows = values if kind == "pictures" else people()[["blood", "count"]].to_numpy()
+        data, parts = from_arrays(rows, label, folder=folder), [rows[row : row + 1] for row in range(ROWS)]
+        given: Any = rows
+    else:
+        frame = people() if kind == "table" else texts()
+        label, given = frame["y"].tolist(), frame.drop(columns="y")
+        options = {"text": "t"} if kind == "texts" else {}
+        data, parts = (
+            from_table(frame, label="y", folder=folder, **options),
+            [given[row : row + 1] for row in range(ROWS)],
+        )
+    run = train(data, "r", method=method, **ONCE)
+    together = run.predict_proba(given)
+    for answers in (run, load("r")):
+        alone = np.concatenate([answers.predict_proba(part) for part in parts])
+        np.testing.assert_allclose(alone, together, atol=1e-6)
+    some = given["t"].tolist() if kind == "texts" else given
+    side = LogitCorrectionClassifier(method, epochs=3, random_state=0).fit(some, label)
+    alone = np.concatenate([side.predict_proba(some[row : row + 1]) for row in range(ROWS)])
+    np.testing.assert_allclose(alone, side.predict_proba(some), atol=1e-6)
