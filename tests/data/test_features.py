@@ -67,9 +67,9 @@ def test_the_time_of_day_is_a_number_and_a_column_of_its_own() -> None:
     frame = pd.DataFrame({"day": days.dt.date.map(str), "at": (days + pd.to_timedelta(hour, unit="h")).map(str)})
     columns, vectors, _ = fitted(frame, 40)
     assert vectors.shape == (60, 3)
-    np.testing.assert_allclose(vectors[:, 2], (hour - hour[:40].mean()) / hour[:40].std(ddof=0), atol=1e-3)
+    np.testing.assert_allclose(vectors[:, 1], (hour - hour[:40].mean()) / hour[:40].std(ddof=0), atol=1e-3)
     store, forms = columns.transform(Rows("rows", range(60), frame))
-    assert list(forms["columns"]) == ["day", "at", "at hour"]
+    assert list(forms["columns"]) == ["at", "day", "at hour"]
     np.testing.assert_allclose(forms["columns"]["at hour"], hour, atol=1e-3)
     torch.testing.assert_close(store.fetch(torch.arange(60)), vectors)
 

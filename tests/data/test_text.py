@@ -82,7 +82,7 @@ def test_words_of_any_script_are_counted(script: str, tmp_path: Path) -> None:
 def test_what_all_texts_share_does_not_drown_the_rest(tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
     usual, boilerplate = ([f"{kind}{number}" for number in range(n)] for kind, n in (("usual", 40), ("notice", 400)))
-    texts = [" ".join([*draw.choice(usual, 4), ("awful", "lovely")[row % 2]]) for row in range(200)]
+    texts = [" ".join([*draw.choice(usual, 4), ("awful", "lovely")[row % 2]]) for row in range(600)]
     framed = [f"{' '.join(draw.choice(boilerplate, 800))} {text}" for text in texts]
     assert answered(texts, tmp_path) > 0.9 and answered(framed, tmp_path) > 0.85
 

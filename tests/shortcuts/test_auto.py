@@ -38,8 +38,9 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     return {name: value for name, value in trained_tensors(folder).items() if name.startswith("network.")}
 
 
-def test_a_tell_tale_column_is_found_and_its_rows_are_estimated(tmp_path: Path) -> None:
-    report = run(tmp_path / "run", COLUMN)
+def test_a_tell_tale_column_is_found_and_its_rows_are_estimated(tmp_path: Path, whole_search: Any) -> None:
+    with whole_search():
+        report = run(tmp_path / "run", COLUMN)
     evidence = report["evidence"]
     assert (evidence["verdict"], evidence["view"]) == ("shortcut", "column:form_version")
     assert evidence["rows"] > 10 and evidence["ratio"] > 0.92
