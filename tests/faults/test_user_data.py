@@ -159,7 +159,10 @@ WORDS = [(values, object) for values in [
 CELLS = [*WORDS, *((values, object) for values in [
     [""], ["True", "False"], ["1.5", "2", "", "NA", "?"], ["007", "1.", ".5"], ["1", "2", "3", "inf", ">10"],
     ["1.5 kg", "20 %"], ["0x1", "٣"], ["2024-01-31", "2024-02-01"], ["2024-02-27", "2024-02-28", "2024-02-31"],
-    ["31.12.2024"], ["2024-01-31T10:00+02:00", "2024-01-31"], ["0001-01-01", "9999-12-31"], ["09:30", "23:59"],
+    ["31.12.2024"], ["04/28/2024", "08/11/2024"], ["08/11/2024", "11/08/2024"], ["28/04/2024", "04/28/2024"],
+    ["4/28/2024 2:30 PM", "12/1/2024 12:05 AM"], ["2024/1/5", "2024/12/31"], ["2024-01-31", "9999-12-31", "2024-02-01"],
+    ["1", "1.0", "01", "2"], ["1.0", "2.0", ""], ["y", "a", "1"], ["2024-01-31T10:00+02:00", "2024-01-31"],
+    ["0001-01-01", "9999-12-31"], ["09:30", "23:59"],
     ["1e300", "9" * 400], ["1e-310", "0"], [str(2**63), "1"], ["1,5", "2,25"], ["1,234.5", "2,000"], ["train", "test"],
     [*map(str, range(200))], [f"id {number}" for number in range(200)], [*map(str, range(1, 121)), ">10"],
 ])]  # fmt: skip
@@ -171,6 +174,12 @@ FRAME = [
     (["good", "bad"], object), *WORDS, ([1, 2, pd.NA], "Int64"), ([True, False, pd.NA], "boolean"), ([None], object),
     (["a", "b", pd.NA], "string"), (["a", 1, 2.5, None], object), ([1, 2.5, Decimal("1.5"), True], object),
     ([1j, 2], complex), (["a", "b", None], "category"), ([1, 2], "category"), (TIMES[:3], "category"), (DAYS, object),
+    ([1.5, 2, None], "category"), ([True, False], "category"),
+    ([3, 1, 2], pd.CategoricalDtype([3, 2, 1], ordered=True)),
+    (pd.Categorical([1, "a", 2.5]), "category"), ([*pd.period_range("2024-01", periods=3, freq="M")], "category"),
+    ([*pd.interval_range(0, 3)], "category"), (["half \ud83d", "a"], object),
+    ([np.datetime64("NaT"), TIMES[0]], object), ([None, 7], float),
+    ([1, 2, None], pd.ArrowDtype(pa.dictionary(pa.int8(), INT))), ([float("nan"), "a", "b"], object),
     ([pd.Timestamp(time, tz="Europe/Paris") for time in TIMES], None),
     ([TIMES[0], pd.NaT], None), ([pd.Period("2024-01"), pd.Period("2024-02")], None), ([True, 1, 0], object),
     ([pd.Interval(0, 1), pd.Interval(1, 2)], None), (SPANS, "timedelta64[s]"), ([0, 1], "Sparse[int]"),
@@ -221,7 +230,9 @@ WRITTEN = {"plainly": bytes, "without end": bytes.rstrip, "blank lines": lambda 
            "mark": lambda text: b"\xef\xbb\xbf" + text, "DOS": lambda text: text.replace(b"\n", b"\r\n")}  # fmt: skip
 DAMAGED = {"zero": lambda text: text[:9] + b"\0" + text[9:], "long row": lambda text: text + b"1,2,3,4,5,6\n",
            "quote": lambda text: text + b'"', "comment": lambda text: b"# mine\n" + text, "nothing": lambda text: b"",
-           "utf-16": lambda text: text.decode().encode("utf-16"), "latin": lambda text: b"\xe4" + text}  # fmt: skip
+           "utf-16": lambda text: text.decode().encode("utf-16"), "latin": lambda text: b"\xe4" + text,
+           "header again": lambda text: text + text.replace(b" ", b""), "joined": lambda text: text.rstrip() + text,
+           "quotes": lambda text: text[:40] + b'"' + text[40:-9] + b'"' + text[-9:]}  # fmt: skip
 
 
 @cases(0.28, CELLS, **TABLE, **COMMON, labels=LABELS, sep=",;\t|", written=[*WRITTEN, *DAMAGED], quoting=[0, 1])
@@ -285,17 +296,22 @@ def test_texts(case: Case) -> None:
     check_python(case, texts, labels, ["the table", "the new texts", "row 0", "rows given in Python"])
 
 
-GREY = Image.linear_gradient("L")
+GREY, WHITE = Image.linear_gradient("L"), Image.new("RGB", (9, 9), "white")
 BROKEN = {"not": Path.exists, "cut": lambda file: file.write_bytes(file.read_bytes()[: file.stat().st_size // 2]),
           "text": lambda file: file.write_text("<html>404"), "script": lambda file: file.write_text("%!PS\nshowpage"),
           "queue": lambda file: (file.unlink(), os.mkfifo(file)), "empty": lambda file: file.write_bytes(b""),
           "moving": lambda file: GREY.save(file, "GIF", save_all=True, append_images=[GREY.rotate(90)]),
-          "lost": lambda file: (file.unlink(), file.symlink_to("no.png"))}  # fmt: skip
+          "lost": lambda file: (file.unlink(), file.symlink_to("no.png")),
+          "drive": lambda file: (file.parent / "@eaDir" / file.name).mkdir(parents=True, exist_ok=True),
+          "mac": lambda file: (file.parent / f"._{file.name}"[:99]).write_bytes(b"\0\5\x16\7"),
+          "exif": lambda file: GREY.save(file, "PNG", exif=b"junk of a camera"),
+          "one colour": lambda file: WHITE.save(file),
+          "12 bits": lambda file: Image.fromarray(16 * np.asarray(GREY, np.uint16)).save(file, "PNG")}  # fmt: skip
 FOLDERS = [("a", "b"), ("with space", "per%cent"), ("-dash", "--b"), ("e\u0301", "x"), ("é", "e\u0301"), ("Cat", "cat"),
            ("new", "b"), ("train", "b"), ("train", "test"), ("日本", "😀"), ("<u>", "<script>x<"), ("=1", "*"),
            ("a.png", "b"), ("a\u200b", "a", "b"), ("caf\udce9", "b"), ("[red]", "$HOME"), ("n" * 200, "b")]  # fmt: skip
 FILES = ["{}", "an image {}", "100%{}%s", "a\n{}", "-{}", "e\u0301{}", "caf\udce9{}", "n" * 180 + "{}", "a,{}", 'a"{}']
-MODES, SPLITS = ["RGB", "L", "LA", "P", "RGBA", "CMYK", "1", "I", "F", "HSV"], ["train", "valid", "test"]
+MODES, SPLITS = ["RGB", "L", "LA", "P", "RGBA", "CMYK", "1", "I", "I;16", "F", "HSV"], ["train", "valid", "test"]
 ENDS, PLACES = ["png", "jpg", "bmp", "gif", "tif", "webp", "PNG"], ["{label}", "{split}/{label}", "{label}/deep"]
 
 
@@ -325,7 +341,8 @@ def test_folders(case: Case, door: Door, tmp_path: Path) -> None:
 
 SHAPES = [(4,), (1,), (0,), (300,), (2, 2), (3, 8, 8), (8, 8, 3), (1, 8, 8), (4, 8, 8), (1, 1, 1), (), (2, 3, 4, 5)]
 TYPES = ["f8", "f2", "f4", "i1", "u1", "i8", "u8", "u2", "?", "g", "c8", "O", "U", "S3"]
-VALUES = [[0, 1], ["a", "b"], [True, False], [0.5, 1.5], [-1, 1], [None, 1, 2], [np.nan, 0, 1], ["é", "e\u0301"], [0]]
+VALUES = [[0, 1], ["a", "b"], [True, False], [0.5, 1.5], [-1, 1], [None, 1, 2], [np.nan, 0, 1], ["a", np.nan, "b"],
+          ["half \ud83d", "a"], [*TIMES[:2], pd.NaT], ["é", "e\u0301"], [0]]
 FIRST, SCALES = [0.5, np.nan, np.inf, -1, 1e300], [1, 0, 9, 1e9]
 
 
