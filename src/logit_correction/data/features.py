@@ -111,11 +111,14 @@ class Columns(Reader):
             read[name] = kind, values
             self.orders[name] = order if kind == "dates" else ""
             if kind == "dates":
-                if example := order and describe_order(frame[name], order):
+                example = order and describe_order(frame[name], order)
+                if example:
                     (day_first if order == "day" else month_first).append(f"{name!r} ({example})")
-                if zoned := count_zoned(dates):
+                zoned = count_zoned(dates)
+                if zoned:
                     in_zones.append(f"{name!r} in {zoned:,} of {len(rows):,} rows")
-                if far := find_far_date(values):
+                far = find_far_date(np.asarray(values, np.float64))
+                if far:
                     far_off.append(f"{name!r} ({far})")
             if why:
                 as_names.append(f"{name!r} ({why})")

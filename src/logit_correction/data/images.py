@@ -275,7 +275,7 @@ def _read_into(
 ) -> PictureFacts:
     """Read images into (n, 3, H, W), by threads, and return what was seen; ``title`` is shown."""
 
-    def read(row: int) -> Picture | str | None:
+    def read(row: int) -> tuple[str, bool, bool, int] | str | None:
         try:
             if row in skip:
                 return None
@@ -285,8 +285,8 @@ def _read_into(
         except Exception as error:  # SyntaxError is among them
             return f"cannot be read ({reason_of(error)})"
         values[row] = picture.pixels
-        spread = np.ptp(picture.pixels.reshape(3, -1), axis=1).max()
-        return picture._replace(pixels=spread)  # all that is asked of them below
+        spread = int(np.ptp(picture.pixels.reshape(3, -1), axis=1).max())
+        return picture.depth, picture.is_outside, picture.is_animated, spread
 
     facts = PictureFacts([], {}, [], [], [], [])
     with without_exif_warnings():
@@ -294,11 +294,12 @@ def _read_into(
             if isinstance(seen, str):
                 facts.faults.append((row, seen))
             elif seen is not None:
-                facts.depths.setdefault(seen.depth, []).append(row)
-                _append_if(facts.outside, row, seen.is_outside)
-                _append_if(facts.animated, row, seen.is_animated)
-                _append_if(facts.constant, row, seen.pixels == 0)
-                _append_if(facts.dim, row, 0 < seen.pixels <= DIM)
+                depth, is_outside, is_animated, spread = seen
+                facts.depths.setdefault(depth, []).append(row)
+                _append_if(facts.outside, row, is_outside)
+                _append_if(facts.animated, row, is_animated)
+                _append_if(facts.constant, row, spread == 0)
+                _append_if(facts.dim, row, 0 < spread <= DIM)
     return facts
 
 
@@ -539,8 +540,7 @@ def find_images(root: Path, folders: Mapping[Path, str | None]) -> tuple[Rows, l
     # A link that leads to no file is told of, whatever its name: it may stand for a folder of images.
     hidden: list[Path] = []
     for place in {root, *(folder.parent for folder in folders)} - {*folders}:  # what lies beside folders of labels
-        names = [path.name for path in place.iterdir() if path.is_dir()]
-        hidden += find_hidden(place, names, [])
+        hidden += find_hidden(place, [path.name for path in place.iterdir() if path.is_dir()], [])
     found = {folder: visible_files(folder, hidden) for folder in folders}
     files = [(path, folder) for folder, paths in found.items() for path in paths
              if path.suffix.lower() in SUFFIXES or not path.is_file()]  # fmt: skip

@@ -153,8 +153,8 @@ class Rows:
             for row in find_header_rows(self.frame):
                 problems.add(row, "holds the names of the columns again, as where files were joined")
             for line, why in self.frame.attrs.get("swallowed", {}).items():
-                for row in np.flatnonzero(np.asarray(self.numbers) == line):
-                    problems.add(row, why)
+                for place in np.flatnonzero(np.asarray(self.numbers) == line).tolist():
+                    problems.add(place, why)
         return problems
 
     def parts(self, size: int) -> Iterator[Rows]:
