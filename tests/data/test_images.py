@@ -40,7 +40,7 @@ def test_any_mode_comes_as_rgb_on_white_and_in_eight_bits(tmp_path: Path) -> Non
         assert (read_image(tmp_path / f"{name}.png", (4, 4)) == expected).all(), name
     Image.fromarray(np.full((4, 4), 200 << 8, np.uint16)).save(tmp_path / "deep.png")
     with pytest.raises(ValueError, match="16 bits, and the others' 8 bits"):
-        read_image(tmp_path / "deep.png", (4, 4))  # of which range, nobody said
+        read_image(tmp_path / "deep.png", (4, 4), ranges={})
     wide = Image.fromarray(np.repeat(np.arange(12, dtype=np.uint8)[None], 4, axis=0) * 20)
     wide.save(tmp_path / "wide.png")
     assert read_image(tmp_path / "wide.png", (4, 4), "crop")[0, 0].tolist() == [80, 100, 120, 140]

@@ -124,8 +124,8 @@ def test_a_picture_of_one_colour_is_a_bad_row_unless_most_are(door: Door) -> Non
 
 
 JUNK = ["@eaDir/x.png/SYNOPHOTO_THUMB_XL.png", "@Recycle/x.png", "__MACOSX/._x.png", "$RECYCLE.BIN/x.png",
-        ".thumbnails/x.png", "#recycle/x.png", "System Volume Information/x.png", "._x.png", ".x.jpg", "@tmp/deep/x.png",
-        "$Recycle.Bin/S-1/x.png", "lost+found/x.png"]  # fmt: skip
+        ".thumbnails/x.png", "#recycle/x.png", "System Volume Information/x.png", "._x.png", ".x.jpg",
+        "@tmp/deep/x.png", "$Recycle.Bin/S-1/x.png", "lost+found/x.png"]  # fmt: skip
 
 
 @pytest.mark.parametrize("splits", [False, True])
@@ -154,9 +154,7 @@ def test_what_computers_put_into_folders_is_no_label_and_no_row(level: str, spli
 
 
 @pytest.mark.parametrize("ending", ["png", "webp", "jpg", "tif"])
-@pytest.mark.parametrize(
-    "exif", [b"junk of a ca", b"Exif\0\0MM\0*\0\0\0\x08\0\x02", b"Exif\0\0II*\0\xff\xff\xff\xff"]
-)
+@pytest.mark.parametrize("exif", [b"junk of a ca", b"Exif\0\0MM\0*\0\0\0\x08\0\x02", b"Exif\0\0II*\0\xff\xff\xff\xff"])
 def test_exif_that_cannot_be_read_is_no_turn_and_one_that_can_is(ending: str, exif: bytes, door: Door) -> None:
     save("set", ["8 bits"])
     for number, path in enumerate(sorted(Path("set").glob("*/*.png"))):

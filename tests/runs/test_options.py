@@ -84,10 +84,10 @@ def test_options_of_a_component_without_a_name_are_those_of_the_default() -> Non
             "--method.attributes.attributes.q is 'h', but must be float",
         ),
         ({"shortcut": "colour"}, "--shortcut is for methods that look for a shortcut"),
-        ({"data": {"name": "Table", "file": "x.csv", "label": False}}, "as other values: quote them, such as 'no'"),
+        ({"data": {"name": "Table", "file": "x.csv", "label": False}}, "as other values: quote it, such as 'no'"),
         (
             {"data": {"name": "Table", "file": "x.csv", "label": "y", "features": ["x", 15]}},
-            "as other values: quote them, such as 'no'",
+            "as other values: quote it, such as 'no'",
         ),
         ({"network": {"name": "MLP", "hidden": 10}}, "--network.hidden is 10, but must be"),
         ({"method": "my_parts.Points"}, "'my_parts.Points' is not a method: give a class that derives from"),

@@ -121,7 +121,7 @@ def read_picture(
         path: The file.
         size: Height and width; None for those of the file.
         fit: How it is resized.
-        ranges: For pixels of more than 8 bits, the numbers that become black and white.
+        ranges: For pixels of more than 8 bits, the numbers that become black and white; None takes those of the file.
     """
     box = size and (size[1], size[0])
     is_outside = False
@@ -134,11 +134,12 @@ def read_picture(
         turn = UPRIGHT.get(find_orientation(file))
         image: Image.Image = file if turn is None else file.transpose(turn)
         if depth != BYTES:  # Pillow would clip it
-            if depth not in (ranges or {}):
-                known = ", ".join(ranges or {}) or BYTES
+            numbers = np.nan_to_num(np.asarray(image, np.float64))
+            if ranges is not None and depth not in ranges:
+                known = ", ".join(ranges) or BYTES
                 raise ValueError(f"its pixels have {depth}, and the others' {known}: save it as the others are")
-            low, high = (ranges or {})[depth]
-            grey = (np.nan_to_num(np.asarray(image, np.float64)) - low) / ((high - low) or 1)
+            low, high = (float(numbers.min()), float(numbers.max())) if ranges is None else ranges[depth]
+            grey = (numbers - low) / ((high - low) or 1)
             is_outside = bool(np.mean((grey < -1 / 255) | (grey > 256 / 255)) > OUTSIDE)
             image = Image.fromarray((255 * grey.clip(0, 1)).round().astype(np.uint8))
         if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:

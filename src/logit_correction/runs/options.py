@@ -426,7 +426,9 @@ def parsed(parser: Options, given: Mapping[str, Any]) -> dict[str, Any]:
             if f'"{option}"' in told:  # in the parser's words it would take ten lines
                 kind = parser.types.get(option, "another type")
                 told = f"--{option} is {value!r}, but must be {kind}{', such as [a,b]' if 'list[' in kind else ''}"
-                told += f": quote it in YAML, as '{value}'" if "str" in kind and isinstance(value, int | float) else ""
+                values = value if isinstance(value, list) else [value]
+                if "str" in kind and not all(isinstance(part, str) for part in values):
+                    told += ". YAML reads no, on, 017, 12:30 and dates as other values: quote it, such as 'no'"
         raise InputError(told) from error
     for option, value in _leaves(found, parser.actions):
         for one in value if isinstance(value, list | tuple) else [value]:
