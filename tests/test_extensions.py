@@ -84,6 +84,7 @@ def test_one_file_and_one_line_make_a_part_of_the_package(tmp_path: Path) -> Non
         (package / file).write_text(text.replace(start, entry))
     table = pd.DataFrame({"at": [f"{row % 24:02d}:30" for row in range(240)], "site": ["a", "b", "c"] * 80})
     table.assign(ill=["no", "yes"] * 120).to_csv(tmp_path / "rows.csv", index=False)
+    table[::-1].to_csv(tmp_path / "new.csv", index=False)
     report = package / "evaluation" / "report.py"
     figure = re.findall(r"^```text\n(error: .*)\n```$", CONTRIBUTING, re.MULTILINE)[0]
     column = 'half: float | None = figure("Half a column", lambda rows: [0.5] * len(rows.names))'
@@ -100,7 +101,7 @@ def test_one_file_and_one_line_make_a_part_of_the_package(tmp_path: Path) -> Non
         ["train", "--data", "Digits", *view, *SHORT, "--out", "view"],
         ["report", "lc", "focal", "--out", "both.html"],
         ["train", *rows, "--method", "ERM", *SHORT, "--out", "times"],
-        ["audit", *rows, "--new-rows", "rows.csv", *SHORT, "--out", "audit"],
+        ["audit", *rows, "--new-rows", "new.csv", *SHORT, "--out", "audit"],
     ]
     # One process, for its start takes longer than all of them.
     program = f"from logit_correction.cli import main\nassert not any(map(main, {commands!r}))"
