@@ -19,7 +19,7 @@ from typing import Any
 
 #: What a training imports.
 IMPORTS = (
-    *("torch", "torchvision", "torch._dynamo", "lightning_fabric", "sklearn.linear_model", "sklearn.model_selection"),
+    *("torch", "torchvision", "sklearn.linear_model", "sklearn.model_selection"),
     *("pandas", "pyarrow.parquet", "transformers", "joblib", "logit_correction.runs.train"),
 )
 

@@ -17,7 +17,7 @@ import torch
 
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.table import DataTable
-from logit_correction.runs.assemble import build_algorithm, build_fabric, training_rows
+from logit_correction.runs.assemble import build_algorithm, launch_processes, training_rows
 from logit_correction.runs.options import complete
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
@@ -56,7 +56,7 @@ def make_fit(table: DataTable, flat: dict[str, Any], clock: Clock) -> Fit:
     config = complete({**flat, "selection": "last"})
     algorithm = build_algorithm(config, table.info)
     algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0, None))
-    return Fit(algorithm, table, config.training, build_fabric(config.training), None, Display(), loggers=(clock,))
+    return Fit(algorithm, table, config.training, launch_processes(config.training), None, Display(), loggers=(clock,))
 
 
 @contextmanager

@@ -36,7 +36,7 @@ from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
 from logit_correction.methods.parts import GroupMixUp, Moving, NoMixing
 from logit_correction.networks.small import MLP
-from logit_correction.runs.assemble import build_fabric, training_rows
+from logit_correction.runs.assemble import launch_processes, training_rows
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
@@ -116,13 +116,13 @@ def fit(
 ) -> Function:
     """A training by the library's own loop, with validation, checkpoints and metrics.csv."""
     config = TrainingConfig(epochs=epochs, batch_size=BATCH, device="cpu", learning_rate=2e-3)
-    fabric = build_fabric(config)
+    device = launch_processes(config)
 
     def run() -> None:
         algorithm = method(lambda: MLP(table.info, hidden), table.info, **choose())
         algorithm.setup(training_rows(table, algorithm, epochs, None))
         with tempfile.TemporaryDirectory() as folder:
-            loop = Fit(algorithm, table, config, fabric, Path(folder) / "resume.pt", Display())
+            loop = Fit(algorithm, table, config, device, Path(folder) / "resume.pt", Display())
             loop.run()
             loop.record.write(Path(folder) / "metrics.csv")
 

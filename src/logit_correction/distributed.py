@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 import torch
 from torch import Tensor
+
+Value = TypeVar("Value")
 
 
 def num_processes() -> int:
@@ -71,3 +74,19 @@ def broadcast_from_first(value: Tensor) -> None:
     """Give every process the tensor of the first one, in place."""
     if num_processes() > 1:
         torch.distributed.broadcast(value, 0)
+
+
+def broadcast_object(value: Value) -> Value:
+    """Return what the first process gives, in every process; it is pickled on its way."""
+    if num_processes() == 1:
+        return value
+    values = [value]
+    torch.distributed.broadcast_object_list(values, 0)
+    return values[0]
+
+
+def wait_for_processes() -> None:
+    """Return when every process has come here."""
+    if num_processes() > 1:
+        # Gathering nothing waits as a barrier does, which fails on the processor in some versions of torch.
+        torch.distributed.all_gather_object([None] * num_processes(), None)

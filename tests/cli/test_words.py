@@ -90,3 +90,14 @@ def test_what_only_speaks_does_not_load_torch(words: list[str]) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_training_does_not_load_the_compiler_of_torch(tmp_path: Path) -> None:
+    program = (
+        "import sys\nfrom logit_correction.cli import main\nstatus = main(sys.argv[1:])\n"
+        "heavy = {'torch._dynamo', 'lightning_fabric', 'torchvision', 'sympy', 'matplotlib'} & set(sys.modules)\n"
+        "sys.exit(f'loaded: {heavy}' if heavy else status)\n"
+    )
+    words = ["train", "--data", "Digits", "--epochs", "2", "--out", str(tmp_path / "run")]
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

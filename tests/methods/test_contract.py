@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -253,7 +252,7 @@ def fitted(
     algorithm = Watched(lambda: MLP(table.info, hidden=(8,)), table.info, seed=3, **options)
     algorithm.setup(training_rows(table, algorithm, 2, None))
     config = TrainingConfig(epochs=2, batch_size=20, learning_rate=1e-2, seed=3)
-    fit = Fit(algorithm, table, config, Fabric(accelerator="cpu"), folder / "resume.pt", Display())
+    fit = Fit(algorithm, table, config, torch.device("cpu"), folder / "resume.pt", Display())
     fit.run()
     return fit
 

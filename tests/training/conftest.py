@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor
 
 from logit_correction.data.table import DataTable
@@ -54,7 +53,6 @@ class Trainer:
         place: str = "run",
         network: Callable[[], torch.nn.Module] | None = None,
         options: dict[str, Any] | None = None,
-        precision: Any = "32-true",
         display: Display | None = None,
         loggers: Sequence[Any] = (),
         checkpoint_seconds: float = 1e9,
@@ -72,7 +70,7 @@ class Trainer:
             algorithm,
             table,
             training,
-            Fabric(accelerator="cpu", devices=1, precision=precision),
+            torch.device("cpu"),
             self.folder / place / "resume.pt",
             display or Display(),
             loggers=list(loggers),

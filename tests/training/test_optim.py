@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from logit_correction.methods.erm import ERM
 from logit_correction.networks.small import ConvNet
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.fit import make_optimizer
+from logit_correction.training.optimizer import Optimizer
 from logit_correction.types import DataInfo
 
 INFO = DataInfo(num_labels=3, num_rows=48, input_shape=(3, 8, 8))
@@ -33,3 +36,37 @@ def test_weight_decay_can_leave_out_biases_and_normalisation(kind: Any) -> None:
     assert moved == {
         name for name, layer in layers.items() if name.endswith("weight") and isinstance(layer, nn.Conv2d | nn.Linear)
     }
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+@pytest.mark.parametrize(
+    ("kind", "reference"),
+    [
+        ("adam", partial(torch.optim.Adam, fused=True)),
+        ("adamw", partial(torch.optim.AdamW, fused=True)),
+        ("sgd", partial(torch.optim.SGD, momentum=0.9)),
+    ],
+)
+def test_steps_are_those_of_torch_and_its_state_can_be_loaded(kind: Any, reference: Any, decay: float) -> None:
+    networks = [nn.Linear(5, 3), nn.Linear(5, 3)]
+    networks[1].load_state_dict(networks[0].state_dict())
+    config = TrainingConfig(optimizer=kind, weight_decay=decay)
+
+    def make() -> Optimizer:
+        return make_optimizer([{"params": list(networks[0].parameters())}], config, 0.05)
+
+    optimizer = make()
+    expected = reference(networks[1].parameters(), lr=0.05, weight_decay=decay)
+    for step in range(6):
+        for network, chosen in zip(networks, (optimizer, expected), strict=True):
+            generator = torch.Generator().manual_seed(step)
+            chosen.zero_grad()
+            parameters = list(network.parameters())
+            for parameter in parameters[: 1 if step == 0 else 2]:  # at first the bias has no gradient
+                parameter.grad = torch.randn(parameter.shape, generator=generator)
+            chosen.step()
+        for one, other in zip(networks[0].parameters(), networks[1].parameters(), strict=True):
+            assert torch.equal(one, other)
+        if step == 2:  # as a training that an older version began is resumed
+            optimizer = make()
+            optimizer.load_state_dict(deepcopy(expected.state_dict()))

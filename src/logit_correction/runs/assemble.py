@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -31,10 +31,6 @@ from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
 from logit_correction.training.rules import check_estimates, rule_for
 from logit_correction.types import DataInfo, TrainingRows
-
-if TYPE_CHECKING:
-    from lightning_fabric import Fabric
-
 
 #: Weights of a network that is trained since a folder of somebody else names it, at most.
 MOST_WEIGHTS = 1_000_000_000
@@ -202,10 +198,8 @@ def earlier_runs(config: RunConfig) -> dict[Path, Report]:
     return {Path(run): Report.read(run) for run in runs}
 
 
-def build_fabric(config: TrainingConfig) -> Fabric:
-    """Return Fabric for the devices and the precision, with its processes started."""
-    from lightning_fabric import Fabric
-
+def launch_processes(config: TrainingConfig) -> torch.device:
+    """Start the processes that train together, where there are to be several, and return the device of this one."""
     if config.threads:
         torch.set_num_threads(config.threads)
     if config.deterministic and config.device != "cpu" and torch.cuda.is_available():
@@ -213,20 +207,24 @@ def build_fabric(config: TrainingConfig) -> Fabric:
         torch.use_deterministic_algorithms(True, warn_only=True)
         # It would fill what is about to be written, one kernel for each new tensor; nothing here reads it before.
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    if config.devices * config.nodes == 1:
+        return choose_device(config.device)
+    from lightning_fabric import Fabric  # it imports torch's compiler, which takes 1.4 seconds
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fabric = Fabric(
-            accelerator=config.device,
-            devices=config.devices,
-            num_nodes=config.nodes,
-            precision=config.precision,
-            strategy="ddp" if config.devices * config.nodes > 1 else "auto",
-        )
+        fabric = Fabric(accelerator=config.device, devices=config.devices, num_nodes=config.nodes, strategy="ddp")
         fabric.launch()
-    if fabric.device.type == "cpu":
-        # Importing Fabric makes torch look for GPUs by NVML, which optimizers ask for in each step: 120 us without one.
-        os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)
-    return fabric
+    return fabric.device
+
+
+def choose_device(name: str) -> torch.device:
+    """Return the device that an option names; ``auto`` is a GPU where torch sees one."""
+    if name == "cuda" or (name == "auto" and torch.cuda.is_available()):
+        return torch.device("cuda", 0)
+    if name == "auto" and torch.backends.mps.is_available():
+        return torch.device("mps", 0)
+    return torch.device("cpu")
 
 
 def check_same_data(results: Report, table: DataTable, run: Path, hint: str) -> None:
@@ -249,13 +247,13 @@ class Built:
     def fit(
         self,
         display: Display,
-        fabric: Fabric | None = None,
+        device: torch.device | None = None,
         checkpoint: Path | None = None,
         **options: Any,
     ) -> Fit:
         """Return the loop, by default on the devices of the config and without a file to resume from."""
-        fabric = fabric or build_fabric(self.config.training)
-        return Fit(self.algorithm, self.table, self.config.training, fabric, checkpoint, display, **options)
+        device = device or launch_processes(self.config.training)
+        return Fit(self.algorithm, self.table, self.config.training, device, checkpoint, display, **options)
 
 
 def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS, examined: Path | None = None) -> Built:

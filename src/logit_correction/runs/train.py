@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from logit_correction.data.table import DataTable
+from logit_correction.distributed import rank, wait_for_processes
 from logit_correction.errors import InputError
 from logit_correction.files import SEAL, seal, write_text
 from logit_correction.runs import folder as run_folder
-from logit_correction.runs.assemble import build_fabric, prepare
+from logit_correction.runs.assemble import launch_processes, prepare
 from logit_correction.runs.encode import keeping_threads
 from logit_correction.runs.options import Part, RunConfig, config_of
 from logit_correction.runs.run import Run
@@ -128,25 +129,25 @@ def train_into(
                 seal(folder, run_folder.SEALED)
             _finish(folder, page and not (folder / run_folder.PAGE).is_file())
             return Run(folder, trust_code=True)
-        fabric = build_fabric(built.config.training)
-        fabric.barrier()  # each process has found the folder free before the first one writes into it
-        if fabric.is_global_zero:
+        device = launch_processes(built.config.training)
+        wait_for_processes()  # each process has found the folder free before the first one writes into it
+        if rank() == 0:
             if not (folder / run_folder.CONFIG).is_file():
                 write_text(folder / run_folder.CONFIG, built.config.to_yaml())
             if announce is not None:
                 announce(built.config, built.table)
-        fabric.barrier()
-        names, loggers = (built.config.training.logger, loggers) if fabric.is_global_zero else ([], [])
+        wait_for_processes()
+        names, loggers = (built.config.training.logger, loggers) if rank() == 0 else ([], [])
         with logging_to(names, loggers, folder, run_folder.flat_options(built.config)) as active:
-            fit = built.fit(display, fabric, folder / run_folder.RESUME, loggers=active, after_epoch=after_epoch)
+            fit = built.fit(display, device, folder / run_folder.RESUME, loggers=active, after_epoch=after_epoch)
             with display:
                 fit.run(resume=resume and (folder / run_folder.RESUME).is_file())
-            if fabric.is_global_zero:
+            if rank() == 0:
                 test = write_run(fit, built.config, folder).test.to_dict()
                 _finish(folder, page)
                 figures = {f"test/{name}": value for name, value in test.items() if isinstance(value, float)}
                 tell(active, lambda logger: logger.log_metrics(figures, step=fit.progress.total_steps))
-        fabric.barrier()
+        wait_for_processes()
     return Run(folder, trust_code=True)  # all that it names was imported here
 
 

@@ -107,7 +107,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
         diagnostics_labels_read={"train": both if table.has_attributes("train") else both[:1]},
         attributes=source,
         evidence=None if estimator is None or estimator.finding is None else estimator.finding.to_dict(),
-        environment=environment(fit.fabric.device),
+        environment=environment(fit.device),
         selection=Selection(
             rule=rule.name,
             epoch=fit.progress.epoch if best is None else best.epoch,

@@ -38,7 +38,7 @@ from logit_correction.finding import NEEDED_ROWS
 from logit_correction.pages.page import save_page
 from logit_correction.registry import ComponentConfig, known_names_only, listed, without_download
 from logit_correction.runs import folder as run_folder
-from logit_correction.runs.assemble import Built, build_fabric, prepare
+from logit_correction.runs.assemble import Built, launch_processes, prepare
 from logit_correction.runs.encode import keeping_threads
 from logit_correction.runs.options import KNOWN_VIEWS, PATHS, RunConfig, complete, completed_part, config_of
 from logit_correction.runs.run import Run
@@ -362,7 +362,7 @@ def audit_into(
     estimator, said = built.algorithm.attributes, None
     assert isinstance(estimator, Auto)
     if run is not None:
-        device = build_fabric(built.config.training).device
+        device = launch_processes(built.config.training)
         said = judged_by_run(str(run), estimator.info, estimator.rows, device)
     elif predictions is not None:
         said = judged_by_file(str(predictions), estimator.rows, estimator.info.label_names, estimator.draw)

@@ -22,6 +22,7 @@ from logit_correction.attributes.folds import Learner, draw_halves, held_out, ra
 from logit_correction.errors import InputError
 from logit_correction.functional import generalize
 from logit_correction.seeds import derive_seed, make_generator
+from logit_correction.training.optimizer import Optimizer
 from logit_correction.types import Correlation, TrainingRows, ViewInputs
 from logit_correction.views.base import View, features_of, state_of, view_of
 
@@ -142,7 +143,7 @@ def hidden_layer(
             torch.default_generator.manual_seed(derive_seed(seed, "head"))
             first, last, hide = nn.Linear(features.shape[1], 256), nn.Linear(256, num_labels), nn.Dropout(0.2)
             network = nn.Sequential(hide, first, nn.ReLU(), hide, last)
-            optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True)
+            optimizer = Optimizer([{"params": list(network.parameters())}], learning_rate=1e-3)
             generator = make_generator(seed, "order")
             for epoch in range(epochs):
                 order = rows[torch.randperm(len(rows), generator=generator)]

@@ -7,19 +7,25 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
 
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.table import DataTable, fingerprint
-from logit_correction.distributed import average_gradients, broadcast_from_first
+from logit_correction.distributed import (
+    average_gradients,
+    broadcast_from_first,
+    broadcast_object,
+    num_processes,
+    rank,
+    wait_for_processes,
+)
 from logit_correction.errors import InputError, Interrupted, TrainingError
 from logit_correction.evaluation.predictions import (
     EstimatedAttributes,
@@ -33,12 +39,10 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.seeds import LayerRandomness, derive_seed
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
+from logit_correction.training.optimizer import Optimizer
 from logit_correction.training.record import OTHER_VERSION, Progress, Record, read_checkpoint, write_checkpoint
 from logit_correction.training.rules import SelectionRule, rule_for, update_best
 from logit_correction.types import Batch, Inputs, ViewInputs
-
-if TYPE_CHECKING:
-    from lightning_fabric import Fabric
 
 
 @dataclass
@@ -46,6 +50,7 @@ class Fit:
     """One training of an algorithm on a table, resumable at any step.
 
     Attributes:
+        device: Where this process trains.
         checkpoint_path: The file to resume from, written during training; None writes none.
         loggers: Loggers of Lightning's, which get each row of figures with its step.
         checkpoint_seconds: Least time between two writes of the checkpoint.
@@ -61,7 +66,7 @@ class Fit:
     algorithm: Algorithm
     table: DataTable
     config: TrainingConfig
-    fabric: Fabric
+    device: torch.device
     checkpoint_path: Path | None
     display: Display
     loggers: list[Any] | None = None
@@ -71,10 +76,9 @@ class Fit:
     def __post_init__(self) -> None:
         self.progress, self.record = Progress(), Record(self.loggers)
         self.rule = rule_for(self.config, self.algorithm)
-        self._valid = BatchLoader(self.table, "valid", device=self.fabric.device)
+        self._valid = BatchLoader(self.table, "valid", device=self.device)
         self._estimates: dict[str, EstimatedAttributes | None] = {}
-        device = self.fabric.device
-        self.algorithm.to(device)
+        self.algorithm.to(self.device)
         if self.config.channels_last:
             self.algorithm.to(memory_format=torch.channels_last)
         for network in self.algorithm.built if self.config.compile else ():
@@ -86,8 +90,8 @@ class Fit:
             else:
                 # Without CUDA graphs: the next pass would overwrite the logits, which are kept for longer.
                 network.compile()
-        self._layers = LayerRandomness(self.config.seed, device)
-        self._cuda = [device] if device.type == "cuda" else []
+        self._layers = LayerRandomness(self.config.seed, self.device)
+        self._cuda = [self.device] if self.device.type == "cuda" else []
         self._saved_at = self._started = self._shown_at = time.monotonic()
 
     @property
@@ -115,9 +119,8 @@ class Fit:
                 if last:
                     break
                 optimizer_state, outputs = None, self.predict("train", self.algorithm.collect)
-                if self.fabric.world_size > 1:  # running statistics are each process's own, the next stage is common
-                    outputs = self.fabric.broadcast(outputs)
-                self._begin_stage(progress.stage + 1, outputs)
+                # Running statistics are each process's own, the next stage is common.
+                self._begin_stage(progress.stage + 1, broadcast_object(outputs))
         progress.seconds = time.monotonic() - self._started
 
     def _read_checkpoint(self, path: Path) -> dict[str, Any]:
@@ -144,19 +147,19 @@ class Fit:
     def _run_stage(self, optimizer_state: dict[str, Any] | None) -> None:
         progress, config, plan = self.progress, self.config, self.progress.plan
         assert plan is not None and config.batch_size is not None
-        algorithm, processes = self.algorithm, self.fabric.world_size
+        algorithm = self.algorithm
         loader = BatchLoader(
             self.table,
             "train",
-            batch_size=plan.batch_size(config.batch_size, processes),
+            batch_size=plan.batch_size(config.batch_size, num_processes()),
             # Counted from the last one, so that methods of one stage and of several see their rows in one order.
             seed=derive_seed(config.seed, "stage", algorithm.num_stages - 1 - progress.stage),
             shuffle=True,
             sample_weight=plan.sample_weight,
             drop_last=config.drop_last,
-            device=self.fabric.device,
-            rank=self.fabric.global_rank,
-            world_size=processes,
+            device=self.device,
+            rank=rank(),
+            world_size=num_processes(),
         )
         # Torch's own wrapper warns, or fails, wherever a stage leaves networks untrained. Buffers stay each process's
         # own: the methods reduce what must be common.
@@ -185,18 +188,17 @@ class Fit:
 
     def _run_epoch(self, optimizer: Optimizer, loader: BatchLoader, epochs: int) -> None:
         progress, config, steps = self.progress, self.config, len(loader)
+        single = num_processes() == 1
         for batch in loader.epoch(progress.epoch, progress.step):
             now = progress.epoch * steps + progress.step
             for group in optimizer.param_groups:
                 length = group.get("schedule_epochs", epochs) * steps
                 group["lr"] = group["start"] * scheduled_factor(group["schedule"], now, length, config)
-            with self.fabric.autocast():
+            with self._autocast():
                 self._layers.seed(progress.total_steps)
                 step = self.algorithm(batch, progress.epoch + progress.step / steps)
-            for group in optimizer.param_groups:  # zero_grad has hooks for profilers: 15 us more a step
-                for parameter in group["params"]:
-                    parameter.grad = None
-            (step.loss if self.fabric.world_size == 1 else step.loss * loader.weight(progress.step)).backward()
+            optimizer.zero_grad()
+            (step.loss if single else step.loss * loader.weight(progress.step)).backward()
             average_gradients(parameter for group in optimizer.param_groups for parameter in group["params"])
             if config.gradient_clip:
                 clip_gradients(optimizer.param_groups, config.gradient_clip)
@@ -206,7 +208,7 @@ class Fit:
             if progress.total_steps % config.log_every == 0:
                 self._flush(progress.epoch * steps + progress.step, optimizer)
                 self._save_if_due(optimizer)
-            elif self._asked and self.fabric.world_size == 1:
+            elif self._asked and single:
                 self._save_if_due(optimizer)
             elif time.monotonic() - self._shown_at > self.SHOW_SECONDS:  # slow steps are shown before their row
                 self._show(progress.epoch * steps + progress.step)
@@ -242,7 +244,7 @@ class Fit:
         groups = any("attribute" in rule.reads for rule in rules)
         rows = predictions_of(self.table, "valid", self.predict("valid"), estimate, groups)
         # Running statistics are each process's own, the epoch to keep is common.
-        return self.fabric.broadcast(rows) if self.fabric.world_size > 1 else rows
+        return broadcast_object(rows)
 
     def estimate(self, split: str) -> EstimatedAttributes | None:
         """Return the estimated attributes of the rows of ``split``; settled ones are computed once."""
@@ -260,9 +262,14 @@ class Fit:
         return self._collect(split, predict).float()
 
     def _collect(self, split: str, function: Callable[[Batch], Tensor]) -> Tensor:
-        loader = self._valid if split == "valid" else BatchLoader(self.table, split, device=self.fabric.device)
-        with evaluating(self.algorithm), self.fabric.autocast():
+        loader = self._valid if split == "valid" else BatchLoader(self.table, split, device=self.device)
+        with evaluating(self.algorithm), self._autocast():
             return collect(function, loader.epoch())
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        if self.config.precision == "32-true":
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype=torch.bfloat16)
 
     def training_attributes(self) -> Tensor | None:
         """Return the estimated attribute (N,) of all training rows as things stand; None without an estimator."""
@@ -275,8 +282,7 @@ class Fit:
         """Write the checkpoint if it is time, or if somebody has asked to stop; then raise ``Interrupted``."""
         stop = bool(self._asked)
         due = force or stop or time.monotonic() - self._saved_at >= self.checkpoint_seconds
-        if self.fabric.world_size > 1:
-            due, stop = self.fabric.broadcast((due, stop))
+        due, stop = broadcast_object((due, stop))
         if not due:
             return
         step = self.progress.total_steps
@@ -284,7 +290,7 @@ class Fit:
         if not all(bool(weight.isfinite().all()) for weight in self.algorithm.parameters()):  # by a bad gradient
             raise TrainingError(f"the weights are not finite after step {step}: {Record.FIX}")
         self.progress.seconds = time.monotonic() - self._started
-        if self.checkpoint_path is not None and self.fabric.is_global_zero:
+        if self.checkpoint_path is not None and rank() == 0:
             write_checkpoint(
                 self.checkpoint_path,
                 data=self.fingerprint,
@@ -294,7 +300,7 @@ class Fit:
                 optimizer=optimizer.state_dict(),
             )
         self._saved_at = time.monotonic()
-        self.fabric.barrier()
+        wait_for_processes()
         if stop:
             raise Interrupted
 
@@ -369,10 +375,7 @@ def make_optimizer(groups: list[dict[str, Any]], config: TrainingConfig, learnin
     for group in groups:
         start = learning_rate * group.get("learning_rate_scale", 1.0)
         prepared.append({"schedule": config.schedule, **group, "lr": start, "start": start})
-    if config.optimizer == "sgd":
-        return torch.optim.SGD(prepared, lr=learning_rate, momentum=config.sgd_momentum, weight_decay=decay)
-    kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
-    return kind(prepared, lr=learning_rate, weight_decay=decay, fused=True)
+    return Optimizer(prepared, learning_rate, config.optimizer, weight_decay=decay, momentum=config.sgd_momentum)
 
 
 def split(groups: list[dict[str, Any]], apart: Callable[[Tensor], bool], **options: Any) -> list[dict[str, Any]]:
