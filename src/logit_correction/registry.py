@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, distribution, entry_points
+from importlib.metadata import PackageNotFoundError, distribution, entry_points, version
 from types import ModuleType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from logit_correction.errors import InputError, MissingPackage, did_you_mean
+from logit_correction.errors import InputError, MissingPackage, did_you_mean, format_list, reason_of
 from logit_correction.files import canonical
 
 #: The folder whose names must not be imported; None if all may be.
@@ -119,12 +119,32 @@ def component(kind: str, given: Any, known: Mapping[str, tuple[str, str]], base:
 
 
 def needed(package: str, what: str, extra: str = "", otherwise: str = "") -> ModuleType:
-    """Import an optional package, or raise ``MissingPackage`` with the command that installs it."""
+    """Import a package that may be missing or may not fit the others.
+
+    Raises:
+        MissingPackage: It is not installed, or was built for another version of torch, say; the message holds the
+            command that installs it.
+    """
+    name = package.partition(".")[0]
     try:
         return importlib.import_module(package)
     except ModuleNotFoundError as error:
-        install = to_install(extra) if extra else f"`pip install {package.partition('.')[0]}`"
+        install = to_install(extra) if extra else f"`pip install {name}`"
         raise MissingPackage(f"{what} needs {error.name}: {install}{otherwise}") from error
+    except (ImportError, RuntimeError, OSError, AttributeError) as error:  # as compiled code fails beside another torch
+        together = dict.fromkeys(["torch", "torchvision", name])
+        versions = format_list([f"{one} {_version(one)}" for one in together])
+        raise MissingPackage(
+            f"{what} needs {name}, which cannot be loaded with {versions} ({reason_of(error)}): install versions that "
+            f"fit each other by `pip install --upgrade {' '.join(together)}`{otherwise}"
+        ) from error
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "of an unknown version"
 
 
 def to_install(extra: str) -> str:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import urllib.error
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -296,3 +300,22 @@ def test_features_of_texts_are_mixed_before_the_dropout_that_every_reader_of_the
     dfa = DFA(lambda: TextClassifier(TOKENS, model=str(tiny_bert)), TOKENS)
     for head in (dfa.network.intrinsic_head, dfa.network.biased_head):
         assert isinstance(head, DropoutLinear) and head.in_features == 2 * network.head.in_features
+
+
+@pytest.mark.parametrize("network", ["ResNet18", "Timm"])
+def test_a_torchvision_that_does_not_fit_torch_gives_one_sentence(network: str, tmp_path: Path) -> None:
+    package = tmp_path / "packages" / "torchvision"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text('raise RuntimeError("operator torchvision::nms does not exist")')
+    words = ["train", "--data", "Digits", "--network", network, "--out", str(tmp_path / "run")]
+    path = os.pathsep.join(filter(None, [str(package.parent), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [sys.executable, "-m", "logit_correction", *words],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": path},
+    )
+    assert done.returncode == 2 and not (tmp_path / "run").exists()
+    (message,) = done.stderr.splitlines()
+    assert all(f"{name} {version(name)}" in message for name in ("torch", "torchvision"))
+    assert "nms does not exist" in message and "pip install --upgrade torch torchvision" in message

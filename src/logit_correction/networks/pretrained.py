@@ -108,9 +108,8 @@ class ResNet(Network):
                 need, or of ``cifar``, which the paper's published code takes on Corrupted CIFAR-10 and biased FFHQ.
         """
         super().__init__()
-        from torchvision import models
-
         name = type(self).__name__
+        models: Any = needed("torchvision.models", f"network {name}")
         channels, *size = check_images(info, name)
         colors = 3 if channels == 1 else channels  # grey images become three alike
         if weights == "imagenet" and colors != 3:
@@ -252,6 +251,7 @@ class TextClassifier(Network):
             other = "ConvNet or ResNet18" if len(shape) == 3 else "MLP or Linear"
             raise InputError(f"network TextClassifier takes tokens, but the inputs are of shape {shape}: take {other}")
         transformers: Any = needed("transformers", "network TextClassifier", "texts")
+        needed("torchvision", "network TextClassifier")  # which transformers imports with most models
         refuse_outside("text model", model)
         try:
             config = of_transformers("AutoConfig", model)
