@@ -5,12 +5,15 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from logit_correction.data.cache import cache_folder, kept_array
+from logit_correction.data.own import from_arrays, from_table
 from logit_correction.errors import InputError
 
 VALUES = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
@@ -22,6 +25,29 @@ def test_the_folder_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.delenv("LOGIT_CORRECTION_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_folder() == tmp_path / ".cache" / "logit_correction"
+
+
+def test_a_command_shows_and_removes_what_was_given_from_python(
+    door: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path))
+    table = Path(from_table({"a": [1, 2], "y": ["no", "yes"]}, label="y").options["file"])
+    array = Path(from_arrays(np.eye(2), ["no", "yes"]).options["file"])
+    kept_array(tmp_path / "features" / f"{'0' * 32}.npy", lambda file: np.save(file, VALUES))
+    others = [tmp_path / "tables" / "mine.parquet", tmp_path / "MNIST" / f"{'0' * 32}.npy"]
+    for other in others:
+        other.parent.mkdir(exist_ok=True)
+        other.touch()
+    os.utime(array, (time.time() - 10 * 86_400,) * 2)
+
+    shown = door("cache")
+    assert shown.status == 0 and table.exists() and str(table.parent) in shown.out and "cache --clear" in shown.out
+    assert door("cache", "--days", "-1").status == 2 and array.exists()
+    assert door("cache", "--clear", "--days", "9").status == 0
+    assert table.exists() and not array.exists()
+    assert door("cache", "--clear").status == 0
+    left = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert set(left) == set(others)
 
 
 def test_a_file_that_is_not_made_to_its_end_is_not_there(tmp_path: Path) -> None:

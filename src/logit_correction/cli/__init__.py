@@ -25,6 +25,7 @@ COMMANDS = {
     "export": "save the network as ONNX or torch.export",
     "benchmark": "train a grid of methods, data sets and seeds",
     "list": "list methods, data sets, networks and views",
+    "cache": "show what is kept to be used again, or remove it",
 }
 
 #: What torch says where it cannot have the memory that it needs.

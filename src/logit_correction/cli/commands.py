@@ -385,3 +385,23 @@ def list_command(kind: str = "", *, all: bool = False) -> int:
     if not kind and not all:
         print(f"more: `logit-correction list KIND`, of {', '.join([*known][len(usual) :])}; or `list --all`")
     return 0
+
+
+def cache_command(*, clear: bool = False, days: int = 0) -> int:
+    """Show what is kept to be used again: data given from Python, images and features; or remove it.
+
+    Args:
+        clear: remove it; a run that was trained on data from Python can then no longer be evaluated on them, or resumed
+        days: only files that were written at least N days ago
+    """
+    from logit_correction.data.cache import FOLDERS, cache_folder, list_cached_files
+
+    check_range("--days", days, 0)
+    folder = cache_folder()
+    for name, files in list_cached_files(days).items():
+        size = sum(file.stat().st_size for file in files) / 1e6
+        print(f"{folder / name}: {len(files):,} files, {size:,.1f} MB of {FOLDERS[name]}")
+        for file in files if clear else ():
+            file.unlink(missing_ok=True)
+    print("removed" if clear else "remove them by: logit-correction cache --clear")
+    return 0

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,14 @@ from numpy.typing import NDArray
 from logit_correction.errors import InputError
 from logit_correction.files import checksum_of_file, plain, replacing, write_text
 
+#: Folders of the cache that hold what can be made or given again, and what that is. Data sets may lie beside them.
+FOLDERS = {
+    "tables": "data frames that were given from Python",
+    "arrays": "arrays and lists that were given from Python",
+    "pictures": "images at the size of a network",
+    "features": "features of encoders",
+}
+
 
 class NotKept(InputError):
     """A file cannot be written to the cache."""
@@ -26,6 +35,19 @@ def cache_folder() -> Path:
     """Return the folder for what can be made again: $LOGIT_CORRECTION_CACHE, else ~/.cache/logit_correction."""
     named = os.environ.get("LOGIT_CORRECTION_CACHE")
     return Path(named).expanduser() if named else Path.home() / ".cache" / "logit_correction"
+
+
+def list_cached_files(days: float = 0.0) -> dict[str, list[Path]]:
+    """Return the files in each of ``FOLDERS``, those written at least so many days ago, and no others.
+
+    Such a file is named by a digest, so what somebody else has put there is left out.
+    """
+    latest = time.time() - days * 86_400
+    files: dict[str, list[Path]] = {}
+    for name in FOLDERS:
+        there = [path for path in (cache_folder() / name).glob("*") if re.search(r"(?<!\w)[0-9a-f]{32}", path.name)]
+        files[name] = [path for path in there if path.is_file() and path.stat().st_mtime <= latest]
+    return files
 
 
 def digest(parts: Iterable[str | bytes | int]) -> str:
