@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
+import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import IO, Any
 
 #: Keeps a number and its unit on one line.
 NBSP = "\u00a0"
@@ -61,6 +64,23 @@ def format_first(parts: Sequence[str], most: int, between: str = ", ") -> str:
     ('a, b and 1 more', 'a')
     """
     return between.join(parts[:most]) + (f" and {len(parts) - most:,} more" if len(parts) > most else "")
+
+
+def wrap_prose(text: str, stream: IO[str]) -> str:
+    """Break text between words if ``stream`` is a terminal, or COLUMNS says how wide it is; else return it as it is.
+
+    What stands between backquotes is to be copied, so it is not broken.
+    """
+    width = os.environ.get("COLUMNS", "")
+    if not width.isdecimal():
+        try:
+            width = str(os.get_terminal_size(stream.fileno()).columns)
+        except (OSError, ValueError, AttributeError):  # a pipe, a closed stream, or none of the system's
+            return text
+    joined = re.sub(r"`[^`\n]*`", lambda quoted: quoted[0].replace(" ", "\0"), text)
+    options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False, "replace_whitespace": False}
+    lines = [textwrap.fill(line, max(20, int(width)), **options) for line in joined.split("\n")]
+    return "\n".join(lines).replace("\0", " ")
 
 
 def reason_of(error: BaseException) -> str:

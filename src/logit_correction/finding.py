@@ -6,7 +6,7 @@ Pages, the console and notebooks say the same. ``shortcuts.words`` says what an 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
@@ -45,6 +45,9 @@ NEEDED_ROWS = 30
 #: Members of a family of views that are named one by one; of more of them the first.
 MOST_MEMBERS = 6
 
+#: The same in a short name, as tables have it.
+SHORT_MEMBERS = 2
+
 #: What families of views are called whose name alone is no noun of a sentence.
 OF_FAMILY = {
     "word": "single words",
@@ -82,8 +85,10 @@ def are_columns(views: Sequence[str]) -> bool:
     return {ViewName.of(view).family for view in views} == {"column"}
 
 
-def name_views(views: Sequence[str], terms: Sequence[str] = ()) -> str:
+def name_views(views: Sequence[str], terms: Sequence[str] = (), short: bool = False) -> str:
     """Return what a sentence calls views: columns as columns, and the family of all words by the words that tell.
+
+    A ``short`` name is for tables: it counts the members of a family and names two of them.
 
     >>> name_views(["colour"]), name_views(["column:scanner"]), name_views(["places:1,1", "places:4,4"])
     ('colour', 'the column `scanner`', 'the places row 1 column 1 and row 4 column 4')
@@ -91,28 +96,58 @@ def name_views(views: Sequence[str], terms: Sequence[str] = ()) -> str:
     'the words `north` and `south`'
     >>> name_views([f"word:{one}" for one in "abcdefgh"], ["north"])
     'the words `a`, `b`, `c`, `d`, `e`, `f` and 2 more'
+    >>> name_views([f"word:{one}" for one in "abc"], short=True)
+    '3 words: `a`, `b` ...'
     """
+    most = SHORT_MEMBERS if short else MOST_MEMBERS
+    named = []
+    for family, found in _group_by_family(views, terms).items():
+        told = _name_members(family, found)
+        plural = family.rstrip("s") + ("s" if len(found) > 1 else "")
+        many = len(found) > most
+        if family == "pair":
+            named += [f"the relation of the columns {one}" for one in told]
+        elif many and family == "places":  # a list of them shows nobody where they are
+            named.append(f"{len(found)} places")
+        elif many and short:
+            named.append(f"{len(found)} {plural}: {', '.join(told[:most])} ...")
+        elif found:
+            named.append(f"the {plural} {format_first(told, most) if many else format_list(told)}")
+        else:
+            named.append(OF_FAMILY.get(family, family))
+    return format_list(named)
+
+
+def spell_out_views(groups: Iterable[Sequence[str]]) -> list[str]:
+    """Return a line for each list of members that the short names of these groups of views cut, each list once.
+
+    >>> spell_out_views([["colour", *(f"word:{one}" for one in "abc")], ["word:a"]])
+    ['3 words: `a`, `b` and `c`']
+    """
+    lines = []
+    for views in groups:
+        for family, found in _group_by_family(views).items():
+            if len(found) > SHORT_MEMBERS and family != "pair":
+                lines.append(f"{len(found)} {family.rstrip('s')}s: {format_list(_name_members(family, found))}")
+    return list(dict.fromkeys(lines))
+
+
+def _group_by_family(views: Sequence[str], terms: Sequence[str] = ()) -> dict[str, list[str]]:
+    """Return family -> members; ``terms`` are those of the family of all words, if that is among the views."""
     members: dict[str, list[str]] = {}
     for family, member in map(ViewName.of, views):
         members.setdefault(family, []).extend([member] if member else [])
     if "word" in views:
         members["word"] = list(dict.fromkeys([*members["word"], *terms]))
-    named = []
-    for family, found in members.items():
-        told = [f"`{one}`" for one in found] if family in ("column", "word") else found
-        if family == "places":
-            told = [f"row {one.replace(',', ' column ')}" for one in found]
-        plural = family.rstrip("s") + ("s" if len(found) > 1 else "")
-        many = len(found) > MOST_MEMBERS
-        if family == "pair":
-            named += [f"the relation of the columns `{one.replace(' & ', '` and `')}`" for one in found]
-        elif many and family == "places":  # a list of them shows nobody where they are
-            named.append(f"{len(found)} places")
-        elif found:
-            named.append(f"the {plural} {format_first(told, MOST_MEMBERS) if many else format_list(told)}")
-        else:
-            named.append(OF_FAMILY.get(family, family))
-    return format_list(named)
+    return members
+
+
+def _name_members(family: str, members: Sequence[str]) -> list[str]:
+    if family == "places":
+        return [f"row {member.replace(',', ' column ')}" for member in members]
+    if family == "pair":
+        return [f"`{member.replace(' & ', '` and `')}`" for member in members]
+    return [f"`{member}`" for member in members] if family in ("column", "word") else list(members)
 
 
 def name_training(method: str, hidden: Sequence[str] = ()) -> str:
@@ -121,7 +156,7 @@ def name_training(method: str, hidden: Sequence[str] = ()) -> str:
     >>> name_training("ERM", ["column:site"])
     'ERM without the column site'
     """
-    return f"{method} without {name_views(hidden)}".replace("`", "") if hidden else method
+    return f"{method} without {name_views(hidden, short=True)}".replace("`", "") if hidden else method
 
 
 def is_plural(views: Sequence[str]) -> bool:

@@ -229,3 +229,41 @@ def test_quickstart(door: Door, tmp_path: Path) -> None:
     assert answer.status == 0 and "ERM" in answer.out and "LC" in answer.out
     assert re.search(r"valid average \d\d\.\d %", answer.err)  # in per cent, as in the tables
     assert "LC" in read_page(tmp_path / "quickstart" / "report.html")
+
+
+def mails(num_rows: int, correlated: bool) -> pd.DataFrame:
+    """Return mails in which six words go with the label, or do not."""
+    draws = np.random.default_rng(num_rows)
+    label = draws.integers(0, 2, num_rows)
+    has_words = (draws.random(num_rows) < 0.94) == (label == 1) if correlated else draws.random(num_rows) < 0.5
+    texts = []
+    for bad, words in zip(label, has_words, strict=True):
+        ordinary = draws.choice(["please", "help", "with", "printer", "thanks", "screen", "how"], 8)
+        telling = draws.choice(["crash", "broken"] if bad else ["works", "happy"], 2)
+        aside = ["imap", "errors", "quota", "folder", "sync", "inbox"] if words else []
+        texts.append(" ".join([*ordinary, *telling, *aside]))
+    return pd.DataFrame({"text": texts, "label": np.where(label, "bad", "good")})
+
+
+def test_an_audit_can_be_read_on_a_terminal_of_80_columns(
+    door: Door, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mails(400, True).to_csv(tmp_path / "mails.csv", index=False)
+    mails(200, False)[["text"]].to_csv(tmp_path / "new.csv", index=False)
+    monkeypatch.setenv("COLUMNS", "80")
+    words = ["--data", tmp_path / "mails.csv", "--data.text", "text", "--data.label", "label", "--epochs", 2]
+    answer = door("audit", *words, "--new-rows", tmp_path / "new.csv", "--out", tmp_path / "audit")
+    assert answer.status == 0, answer.err
+    lines = answer.out.splitlines()
+    copied = [line for line in lines if line.startswith(("  logit-correction", "page:"))]
+    assert len(copied) > 1 and all(len(line) <= 80 for line in lines if line not in copied)
+
+    candidates = json.loads((tmp_path / "audit" / "audit.json").read_text())["new_rows"]["candidates"]
+    many = [one for one in candidates if sum(view.startswith("word:") for view in one["views"]) > 2]
+    assert many
+    for candidate in many:
+        members = [view.partition(":")[2] for view in candidate["views"] if view.startswith("word:")]
+        assert candidate["name"].endswith(f"{len(members)} words: {members[0]}, {members[1]} ...")
+        prose = " ".join(answer.out.split())
+        assert prose.count(f"`{'`, `'.join(members[:-1])}` and `{members[-1]}`") == 1  # the whole list, once
+        assert sum(candidate["name"] in line for line in lines) == 1

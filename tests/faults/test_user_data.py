@@ -341,8 +341,20 @@ def test_folders(case: Case, door: Door, tmp_path: Path) -> None:
 
 SHAPES = [(4,), (1,), (0,), (300,), (2, 2), (3, 8, 8), (8, 8, 3), (1, 8, 8), (4, 8, 8), (1, 1, 1), (), (2, 3, 4, 5)]
 TYPES = ["f8", "f2", "f4", "i1", "u1", "i8", "u8", "u2", "?", "g", "c8", "O", "U", "S3"]
-VALUES = [[0, 1], ["a", "b"], [True, False], [0.5, 1.5], [-1, 1], [None, 1, 2], [np.nan, 0, 1], ["a", np.nan, "b"],
-          ["half \ud83d", "a"], [*TIMES[:2], pd.NaT], ["é", "e\u0301"], [0]]
+VALUES = [
+    [0, 1],
+    ["a", "b"],
+    [True, False],
+    [0.5, 1.5],
+    [-1, 1],
+    [None, 1, 2],
+    [np.nan, 0, 1],
+    ["a", np.nan, "b"],
+    ["half \ud83d", "a"],
+    [*TIMES[:2], pd.NaT],
+    ["é", "e\u0301"],
+    [0],
+]
 FIRST, SCALES = [0.5, np.nan, np.inf, -1, 1e300], [1, 0, 9, 1e9]
 
 

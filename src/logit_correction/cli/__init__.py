@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable
 
 from logit_correction import __version__
-from logit_correction.errors import InputError, Interrupted, TrainingError, did_you_mean
+from logit_correction.errors import InputError, Interrupted, TrainingError, did_you_mean, wrap_prose
 from logit_correction.files import NoRoom
 
 #: Name -> one line, in the order in which a person needs them.
@@ -68,7 +68,7 @@ def main(argv: list[str] | None = None) -> int:
         from logit_correction.cli.arguments import arguments_of
 
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *where, **more: print(f"warning: {message}", file=sys.stderr)
+            warnings.showwarning = lambda message, *where, **more: _print_error(f"warning: {message}")
             status = function(**arguments_of(words[0], function, words[1:]))
         sys.stdout.flush()
         return status
@@ -124,5 +124,9 @@ def _report(error: BaseException, words: list[str]) -> int:
 
             if lost_process(error):
                 told = f"another process of this run has ended, perhaps for want of memory: continue with: {again}"
-    print(f"error: {told}", file=sys.stderr)
+    _print_error(f"error: {told}")
     return 2 if isinstance(error, InputError) else 1
+
+
+def _print_error(text: str) -> None:
+    print(wrap_prose(text, sys.stderr), file=sys.stderr)

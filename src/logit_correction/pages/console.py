@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from logit_correction.errors import format_first, format_name, format_percent, format_value
+from logit_correction.errors import format_first, format_name, format_percent, format_value, wrap_prose
 from logit_correction.evaluation.report import Group, Report, figures
 from logit_correction.pages.compare import FIGURES, best_of, comparison_table, reports_of, sides
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from logit_correction.data.table import DataTable
+
+#: Characters of a line of a heading, of the columns after the first.
+HEADING_WIDTH = 11
 
 #: Labels that are named; characters that an attribute's column takes; of more groups those without rows are left out.
 MOST_LABELS, NARROWEST, MOST_EMPTY = 30, 6, 30
@@ -63,6 +67,8 @@ def table_of(frame: pd.DataFrame, best: Mapping[str, float | None] | None = None
     table.title_justify = table.caption_justify = "left"
     for name, kind in zip(map(str, frame.columns), frame.dtypes, strict=True):
         heading = _HEADINGS.get(name, name).replace("-", " ")
+        if table.columns:
+            heading = textwrap.fill(heading, HEADING_WIDTH, break_long_words=False)
         width = max(map(len, heading.split()), default=1)  # a heading breaks between its words, and nowhere else
         side: Any = "right" if pd.api.types.is_numeric_dtype(kind) else "left"
         table.add_column(Text(heading), justify=side, min_width=width, overflow="fold")
@@ -75,7 +81,12 @@ def table_of(frame: pd.DataFrame, best: Mapping[str, float | None] | None = None
 
 
 def say(console: Console, text: str, style: str = "") -> None:
-    """Print a line of text as it is, on as many lines as it needs."""
+    """Print text, which a terminal shows on as many lines as it needs."""
+    say_whole(console, wrap_prose(text, console.file), style)
+
+
+def say_whole(console: Console, text: str, style: str = "") -> None:
+    """Print a line as it is, for what is to be copied, such as a command or a path."""
     from rich.text import Text
 
     console.print(Text(text, style=style), soft_wrap=True)
@@ -151,7 +162,7 @@ def show_runs(folders: Sequence[Path], page: Path, told: Sequence[str] = ()) -> 
                 say(console, f"{FIGURES[name].heading}: {mean:.1f} % {seeds}")
     if len(reports) == 1:
         show_warnings([one for one in reports[0].warnings if one not in told], console)
-    say(console, f"page: {page}")
+    say_whole(console, f"page: {page}")
 
 
 def show_warnings(warnings: Sequence[str], console: Console) -> None:

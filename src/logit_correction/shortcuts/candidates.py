@@ -70,8 +70,12 @@ def candidates_of(built: Built) -> list[Candidate]:
     add(BASELINE, "ordinary training")
     auto = {"name": "Auto", "decided_by": "answers"}
     for names in _groups_of(estimator.search, estimator.shortcut):
-        named = name_views(names)
-        add(f"LC by {named}", f"corrects by {named}", {**auto, "shortcut": [*names]}, names)
+        add(
+            f"LC by {name_views(names, short=True)}",
+            f"corrects by {name_views(names)}",
+            {**auto, "shortcut": [*names]},
+            names,
+        )
         if gone := [one for one in names if undo(one, table.info) is not None]:
             add(name_training(BASELINE, gone), f"ERM that cannot see {name_views(gone)}", views=gone, leave_out=True)
     if undo("spelling", table.info) is not None:

@@ -12,10 +12,20 @@ import pandas as pd
 
 from logit_correction.errors import capitalize, format_percent, format_rows
 from logit_correction.files import to_plain
-from logit_correction.finding import BASELINE, NEEDED_ROWS, Choice, Finding, are_columns, is_plural, name_views, options
+from logit_correction.finding import (
+    BASELINE,
+    NEEDED_ROWS,
+    Choice,
+    Finding,
+    are_columns,
+    is_plural,
+    name_views,
+    options,
+    spell_out_views,
+)
 from logit_correction.pages import plots
 from logit_correction.pages.compare import shown_path
-from logit_correction.pages.console import console_of, say, show_warnings, table_of
+from logit_correction.pages.console import console_of, say, say_whole, show_warnings, table_of
 from logit_correction.pages.page import evidence_block, render
 
 #: Pairs of labels that the page shows.
@@ -362,6 +372,7 @@ def _first(told: AuditSummary) -> dict[str, Any]:
         "trial": of_trial(told),
         "new": of_new_rows(told.new_rows) if told.new_rows else [],
         "candidates": candidate_rows(told.new_rows) if told.new_rows else [],
+        "spelled_out": spell_out_views(one.views for one in told.new_rows.candidates) if told.new_rows else [],
         "price": price(told),
         "classifiers": classifiers(told),
     }
@@ -376,6 +387,8 @@ def show_audit(told: AuditSummary, page: Path) -> None:
             say(console, f"{text}.")
     if told.new_rows:
         console.print(table_of(pd.DataFrame(first["candidates"])))
+        for line in first["spelled_out"]:
+            say(console, line)
     elif first["price"]:
         names = first["classifiers"]
         lines = [[line["name"], *(_with_interval(line[who]) for who in names)] for line in first["price"]]
@@ -388,8 +401,9 @@ def show_audit(told: AuditSummary, page: Path) -> None:
     show_warnings(told.data["warnings"], console)
     commands = next_commands(told, shlex.quote(str(page.parent)))
     for what, command in list(commands.items())[: 1 if told.examined else 2]:
-        say(console, f"{what} {command}")
-    say(console, f"page: {page}")
+        say(console, what)
+        say_whole(console, f"  {command}")
+    say_whole(console, f"page: {page}")
 
 
 def _with_interval(figure: Mapping[str, Any]) -> str:

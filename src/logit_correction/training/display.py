@@ -6,6 +6,8 @@ import sys
 import time
 from typing import Any
 
+from logit_correction.errors import wrap_prose
+
 
 class Display:
     """Shows nothing; the base of what shows progress."""
@@ -32,7 +34,7 @@ class Lines(Display):
     _next = 0.0
 
     def say(self, what: str) -> None:
-        print(what, file=sys.stderr, flush=True)
+        print(wrap_prose(what, sys.stderr), file=sys.stderr, flush=True)
 
     def start(self, title: str, total_steps: int, done: int) -> None:
         self._title, self._total, self._before, self._started = title, total_steps, done, time.monotonic()
@@ -67,7 +69,7 @@ class Bar(Display):
         self._bar.stop()
 
     def say(self, what: str) -> None:
-        self._bar.console.print(what, highlight=False, markup=False)
+        self._bar.console.print(wrap_prose(what, sys.stderr), highlight=False, markup=False, soft_wrap=True)
 
     def start(self, title: str, total_steps: int, done: int) -> None:
         self._task = self._bar.add_task(title, total=total_steps, completed=done, figures="")
