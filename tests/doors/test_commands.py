@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,12 +19,14 @@ import pytest
 import yaml
 from PIL import Image
 
-from logit_correction import __version__, load
+from logit_correction import Audit, __version__, load
 
 from ..shortcuts.conftest import online_alone
 
 Door = Callable[..., Any]
 Run = Callable[[str], Path]
+
+README = Path(__file__).parents[2] / "README.md"
 
 TINY = ("--data", "Digits", "--epochs", "1", "--threads", "1")
 
@@ -266,4 +269,26 @@ def test_an_audit_can_be_read_on_a_terminal_of_80_columns(
         assert candidate["name"].endswith(f"{len(members)} words: {members[0]}, {members[1]} ...")
         prose = " ".join(answer.out.split())
         assert prose.count(f"`{'`, `'.join(members[:-1])}` and `{members[-1]}`") == 1  # the whole list, once
-        assert sum(candidate["name"] in line for line in lines) == 1
+        assert sum(line.startswith(candidate["name"]) for line in lines) == 1
+
+
+def test_the_lines_of_the_readme_train_what_an_audit_advises_also_where_that_is_erm(
+    door: Door, run: Run, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    block = re.findall(r"```bash\n(.*?)```", README.read_text(), flags=re.DOTALL)[2]
+    lines = [line for line in block.splitlines() if line.startswith("logit-correction")]
+    assert [line.split()[1] for line in lines] == ["audit", "train", "predict"]
+    shutil.copytree(run("audit-asked"), tmp_path / "audit")
+    monkeypatch.chdir(tmp_path)
+    sheet = pd.read_csv("audit/sheet.csv")
+    says = Audit(Path("audit")).new_rows["says_0"].map(dict(enumerate(["ill", "well"])))
+    sheet["answer"] = says[sheet["row"]].to_numpy()  # so that no candidate is better than ERM
+    sheet.to_csv("audit/sheet.csv", index=False)
+    later = str(here / "later.csv")
+    for line in lines[1:]:
+        words = shlex.split(line, comments=True)[1:]
+        own = [*map(str, patients(here)), "--epochs", "4"] if words[0] == "train" else []
+        words = [word for word in words if own == [] or word not in ("--data", "photos")]
+        answer = door(*(later if word == "new-photos" else word for word in words), *own)
+        assert answer.status == 0, answer.err
+    assert load("fixed").config.method.name == "ERM" and len(pd.read_csv("answers.csv")) == len(pd.read_csv(later))
