@@ -93,6 +93,11 @@ def is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
+def format_decimal(value: float | None) -> str:
+    """Return a number with three digits after its point, or a dash for None and NaN."""
+    return "–" if value is None or is_missing(value) else f"{value:.3f}"
+
+
 def format_percent(fraction: float | None, digits: int = 0, unit: str = NBSP + "%") -> str:
     """Return a fraction in per cent, or a dash for None and NaN; ``unit`` follows the number.
 

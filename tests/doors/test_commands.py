@@ -18,6 +18,7 @@ import pandas as pd
 import pytest
 import yaml
 from PIL import Image
+from sklearn.metrics import roc_auc_score
 
 from logit_correction import Audit, __version__, load
 
@@ -40,6 +41,7 @@ LISTED = {
     "networks": "MLP ConvNet Linear ResNet18 ResNet50 TextClassifier Timm",
     "rules": "last valid_average valid_worst_class valid_worst_group valid_estimated_group_balanced",
     "formats": "onnx torch-export",
+    "metrics": "recall precision auroc",
 }
 
 
@@ -292,3 +294,33 @@ def test_the_lines_of_the_readme_train_what_an_audit_advises_also_where_that_is_
         answer = door(*(later if word == "new-photos" else word for word in words), *own)
         assert answer.status == 0, answer.err
     assert load("fixed").config.method.name == "ERM" and len(pd.read_csv("answers.csv")) == len(pd.read_csv(later))
+
+
+def test_metrics_of_each_group_by_name_and_by_a_dotted_path(door: Door, run: Run, here: Path, tmp_path: Path) -> None:
+    words = ["--metric", "precision", "--metric", "sklearn.metrics.roc_auc_score"]
+    of_table = ["--on", here / "later.csv", "--attribute", "scanner"]
+    folder = run("patients-lc")
+    answer = door("evaluate", folder, *of_table, *words, "--json")
+    assert answer.status == 0, answer.err
+    rows, groups = pd.read_csv(here / "later.csv"), json.loads(answer.out)["groups"]
+    probability = load(folder).predict_proba(here / "later.csv")
+    names = load(folder).label_names
+    assert {group["attribute"] for group in groups} == {*rows["scanner"]}
+    for group in groups:
+        there = (rows["scanner"] == group["attribute"]).to_numpy()
+        own = (rows["outcome"] == group["label"]).to_numpy()[there]
+        said = probability[there].argmax(1) == names.index(group["label"])
+        assert group["precision"] == pytest.approx(own[said].mean() if said.any() else None)
+        assert group["roc_auc_score"] == pytest.approx(
+            roc_auc_score(own, probability[there, names.index(group["label"])])
+        )
+    shown = door("evaluate", folder, *of_table, *words).out
+    assert f"{groups[0]['precision']:.3f}" in shown and f"{groups[0]['roc_auc_score']:.3f}" in shown
+    unknown = door("evaluate", folder, "--metric", "precison")
+    assert unknown.status == 2 and "precision" in unknown.err
+
+    assert door("report", folder, *words, "--out", tmp_path / "page.html").status == 0
+    page = read_page(tmp_path / "page.html")
+    own = json.loads(door("evaluate", folder, *words, "--json").out)["groups"]
+    assert all(f"{group['roc_auc_score']:.2f}" in page.partition("Other metrics")[2] for group in own if group["count"])
+    assert "--metric sklearn.metrics.roc_auc_score" in page

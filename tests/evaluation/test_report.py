@@ -11,8 +11,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
-from sklearn.metrics import f1_score, roc_auc_score
+from sklearn.metrics import (
+    average_precision_score,
+    f1_score,
+    log_loss,
+    matthews_corrcoef,
+    precision_score,
+    recall_score,
+    roc_auc_score,
+)
 
+from logit_correction.errors import InputError
 from logit_correction.evaluation import GroupReport, Predictions
 from logit_correction.types import Correlation
 
@@ -141,3 +150,55 @@ def test_figures_of_all_rows_as_scikit_learn_has_them(rows: int, labels: int, se
     assert report.ece == pytest.approx(np.abs(gaps).sum() / len(label))
     areas = [roc_auc_score(label == one, probability[:, one]) for one in np.unique(label)]
     assert report.auroc == pytest.approx(np.mean(areas))
+
+
+def share_of_sure(y_true: np.ndarray, probability: np.ndarray) -> float:
+    """A metric of one's own: of the rows of the label, the share that get a probability of more than 0.6."""
+    return float((probability[y_true == 1] > 0.6).mean())
+
+
+OWN = {
+    "recall": lambda own, said, _: recall_score(own, said),
+    "precision": lambda own, said, _: precision_score(own, said, zero_division=np.nan),
+    "specificity": lambda own, said, _: recall_score(~own, ~said),
+    "f1": lambda own, said, _: f1_score(own, said),
+    "auroc": lambda own, _, probability: roc_auc_score(own, probability),
+    "sklearn.metrics.matthews_corrcoef": lambda own, said, _: matthews_corrcoef(own, said),
+    "sklearn.metrics.average_precision_score": lambda own, _, probability: average_precision_score(own, probability),
+    "sklearn.metrics.log_loss": lambda own, _, probability: log_loss(own, probability, labels=[False, True]),
+    share_of_sure: lambda own, _, probability: (probability[own] > 0.6).mean(),
+}
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_any_metric_of_a_label_against_the_others_at_each_attribute(named: bool) -> None:
+    rows = made(150, 3, 2, seed=5)
+    if not named:
+        rows = Predictions(rows.index, rows.label, rows.logits, rows.label_names)
+    frame = GroupReport.from_predictions(rows, metrics=list(OWN)).groups
+    assert len(frame) == (6 if named else 3)
+    for group in frame.to_dict("records"):
+        there = np.full(150, True)
+        if named:
+            assert rows.attribute is not None
+            there = rows.attribute == list(rows.attribute_names).index(group["attribute"])
+        label = list(rows.label_names).index(group["label"])
+        own, said = rows.label[there] == label, rows.prediction[there] == label
+        for metric, reference in OWN.items():
+            name = "share_of_sure" if callable(metric) else metric.rpartition(".")[2]
+            expected = reference(own, said, rows.probabilities[there, label])
+            assert group[name] == pytest.approx(expected, nan_ok=True), name
+    assert frame["recall"].tolist() == pytest.approx(frame["accuracy"].tolist(), nan_ok=True)
+
+
+def test_a_metric_that_is_not_defined_is_nan_and_one_that_fails_is_named() -> None:
+    rows = Predictions(range(3), [0, 0, 1], [[2.0, 1.0]] * 3, ["a", "b"], [0, 1, 1], ["x", "y"])
+    groups = GroupReport.from_predictions(rows, metrics=["auroc", "sklearn.metrics.roc_auc_score"]).groups
+    assert groups["auroc"].isna().tolist() == groups["roc_auc_score"].isna().tolist() == [True, False, True, False]
+
+    def broken(y_true: np.ndarray, y_pred: np.ndarray) -> float:
+        raise KeyError("nothing")
+
+    for metrics, told in (([broken], "broken"), (["recal"], "recall"), (["math.pi"], "math.pi"), (["a.b"], "a.b")):
+        with pytest.raises(InputError, match=told):
+            GroupReport.from_predictions(rows, metrics=metrics)

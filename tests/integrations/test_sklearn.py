@@ -17,6 +17,7 @@ from scipy.optimize import minimize
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score, precision_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -73,6 +74,22 @@ def test_groups_by_estimate_and_by_name(sites: tuple, fitted: LogitCorrectionCla
     assert estimated["minority"].tolist() == [False, True, True, False]
     with pytest.raises(InputError, match="row 2: the label 'dead' is not in the training data"):
         fitted.group_report(frame.head(3), ["ill", "well", "dead"])
+
+
+def test_any_metric_by_group(sites: tuple, fitted: LogitCorrectionClassifier) -> None:
+    frame, y = sites
+    metrics = ["precision", "auroc", "sklearn.metrics.f1_score"]
+    groups = fitted.group_report(frame, y, attribute=frame["site"], metrics=metrics)
+    row = groups[(groups["label"] == "well") & (groups["attribute"] == "south")].iloc[0]
+    there = (frame["site"] == "south").to_numpy()
+    own, said = y[there] == "well", fitted.predict(frame)[there] == "well"
+    probability = fitted.predict_proba(frame)[there, 1]
+    assert row["precision"] == pytest.approx(precision_score(own, said))
+    assert row["f1_score"] == pytest.approx(f1_score(own, said))
+    assert row["auroc"] == pytest.approx(roc_auc_score(own, probability))
+    alone = LogitCorrectionClassifier(estimator=LinearSVC(), **QUICK).fit(frame[["blood", "age"]], y)
+    with pytest.raises(InputError, match="predict_proba"):
+        alone.group_report(frame[["blood", "age"]], y, attribute=frame["site"], metrics="auroc")
 
 
 def test_what_is_stored_is_plain_and_no_file_is_left(

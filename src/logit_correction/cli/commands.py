@@ -207,6 +207,7 @@ def evaluate_command(
     on: Path | None = None,
     label: str | None = None,
     attribute: str | None = None,
+    metric: list[str] | None = None,
     json: bool = False,
     trust_code: bool = False,
 ) -> int:
@@ -219,6 +220,7 @@ def evaluate_command(
             columns of training or a column of image files, such as path
         label: column of the labels in the table --on; by default that of training
         attribute: column of the attributes in the table --on; a group is then a label with an attribute
+        metric: a further figure of each group, of `list metrics` or by a dotted path; may be repeated
         json: print JSON
         trust_code: import the custom classes that RUN names; their code has your rights, so only for runs you trust
     """
@@ -230,7 +232,7 @@ def evaluate_command(
     if on is not None and split is not None:
         raise InputError("--split is of the run's own data, and --on of new rows: leave one of them out")
     loaded = load(run, trust_code=trust_code)
-    figures = loaded.evaluate(on or split or "test", label, attribute)
+    figures = loaded.evaluate(on or split or "test", label, attribute, metric or ())
     if json:
         _print_json(figures)
         return 0
@@ -330,18 +332,19 @@ def export_command(run: Path, *, format: str, out: Path, trust_code: bool = Fals
     return 0
 
 
-def report_command(runs: list[Path], *, out: Path | None = None) -> int:
+def report_command(runs: list[Path], *, out: Path | None = None, metric: list[str] | None = None) -> int:
     """Write one self-contained page that compares runs.
 
     Args:
         runs: folders that `train` wrote, also by --seeds
         out: the page; report.html in the last run's folder by default
+        metric: a further figure of each group, of `list metrics` or by a dotted path; may be repeated
     """
     from logit_correction.pages.page import write_page
     from logit_correction.runs.folder import PAGE, runs_of
 
     out = out or runs[-1] / PAGE
-    write_page(runs_of(runs), out)
+    write_page(runs_of(runs), out, metric or ())
     print(out)
     return 0
 
@@ -362,11 +365,12 @@ def list_command(kind: str = "", *, all: bool = False) -> int:
     """List the names that options take: methods, data, networks, views and more.
 
     Args:
-        kind: methods, data, networks, views, formats, presets, estimators or rules; left out, the first four
+        kind: methods, data, networks, views, formats, metrics, presets, estimators or rules; left out, the first four
         all: list every kind
     """
     from logit_correction.attributes import ESTIMATORS
     from logit_correction.data import SOURCES
+    from logit_correction.evaluation import METRICS
     from logit_correction.integrations import FORMATS
     from logit_correction.methods import METHODS
     from logit_correction.networks import NETWORKS
@@ -375,7 +379,7 @@ def list_command(kind: str = "", *, all: bool = False) -> int:
 
     usual: dict[str, Any] = {"methods": METHODS, "data": SOURCES, "networks": NETWORKS, "views": VIEWS}
     research: dict[str, Any] = {"estimators": ESTIMATORS, "presets": PRESETS, "rules": RULES}
-    known = usual | {"formats": FORMATS} | research
+    known = usual | {"formats": FORMATS, "metrics": METRICS} | research
     if kind and kind not in known:
         raise InputError(f"There is no list of {kind!r}{did_you_mean(kind, known)}: take one of {', '.join(known)}")
     for name in [kind] if kind else known if all else usual:

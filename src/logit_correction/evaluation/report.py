@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.errors import InputError, format_list, format_name
-from logit_correction.evaluation.predictions import Array, Predictions
+from logit_correction.evaluation.metrics import (
+    Metric,
+    auroc,
+    calibration_error,
+    compute_metrics,
+    find_metrics,
+    macro_f1,
+)
+from logit_correction.evaluation.predictions import Predictions
 from logit_correction.files import check_seal, frame_of, from_plain, read_json, to_plain
 from logit_correction.finding import Finding, name_training
 from logit_correction.functional import (
@@ -35,6 +43,9 @@ from logit_correction.types import Correlation
 
 #: Name of the file.
 REPORT = "report.json"
+
+#: Metrics as a person gives them.
+Metrics: TypeAlias = str | Metric | Sequence[str | Metric]
 
 
 @dataclass(frozen=True)
@@ -60,45 +71,6 @@ def figures(kind: type) -> dict[str, Figure]:
 
 def _computed(kind: type, rows: JudgedRows) -> dict[str, Any]:
     return {name: to_plain(one.of(rows)) for name, one in figures(kind).items()}
-
-
-# -- Figures of predicted probabilities (N, L), as float64, and labels (N,), whole numbers from 0 to L - 1
-
-
-def auroc(probability: Array, label: Array) -> float:
-    """Return the area under the ROC curve of each label against all others, the mean over the labels that occur.
-
-    NaN where the rows have fewer than two labels.
-    """
-    from scipy.stats import rankdata
-
-    present, count = np.unique(label, return_counts=True)
-    if len(present) < 2:
-        return float("nan")
-    area = 0.0
-    for one, own in zip(present, count, strict=True):  # by ranks in a tenth of the time of scikit-learn's curves
-        rank = rankdata(probability[:, one])[label == one]
-        area += (rank.sum() - own * (own + 1) / 2) / (own * (len(label) - own))
-    return float(area / len(present))
-
-
-def macro_f1(probability: Array, label: Array) -> float:
-    """Return the mean F1 over the labels that rows have or are given."""
-    size, said = probability.shape[1], probability.argmax(1)
-    hits, own, given = (np.bincount(one, minlength=size) for one in (label[said == label], label, said))
-    present = own + given > 0
-    return float((2 * hits[present] / (own + given)[present]).mean())
-
-
-def calibration_error(probability: Array, label: Array, bins: int = 15) -> float:
-    """Return the expected calibration error (Guo et al., 2017): sum over bins b of n_b / N |accuracy_b - confidence_b|.
-
-    Rows fall into ``bins`` of equal width by their confidence, the greatest probability of a row.
-    """
-    confidence, right = probability.max(axis=1), probability.argmax(axis=1) == label
-    place = np.minimum((confidence * bins).astype(np.int64), bins - 1)
-    gaps = np.abs(np.bincount(place, right - confidence))
-    return float(gaps.cumsum()[-1] / len(label))  # bin by bin: ``sum`` adds in another order for each number of bins
 
 
 @dataclass(frozen=True)
@@ -153,9 +125,10 @@ class JudgedRows:
         """Return the figure of ``GroupReport`` of a name; None if it is not defined."""
         return to_plain(figures(GroupReport)[name].of(self))
 
-    def table(self) -> pd.DataFrame:
-        """Return the frame of ``Group``."""
-        return frame_of(Group, _computed(Group, self))
+    def table(self, metrics: Metrics = (), probability: NDArray[Any] | None = None) -> pd.DataFrame:
+        """Return the frame of ``Group``, with a further column for each metric; see ``metrics.compute_metrics``."""
+        found = compute_metrics(self, find_metrics(metrics, list(figures(Group))), probability)
+        return frame_of(Group, _computed(Group, self)).assign(**found)
 
     @cached_property
     def right(self) -> Tensor:
@@ -313,7 +286,11 @@ class GroupReport(FiguresByGroup):
 
     @classmethod
     def from_predictions(
-        cls, predictions: Predictions, correlation: Correlation | None = None, train_counts: Tensor | None = None
+        cls,
+        predictions: Predictions,
+        correlation: Correlation | None = None,
+        train_counts: Tensor | None = None,
+        metrics: Metrics = (),
     ) -> GroupReport:
         """Evaluate predictions by their own groups, else by label x attribute, else by label.
 
@@ -321,6 +298,7 @@ class GroupReport(FiguresByGroup):
             predictions: The rows.
             correlation: Tells minority from majority groups.
             train_counts: (L, K) training rows per group, for the adjusted average.
+            metrics: Further columns of ``groups``; see ``metrics.find_metrics``.
 
         Raises:
             ValueError: The correlation does not have the predictions' number of labels and attribute values.
@@ -335,7 +313,8 @@ class GroupReport(FiguresByGroup):
         (0.75, 0.0, 0.5)
         """
         judged = JudgedRows.of(predictions, correlation, train_counts)
-        return cls(**_computed(cls, judged), groups=judged.table(), estimated=estimated_report(predictions))
+        groups = judged.table(metrics)
+        return cls(**_computed(cls, judged), groups=groups, estimated=estimated_report(predictions, metrics))
 
     @property
     def named(self) -> bool:
@@ -352,13 +331,15 @@ class GroupReport(FiguresByGroup):
         return cast(dict[str, Any], to_plain(self))
 
 
-def estimated_report(rows: Predictions) -> EstimatedReport | None:
+def estimated_report(rows: Predictions, metrics: Metrics = ()) -> EstimatedReport | None:
     """Evaluate predictions by estimated groups; None without an estimate."""
     own = rows.by_estimate()
     if own is None or rows.estimate is None:
         return None
     judged = JudgedRows.of(own, rows.estimate.correlation)
-    return EstimatedReport(**_computed(FiguresByGroup, judged), source=rows.estimate.source, groups=judged.table())
+    return EstimatedReport(
+        **_computed(FiguresByGroup, judged), source=rows.estimate.source, groups=judged.table(metrics)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

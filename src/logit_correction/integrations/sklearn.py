@@ -31,8 +31,9 @@ from logit_correction.data.rows import Reader, Rows, Splitting, check_unlike, co
 from logit_correction.data.table import DataTable, InputStore, as_views_see
 from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError, InputWarning, Interrupted
+from logit_correction.evaluation.metrics import find_metrics, takes_probability
 from logit_correction.evaluation.predictions import Predictions
-from logit_correction.evaluation.report import GroupReport
+from logit_correction.evaluation.report import JudgedRows, Metrics
 from logit_correction.files import to_plain
 from logit_correction.finding import ViewName, name_views
 from logit_correction.methods.base import Algorithm
@@ -315,22 +316,29 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         self._rows(X)
         return np.asarray(self.estimator_.predict_proba(X))
 
-    def group_report(self, X: Any, y: ArrayLike, attribute: ArrayLike | None = None) -> pd.DataFrame:
+    def group_report(
+        self, X: Any, y: ArrayLike, attribute: ArrayLike | None = None, metrics: Metrics = ()
+    ) -> pd.DataFrame:
         """Return how often the classifier is right in each group, label by attribute.
 
         Args:
             X: n rows.
             y: (n,) labels.
             attribute: (n,) names or numbers, -1 or None where unknown; by default estimated by the shortcut found.
+            metrics: Further columns, such as ``["recall", "auroc", "sklearn.metrics.f1_score"]``; see ``Run.evaluate``.
 
         Returns:
             One row a group: ``label``, ``attribute``, ``count``, ``correct``, ``accuracy`` with the ends ``low`` and
-            ``high`` of its 90 % interval, and ``minority``, None where it is not known.
+            ``high`` of its 90 % interval, ``minority``, None where it is not known, and the metrics.
 
         Raises:
             InputError: A label was not in ``fit``, or nothing can be estimated.
         """
         check_is_fitted(self)
+        has_probability = hasattr(self, "predict_proba")
+        for name, metric in find_metrics(metrics).items():
+            if takes_probability(metric) and not has_probability:
+                raise InputError(f"metric {name} needs probabilities, and the estimator has no predict_proba")
         rows, store, forms = self._read(X)
         label_names = list(self.model_["info"]["label_names"])
         label = labels_of(rows, column_or_1d(y), label_names)
@@ -352,7 +360,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             attribute=number,
             attribute_names=names,
         )
-        groups = GroupReport.from_predictions(told, correlation).groups
+        probability = self.predict_proba(X) if metrics and has_probability else None
+        groups = JudgedRows.of(told, correlation).table(metrics, probability)
         return groups.drop(columns=["margin_min", "margin_mean", "ece"])  # answers alone have none
 
     def _rows(self, X: Any, reset: bool = False) -> Rows:

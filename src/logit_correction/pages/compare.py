@@ -15,11 +15,13 @@ import torch
 
 from logit_correction.data import SOURCES
 from logit_correction.errors import NBSP, InputError, format_list, format_name, format_percent, format_value, is_missing
+from logit_correction.evaluation.metrics import Metric, compute_metrics
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import (
     DataSummary,
     Figure,
     GroupReport,
+    JudgedRows,
     Report,
     estimated_report,
     figures,
@@ -124,6 +126,10 @@ class RunFolder:
         block = self.report.test.estimated
         return sides(block.groups) if estimated and block else self.report.test.groups
 
+    def predictions(self) -> Predictions:
+        """Read the predictions of the test rows; raise ``InputError`` where the file is missing or damaged."""
+        return Predictions.load(self.path / "predictions.parquet")
+
     def settings(self) -> dict[str, Any]:
         """Return everything but the seed in which runs on the same data may differ."""
         report = self.report
@@ -147,8 +153,8 @@ def with_estimates(runs: Sequence[RunFolder]) -> list[RunFolder]:
     """
 
     def rows_of(run: RunFolder) -> Predictions | None:
-        file = run.path / "predictions.parquet"
-        return Predictions.load(file) if file.is_file() and not run.report.test.named else None
+        there = (run.path / "predictions.parquet").is_file()
+        return run.predictions() if there and not run.report.test.named else None
 
     rows, judged = [rows_of(run) for run in runs], []
     tasks = [_key([run.report.data.name, run.report.data.options]) for run in runs]
@@ -211,6 +217,11 @@ class Series:
         accuracy = pd.concat([frame["accuracy"] for frame in frames], axis=1)
         ends = {"accuracy": accuracy.mean(axis=1), "low": accuracy.min(axis=1), "high": accuracy.max(axis=1)}
         return frames[0] if len(frames) == 1 else frames[0].assign(**ends)
+
+    def metrics(self, metrics: Mapping[str, Metric]) -> pd.DataFrame:
+        """Return metrics (G, M) of the groups of the test rows, of several runs their means; reads the predictions."""
+        found = [compute_metrics(JudgedRows.of(run.predictions()), metrics) for run in self.runs]
+        return pd.DataFrame({name: np.mean([values[name] for values in found], axis=0) for name in metrics})
 
     def differs(self, other: Series, key: str) -> bool:
         """Return whether the difference of a figure is more than chance: whether its 90 % interval leaves out 0.

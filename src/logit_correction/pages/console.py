@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from logit_correction.errors import format_first, format_name, format_percent, format_value, wrap_prose
+from logit_correction.errors import format_decimal, format_first, format_name, format_percent, format_value, wrap_prose
 from logit_correction.evaluation.report import Group, Report, figures
 from logit_correction.pages.compare import FIGURES, best_of, comparison_table, reports_of, sides
 
@@ -171,12 +171,15 @@ def show_warnings(warnings: Sequence[str], console: Console) -> None:
         say(console, f"warning: {warning}", "yellow")
 
 
-def show_evaluation(figures: Mapping[str, Any], title: str, estimated: Mapping[str, Any] | None) -> None:
+def show_evaluation(evaluation: Mapping[str, Any], title: str, estimated: Mapping[str, Any] | None) -> None:
     """Print the groups of an evaluation, the estimated ones first if there are any, and the figures over them."""
     console, columns = console_of(), ["label", "attribute", "count", "accuracy", "low", "high"]
 
     def show(groups: Any, what: str) -> None:
-        frame = pd.DataFrame(groups)[columns].astype(dict.fromkeys(columns[3:], float))
+        whole = pd.DataFrame(groups)
+        frame = whole[columns].astype(dict.fromkeys(columns[3:], float))
+        for name in whole.columns.difference(list(figures(Group)), sort=False):  # a metric need not be a share
+            frame[name.replace("_", " ")] = list(map(format_decimal, whole[name]))
         frame = frame.drop(columns="attribute") if frame["attribute"].isna().all() else frame
         shown = frame if len(frame) <= MOST_EMPTY else frame[frame["count"] > 0]
         say(console, f"{what}: accuracy in %, with its 90 % interval")
@@ -188,7 +191,7 @@ def show_evaluation(figures: Mapping[str, Any], title: str, estimated: Mapping[s
         show(sides(estimated["groups"]).query("count > 0"), f"groups by {estimated['source']}")
         conflicts, agrees = (format_percent(estimated[name], 1, "") for name in ("minority", "majority"))
         say(console, f"accuracy in %: bias-conflicting {conflicts}, bias-aligned {agrees}, both by the estimate\n")
-    show(figures["groups"], title)
-    known = [name for name in FIGURES if figures.get(name) is not None]
-    told = ", ".join(f"{FIGURES[name].heading.lower()} {format_percent(figures[name], 1, '')}" for name in known)
+    show(evaluation["groups"], title)
+    known = [name for name in FIGURES if evaluation.get(name) is not None]
+    told = ", ".join(f"{FIGURES[name].heading.lower()} {format_percent(evaluation[name], 1, '')}" for name in known)
     say(console, f"accuracy in %: {told}")

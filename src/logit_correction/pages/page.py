@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,8 @@ import pandas as pd
 import yaml
 
 from logit_correction.errors import NBSP, InputError, format_list, format_percent, is_missing
+from logit_correction.evaluation.metrics import Metric, find_metrics
+from logit_correction.evaluation.report import Metrics
 from logit_correction.files import NoRoom, write_text
 from logit_correction.finding import EVERYTHING, Finding, ViewName, name_views
 from logit_correction.pages import plots
@@ -42,13 +44,20 @@ _MOST_GROUPS, _MOST_VIEWS = 12, 12
 _GAPS = (("minority", "majority"), ("worst_group", "average"), ("estimated_minority", "estimated_majority"))
 
 
-def write_page(run_folders: Sequence[Path | str], out: Path | str) -> None:
+def write_page(run_folders: Sequence[Path | str], out: Path | str, metrics: Metrics = ()) -> None:
     """Write one self-contained page that compares finished runs; those that differ only by their seed are averaged."""
-    save_page(render_page(run_folders, out), out)
+    save_page(render_page(run_folders, out, metrics), out)
 
 
-def render_page(run_folders: Sequence[Path | str], out: Path | str = "report.html") -> str:
-    """Return the page as text; ``out`` is only named in the commands that make the page again."""
+def render_page(run_folders: Sequence[Path | str], out: Path | str = "report.html", metrics: Metrics = ()) -> str:
+    """Return the page as text.
+
+    Args:
+        run_folders: Folders of finished runs.
+        out: Is only named in the commands that make the page again.
+        metrics: Further figures of each group; see ``Run.evaluate``.
+    """
+    functions = find_metrics(metrics)
     folders = {Path(folder).resolve(): Path(folder) for folder in run_folders}.values()
     runs = [RunFolder.read(folder) for folder in folders]
     comparisons = compare(runs)
@@ -57,11 +66,13 @@ def render_page(run_folders: Sequence[Path | str], out: Path | str = "report.htm
     data = dict.fromkeys(str((is_own(one) and one.facts.get("source")) or one.name) for one in sources)  # by its place
     places = [shown_path(folder) for folder in folders]
     train = [("train", "--config", f"{place}/config.yaml", "--out", f"{place}-again") for place in places]
-    lines = [("report", *places, "--out", shown_path(out)), *train]
+    given = [metrics] if isinstance(metrics, str) or callable(metrics) else metrics
+    options = [word for metric in given if isinstance(metric, str) for word in ("--metric", metric)]
+    lines = [("report", *places, *options, "--out", shown_path(out)), *train]
     return render(
         "page.html.j2",
         title=f"{format_list(list(methods))} on {format_list(list(data))}",
-        parts=[_part(title if len(comparisons) > 1 else None, series) for title, series in comparisons],
+        parts=[_part(title if len(comparisons) > 1 else None, series, functions) for title, series in comparisons],
         commands="\n".join(shlex.join(["logit-correction", *words]) for words in lines),
     )
 
@@ -104,7 +115,7 @@ def save_page(page: str, out: Path | str) -> None:
         raise InputError(f"{out} cannot be written ({error.strerror}): choose another place by --out") from error
 
 
-def _part(title: str | None, series: Sequence[Series]) -> dict[str, Any]:
+def _part(title: str | None, series: Sequence[Series], metrics: Mapping[str, Metric]) -> dict[str, Any]:
     """Everything about one task, which is named where the page holds others too."""
     tests = [run.report.test for one in series for run in one.runs]
     named, columns = tests[0].named, shown_figures(tests)
@@ -136,6 +147,7 @@ def _part(title: str | None, series: Sequence[Series]) -> dict[str, Any]:
         ],
         # Where nobody named groups, the estimated ones come first.
         "groupings": [_groups(series, by) for by in ([source] if source else []) + [None]],
+        "metrics": _metrics(series, metrics),
         "curve": plots.accuracy_curve({one.name: one.runs[0].metrics for one in series}, colors),
         "several_seeds": any(many),
         "ends": seeds if all(many) else f"{seeds}; of one run they {alone}" if any(many) else alone,
@@ -167,6 +179,18 @@ def _groups(series: Sequence[Series], estimated: str | None) -> dict[str, Any]:
         "overlapping": scoring["overlapping"],
         "count": len(first),
     }
+
+
+def _metrics(series: Sequence[Series], metrics: Mapping[str, Metric]) -> dict[str, Any]:
+    """Return metrics of each group: a row for each group with rows, and a figure for each metric of each series."""
+    found = [one.metrics(metrics) for one in series] if metrics else []
+    groups = series[0].groups()
+    rows = [
+        {**group, "values": [[frame[name].iloc[number] for frame in found] for name in metrics]}
+        for number, group in enumerate(groups.to_dict("records"))
+        if group["count"]
+    ]
+    return {"names": list(metrics), "rows": rows if metrics else []}
 
 
 def evidence_block(finding: Finding) -> dict[str, Any]:

@@ -24,8 +24,9 @@ from logit_correction.data.rows import Rows, combined, places_of
 from logit_correction.data.table import SPLITS, InputStore, as_views_see
 from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError, reason_of
+from logit_correction.evaluation.metrics import find_metrics
 from logit_correction.evaluation.predictions import Predictions, collect, predictions_of
-from logit_correction.evaluation.report import GroupReport, Report
+from logit_correction.evaluation.report import GroupReport, Metrics, Report
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.pages.compare import comparison_table, reports_of
@@ -220,7 +221,11 @@ class Run(os.PathLike[str]):
         return logits
 
     def evaluate(
-        self, data: str | Path | NewInputs = "test", label: Names | None = None, attribute: Names | None = None
+        self,
+        data: str | Path | NewInputs = "test",
+        label: Names | None = None,
+        attribute: Names | None = None,
+        metrics: Metrics = (),
     ) -> dict[str, Any]:
         """Return the figures of ``report.json``'s test block on a split of the run's data, or on new labelled rows.
 
@@ -229,9 +234,13 @@ class Run(os.PathLike[str]):
                 ``Path``: a folder with a folder of images for each label, or a CSV or Parquet file.
             label: Of new rows, n names or a column, by default that of training.
             attribute: Of new rows, n names or a column, None where unknown: groups are label by attribute.
+            metrics: Further figures of each group: names of ``list metrics``, such as ``recall`` and ``auroc``; dotted
+                paths, such as ``sklearn.metrics.f1_score``; or functions of two arrays (n,): whether rows have the
+                group's label, and whether it is predicted, or its probability if the parameter is called ``y_score``.
         """
+        find_metrics(metrics)  # what is wrong with them is told before anything is read
         if not isinstance(data, str) or label is not None:
-            return self._evaluate_new(data, label, attribute)
+            return self._evaluate_new(data, label, attribute, metrics)
         if data not in SPLITS:
             raise InputError(f"{data!r} is no split: give test, valid or train, new rows with their labels, or a Path")
         with self.names():
@@ -242,9 +251,12 @@ class Run(os.PathLike[str]):
                 table = encode_table(table, self.config, expected=self.report["encoder"])
         algorithm, batches = self.algorithm, BatchLoader(table, data, device=self.device).epoch()
         logits = collect(lambda batch: algorithm.predict(batch.inputs), batches)
-        return figures_of(predictions_of(table, data, logits, estimate_split(algorithm, table, data)), table).to_dict()
+        rows = predictions_of(table, data, logits, estimate_split(algorithm, table, data))
+        return figures_of(rows, table, metrics).to_dict()
 
-    def _evaluate_new(self, data: Path | NewInputs, label: Names | None, attribute: Names | None) -> dict[str, Any]:
+    def _evaluate_new(
+        self, data: Path | NewInputs, label: Names | None, attribute: Names | None, metrics: Metrics
+    ) -> dict[str, Any]:
         found, options = list(self.source.new_rows(data, labelled=True)), self.config.data.options
         if len(found) != 1:
             raise InputError("there are no rows to judge: give one folder of images, one table, or rows with labels")
@@ -275,7 +287,7 @@ class Run(os.PathLike[str]):
             known["estimate"] = replace(told[0], attribute=np.concatenate([one.attribute for one in told]))
         index, scores = np.arange(len(labels)), torch.cat(logits).numpy()
         predicted = Predictions(index, labels, scores, self.label_names, split="new rows", **known)
-        return GroupReport.from_predictions(predicted, correlation).to_dict()
+        return GroupReport.from_predictions(predicted, correlation, metrics=metrics).to_dict()
 
 
 def load(run: Run | Path | str, device: str = "cpu", *, trust_code: bool = False) -> Run:

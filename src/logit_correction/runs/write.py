@@ -24,6 +24,7 @@ from logit_correction.evaluation.report import (
     EstimatedMinority,
     Example,
     GroupReport,
+    Metrics,
     NetworkSummary,
     PriorSummary,
     Report,
@@ -141,10 +142,10 @@ def _of_minority(count: int, rows: int, named: Sequence[str]) -> list[str]:
     return [] if 0 < count <= rows / 2 else [told]
 
 
-def figures_of(rows: Predictions, table: DataTable) -> GroupReport:
+def figures_of(rows: Predictions, table: DataTable, metrics: Metrics = ()) -> GroupReport:
     """Return the figures of predictions of a split of the data."""
     train_counts = table.group_counts("train") if table.has_attributes("train") else None
-    return GroupReport.from_predictions(rows, table.correlation, train_counts)
+    return GroupReport.from_predictions(rows, table.correlation, train_counts, metrics)
 
 
 def _data(config: RunConfig, table: DataTable, fingerprint: str) -> DataSummary:
