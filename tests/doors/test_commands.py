@@ -232,7 +232,7 @@ def test_preview(door: Door) -> None:
 def test_quickstart(door: Door, tmp_path: Path) -> None:
     answer = door("quickstart", "--out", tmp_path / "quickstart")
     assert answer.status == 0 and "ERM" in answer.out and "LC" in answer.out
-    assert re.search(r"valid average \d\d\.\d %", answer.err)  # in per cent, as in the tables
+    assert re.search(r"valid \d\d\.\d %", answer.err)  # in per cent, as in the tables
     assert "LC" in read_page(tmp_path / "quickstart" / "report.html")
 
 

@@ -50,14 +50,14 @@ class Lines(Display):
 
 
 class Bar(Display):
-    """A progress bar with the losses, the validation figure and the time left."""
+    """A progress bar with the losses, the validation figure and the time left, in 80 columns."""
 
     def __init__(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         text = TextColumn("{task.description}"), TextColumn("{task.fields[figures]}")
-        columns = text[0], BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn(compact=True), text[1]
+        columns = text[0], BarColumn(bar_width=8), MofNCompleteColumn(), TimeRemainingColumn(compact=True), text[1]
         self._bar = Progress(*columns, console=Console(stderr=True), refresh_per_second=4)
         self._task: Any = None
 
@@ -79,10 +79,10 @@ class Bar(Display):
 
 
 def _format_figures(figures: dict[str, float]) -> str:
-    """Return the losses of the networks (or the loss) and the average validation accuracy in per cent."""
+    """Return the losses of the networks (or the loss) and the average accuracy on validation rows in per cent."""
     losses = sorted((name for name in figures if name.startswith("loss_")), reverse=True) or ["loss"]
     text = "".join(f"  {name.replace('_', ' ')} {figures[name]:.3f}" for name in losses if name in figures)
-    return text + (f"  valid average {100 * figures['valid_average']:.1f} %" if "valid_average" in figures else "")
+    return text + (f"  valid {100 * figures['valid_average']:.1f} %" if "valid_average" in figures else "")
 
 
 def choose_display(quiet: bool = False) -> Display:
