@@ -15,6 +15,9 @@ from pathlib import Path
 import pytest
 
 os.environ["LOGIT_CORRECTION_ENCODERS"] = "none"
+# Pytest imports readline, which sets it for child processes behind Python's back: what they print would be wrapped.
+os.environ.pop("COLUMNS", None)
+os.unsetenv("COLUMNS")
 
 FOLDER = Path(__file__).parent / "src/logit_correction/integrations"
 

@@ -291,8 +291,9 @@ def _table(
     else:
         reader = Columns(list(rows.columns))
         given = Rows("the case", range(len(rows)), rows)
-        store, beside, _, preparation = reader.learn(reader.check(given)[0], split["train"], given.problems)
-        beside = {**beside, "preparation": preparation}
+        learnt = reader.learn(reader.check(given)[0], split["train"], given.problems)
+        store = learnt.inputs
+        beside = {**learnt.forms, "preparation": learnt.preparation}
     return DataTable(
         inputs=store,
         label=label,

@@ -177,7 +177,7 @@ def test_rows_of_a_table_named_or_not(tmp_path: Path) -> None:
     flagged = learnt[conflicts[learnt.index]]
     of_lc: list[Known] = [("training rows", [len(flagged), len(learnt)])]
     shown = zip(flagged["blood"], flagged["age"], flagged["site"], strict=True)
-    of_lc += [(f"blood {blood:g}, site {place}, age", [] if np.isnan(age) else [age]) for blood, age, place in shown]
+    of_lc += [(f"blood {blood:g}, site {place}", [] if np.isnan(age) else [age]) for blood, age, place in shown]
     assert len(flagged) > 24
     page = tmp_path / "LC" / "report.html"
     told = [one for one in of_lc if any(one[0] in line for line in lines_of(page))]
