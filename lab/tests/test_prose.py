@@ -352,10 +352,12 @@ def claim_table_by_table() -> Claims:
     prior = Grid("figure-prior")
     averages = [prior.format_mean(f"LC, {average} average", "0.5") for average in ("batch", "moving", "data set")]
     yield Claim(prior.folder, "batch {}, moving {}, data set {} %".format(*averages))
-    ratios = read_figures("figure-margins/figures.csv", "ratio", margin="mean")  # in the order of the sentence
-    margins = [format_number(ratio, 2) for ratio in ratios]
+    followed = read_table("figure-margins/history.csv")
+    ratios = followed[followed["epoch"] == followed["epoch"].max()].groupby("row").mean(numeric_only=True)
+    rows = ("ERM", "ERM + Group MixUp", "LC without Group MixUp", "LC")
+    margins = [format_number(ratios["train_mean_margin_ratio"][row], 2) for row in rows]
     yield Claim("figure-margins", "ERM {}, Group MixUp {}, correction {}, both {}".format(*margins))
-    least = format_number(read_figure("figure-margins/figures.csv", "ratio", margin="least", row="ERM"), 2)
+    least = format_number(ratios["train_margin_ratio"]["ERM"], 2)
     yield Claim("figure-margins", f"by the least margin, its definition, ERM ends at {least}, not above 1")
 
     for folder in ("many-to-one", "one-to-many"):
