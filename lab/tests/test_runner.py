@@ -100,7 +100,15 @@ def test_a_grid_is_run_once_and_its_table_is_that_of_its_runs(
     assert "corrected" in outcome.out and "| corrected" not in outcome.out  # a table, not Markdown
     for report in reports(out):
         assert {file.name for file in report.parent.iterdir()} - {SEAL} == run_files - {SEAL} | {SELECTIONS}
-    written = {"report.html", "table.csv", "table.md", "benchmark.yaml", "bars.svg", "predictions.parquet", "history.csv"}
+    written = {
+        "report.html",
+        "table.csv",
+        "table.md",
+        "benchmark.yaml",
+        "bars.svg",
+        "predictions.parquet",
+        "history.csv",
+    }
     assert {file.name for file in out.iterdir() if file.is_file()} == written
     assert (out / "benchmark.yaml").read_text() == path.read_text() and not list(out.rglob("*.log"))
     watched = history(read(str(path)), out)
