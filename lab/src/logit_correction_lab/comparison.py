@@ -64,7 +64,7 @@ def collect_predictions(cells: Iterable[Cell]) -> pd.DataFrame:
     combined = pd.concat(frames, ignore_index=True)
     combined = combined.astype({"row": "category", "column": "category", "seed": "int16"})
     combined = combined[[*RUN, *combined.columns.difference(RUN, sort=False)]]
-    combined.attrs = names
+    combined.attrs.update(names)
     return combined
 
 

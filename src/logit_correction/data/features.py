@@ -215,7 +215,7 @@ class Columns(Reader):
             name, kind = column["name"], column["kind"]
             if kind == "dates":
                 order = column.get("order", "day" if self.written.dayfirst else "")
-                frame = frame.assign(**{name: write_iso_dates(frame[name], order)})
+                frame = frame.assign(**{name: write_iso_dates(frame[str(name)], order)})
             values = read_column(frame, name, kind, rows.problems.add, "gaps" in column, name in self.numbers)
             read[name] = kind, values
             if kind in KINDS:

@@ -282,13 +282,13 @@ def plain_values(frame: pd.DataFrame, column: str) -> pd.Series[Any]:
         escaped = [printable(cell) if isinstance(cell, str) and not cell.isascii() else cell for cell in values]
         values = pd.Series(escaped, frame.index, object)
     try:
-        held = pyarrow.array(values, from_pandas=True)
+        arrow: Any = pyarrow.array(values, from_pandas=True)
     except (pyarrow.ArrowException, ValueError, TypeError, OverflowError):
-        held = None
-    cut = held is not None and pyarrow.types.is_date(held.type) and values.dropna().map(type).nunique() > 1
-    if held is None or cut:  # values of several kinds; dates first would take the hour off the times after them
+        arrow = None
+    cut = arrow is not None and pyarrow.types.is_date(arrow.type) and values.dropna().map(type).nunique() > 1
+    if arrow is None or cut:  # values of several kinds; dates first would take the hour off the times after them
         return pd.Series(texts_of(frame.assign(**{column: values}), column, as_written=True), frame.index, object)
-    return held.to_pandas(integer_object_nulls=True, maps_as_pydicts="lossy").set_axis(frame.index)
+    return arrow.to_pandas(integer_object_nulls=True, maps_as_pydicts="lossy").set_axis(frame.index)
 
 
 def with_names(frame: pd.DataFrame, names: list[str], place: str) -> pd.DataFrame:
