@@ -51,8 +51,8 @@ class Auto(AttributeEstimator):
 
     1. ERM networks of the kind of the robust one are trained in folds and predict rows that they did not see.
     2. So do heads on each view that the data permit.
-    3. The most promising views each estimate the attribute, and narrower views that point at the same rows. A model that
-       was learned from drawn shortcuts gives each the probability that correcting by it helps; see ``evidence``.
+    3. The most promising views each estimate the attribute, and narrower views that point at the same rows. A model
+       that was learned from drawn shortcuts gives each the probability that correcting by it helps; see ``evidence``.
     4. One is corrected by if that is high enough: of several the narrowest look. Otherwise the method trains as ERM.
 
     The views under ``shortcut`` are corrected by without a search, unless ``search`` says so.
