@@ -303,6 +303,8 @@ def claim_main_table() -> Claims:
         "DFA": "DFA",
         "Reweighting": "Reweighting",
         "StagedLC": "StagedLC",
+        "LC, `Online`": "LC, Online",
+        "LC, paper, in 15 epochs": "LC, paper",
         "LC, true attribute": "LC, true attribute",
         "GroupDRO, reads attributes": "GroupDRO",
     }
@@ -310,9 +312,11 @@ def claim_main_table() -> Claims:
         cells = " | ".join(grid.format_cell(row, ratio) for ratio in RATIOS)
         yield Claim(grid.folder, f"| {label} | {cells} |")
     cells = " | ".join(f"**{grid.format_cell('LC', ratio)}**" for ratio in RATIOS)
-    yield Claim(grid.folder, f"| **LC** | {cells} |")
-    published = " | ".join("{:.2f} ({:.2f})".format(*grid.read_published("LC", ratio)) for ratio in RATIOS)
+    yield Claim(grid.folder, f"| **LC, search** (the default) | {cells} |")
+    published = " | ".join("{:.2f} ({:.2f})".format(*grid.read_published("LC, paper", ratio)) for ratio in RATIOS)
     yield Claim(grid.folder, f"| *the paper's LC* | {published} |")
+    whole = Grid("table1-cmnist-paper")
+    yield Claim(whole.folder, f"at full length](#the-paper-table-by-table) {whole.format_mean('LC', '5')} % at 5 %")
 
 
 def claim_table_by_table() -> Claims:
