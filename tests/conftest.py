@@ -8,7 +8,7 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -242,6 +242,19 @@ def two_processes() -> Callable[[str, Path], None]:
 def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep what is made once in a folder of the test session, not in the user's."""
     monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.fixture
+def owned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file that the module ``foreign_module`` leaves when it is imported; it has a method and a network."""
+    (tmp_path / "foreign_module.py").write_text(
+        f"from pathlib import Path\nfrom logit_correction.methods.erm import ERM\n"
+        f"from logit_correction.networks.small import MLP\nPath({str(tmp_path / 'owned')!r}).touch()\n"
+        "class TheirMethod(ERM):\n    pass\nclass TheirNetwork(MLP):\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path / "owned"
+    sys.modules.pop("foreign_module", None)
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +22,6 @@ Foreign = Callable[..., Path]
 
 
 @pytest.fixture
-def owned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The file that the module ``foreign_module`` leaves when it is imported."""
-    (tmp_path / "foreign_module.py").write_text(
-        f"from pathlib import Path\nfrom logit_correction.methods.erm import ERM\n"
-        f"Path({str(tmp_path / 'owned')!r}).touch()\nclass Theirs(ERM):\n    pass\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    yield tmp_path / "owned"
-    sys.modules.pop("foreign_module", None)
-
-
-@pytest.fixture
 def foreign(digits_run: Path, tmp_path: Path) -> Foreign:
     """A copy of a finished run whose config was changed by hand."""
 
@@ -47,7 +34,7 @@ def foreign(digits_run: Path, tmp_path: Path) -> Foreign:
     return copy
 
 
-THEIRS = "foreign_module.Theirs"
+THEIRS = "foreign_module.TheirMethod"
 CHANGES: dict[str, dict[str, Any]] = {
     "data source": {"data": THEIRS},
     "method": {"method": THEIRS},

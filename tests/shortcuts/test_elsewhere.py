@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import socket
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +23,6 @@ from logit_correction.registry import known_names_only
 from logit_correction.shortcuts.audit import SEALED
 
 from .conftest import filled
-
-
-@pytest.fixture
-def owned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The file that the module ``foreign_audit`` leaves when it is imported."""
-    (tmp_path / "foreign_audit.py").write_text(
-        f"from pathlib import Path\nfrom logit_correction.networks.small import MLP\n"
-        f"Path({str(tmp_path / 'owned')!r}).touch()\nclass Theirs(MLP):\n    pass\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    yield tmp_path / "owned"
-    sys.modules.pop("foreign_audit", None)
 
 
 @pytest.fixture
@@ -67,7 +54,7 @@ def train_by(folder: Path, out: Path, *words: str) -> int:
     return main(["train", *options, "--out", str(out), *words])
 
 
-THEIRS = "foreign_audit.Theirs"
+THEIRS = "foreign_module.TheirNetwork"
 
 
 @pytest.mark.parametrize(
