@@ -250,8 +250,9 @@ def test_the_page_for_ones_own_method_works_as_it_is_written(tmp_path: Path) -> 
     (tmp_path / "mine.yaml").write_text(blocks["yaml"][0])
     (tmp_path / "read.py").write_text(blocks["python"][0])
     python = sys.executable
-    commands[1] = commands[1].replace("PYTHONPATH=.", f"PYTHONPATH=.:{os.environ.get('PYTHONPATH', '')}")
+    # The path may hold the command's name itself, so it is filled in last.
     commands[1] = commands[1].replace("logit-correction", f"{python} -m logit_correction")
+    commands[1] = commands[1].replace("PYTHONPATH=.", f"PYTHONPATH=.:{os.environ.get('PYTHONPATH', '')}")
     for command in (*commands, f"{python} read.py"):
         done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
