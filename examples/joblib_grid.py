@@ -19,8 +19,8 @@ from joblib import Parallel, delayed, parallel_config
 
 from logit_correction import load
 from logit_correction.data.digits import Digits
-from logit_correction_lab.grid import read
-from logit_correction_lab.runner import run
+from logit_correction_lab.grid import read_grid
+from logit_correction_lab.runner import train_grid
 from logit_correction_lab.tables import write_results
 
 
@@ -38,14 +38,14 @@ def main(grid: str = "smoke", out: Path = Path("grid"), backend: str = "loky", j
         from ray.util.joblib import register_ray
 
         register_ray()
-    benchmark = read(grid, seeds)
+    benchmark = read_grid(grid, seeds)
     with parallel_config(backend, n_jobs=jobs):
-        failed = run(benchmark, out)
+        failed = train_grid(benchmark, out)
         write_results(benchmark, out, seeds)
 
         table = Digits().build()
         parts = np.array_split(table.inputs.fetch(table.split["test"][:400]).numpy(), 4)
-        first = next(iter(benchmark.cells(out))).folder
+        first = next(iter(benchmark.make_cells(out))).folder
         labels = np.concatenate(Parallel()(delayed(answer)(first, part) for part in parts))
     print(len(labels), "rows answered, the first as", labels[0])
     return len(failed)

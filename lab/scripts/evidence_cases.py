@@ -33,7 +33,7 @@ from logit_correction.types import UNKNOWN, Correlation
 from logit_correction_lab.sources import colored_mnist, reviews
 from logit_correction_lab.sources.cifar10_images import read_cifar10
 from logit_correction_lab.sources.planted import draw_people
-from logit_correction_lab.sources.published import data_folder, draw_conflicts
+from logit_correction_lab.sources.published import draw_attributes_with_conflicts, get_data_folder
 
 What = Literal["shortcut", "two", "nothing", "random", "honest", "faint", "wrong labels", "unbalanced"]
 
@@ -216,7 +216,7 @@ def build_case(case: Case, real: Path | None = None) -> BuiltCase:
         generator = make_generator(case.seed, "evidence", case.number, "values", number)
         correlation = _correlation(num_labels, planted.values)
         value = torch.zeros_like(label)
-        value[train] = draw_conflicts(label[train], correlation, planted.conflicting, generator)
+        value[train] = draw_attributes_with_conflicts(label[train], correlation, planted.conflicting, generator)
         # Every combination of label and values equally often: the second value changes more slowly than the first.
         step = int(np.prod([one.values for one in case.planted[:number]], dtype=int))
         for y in range(num_labels):
@@ -399,7 +399,7 @@ def _read(case: Case, real: Path) -> _Source:
 
 
 def _images(case: Case, draw: np.random.Generator) -> _Source:
-    root = data_folder(None)
+    root = get_data_folder(None)
     pixels: NDArray[Any]
     label: NDArray[Any]
     if case.data == "photos":

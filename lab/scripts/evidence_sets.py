@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from logit_correction_lab.sources.wild import undummied
+from logit_correction_lab.sources.wild import merge_indicator_columns
 
 #: Letters of the Brown corpus's files -> genre.
 GENRES = {"a": "news", "b": "editorial", "e": "hobbies", "f": "lore", "g": "letters", "h": "government"} | {
@@ -104,7 +104,7 @@ def tables(place: Path) -> Iterator[tuple[str, pd.DataFrame]]:
 
     def read(name: str) -> pd.DataFrame:
         frame = pd.read_csv(next(path for path in sorted(place.rglob(name)) if "datasets_" not in str(path)))
-        return undummied(frame.drop(columns=[c for c in ("Unnamed: 0", "ID") if c in frame]))
+        return merge_indicator_columns(frame.drop(columns=[c for c in ("Unnamed: 0", "ID") if c in frame]))
 
     yield "adult", read("adult_old.csv").rename(columns={"salary": "label"})
     compas = read("compas-recidivism.csv").rename(columns={"two-year-recid": "label"})

@@ -35,7 +35,7 @@ from logit_correction.data.table import DataTable
 from logit_correction.files import write_text
 from logit_correction.methods import METHODS
 from logit_correction.runs.options import complete, merge
-from logit_correction_lab.grid import read
+from logit_correction_lab.grid import read_grid
 
 PARTS = ("syncs", "steps")
 ERM, PAPER, GIVEN = "ERM", "LC, preset paper", "LC, given attributes"
@@ -144,7 +144,7 @@ def main() -> int:
     if options.device == "cuda" and not torch.cuda.is_available():
         raise SystemExit("error: torch sees no CUDA device here: give --device cpu --small to try the script")
     deadline = time.monotonic() + 60 * options.minutes
-    grid = yaml.safe_load(read("table1-ccifar10").text)
+    grid = yaml.safe_load(read_grid("table1-ccifar10").text)
     common = merge(merge(grid["common"], grid["columns"]["5"]), {"device": options.device})
     common = merge(common, yaml.safe_load(options.training))
     if options.small:

@@ -19,8 +19,8 @@ from pathlib import Path
 import pandas as pd
 
 from logit_correction import InputError, train
-from logit_correction_lab.grid import Benchmark, read
-from logit_correction_lab.tables import OF_THE_MACHINE, results
+from logit_correction_lab.grid import Benchmark, read_grid
+from logit_correction_lab.tables import MACHINE_COLUMNS, build_results_table
 
 ROOT = Path(__file__).parents[1]
 
@@ -75,7 +75,7 @@ def reproduce(folder: Path, wanted: Wanted = Wanted(), most_seconds: float = mat
     if cheapest["train_seconds"] > most_seconds:
         return f"{name}: not trained: it took {cheapest['train_seconds']:.0f} s"
     try:
-        found = _trained(read(str(grids[0]), seeds), cheapest)
+        found = _trained(read_grid(str(grids[0]), seeds), cheapest)
     except InputError as error:
         return f"{name}: not trained: {error}"
     seconds = f"{found['train_seconds'].iloc[0]:.0f} s"
@@ -98,18 +98,20 @@ def _trained(benchmark: Benchmark, run: pd.Series) -> pd.DataFrame:
     """
     with tempfile.TemporaryDirectory() as place:
         out = Path(place)
-        for cell in benchmark.cells(out):
+        for cell in benchmark.make_cells(out):
             if (cell.row, cell.column, cell.seed) == (run["row"], run["column"], run["seed"]):
                 cell.folder.parent.mkdir(parents=True)
-                train(cell.config(), cell.folder, page=False, after_epoch=cell.follower())
-                results(benchmark, out).to_csv(out / "table.csv", index=False)  # gaps and numbers as in the other
+                train(cell.build_config(), cell.folder, page=False, after_epoch=cell.build_monitor())
+                build_results_table(benchmark, out).to_csv(
+                    out / "table.csv", index=False
+                )  # gaps and numbers as in the other
                 return read_table(out / "table.csv")
     raise InputError("the grid beside the table has no such run")
 
 
 def differences(committed: pd.DataFrame, found: pd.DataFrame) -> list[str]:
     """Return where figures differ, one entry for each column: the greatest difference over the selection rules."""
-    columns = [name for name in committed if name not in (*NAMES, *OF_THE_MACHINE)]
+    columns = [name for name in committed if name not in (*NAMES, *MACHINE_COLUMNS)]
     both = committed.merge(found, on="selection", suffixes=("", " now"), how="left")
     told = []
     for name in columns:

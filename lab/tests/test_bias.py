@@ -8,7 +8,7 @@ from torch import Tensor
 
 from logit_correction.data.digits import draw_attributes, named_correlation
 from logit_correction.types import Correlation
-from logit_correction_lab.sources.published import draw_conflicts
+from logit_correction_lab.sources.published import draw_attributes_with_conflicts
 
 KINDS = ("one-to-one", "many-to-one", "one-to-many", "many-to-many")
 
@@ -51,7 +51,7 @@ def test_every_group_is_as_frequent_as_the_scheme_says(kind: str, ratio: float) 
 def test_conflicts_are_counted_and_not_drawn(kind: str, fraction: float) -> None:
     correlation = named_correlation(kind, 10)
     label = torch.randint(10, (30_000,), generator=seeded(3))
-    attribute = draw_conflicts(label, correlation, fraction, seeded(4))
+    attribute = draw_attributes_with_conflicts(label, correlation, fraction, seeded(4))
     conflicting = correlation.is_minority(label, attribute)
     outside = (correlation.weights == 0).double().mean(1)
     for value in range(10):

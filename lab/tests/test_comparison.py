@@ -28,8 +28,8 @@ from logit_correction_lab.comparison import (
     write_predictions,
 )
 from logit_correction_lab.grid import Benchmark
-from logit_correction_lab.runner import run
-from logit_correction_lab.tables import compare_rows, results, write_results
+from logit_correction_lab.runner import train_grid
+from logit_correction_lab.tables import build_results_table, compare_rows, write_results
 
 #: Groups of the made-up test rows: label, attribute, rows, and shares right of two rows of a grid.
 GROUPS = [(0, 0, 60, 0.9, 0.95), (0, 1, 20, 0.3, 0.5), (1, 0, 30, 0.6, 0.8), (1, 1, 80, 0.8, 0.85)]
@@ -149,16 +149,16 @@ class Place:
 
 
 def test_predictions_of_a_grid_give_its_figures_again(write_grid: Any, tmp_path: Path) -> None:
-    from logit_correction_lab.grid import read
+    from logit_correction_lab.grid import read_grid
 
-    grid, out = read(str(write_grid(data_seeds=True))), tmp_path / "out"
-    assert run(grid, out, say=lambda _: None) == []
+    grid, out = read_grid(str(write_grid(data_seeds=True))), tmp_path / "out"
+    assert train_grid(grid, out, say=lambda _: None) == []
     write_results(grid, out)
     rows = read_predictions(out)
     assert len(rows) == 4 * 4000 and rows.attrs["label_names"]["5 %"][3] == "3"
     right = (rows["prediction"] == rows["label"]).astype(float)
     run_names = [rows["row"].astype(str), rows["seed"]]
-    table = results(grid, out).query("selection == 'last'").set_index(["row", "seed"]).sort_index()
+    table = build_results_table(grid, out).query("selection == 'last'").set_index(["row", "seed"]).sort_index()
     groups = right.groupby([*run_names, rows["label"], rows["attribute"]]).mean().groupby(level=[0, 1])
     np.testing.assert_allclose(groups.mean(), table["group_balanced"])
     np.testing.assert_allclose(groups.min(), table["worst_group"])
@@ -218,7 +218,7 @@ def test_overlapping_groups_and_unknown_attributes_are_kept(tmp_path: Path) -> N
 
 
 def test_a_winner_is_named_only_where_intervals_do_not_overlap() -> None:
-    from logit_correction_lab.tables import _outcome
+    from logit_correction_lab.tables import describe_outcome
 
     scores = {"ERM": [0.70, 0.75, 0.72], "LC": [0.80, 0.86, 0.83], "near": [0.84, 0.80, 0.83]}
     frame = pd.DataFrame(
@@ -232,7 +232,7 @@ def test_a_winner_is_named_only_where_intervals_do_not_overlap() -> None:
     def say(*rows: str) -> str:
         grid = Benchmark("mine", "A grid", {row: {} for row in rows}, {"1": {}})
         chosen = frame[frame["row"].isin(rows)]
-        return _outcome(grid, chosen, compare_rows(grid, chosen))
+        return describe_outcome(grid, chosen, compare_rows(grid, chosen))
 
     assert say("ERM", "LC") == "LC has the highest group-balanced accuracy in 1 of 1 columns."
     assert "the highest" not in say("ERM", "LC", "near") and "LC and near are" in say("ERM", "LC", "near")

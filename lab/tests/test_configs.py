@@ -11,7 +11,7 @@ from logit_correction import RunConfig
 from logit_correction.cli import commands
 from logit_correction.cli.arguments import arguments_of
 from logit_correction.runs.options import complete
-from logit_correction_lab.grid import read
+from logit_correction_lab.grid import read_grid
 
 FOLDER = Path(__file__).parents[1] / "configs"
 DATA = ("cmnist", "ccifar10", "bffhq", "waterbirds", "celeba", "civilcomments")
@@ -224,11 +224,11 @@ COLUMNS = {"Waterbirds": "waterbirds", "CelebA": "celeba", "CivilComments": "civ
     ("name", "columns"), [("table2", COLUMNS), ("table1-ccifar10", {"0.5": "ccifar10"})], ids=["table2", "table1"]
 )
 def test_the_tables_are_trained_with_the_recipes(name: str, columns: dict[str, str]) -> None:
-    cells = {(cell.row, cell.column): cell for cell in read(name, seeds=1).cells(Path("out"))}
+    cells = {(cell.row, cell.column): cell for cell in read_grid(name, seeds=1).make_cells(Path("out"))}
     for column, data in columns.items():
         for method, row in METHODS.items():
             rules = ("selection",) if name == "table2" else ()
-            assert but_for(cells[row, column].config(), *rules) == but_for(config_of(data, method), *rules)
+            assert but_for(cells[row, column].build_config(), *rules) == but_for(config_of(data, method), *rules)
 
 
 @pytest.mark.parametrize(
@@ -240,9 +240,9 @@ def test_the_tables_are_trained_with_the_recipes(name: str, columns: dict[str, s
     ],
 )
 def test_grids_of_the_paper_are_trained_with_the_recipes(name: str, row: str, column: str, data: str) -> None:
-    cells = {(cell.row, cell.column): cell for cell in read(name, seeds=1).cells(Path("out"))}
+    cells = {(cell.row, cell.column): cell for cell in read_grid(name, seeds=1).make_cells(Path("out"))}
     method = row.lower() if row.lower() in METHODS else "lc"
     others = ("device", "threads", "log_every", "batch_size")
-    config = cells[row, column].config()
+    config = cells[row, column].build_config()
     assert config.training.batch_size in (None, config_of(data, method).training.batch_size)  # None is 256 for MNIST
     assert but_for(config, *others) == but_for(config_of(data, method), *others)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from logit_correction_lab.grid import Benchmark
-from logit_correction_lab.tables import drawn_figures
+from logit_correction_lab.tables import draw_figures
 
 ROWS = {"ERM": "ERM", "ERM, mixed": "LC", "LC": "LC"}
 
@@ -54,5 +54,5 @@ def history(columns: tuple[str, ...] = ("0.5 %", "5 %")) -> pd.DataFrame:
 )
 def test_what_is_drawn(figure: Any, columns: tuple[str, ...], expected: list[str]) -> None:
     given = benchmark(figure, columns)
-    assert [name for name, _ in drawn_figures(given, frame(columns), history(columns))] == expected
-    assert list(drawn_figures(given, pd.DataFrame(), pd.DataFrame())) == []
+    assert [name for name, _ in draw_figures(given, frame(columns), history(columns))] == expected
+    assert list(draw_figures(given, pd.DataFrame(), pd.DataFrame())) == []

@@ -15,7 +15,7 @@ from logit_correction import ComponentConfig, InputError, RunConfig
 from logit_correction.runs.assemble import build_algorithm, fitted
 from logit_correction.runs.options import complete
 from logit_correction.types import DataInfo, TrainingRows, ViewInputs
-from logit_correction_lab.grid import Benchmark, read, shipped
+from logit_correction_lab.grid import Benchmark, read_grid, read_shipped_titles
 
 
 def grid(path: Path, **changes: Any) -> Path:
@@ -32,17 +32,17 @@ def grid(path: Path, **changes: Any) -> Path:
 
 def test_cells_are_every_row_in_every_column_seed_by_seed(tmp_path: Path) -> None:
     columns = {"a": {"data": {"minority_ratio": 0.1}}, "b": {"data": {"minority_ratio": 0.2}, "epochs": 9}}
-    benchmark = read(str(grid(tmp_path / "mine.yml", columns=columns, seeds=2, data_seeds=True)))
-    cells = list(benchmark.cells(tmp_path / "out"))
+    benchmark = read_grid(str(grid(tmp_path / "mine.yml", columns=columns, seeds=2, data_seeds=True)))
+    cells = list(benchmark.make_cells(tmp_path / "out"))
     assert [(cell.seed, cell.column, cell.row) for cell in cells] == [
         (seed, column, row) for seed in (0, 1) for column in ("a", "b") for row in ("ERM", "LC")
     ]
     last = cells[-1]
     assert last.folder == tmp_path / "out" / "lc" / "b" / "seed-1"
-    config = last.config()
+    config = last.build_config()
     assert (config.method.name, config.training.epochs, config.training.seed) == ("LC", 9, 1)
     assert config.data.options["minority_ratio"] == 0.2 and config.data.options["seed"] == 1
-    fixed = list(read(str(grid(tmp_path / "fixed.yaml"))).cells(tmp_path))[-1].config()
+    fixed = list(read_grid(str(grid(tmp_path / "fixed.yaml"))).make_cells(tmp_path))[-1].build_config()
     assert fixed.training.seed == 2 and fixed.data.options["seed"] == 0
 
 
@@ -52,7 +52,7 @@ def test_a_cell_wins_over_its_row(tmp_path: Path) -> None:
         "rows": {"LC": {"method": {"name": "LC", "strength": 0.3}, "epochs": 3}},
         "cells": {"LC": {6: {"method": {"strength": 0.8}, "epochs": 7}}},
     }
-    other, own = read(str(grid(tmp_path / "mine.yaml", seeds=1, **changes))).cells(tmp_path)
+    other, own = read_grid(str(grid(tmp_path / "mine.yaml", seeds=1, **changes))).make_cells(tmp_path)
     assert other.options["method"] == {"name": "LC", "strength": 0.3} and other.options["epochs"] == 3
     assert own.options["method"] == {"name": "LC", "strength": 0.8} and own.options["epochs"] == 7
 
@@ -61,14 +61,14 @@ def test_rows_of_ones_own_stand_in_the_text_of_the_grid(tmp_path: Path) -> None:
     path, mine = grid(tmp_path / "mine.yaml", columns={5: {"epochs": 3}, 6: {}}), tmp_path / "rows.yaml"
     content = {"rows": {7: {"method": "LC"}}, "cells": {7: {6: {"epochs": 4}}}, "tuning": {7: "two rates: 1e-3, 1e-2"}}
     mine.write_text(yaml.safe_dump(content))
-    changed = read(str(path), seeds=1, rows=mine, reference="7")
-    *_, last = changed.cells(tmp_path)
+    changed = read_grid(str(path), seeds=1, rows=mine, reference="7")
+    *_, last = changed.make_cells(tmp_path)
     assert list(changed.rows) == ["ERM", "LC", "7"] and (last.row, last.options["epochs"]) == ("7", 4)
     assert changed.reference == "7" and changed.tuning == {"7": "two rates: 1e-3, 1e-2"}
     (tmp_path / "kept.yaml").write_text(changed.text)
-    kept = read(str(tmp_path / "kept.yaml"), seeds=1)
+    kept = read_grid(str(tmp_path / "kept.yaml"), seeds=1)
     assert replace(kept, name=changed.name) == changed
-    assert read(str(tmp_path / "kept.yaml"), seeds=1, rows=mine).rows == changed.rows  # the same rows once more
+    assert read_grid(str(tmp_path / "kept.yaml"), seeds=1, rows=mine).rows == changed.rows  # the same rows once more
 
 
 @pytest.mark.parametrize(
@@ -95,19 +95,21 @@ def test_rows_of_ones_own_stand_in_the_text_of_the_grid(tmp_path: Path) -> None:
 def test_read_refuses(changes: dict[str, Any], expected: str, tmp_path: Path) -> None:
     path = grid(tmp_path / "mine.yaml", **changes)
     with pytest.raises(InputError, match=re.escape(expected)) as error:
-        read(str(path))
+        read_grid(str(path))
     assert str(path) in str(error.value)
 
 
 @pytest.mark.parametrize(
-    "name", [name if name == "smoke" else pytest.param(name, marks=pytest.mark.slow) for name in shipped()]
+    "name", [name if name == "smoke" else pytest.param(name, marks=pytest.mark.slow) for name in read_shipped_titles()]
 )
 def test_every_cell_of_a_shipped_benchmark_is_sound(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    benchmark: Benchmark = read(name)
-    cells = list(benchmark.cells(tmp_path))
+    benchmark: Benchmark = read_grid(name)
+    cells = list(benchmark.make_cells(tmp_path))
     assert len(cells) == len(benchmark.rows) * len(benchmark.columns) * benchmark.seeds
     assert len({cell.folder for cell in cells}) == len(cells)
-    configs = [cell.config() for cell in cells[: len(cells) // benchmark.seeds]]  # other seeds differ by them alone
+    configs = [
+        cell.build_config() for cell in cells[: len(cells) // benchmark.seeds]
+    ]  # other seeds differ by them alone
     assert all(complete(config) == config for config in configs)
     text_model = request.getfixturevalue("tiny_bert") if "TextClassifier" in benchmark.text else Path()
     for config in configs:

@@ -17,9 +17,9 @@ from logit_correction.files import SEAL
 from logit_correction.runs.folder import FolderHeld, acquire
 from logit_correction.runs.train import train
 from logit_correction_lab.comparison import read_predictions
-from logit_correction_lab.follow import SELECTIONS
-from logit_correction_lab.grid import Benchmark, read
-from logit_correction_lab.tables import OF_THE_MACHINE, history, results, write_results
+from logit_correction_lab.grid import Benchmark, read_grid
+from logit_correction_lab.monitor import SELECTIONS
+from logit_correction_lab.tables import MACHINE_COLUMNS, build_history_table, build_results_table, write_results
 from tests.reading import Run, check_figures
 
 from .conftest import GRID
@@ -31,14 +31,14 @@ NOTE = "Attributes read: the splits whose attributes training or selection used.
 
 
 def table_of(out: Path) -> pd.DataFrame:
-    return pd.read_csv(out / "table.csv").drop(columns=list(OF_THE_MACHINE))
+    return pd.read_csv(out / "table.csv").drop(columns=list(MACHINE_COLUMNS))
 
 
 def trained_here(grid: Benchmark, out: Path) -> pd.DataFrame:
     """The table of an undisturbed series of the same runs."""
-    for cell in grid.cells(out):
-        train(cell.config(), cell.folder, page=False, after_epoch=cell.follower())
-    results(grid, out).to_csv(out / "table.csv", index=False)
+    for cell in grid.make_cells(out):
+        train(cell.build_config(), cell.folder, page=False, after_epoch=cell.build_monitor())
+    build_results_table(grid, out).to_csv(out / "table.csv", index=False)
     return table_of(out)
 
 
@@ -111,7 +111,7 @@ def test_a_grid_is_run_once_and_its_table_is_that_of_its_runs(
     }
     assert {file.name for file in out.iterdir() if file.is_file()} == written
     assert (out / "benchmark.yaml").read_text() == path.read_text() and not list(out.rglob("*.log"))
-    watched = history(read(str(path)), out)
+    watched = build_history_table(read_grid(str(path)), out)
     epochs = zip(watched["row"], watched["epoch"], strict=True)
     assert sorted(epochs) == [("corrected", 1), ("corrected", 2), ("plain", 1), ("plain", 2)]
     ends = watched[watched["epoch"] == 2].set_index("row")["test_group_balanced"]
@@ -150,7 +150,7 @@ def test_killed_at_random_moments_a_grid_has_the_same_table(start: Any, write_gr
     process = start(grid, "--jobs", 2, "--out", out)
     assert process.wait() == 0, process.told
     assert all(reports(out)[path] == when for path, when in kept.items())
-    pd.testing.assert_frame_equal(table_of(out), trained_here(read(str(grid)), tmp_path / "whole"))
+    pd.testing.assert_frame_equal(table_of(out), trained_here(read_grid(str(grid)), tmp_path / "whole"))
     assert {path.name for path in out.rglob(".*")} == {SEAL} and not list(out.rglob("*.log"))
 
 
@@ -159,10 +159,13 @@ def test_two_processes_share_a_grid_and_none_waits_for_the_dead(start: Any, writ
     path, out = write_grid(), tmp_path / "out"
     both = [start(path, "--out", out) for _ in range(2)]
     assert [process.wait() for process in both] == [0, 0], [process.told for process in both]
-    for cell in read(str(path)).cells(out):  # no run was lost, none was run twice
+    for cell in read_grid(str(path)).make_cells(out):  # no run was lost, none was run twice
         assert sum(process.told.count(f"{cell}: done in") for process in both) == 1
     path, out = write_grid("endless.yaml", common=ENDLESS), tmp_path / "endless"
-    process, folders = start(path, "--jobs", 2, "--out", out), [cell.folder for cell in read(str(path)).cells(out)][:2]
+    process, folders = (
+        start(path, "--jobs", 2, "--out", out),
+        [cell.folder for cell in read_grid(str(path)).make_cells(out)][:2],
+    )
     wait_for(lambda: all((folder / "config.yaml").is_file() for folder in folders), process)
     process.kill()
     process.wait()
@@ -256,13 +259,13 @@ def test_a_wrong_row_of_ones_own_is_found_before_the_first_run(
 
 def test_the_best_epoch_on_test_is_shown_apart_and_counts_nowhere(tmp_path: Path, write_grid: Any) -> None:
     common = {**GRID["common"], "watch": ["test"]}
-    grid = read(str(write_grid(seeds=1, common=common, metric="worst_group", column_metrics={"5 %": "average"})))
+    grid = read_grid(str(write_grid(seeds=1, common=common, metric="worst_group", column_metrics={"5 %": "average"})))
     out = tmp_path / "out"
-    plain, corrected = grid.cells(out)
-    train(plain.config(), plain.folder, page=False, after_epoch=plain.follower())
+    plain, corrected = grid.make_cells(out)
+    train(plain.build_config(), plain.folder, page=False, after_epoch=plain.build_monitor())
     metrics = pd.read_csv(plain.folder / "metrics.csv")
     by_epoch = metrics.dropna(subset=["test_average"]).set_index("epoch")
-    table = results(grid, out).set_index("selection")
+    table = build_results_table(grid, out).set_index("selection")
     best = table.loc["best_test"]
     assert list(table.index) == ["last", "valid_average", "best_test"]
     assert best["average"] == by_epoch["test_average"].max() and best["attributes_read"] == ""
@@ -274,9 +277,9 @@ def test_the_best_epoch_on_test_is_shown_apart_and_counts_nowhere(tmp_path: Path
     shown = f"| {100 * best['average']:.1f} |"
     assert "no estimate of accuracy" in last and shown in last and "**" not in last and "estimate" not in first
     assert f">{100 * table['average']['last']:.1f}<" in (out / "bars.svg").read_text()
-    unwatched = read(str(write_grid("unwatched.yaml", seeds=1)))
-    train(corrected.config(), corrected.folder, page=False)
-    assert "best_test" not in set(results(unwatched, out).query("row == 'corrected'")["selection"])
+    unwatched = read_grid(str(write_grid("unwatched.yaml", seeds=1)))
+    train(corrected.build_config(), corrected.folder, page=False)
+    assert "best_test" not in set(build_results_table(unwatched, out).query("row == 'corrected'")["selection"])
 
 
 def test_what_is_wrong_is_found_before_the_first_run(door: Any, write_grid: Any, tmp_path: Path) -> None:
@@ -313,5 +316,5 @@ def test_a_shipped_table_without_data_shows_the_figures_of_the_paper(
     assert len(left_out) == {"table2": 4, "table1-ccifar10": 1}[name] and all(str(no_data) in one for one in left_out)
     text = (tmp_path / "out" / "table.md").read_text()
     assert "No run is finished." in text and "No run is finished." in outcome.out
-    for cells in read(name).paper.values():
+    for cells in read_grid(name).paper.values():
         assert all(f"{one[0] if isinstance(one, list) else one:.2f}" in text for one in cells.values())

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from logit_correction_lab.grid import read
+from logit_correction_lab.grid import read_grid
 from tests.conftest import benchmark_script
 
 RESULTS = sorted((Path(__file__).parents[1] / "results").glob("*/*.yaml"))
@@ -19,8 +19,8 @@ RESULTS = sorted((Path(__file__).parents[1] / "results").glob("*/*.yaml"))
 @pytest.mark.slow
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_every_row_of_the_committed_results_can_be_trained_again(path: Path, tmp_path: Path) -> None:
-    cells = {cell.row: cell for cell in read(str(path)).cells(tmp_path)}
-    assert cells and all(cell.config().method.name for cell in cells.values())
+    cells = {cell.row: cell for cell in read_grid(str(path)).make_cells(tmp_path)}
+    assert cells and all(cell.build_config().method.name for cell in cells.values())
 
 
 def test_judgements_of_new_rows_are_written_for_each_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,7 @@ import pytest
 
 from logit_correction.cli import main
 from logit_correction_lab.grid import Benchmark
-from logit_correction_lab.tables import _outcome, compare_rows, drawn_figures
-from logit_correction_lab.tables import markdown as markdown_of
+from logit_correction_lab.tables import compare_rows, describe_outcome, draw_figures, format_markdown
 
 FIGURES = {
     ("ERM", "1"): [0.30, 0.40, 0.35],
@@ -57,12 +56,12 @@ def frame(rules: tuple[str, ...] = ("last",)) -> pd.DataFrame:
     )
 
 
-def markdown(grid: Benchmark, table: pd.DataFrame) -> str:
-    return markdown_of(grid, table, compare_rows(grid, table))
+def format_grid(grid: Benchmark, table: pd.DataFrame) -> str:
+    return format_markdown(grid, table, compare_rows(grid, table))
 
 
 def outcome(grid: Benchmark, table: pd.DataFrame) -> str:
-    return _outcome(grid, table, compare_rows(grid, table))
+    return describe_outcome(grid, table, compare_rows(grid, table))
 
 
 def cells(text: str, row: str) -> list[str]:
@@ -72,7 +71,7 @@ def cells(text: str, row: str) -> list[str]:
 
 
 def test_means_and_deviations_over_the_seeds() -> None:
-    text = markdown(benchmark(), frame())
+    text = format_grid(benchmark(), frame())
     assert text.startswith("# A grid\n")
     for (row, column), values in FIGURES.items():
         shown = cells(text, row)[{"1": 1, "2": 3}[column]].strip("*")
@@ -84,7 +83,7 @@ def test_means_and_deviations_over_the_seeds() -> None:
 
 def test_figures_show_each_column_by_its_own_metric_and_equal_rows_share_the_first_place() -> None:
     given = benchmark(figure="bars", column_metrics={"2": "average"}, columns={"1": {}, "2": {}})
-    ((_, drawn),) = drawn_figures(given, frame(), pd.DataFrame())
+    ((_, drawn),) = draw_figures(given, frame(), pd.DataFrame())
     assert "2: average" in drawn and ">50.0<" in drawn and ">85.0<" not in drawn and ">75.3<" in drawn
     assert outcome(given, frame()).startswith("LC has the highest group-balanced accuracy in 1 of 2 columns.")
     even = replace(given, column_metrics={"1": "average", "2": "average"})
@@ -93,7 +92,7 @@ def test_figures_show_each_column_by_its_own_metric_and_equal_rows_share_the_fir
 
 def test_differences_and_tuning_stand_below_the_first_table() -> None:
     given = benchmark(tuning={"LC": "two learning rates"}, reference="ERM")
-    first, differences, tuning = markdown(given, frame()).split("\n| ---")[0].split("\n\n|  |")[1:4]
+    first, differences, tuning = format_grid(given, frame()).split("\n| ---")[0].split("\n\n|  |")[1:4]
     assert "| LC | none |" in first
     gaps = [0.40, 0.40, 0.41]  # of the seeds; the second column has but one of LC, and no predictions
     margin = 2.92 * 100 * statistics.stdev(gaps) / 3**0.5
@@ -101,11 +100,11 @@ def test_differences_and_tuning_stand_below_the_first_table() -> None:
     shown = f"{mean:+.1f} ({mean - margin:+.1f} to {mean + margin:+.1f})"
     assert f"| LC | 1 to 3 | {shown} | +35.0 |" in differences and "| ERM | 3 | reference | reference |" in differences
     assert "| ERM | not recorded |" in tuning and "| LC | two learning rates |" in tuning
-    assert "Tuning" not in markdown(benchmark(), frame())
+    assert "Tuning" not in format_grid(benchmark(), frame())
 
 
 def test_every_rule_has_a_table_and_says_what_it_read() -> None:
-    text = markdown(benchmark(), frame(("last", "valid_worst_group")))
+    text = format_grid(benchmark(), frame(("last", "valid_worst_group")))
     first, second = text.split("Weights of the epoch with")
     assert "Weights of the last epoch (selection rule: last)." in first and "rule: valid_worst_group)" in second
     assert cells(first, "ERM")[1].startswith("35.0") and cells(second, "ERM")[1].startswith("36.0")
@@ -117,12 +116,12 @@ def test_each_row_counts_by_its_own_rule() -> None:
     """The second figure of each run is by valid_average, which is the own rule of ERM's runs."""
     both = frame(("valid_worst_group", "valid_average"))
     mixed = both[(both["row"] == "LC") | (both["selection"] == "valid_average")]
-    first, second = markdown(benchmark(), mixed).split("Group-balanced test accuracy")[1:]
+    first, second = format_grid(benchmark(), mixed).split("Group-balanced test accuracy")[1:]
     assert "valid_average for ERM; valid_worst_group for LC" in first and "(selection rule: valid_average)" in second
     assert [cells(first, row)[1][:4] for row in ("ERM", "LC")] == ["36.0", "**75"]
     assert [cells(second, row)[1][:4] for row in ("ERM", "LC")] == ["36.0", "**76"]
     assert (cells(first, "LC")[0], cells(second, "LC")[0]) == ("train, valid", "none")
-    ((_, drawn),) = drawn_figures(
+    ((_, drawn),) = draw_figures(
         benchmark(figure="bars", columns={"1": {}}), mixed[mixed["column"] == "1"], pd.DataFrame()
     )
     assert "75.3" in drawn and "36.0" in drawn and "76.3" not in drawn

@@ -33,20 +33,20 @@ def benchmark_command(
     """
     from joblib import parallel_config
 
-    from logit_correction_lab.grid import read, shipped
-    from logit_correction_lab.runner import DataMissing, run
+    from logit_correction_lab.grid import read_grid, read_shipped_titles
+    from logit_correction_lab.runner import DataMissing, train_grid
     from logit_correction_lab.tables import write_results
 
     if name == "list":
-        titles = shipped()
+        titles = read_shipped_titles()
         width = max(map(len, titles)) + 2
         print("\n".join(["benchmarks:", *(f"  {one:<{width}}{title}" for one, title in titles.items())]))
         return 0
-    grid = read(name, seeds, row, reference)
+    grid = read_grid(name, seeds, row, reference)
     out = out or Path(f"benchmark-{grid.name}")
     try:
         with parallel_config("loky", n_jobs=jobs or 1, inner_max_num_threads=1):  # so that runs fit beside each other
-            failed = run(grid, out)
+            failed = train_grid(grid, out)
     except (DataMissing, KeyboardInterrupt):
         write_results(grid, out, seeds)  # of what is finished; else the figures of the paper beside empty cells
         raise

@@ -15,12 +15,12 @@ from logit_correction.registry import listed
 from logit_correction.runs.options import RunConfig, complete, merge
 
 if TYPE_CHECKING:
-    from logit_correction_lab.follow import Follower
+    from logit_correction_lab.monitor import TrainingMonitor
 
 #: Where the shipped grids lie.
 SHIPPED = Path(__file__).parent / "grids"
 
-#: Options of a run's follower, beside those of the run.
+#: Options of a run's monitor, beside those of the run.
 FOLLOWED = ("watch", "also_select")
 
 #: Keys of a grid that rows of one's own may bring along.
@@ -80,7 +80,7 @@ class Benchmark:
         asked = self.figure if isinstance(self.figure, list) else [] if self.figure is None else [self.figure]
         return [one if isinstance(one, dict) else {"kind": one} for one in asked]
 
-    def cells(self, out: Path) -> Iterator[Cell]:
+    def make_cells(self, out: Path) -> Iterator[Cell]:
         """Yield the runs, seed by seed, so that a stopped benchmark has whole rows early."""
         for seed in range(self.first_seed, self.first_seed + self.seeds):
             for column, variant in self.columns.items():
@@ -91,7 +91,13 @@ class Benchmark:
                     merged: dict[str, Any] = {"selection": "last", "also_select": ["valid_average"]}
                     for change in (self.common, variant, options, own, {"seed": seed, **drawn}):
                         merged = merge(merged, change)
-                    yield Cell(row, column, seed, merged, out / slug(row) / slug(column) / f"seed-{seed}")
+                    yield Cell(
+                        row,
+                        column,
+                        seed,
+                        merged,
+                        out / make_folder_name(row) / make_folder_name(column) / f"seed-{seed}",
+                    )
 
 
 @dataclass(frozen=True)
@@ -104,20 +110,20 @@ class Cell:
     options: dict[str, Any]
     folder: Path
 
-    def config(self) -> RunConfig:
+    def build_config(self) -> RunConfig:
         """Return the run's complete config; ``InputError`` that names the cell if an option is wrong."""
         try:
             return complete({name: value for name, value in self.options.items() if name not in FOLLOWED})
         except InputError as error:
             raise InputError(f"row {self.row!r}, column {self.column!r}: {error}") from error
 
-    def follower(self) -> Follower | None:
+    def build_monitor(self) -> TrainingMonitor | None:
         """Return what follows the run's training; None if nothing is to be followed."""
-        from logit_correction_lab.follow import Follower
+        from logit_correction_lab.monitor import TrainingMonitor
 
         asked = {name: listed(self.options[name]) for name in FOLLOWED if self.options.get(name)}
         try:
-            return Follower(self.folder.absolute(), **asked) if asked else None
+            return TrainingMonitor(self.folder.absolute(), **asked) if asked else None
         except InputError as error:
             raise InputError(f"row {self.row!r}, column {self.column!r}: {error}") from error
 
@@ -125,22 +131,22 @@ class Cell:
         return f"{self.row}, {self.column}, seed {self.seed}"
 
 
-def shipped() -> dict[str, str]:
+def read_shipped_titles() -> dict[str, str]:
     """Return the shipped grids, name -> title."""
     return {path.stem: read_yaml(path)["title"] for path in sorted(SHIPPED.glob("*.yaml"))}
 
 
-def slug(name: str) -> str:
+def make_folder_name(name: str) -> str:
     """Return a name that may be a folder's.
 
-    >>> slug("LC, no MixUp"), slug("LC+"), slug("0.5 %")
+    >>> make_folder_name("LC, no MixUp"), make_folder_name("LC+"), make_folder_name("0.5 %")
     ('lc-no-mixup', 'lc-plus', '0.5')
     """
     kept = "".join(c if c.isalnum() or c == "." else "-" for c in name.lower().replace("+", " plus "))
     return "-".join(part for part in kept.split("-") if part.strip("."))
 
 
-def read(name: str, seeds: int | None = None, rows: Path | None = None, reference: str | None = None) -> Benchmark:
+def read_grid(name: str, seeds: int | None = None, rows: Path | None = None, reference: str | None = None) -> Benchmark:
     """Read a grid.
 
     Args:
@@ -155,10 +161,12 @@ def read(name: str, seeds: int | None = None, rows: Path | None = None, referenc
     """
     if Path(name).suffix in (".yaml", ".yml"):
         path = Path(name)
-    elif name in shipped():
+    elif name in read_shipped_titles():
         path = SHIPPED / f"{name}.yaml"
     else:
-        raise InputError(f"benchmark {name!r} is unknown: take one of {', '.join(shipped())}, or a .yaml file")
+        raise InputError(
+            f"benchmark {name!r} is unknown: take one of {', '.join(read_shipped_titles())}, or a .yaml file"
+        )
     known = [one.name.replace("cell_options", "cells") for one in fields(Benchmark) if one.name not in ("name", "text")]
     content = read_yaml(path, f"a grid: {', '.join(known)}")
     text = path.read_text("utf-8")
@@ -268,8 +276,10 @@ def _check(grid: Benchmark, where: str) -> None:
     for key, names in (("rows", grid.rows), ("columns", grid.columns)):
         folders: dict[str, str] = {}
         for one in names:
-            if (other := folders.setdefault(slug(one), one)) != one:
-                raise InputError(f"{where}: {key} {other!r} and {one!r} share the folder {slug(one)!r}: rename one")
+            if (other := folders.setdefault(make_folder_name(one), one)) != one:
+                raise InputError(
+                    f"{where}: {key} {other!r} and {one!r} share the folder {make_folder_name(one)!r}: rename one"
+                )
 
 
 def _with_texts(table: Mapping[Any, Any], deep: int) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from typing import Literal, TypeAlias
 
 from logit_correction.errors import InputError, Interrupted, TrainingError
 from logit_correction.runs.options import RunConfig
-from logit_correction_lab.follow import Follower
 from logit_correction_lab.grid import Benchmark, Cell
+from logit_correction_lab.monitor import TrainingMonitor
 
 #: How a run ended; ``held``: another process is at it.
 State: TypeAlias = Literal["done", "failed", "held", "stopped"]
@@ -28,7 +28,7 @@ class DataMissing(InputError):
     """The data of all runs of a grid are missing."""
 
 
-def log_of(folder: Path) -> Path:
+def get_log_path(folder: Path) -> Path:
     """Return the file for what a run prints, beside its folder; removed when the run has ended well."""
     return folder.parent / f"{folder.name}.log"
 
@@ -40,12 +40,14 @@ def is_complete(folder: Path) -> bool:
     return is_finished(folder) and (folder / PAGE).is_file()
 
 
-def to_stderr(line: str) -> None:
+def print_to_stderr(line: str) -> None:
     """Print a line on standard error."""
     print(line, file=sys.stderr, flush=True)
 
 
-def run(benchmark: Benchmark, out: Path, jobs: int | None = None, say: Callable[[str], None] = to_stderr) -> list[Cell]:
+def train_grid(
+    benchmark: Benchmark, out: Path, jobs: int | None = None, say: Callable[[str], None] = print_to_stderr
+) -> list[Cell]:
     """Train what is not finished, and return the cells whose run failed; ``<folder>.log`` holds what they printed.
 
     Several processes and machines may do so at once with the same folder; the same call goes on where it was stopped.
@@ -53,9 +55,9 @@ def run(benchmark: Benchmark, out: Path, jobs: int | None = None, say: Callable[
     """
     from logit_correction.runs.folder import check_same, make
 
-    cells = {cell.folder: cell for cell in benchmark.cells(out)}
-    configs = {folder: cell.config() for folder, cell in cells.items()}
-    followers = {folder: cell.follower() for folder, cell in cells.items()}
+    cells = {cell.folder: cell for cell in benchmark.make_cells(out)}
+    configs = {folder: cell.build_config() for folder, cell in cells.items()}
+    monitors = {folder: cell.build_monitor() for folder, cell in cells.items()}
     for folder, config in configs.items():
         check_same(folder, config)
         if config.training.devices * config.training.nodes > 1:
@@ -64,7 +66,7 @@ def run(benchmark: Benchmark, out: Path, jobs: int | None = None, say: Callable[
     waiting = {folder: config for folder, config in configs.items() if not is_complete(folder)}
     done = len(cells) - len(waiting)
     say(f"{benchmark.name}: {len(cells)} runs, {done} finished before")
-    for reason, folders in missing_data(waiting).items():
+    for reason, folders in find_missing_data(waiting).items():
         say(f"left out, column {', '.join(dict.fromkeys(cells[folder].column for folder in folders))}: {reason}")
         waiting = {folder: config for folder, config in waiting.items() if folder not in folders}
     if cells and not waiting and not done:
@@ -72,7 +74,7 @@ def run(benchmark: Benchmark, out: Path, jobs: int | None = None, say: Callable[
     total, ended, failed = len(waiting), 0, []
     wait = False  # first the runs that nobody is at, then those of others, which may die at them
     while waiting:
-        for folder, state, seconds in _trained(waiting, followers, jobs, wait):
+        for folder, state, seconds in _trained(waiting, monitors, jobs, wait):
             if state == "stopped":
                 raise KeyboardInterrupt
             if state == "held":
@@ -81,7 +83,7 @@ def run(benchmark: Benchmark, out: Path, jobs: int | None = None, say: Callable[
             took = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
             if state == "failed":
                 failed.append(cells[folder])
-            how = f"done in {took}" if state == "done" else f"FAILED, see {log_of(folder)}"
+            how = f"done in {took}" if state == "done" else f"FAILED, see {get_log_path(folder)}"
             say(f"[{ended}/{total}] {cells[folder]}: {how}")
         over = {cell.folder for cell in failed}
         waiting = {one: config for one, config in waiting.items() if one not in over and not is_complete(one)}
@@ -90,7 +92,7 @@ def run(benchmark: Benchmark, out: Path, jobs: int | None = None, say: Callable[
 
 
 def _trained(
-    configs: Mapping[Path, RunConfig], followers: Mapping[Path, Follower | None], jobs: int | None, wait: bool
+    configs: Mapping[Path, RunConfig], monitors: Mapping[Path, TrainingMonitor | None], jobs: int | None, wait: bool
 ) -> Iterator[tuple[Path, State, float]]:
     """Train runs by joblib and yield how they ended; where a process is killed, the runs under way have failed."""
     from joblib import Parallel, delayed
@@ -98,7 +100,7 @@ def _trained(
     # A process whose memory has grown by a run is replaced by joblib, which is meant and nothing to warn of.
     warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
     left = {folder.absolute(): folder for folder in configs}
-    tasks = [delayed(perform)(configs[one], followers[one], place, os.getpid(), wait) for place, one in left.items()]
+    tasks = [delayed(train_cell)(configs[one], monitors[one], place, os.getpid(), wait) for place, one in left.items()]
     try:
         parallel = Parallel(jobs, batch_size=1, return_as="generator_unordered")
     except ValueError:  # a backend that returns all outcomes in the end, such as Ray's
@@ -107,17 +109,17 @@ def _trained(
         for place, state, seconds in parallel(tasks):
             yield left.pop(place), state, seconds
     except BrokenExecutor as error:
-        under_way = [folder for place, folder in left.items() if log_of(place).is_file()]
+        under_way = [folder for place, folder in left.items() if get_log_path(place).is_file()]
         if not under_way:
             raise
         for folder in under_way:
-            with log_of(folder).open("a", encoding="utf-8") as file:  # which the process itself could not
+            with get_log_path(folder).open("a", encoding="utf-8") as file:  # which the process itself could not
                 print(f"error: its process was killed, perhaps for want of memory: {error}", file=file)
             yield folder, "failed", 0.0
 
 
 @cache
-def end_with(parent: int) -> None:
+def exit_with_parent(parent: int) -> None:
     """End this process, as if killed, when ``parent``, which started it, ends: then the command can go on at once."""
 
     def watch() -> None:
@@ -129,15 +131,15 @@ def end_with(parent: int) -> None:
         threading.Thread(target=watch, daemon=True).start()
 
 
-def perform(
-    config: RunConfig, follower: Follower | None, folder: Path, parent: int, wait: bool
+def train_cell(
+    config: RunConfig, monitor: TrainingMonitor | None, folder: Path, parent: int, wait: bool
 ) -> tuple[Path, State, float]:
     """Train a run in this process, or go on with it, and return how it ended and after how many seconds."""
     from logit_correction.runs.folder import FolderHeld, acquire, make
 
-    end_with(parent)
+    exit_with_parent(parent)
     make(folder)
-    log = log_of(folder)
+    log = get_log_path(folder)
     while True:
         start = time.monotonic()
         try:
@@ -145,7 +147,7 @@ def perform(
                 if is_complete(folder):  # by the other process
                     return folder, "held", 0.0
                 with log.open("w", encoding="utf-8") as file, redirect_stdout(file), redirect_stderr(file):
-                    state = _train(config, folder, follower)
+                    state = _train(config, folder, monitor)
                 if state == "done":
                     log.unlink(missing_ok=True)
                 return folder, state, time.monotonic() - start
@@ -154,16 +156,16 @@ def perform(
                 return folder, "held", 0.0
 
 
-def _train(config: RunConfig, folder: Path, follower: Follower | None) -> State:
+def _train(config: RunConfig, folder: Path, monitor: TrainingMonitor | None) -> State:
     from logit_correction.runs.train import train
     from logit_correction.training.display import Lines
 
     try:
-        train(config, folder, resume=True, progress=Lines(), after_epoch=follower)
+        train(config, folder, resume=True, progress=Lines(), after_epoch=monitor)
     except (Interrupted, KeyboardInterrupt, SystemExit):
         return "stopped"
     except (InputError, TrainingError) as error:
-        to_stderr(f"error: {error}")
+        print_to_stderr(f"error: {error}")
         return "failed"
     except Exception:
         traceback.print_exc()
@@ -171,7 +173,7 @@ def _train(config: RunConfig, folder: Path, follower: Follower | None) -> State:
     return "done"
 
 
-def missing_data(configs: Mapping[Path, RunConfig]) -> dict[str, list[Path]]:
+def find_missing_data(configs: Mapping[Path, RunConfig]) -> dict[str, list[Path]]:
     """Return why data are missing and where to put them -> the runs without them; what may be is downloaded."""
     looked: dict[str, str] = {}
     missing: dict[str, list[Path]] = {}

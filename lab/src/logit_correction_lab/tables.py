@@ -20,34 +20,34 @@ from logit_correction.runs.folder import METRICS, PREDICTIONS, is_finished
 from logit_correction.training import RULES
 from logit_correction_lab import drawing
 from logit_correction_lab.comparison import RUN, Comparison, collect_predictions, write_predictions
-from logit_correction_lab.follow import selections
-from logit_correction_lab.grid import Benchmark, Cell, slug
+from logit_correction_lab.grid import Benchmark, Cell, make_folder_name
+from logit_correction_lab.monitor import read_selections
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: Columns of the results that tell of the machine and the time, not of what came out.
-OF_THE_MACHINE = ("train_seconds", "version", "commit", "machine")
+MACHINE_COLUMNS = ("train_seconds", "version", "commit", "machine")
 
 #: Stands in the place of a selection rule for the epoch that was best on the test split. No run can be trained by it.
 BEST_TEST = "best_test"
 
 
-def finished(benchmark: Benchmark, out: Path) -> list[Cell]:
+def list_finished_cells(benchmark: Benchmark, out: Path) -> list[Cell]:
     """Return the finished runs of a grid in its folder."""
-    return [cell for cell in benchmark.cells(out) if is_finished(cell.folder)]
+    return [cell for cell in benchmark.make_cells(out) if is_finished(cell.folder)]
 
 
-def results(benchmark: Benchmark, out: Path) -> pd.DataFrame:
+def build_results_table(benchmark: Benchmark, out: Path) -> pd.DataFrame:
     """Return one row per finished run and selection rule, and one for the best epoch on test where that was watched."""
-    reports = [(cell, Report.read(cell.folder).to_dict()) for cell in finished(benchmark, out)]
+    reports = [(cell, Report.read(cell.folder).to_dict()) for cell in list_finished_cells(benchmark, out)]
     return pd.DataFrame([row for cell, report in reports for row in _rows(benchmark, cell, report)])
 
 
 def _rows(benchmark: Benchmark, cell: Cell, report: dict[str, Any]) -> list[dict[str, Any]]:
     minority, evidence = report["estimated_minority"] or {}, report.get("evidence") or {}
     of_training = "attribute" in report["labels_read"]["train"]
-    blocks = [{**report["selection"], "test": report["test"]}, *selections(cell.folder)]
+    blocks = [{**report["selection"], "test": report["test"]}, *read_selections(cell.folder)]
     blocks += _find_best_test(cell, _metric_of(benchmark, cell.column), report["test"]["count"])
     of_method = "attribute" in report["labels_read"]["valid"]
     if report["method"] in METHODS and "attribute" in report["selection"]["labels_read"]:
@@ -76,7 +76,7 @@ def _rows(benchmark: Benchmark, cell: Cell, report: dict[str, Any]) -> list[dict
                 "verdict": evidence.get("verdict"),
                 "view": evidence.get("view"),
                 "train_seconds": report["seconds"]["train"],
-                **{name: report["environment"][name] for name in OF_THE_MACHINE[1:]},
+                **{name: report["environment"][name] for name in MACHINE_COLUMNS[1:]},
             }
         )
     return rows
@@ -97,10 +97,10 @@ def _find_best_test(cell: Cell, metric: str, count: int) -> list[dict[str, Any]]
     return [{"rule": BEST_TEST, "epoch": int(best["epoch"]), "labels_read": read, "test": {"count": count, **figures}}]
 
 
-def history(benchmark: Benchmark, out: Path) -> pd.DataFrame:
+def build_history_table(benchmark: Benchmark, out: Path) -> pd.DataFrame:
     """Return one row per finished run and epoch with the figures that its follower recorded in ``metrics.csv``."""
     frames = []
-    for cell in finished(benchmark, out):
+    for cell in list_finished_cells(benchmark, out):
         table = pd.read_csv(cell.folder / METRICS)
         watched = table.filter(regex="^(test|train)_").dropna(how="all").reset_index(drop=True)
         if len(watched):
@@ -140,7 +140,7 @@ def compare_rows(benchmark: Benchmark, frame: pd.DataFrame, predictions: pd.Data
     return Comparison.from_runs(scores, predictions, metrics)
 
 
-def tables(benchmark: Benchmark, frame: pd.DataFrame, comparison: Comparison) -> list[Table]:
+def build_tables(benchmark: Benchmark, frame: pd.DataFrame, comparison: Comparison) -> list[Table]:
     """Return the tables of a benchmark.
 
     In the first each run counts by its own selection rule. Paired differences and the tuning of each row follow, then a
@@ -201,10 +201,10 @@ def _tuning_tables(benchmark: Benchmark) -> list[Table]:
     return [Table("How the options of each row were chosen.", [["", "Tuning"], *lines])]
 
 
-def markdown(benchmark: Benchmark, frame: pd.DataFrame, comparison: Comparison) -> str:
+def format_markdown(benchmark: Benchmark, frame: pd.DataFrame, comparison: Comparison) -> str:
     """Return the tables of a benchmark as Markdown."""
-    parts = [f"# {benchmark.title}", _outcome(benchmark, frame, comparison)]
-    for table in tables(benchmark, frame, comparison):
+    parts = [f"# {benchmark.title}", describe_outcome(benchmark, frame, comparison)]
+    for table in build_tables(benchmark, frame, comparison):
         texts = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in table.lines]
         parts += [table.caption, "\n".join([texts[0], "|" + "---|" * len(table.lines[0]), *texts[1:]])]
     return "\n\n".join([*parts, *_machine(frame)]) + "\n"
@@ -217,24 +217,24 @@ def write_results(benchmark: Benchmark, out: Path, seeds: int | None = None) -> 
     from logit_correction.pages.page import render, save_page
     from logit_correction.runs.folder import PAGE
 
-    frame, console = results(benchmark, out), console_of()
-    predictions = collect_predictions(finished(benchmark, out))
+    frame, console = build_results_table(benchmark, out), console_of()
+    predictions = collect_predictions(list_finished_cells(benchmark, out))
     comparison = compare_rows(benchmark, frame, predictions)
     with replacing(out / "table.csv") as temporary:
         frame.to_csv(temporary, index=False)
     write_predictions(predictions, out / PREDICTIONS)
-    write_text(out / "table.md", markdown(benchmark, frame, comparison))
+    write_text(out / "table.md", format_markdown(benchmark, frame, comparison))
     changed = "" if seeds is None else f"# Run with --seeds {seeds}.\n"
     write_text(out / "benchmark.yaml", changed + benchmark.text)
-    followed = history(benchmark, out)
+    followed = build_history_table(benchmark, out)
     if len(followed):
         with replacing(out / "history.csv") as temporary:
             followed.to_csv(temporary, index=False, float_format="%.4f")
-    drawn = list(drawn_figures(benchmark, frame, followed))
+    drawn = list(draw_figures(benchmark, frame, followed))
     for name, svg in drawn:
         write_text(out / f"{name}.svg", svg + "\n")
-    shown = tables(benchmark, frame, comparison)
-    headline = _outcome(benchmark, frame, comparison)
+    shown = build_tables(benchmark, frame, comparison)
+    headline = describe_outcome(benchmark, frame, comparison)
     page = {"title": benchmark.title, "headline": headline, "tables": shown, "machine": _machine(frame)}
     figured = [drawing.inline_svg(svg) for _, svg in drawn]
     save_page(render("grid.html.j2", **page, figures=figured, settings=changed + benchmark.text), out / PAGE)
@@ -246,7 +246,7 @@ def write_results(benchmark: Benchmark, out: Path, seeds: int | None = None) -> 
     say(console, f"page: {out / PAGE} (tables and figures are in its folder)")
 
 
-def _outcome(benchmark: Benchmark, frame: pd.DataFrame, comparison: Comparison) -> str:
+def describe_outcome(benchmark: Benchmark, frame: pd.DataFrame, comparison: Comparison) -> str:
     """Return in how many columns a row is ahead of all others by more than chance, by the runs' own selection rule."""
     if frame.empty:
         return "No run is finished."
@@ -378,7 +378,7 @@ _DASHES = ("-", "--", ":", "-.")
 _RATIOS = {"least": "train_margin_ratio", "mean": "train_mean_margin_ratio"}
 
 
-def drawn_figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFrame) -> Iterator[tuple[str, str]]:
+def draw_figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFrame) -> Iterator[tuple[str, str]]:
     """Draw the figures that the benchmark asks for: the name of each file without the ending, and the SVG.
 
     What there are no figures for is left out.
@@ -419,7 +419,7 @@ def drawn_figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFra
         curves = curves.fillna({"std": 0.0}).dropna(subset=["mean"])
         for column in [one for one in columns if one in curves.index.get_level_values("column")]:
             paint = partial(_lines, curves.loc[(column,), :], colors, None, "epoch", is_ratio=ratio)
-            file, of_column = (f"{name}-{slug(column)}", f", {column}") if len(columns) > 1 else (name, "")
+            file, of_column = (f"{name}-{make_folder_name(column)}", f", {column}") if len(columns) > 1 else (name, "")
             yield file, _drawn(f"{title}: {benchmark.title}{of_column}", title, _HEIGHT, paint)
 
 

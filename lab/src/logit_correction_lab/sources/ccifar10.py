@@ -24,11 +24,11 @@ from logit_correction.types import Correlation
 from logit_correction_lab.sources.cifar10_images import CLASSES, SIZE, ensure_cifar10, read_cifar10
 from logit_correction_lab.sources.corruptions import CORRUPTIONS, RECIPE, corrupt_all
 from logit_correction_lab.sources.published import (
-    data_folder,
-    draw_conflicts,
-    find_folder,
+    draw_attributes_with_conflicts,
+    draw_validation_split,
+    find_dataset_folder,
+    get_data_folder,
     read_conflict_folders,
-    split_off,
 )
 
 
@@ -70,7 +70,7 @@ class CorruptedCIFAR10(DataSource):
         self.augmentation = named_augmentation(augment)
         self.augment = augment
         self.severity, self.seed, self.download = severity, seed, download
-        self.root, self.published = data_folder(root), published
+        self.root, self.published = get_data_folder(root), published
         pct = f"{100 * self.planted.ratio:g}pct"
         self.parts = [f"{pct}/align", f"{pct}/conflict", f"{pct}/valid", "test"]
 
@@ -79,7 +79,7 @@ class CorruptedCIFAR10(DataSource):
             ensure_cifar10(self.root, self.download)
         else:
             source = "whoever published it, in the share of conflicts that --data.minority_ratio says"
-            find_folder("Corrupted CIFAR-10", self.published, ["."], self.parts, source)
+            find_dataset_folder("Corrupted CIFAR-10", self.published, ["."], self.parts, source)
 
     def build(self) -> DataTable:
         """Read CIFAR-10, split off a tenth of its training part, draw the corruption of every image and corrupt it."""
@@ -90,15 +90,15 @@ class CorruptedCIFAR10(DataSource):
             return self._as_published(Path(self.published))
         cifar = read_cifar10(self.root, self.download)
         label, generator = torch.from_numpy(cifar.label), make_generator(self.seed, "corrupted-cifar10")
-        split = split_off(cifar.num_train // 10, cifar.num_train, len(label), generator)
+        split = draw_validation_split(cifar.num_train // 10, cifar.num_train, len(label), generator)
         attribute = torch.empty_like(label)
         for name, rows in split.items():
             # The published rows conflict as often as their ratio says, unlike those of Colored MNIST.
             ratio = self.planted.ratios[name]
-            draw = draw_conflicts if ratio < 1 else digits.draw_attributes
+            draw = draw_attributes_with_conflicts if ratio < 1 else digits.draw_attributes
             attribute[rows] = draw(label[rows], self.correlation, ratio, generator)
         chosen = attribute.numpy().astype(np.int64)
-        parts = [RECIPE, checksum_of(cifar.images), self.severity, self.seed, *self.names]
+        parts = [RECIPE, compute_checksum(cifar.images), self.severity, self.seed, *self.names]
         versions = [np.__version__, scipy.__version__, PIL.__version__]  # others may round otherwise here and there
         file = cache_folder() / "corrupted-cifar10" / f"{digest([*map(str, parts), chosen.tobytes(), *versions])}.npy"
         recipe = self.names, self.severity, self.seed, available_cores()
@@ -111,7 +111,7 @@ class CorruptedCIFAR10(DataSource):
             "data seed": self.seed,
             "test": "each image once, corruption uniform",
             "augmentation": self.augment,
-            "checksum of the images": checksum_of(images)[:16],
+            "checksum of the images": compute_checksum(images)[:16],
         }
         if "Frost" in self.names:
             metadata["frost"] = "computed texture in place of the photographs of CIFAR-10-C"
@@ -149,6 +149,6 @@ class CorruptedCIFAR10(DataSource):
         )
 
 
-def checksum_of(values: NDArray[Any]) -> str:
+def compute_checksum(values: NDArray[Any]) -> str:
     """Return the SHA-256 of the values in C order, whatever file they lie in."""
     return hashlib.sha256(np.ascontiguousarray(values).data).hexdigest()

@@ -12,7 +12,7 @@ from logit_correction.data.frames import row_names
 from logit_correction.data.rows import Problems
 from logit_correction.data.table import DataTable, Scoring
 from logit_correction.data.texts import Texts
-from logit_correction_lab.sources.published import Published, codes, read_columns, rows_of_splits
+from logit_correction_lab.sources.published import PublishedSource, encode_column, find_split_rows, read_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +25,7 @@ _TEXT = "comment_text"
 _FILE = "all_data_with_identities.csv"
 
 
-class CivilComments(Published):
+class CivilComments(PublishedSource):
     """CivilComments of WILDS: 269,038 train, 45,180 valid, 133,782 test comments, judged on 16 overlapping groups."""
 
     title = "CivilComments"
@@ -55,13 +55,13 @@ class CivilComments(Published):
         columns = [_TEXT, "split", "toxicity", *IDENTITIES, "identity_any"]
         frame = read_columns(folder / _FILE, columns)
         problems = Problems(str(folder / _FILE), row_names(frame.index))
-        split = codes(frame["split"], {"train": 0, "val": 1, "test": 2}, problems)
+        split = encode_column(frame["split"], {"train": 0, "val": 1, "test": 2}, problems)
         label = _present(frame["toxicity"], problems, required=True).long()
         mentioned = torch.stack([_present(frame[name], problems) for name in IDENTITIES], dim=1)
         anybody = _present(frame["identity_any"], problems).long()
         problems.raise_if_any(fix=f"get {_FILE} again, or fix it")
         texts = frame[_TEXT].tolist()
-        of_split = rows_of_splits(split)
+        of_split = find_split_rows(split)
         made = self.reader.learn(texts, of_split["train"], problems)
         # Label x mentioned group of people.
         membership = torch.cat([mentioned & (label == y)[:, None] for y in range(len(LABELS))], dim=1)

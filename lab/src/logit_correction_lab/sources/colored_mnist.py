@@ -14,7 +14,7 @@ from logit_correction.data.reader import DataSource
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, check_range
 from logit_correction.seeds import make_generator
-from logit_correction_lab.sources.published import data_folder, split_off
+from logit_correction_lab.sources.published import draw_validation_split, get_data_folder
 
 #: Rows of MNIST's training part, and of those that ``ColoredMNIST`` trains on.
 NUM_MNIST_TRAIN, NUM_TRAIN = 60_000, 55_000
@@ -81,7 +81,7 @@ class ColoredMNIST(DataSource):
             raise InputError(f"scaling {scaling!r} is unknown: give one of {', '.join(SCALINGS)}")
         if not 0 <= shift < 28:
             raise InputError(f"shift is {shift}, but must be a number of pixels, 0..27")
-        self.shift, self.download, self.root = shift, download, data_folder(root)
+        self.shift, self.download, self.root = shift, download, get_data_folder(root)
         self.reader = Images((28, 28), scale=SCALINGS[scaling])
 
     def ensure_files(self) -> None:
@@ -90,7 +90,7 @@ class ColoredMNIST(DataSource):
     def build(self) -> DataTable:
         glyphs, digit = read_mnist(self.root, self.download)
         planted, generator = self.planted, make_generator(self.seed, "colored-mnist")
-        split = split_off(NUM_MNIST_TRAIN - NUM_TRAIN, NUM_MNIST_TRAIN, len(digit), generator)
+        split = draw_validation_split(NUM_MNIST_TRAIN - NUM_TRAIN, NUM_MNIST_TRAIN, len(digit), generator)
         attribute = torch.empty_like(digit)
         for name, rows in split.items():
             attribute[rows] = planted.draw(digit[rows], name, generator)

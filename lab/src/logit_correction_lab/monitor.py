@@ -27,7 +27,7 @@ SELECTIONS = "selections.json"
 
 
 @dataclass(frozen=True)
-class Follower:
+class TrainingMonitor:
     """``after_epoch`` of a run: follows splits in ``metrics.csv``, and what other selection rules would choose.
 
     Attributes:
@@ -53,7 +53,7 @@ class Follower:
         """Follow the training after an epoch, and return the figures for ``metrics.csv``."""
         if fit.progress.stage + 1 == fit.algorithm.num_stages:
             self._select(fit)
-        return watched(self.watch, fit.table, fit.predict)
+        return compute_monitored_metrics(self.watch, fit.table, fit.predict)
 
     def _select(self, fit: Fit) -> None:
         """Evaluate the weights if a rule takes them; what it holds to be best stands in the run's checkpoint."""
@@ -69,7 +69,7 @@ class Follower:
         if not taken:
             return
         test = figures_of(predictions_of(table, "test", fit.predict("test"), fit.estimate("test")), table).to_dict()
-        chosen = {one["rule"]: one for one in selections(self.folder)}
+        chosen = {one["rule"]: one for one in read_selections(self.folder)}
         for name in taken:
             read = list(rules[name].reads)
             chosen[name] = {"rule": name, "epoch": epoch, "labels_read": read, "test": test}
@@ -77,13 +77,15 @@ class Follower:
         write_text(self.folder / SELECTIONS, text)
 
 
-def selections(folder: Path) -> list[dict[str, Any]]:
+def read_selections(folder: Path) -> list[dict[str, Any]]:
     """Return what other rules chose in a run; empty where none were asked."""
     file = folder / SELECTIONS
     return json.loads(file.read_text("utf-8")) if file.is_file() else []
 
 
-def watched(watch: Sequence[str], table: DataTable, predict: Callable[[str], Tensor]) -> dict[str, float]:
+def compute_monitored_metrics(
+    watch: Sequence[str], table: DataTable, predict: Callable[[str], Tensor]
+) -> dict[str, float]:
     """Return columns of ``metrics.csv`` that are followed in the course of a training; what is not finite is left out.
 
     ``test`` gives ``test_average`` and, where groups are known, ``test_group_balanced`` and ``test_worst_group``.
