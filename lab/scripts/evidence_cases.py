@@ -22,11 +22,11 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from logit_correction.data import digits
-from logit_correction.data.cache import cache_folder
-from logit_correction.data.features import Columns
-from logit_correction.data.rows import Rows, consecutive_splits
+from logit_correction.data.cache import get_cache_folder
+from logit_correction.data.features import ColumnReader
+from logit_correction.data.rows import Rows, make_consecutive_splits
 from logit_correction.data.table import ArrayStore, DataTable
-from logit_correction.data.texts import hashed_words
+from logit_correction.data.texts import hash_words
 from logit_correction.errors import InputError
 from logit_correction.seeds import derive_seed, make_generator
 from logit_correction.types import UNKNOWN, Correlation
@@ -206,10 +206,10 @@ def build_case(case: Case, real: Path | None = None) -> BuiltCase:
     Raises:
         InputError: If a set is not there.
     """
-    source = _read(case, real or cache_folder() / "evidence")
+    source = _read(case, real or get_cache_folder() / "evidence")
     example, label, sizes = _draw_rows(case, source.label)
     num_labels = len(source.names)
-    split = consecutive_splits(sizes[0], sizes[1], sizes[2] + sizes[3])
+    split = make_consecutive_splits(sizes[0], sizes[1], sizes[2] + sizes[3])
     train, balanced = torch.arange(sum(sizes[:3])), torch.arange(sum(sizes[:3]), sum(sizes))
     attribute, values = torch.full_like(label, UNKNOWN), []
     for number, planted in enumerate(case.planted):
@@ -287,11 +287,11 @@ def _table(
     if case.kind == "images":
         store: Any = ArrayStore(torch.from_numpy(np.rint(rows).clip(0, 255).astype(np.uint8)))
     elif case.kind == "texts":
-        store, beside = hashed_words(rows), {"texts": rows}
+        store, beside = hash_words(rows), {"texts": rows}
     else:
-        reader = Columns(list(rows.columns))
+        reader = ColumnReader(list(rows.columns))
         given = Rows("the case", range(len(rows)), rows)
-        learnt = reader.learn(reader.check(given)[0], split["train"], given.problems)
+        learnt = reader.fit_transform(reader.validate(given)[0], split["train"], given.errors)
         store = learnt.inputs
         beside = {**learnt.forms, "preparation": learnt.preparation}
     return DataTable(
@@ -406,7 +406,7 @@ def _images(case: Case, draw: np.random.Generator) -> _Source:
         cifar = read_cifar10(root, download=False)
         pixels, label = cifar.images, cifar.label
     else:
-        read = digits.small_digits() if case.data == "digits" else colored_mnist.read_mnist(root, download=False)
+        read = digits.load_small_digits() if case.data == "digits" else colored_mnist.read_mnist(root, download=False)
         pixels, label = read[0].numpy()[:, None], read[1].numpy()
     chosen = np.sort(draw.permutation(10)[: case.labels])
     places = np.flatnonzero(np.isin(label, chosen))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from logit_correction.data.digits import draw_attributes, named_correlation
+from logit_correction.data.digits import draw_attributes, parse_correlation
 from logit_correction.types import Correlation
 from logit_correction_lab.sources.published import draw_attributes_with_conflicts
 
@@ -19,7 +19,7 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_named_kind_is_of_that_kind_and_uses_every_colour(kind: str) -> None:
-    correlation = named_correlation(kind, 10)
+    correlation = parse_correlation(kind, 10)
     assert correlation.kind == kind and correlation.num_labels == 10
     used = {value for row in correlation.to_table() for value in row}
     assert used == set(range(correlation.num_attributes))
@@ -34,7 +34,7 @@ def expected_share(correlation: Correlation, ratio: float) -> Tensor:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("ratio", [0.2, 1.0])
 def test_every_group_is_as_frequent_as_the_scheme_says(kind: str, ratio: float) -> None:
-    correlation, per_label = named_correlation(kind, 10), 20_000
+    correlation, per_label = parse_correlation(kind, 10), 20_000
     label = torch.arange(10).repeat_interleave(per_label)
     attribute = draw_attributes(label, correlation, ratio, seeded())
     counts = torch.stack(
@@ -49,7 +49,7 @@ def test_every_group_is_as_frequent_as_the_scheme_says(kind: str, ratio: float) 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("fraction", [0.3, 1.0])
 def test_conflicts_are_counted_and_not_drawn(kind: str, fraction: float) -> None:
-    correlation = named_correlation(kind, 10)
+    correlation = parse_correlation(kind, 10)
     label = torch.randint(10, (30_000,), generator=seeded(3))
     attribute = draw_attributes_with_conflicts(label, correlation, fraction, seeded(4))
     conflicting = correlation.is_minority(label, attribute)

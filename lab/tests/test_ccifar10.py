@@ -103,7 +103,7 @@ def test_split_and_groups(root: Path) -> None:
     assert sizes == {"train": 180, "valid": 20, "test": 100}
     assert len(torch.cat(list(table.split.values())).unique()) == 300 and table.inputs.input_shape == (3, 32, 32)
     assert list(table.label_names) == list(CLASSES) and list(table.attribute_names) == list(CORRUPTIONS)
-    counts = table.group_counts("train")
+    counts = table.count_groups("train")
     expected = sum(round(0.2 * int(n)) for n in counts.sum(1))
     assert int(counts.sum() - counts.diagonal().sum()) == expected
 
@@ -143,7 +143,7 @@ def test_the_published_folders_are_read(tmp_path: Path) -> None:
     pixels = table.inputs.images(torch.arange(190))
     assert pixels is not None and torch.equal(pixels[:, 0, 5, 5].long(), table.label)
     assert torch.equal(pixels[:, 1, 5, 5].long(), table.attribute)
-    counts = table.group_counts("train")
-    assert int(counts.sum() - counts.diagonal().sum()) == 20 and bool((table.group_counts("test") == 1).all())
+    counts = table.count_groups("train")
+    assert int(counts.sum() - counts.diagonal().sum()) == 20 and bool((table.count_groups("test") == 1).all())
     with pytest.raises(InputError, match="has no 1pct/align"):
         CorruptedCIFAR10(published=str(tmp_path), minority_ratio=0.01).ensure_files()

@@ -28,7 +28,7 @@ def test_every_test_digit_is_shown_in_each_colour_once() -> None:
     rows = table.split["test"]
     pairs = torch.stack([table.inputs.glyph_of_row[rows], table.attribute[rows]])
     assert len(rows) == 400 * 11 and len(pairs.unique(dim=1).T) == len(rows)
-    assert torch.equal(table.group_counts("test"), table.group_counts("test")[:, :1].expand(-1, 11))
+    assert torch.equal(table.count_groups("test"), table.count_groups("test")[:, :1].expand(-1, 11))
 
 
 class TestRealFiles:
@@ -42,7 +42,7 @@ class TestRealFiles:
         assert len(torch.cat(list(table.split.values())).unique()) == 70_000
         conflicting = {}
         for name in ("train", "valid"):
-            counts = table.group_counts(name)
+            counts = table.count_groups(name)
             conflicting[name] = int(counts.sum() - counts.diagonal().sum())
         assert abs(conflicting["train"] - 247.5) <= 4 * 15.7  # standard deviation of the binomial count
         assert abs(conflicting["valid"] - 22.5) <= 4 * 4.8

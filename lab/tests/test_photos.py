@@ -23,7 +23,7 @@ SOURCES = {"waterbirds": Waterbirds, "celeba": CelebA, "bffhq": BiasedFFHQ}
 
 
 def counts_of(table: DataTable) -> dict[str, tuple[int, ...]]:
-    return {split: tuple(table.group_counts(split).flatten().tolist()) for split in table.split}
+    return {split: tuple(table.count_groups(split).flatten().tolist()) for split in table.split}
 
 
 def background(images: torch.Tensor) -> torch.Tensor:
@@ -89,7 +89,7 @@ def test_civil_comments_and_their_sixteen_groups_that_overlap(layouts: ModuleTyp
     for name, there in (("train", "train"), ("valid", "val"), ("test", "test")):
         assert table.split[name].tolist() == np.flatnonzero(frame["split"] == there).tolist()
     assert table.inputs.input_shape == (4096,)
-    assert table.group_counts("train").shape == (2, 2)
+    assert table.count_groups("train").shape == (2, 2)
     scoring = table.scoring
     assert scoring is not None and scoring.membership.shape == (len(frame), 16)
     for group, (label, identity) in enumerate(scoring.names):

@@ -81,7 +81,7 @@ def test_splits_share_no_row_and_hold_all_labels(name: str, build: Callable[...,
 @pytest.mark.parametrize("name", PLANTED)
 def test_the_test_split_is_balanced_over_label_and_mark(name: str, build: Callable[..., DataTable]) -> None:
     for control in (False, True):
-        counts = build(name, control=control).group_counts("test")
+        counts = build(name, control=control).count_groups("test")
         assert counts.shape[0] == counts.shape[1]
         assert counts.unique().numel() == 1 and int(counts[0, 0]) > 0
 
@@ -93,15 +93,15 @@ def test_training_and_validation_conflict_as_often_as_the_ratio_says(
     table = build(name, minority_ratio=0.2)
     assert table.correlation is not None and table.correlation.kind == "one-to-one"
     for part in ("train", "valid"):
-        counts = table.group_counts(part)
+        counts = table.count_groups(part)
         assert (counts.sum(1) - counts.diagonal()).tolist() == [round(0.2 * int(n)) for n in counts.sum(1)]
 
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_in_a_control_the_mark_tells_nothing_of_the_label(name: str, build: Callable[..., DataTable]) -> None:
     table, biased = build(name, control=True), build(name)
-    counts = table.group_counts("train").numpy()
+    counts = table.count_groups("train").numpy()
     assert chi2_contingency(counts).pvalue > 0.001
-    assert chi2_contingency(biased.group_counts("train").numpy()).pvalue < 1e-20
+    assert chi2_contingency(biased.count_groups("train").numpy()).pvalue < 1e-20
     assert table.correlation is None and "at random" in str(table.metadata["planted"])
     assert torch.equal(table.label, biased.label)  # the same rows, otherwise marked

@@ -73,7 +73,7 @@ def picture(label: int, attribute: int) -> bytes:
 def test_each_set_is_read_by_its_layout(made_up: Path, name: str) -> None:
     table = StandIn(name, root=str(made_up)).build().check()
     for part in ("train", "valid", "test"):
-        assert table.group_counts(part).tolist() == [[2, 2], [2, 2]]
+        assert table.count_groups(part).tolist() == [[2, 2], [2, 2]]
     rows = torch.arange(len(table.label))
     if table.texts is None:
         pixels = table.inputs.fetch(rows)
@@ -98,4 +98,4 @@ def test_the_real_sets_have_the_groups_that_the_files_beside_them_say(name: str)
     if not all((DATA / file).is_file() for file in SETS[name][-1]):
         pytest.skip("LOGIT_CORRECTION_DATA names no folder with it")
     table = StandIn(name).build()  # type: ignore[arg-type]
-    assert tuple(table.group_counts(part).flatten().tolist() for part in ("train", "valid", "test")) == COUNTS[name]
+    assert tuple(table.count_groups(part).flatten().tolist() for part in ("train", "valid", "test")) == COUNTS[name]

@@ -10,12 +10,12 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from logit_correction import LogitCorrectionClassifier, estimate_attributes, train
-from logit_correction.data.features import Columns
-from logit_correction.data.images import Images
-from logit_correction.data.reader import DataSource, Numbers
+from logit_correction.data.features import ColumnReader
+from logit_correction.data.images import ImageReader
+from logit_correction.data.reader import DataSource, NumericReader
 from logit_correction.data.rows import Rows, Splitting, build_table
 from logit_correction.data.table import DataTable
-from logit_correction.data.texts import Texts
+from logit_correction.data.texts import TextReader
 
 SHORT: dict[str, Any] = {"method": "ERM", "epochs": 2, "device": "cpu", "threads": 1, "page": False}
 NEW = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 3.0], [1.0, 3.0]], dtype=np.float32)
@@ -42,9 +42,10 @@ class Shifted(DataSource):
 
 
 class OfColumns(Shifted):
-    """A source whose class names its reader."""
+    """A source of another reader."""
 
-    reader = Columns(["a"])
+    def make_reader(self) -> ColumnReader:
+        return ColumnReader(["a"])
 
 
 def shifted(shift: float, **more: Any) -> Any:
@@ -79,7 +80,9 @@ def test_a_training_leaves_the_answers_of_a_finished_run_as_they_were() -> None:
 def test_every_source_has_a_reader_of_its_own_and_builds_alike_twice() -> None:
     for one, other in ((Shifted(), Shifted()), (OfColumns(), OfColumns()), (Shifted(), OfColumns())):
         assert one.reader is not other.reader and one.reader is one.reader
-    assert isinstance(Shifted.reader, Numbers) and isinstance(OfColumns().reader, Columns)
+    assert isinstance(Shifted().reader, NumericReader) and isinstance(OfColumns().reader, ColumnReader)
+    with pytest.raises(TypeError, match="make_reader"):
+        type("Shared", (Shifted,), {"reader": NumericReader()})
     source = Shifted(0)
     first = source.build()
     source.shift = 100
@@ -89,9 +92,9 @@ def test_every_source_has_a_reader_of_its_own_and_builds_alike_twice() -> None:
     )
 
 
-@pytest.mark.parametrize("reader", [Numbers, Columns, Texts, lambda: Images(None)])
+@pytest.mark.parametrize("reader", [NumericReader, ColumnReader, TextReader, lambda: ImageReader(None)])
 def test_a_reader_that_took_over_what_a_training_found_out_finds_out_nothing(reader: Any) -> None:
     made = reader()
-    assert not made.is_prepared
-    made.prepare({"mean": [0.0], "std": [1.0], "columns": [], "weights": {}, "size": 4})
-    assert made.is_prepared
+    assert not made.has_loaded_state
+    made.load_state({"mean": [0.0], "std": [1.0], "columns": [], "weights": {}, "size": 4})
+    assert made.has_loaded_state

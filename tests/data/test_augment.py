@@ -7,14 +7,14 @@ import math
 import pytest
 import torch
 
-from logit_correction.data.loading import DRAWN, DRAWS, CropFlip, OriginalCropFlip, resized_crop_flip
+from logit_correction.data.loading import DRAW_RANGE, NUM_DRAWS, CropFlip, OriginalCropFlip, resized_crop_flip
 from logit_correction.data.table import ArrayStore
 
 IMAGES = torch.randint(0, 256, (16, 3, 12, 10), dtype=torch.uint8, generator=torch.Generator().manual_seed(3))
 
 
-def drawn(images: int, draws: int = DRAWS) -> torch.Tensor:
-    return torch.randint(DRAWN, (images, draws), generator=torch.Generator().manual_seed(0))
+def drawn(images: int, draws: int = NUM_DRAWS) -> torch.Tensor:
+    return torch.randint(DRAW_RANGE, (images, draws), generator=torch.Generator().manual_seed(0))
 
 
 @pytest.mark.parametrize("augment", [CropFlip(), resized_crop_flip])
@@ -78,8 +78,8 @@ def crop_originals(
 def reference_box(draws: list[int], height: int, width: int) -> tuple[int, int, int, int, bool]:
     """Top, left, height and width of the box, and whether it is mirrored: the published crop, try by try."""
     for attempt in range(10):
-        area = height * width * (0.7 + 0.3 * draws[attempt] / DRAWN)
-        shape = math.exp(math.log(4 / 3) * (2 * draws[10 + attempt] / DRAWN - 1))
+        area = height * width * (0.7 + 0.3 * draws[attempt] / DRAW_RANGE)
+        shape = math.exp(math.log(4 / 3) * (2 * draws[10 + attempt] / DRAW_RANGE - 1))
         down = round(math.sqrt(area / shape))
         across = round(math.sqrt(area * shape))
         if down <= height and across <= width:

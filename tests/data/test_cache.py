@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from logit_correction.data.cache import cache_folder, kept_array
+from logit_correction.data.cache import cache_array, get_cache_folder
 from logit_correction.data.own import from_arrays, from_table
 from logit_correction.errors import InputError
 
@@ -21,10 +21,10 @@ VALUES = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
 
 def test_the_folder_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path / "here"))
-    assert cache_folder() == tmp_path / "here"
+    assert get_cache_folder() == tmp_path / "here"
     monkeypatch.delenv("LOGIT_CORRECTION_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache_folder() == tmp_path / ".cache" / "logit_correction"
+    assert get_cache_folder() == tmp_path / ".cache" / "logit_correction"
 
 
 def test_a_command_shows_and_removes_what_was_given_from_python(
@@ -33,7 +33,7 @@ def test_a_command_shows_and_removes_what_was_given_from_python(
     monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path))
     table = Path(from_table({"a": [1, 2], "y": ["no", "yes"]}, label="y").options["file"])
     array = Path(from_arrays(np.eye(2), ["no", "yes"]).options["file"])
-    kept_array(tmp_path / "features" / f"{'0' * 32}.npy", lambda file: np.save(file, VALUES))
+    cache_array(tmp_path / "features" / f"{'0' * 32}.npy", lambda file: np.save(file, VALUES))
     others = [tmp_path / "tables" / "mine.parquet", tmp_path / "MNIST" / f"{'0' * 32}.npy"]
     for other in others:
         other.parent.mkdir(exist_ok=True)
@@ -56,11 +56,11 @@ def test_a_file_that_is_not_made_to_its_end_is_not_there(tmp_path: Path) -> None
         raise RuntimeError("stopped")
 
     with pytest.raises(RuntimeError):
-        kept_array(tmp_path / "deep" / "a.npy", fails)
+        cache_array(tmp_path / "deep" / "a.npy", fails)
     assert {file.suffix for file in (tmp_path / "deep").iterdir()} <= {".lock"}
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(InputError, match=r"cannot be written.*LOGIT_CORRECTION_CACHE"):
-        kept_array(tmp_path / "file" / "a.npy", fails)
+        cache_array(tmp_path / "file" / "a.npy", fails)
 
 
 def test_the_array_is_made_once_and_again_where_the_file_is_damaged(tmp_path: Path) -> None:
@@ -71,19 +71,19 @@ def test_the_array_is_made_once_and_again_where_the_file_is_damaged(tmp_path: Pa
         np.save(file, VALUES)
 
     for _ in range(3):
-        assert np.array_equal(kept_array(path, make)[0], VALUES)
+        assert np.array_equal(cache_array(path, make)[0], VALUES)
     assert len(made) == 1
     other = tmp_path / "deep" / "b.npy"
-    kept_array(other, lambda file: np.save(file, VALUES + 1))
+    cache_array(other, lambda file: np.save(file, VALUES + 1))
     whole, beside = path.read_bytes(), path.with_suffix(".json")
     spoiled = [(path, content) for content in (b"", whole[:-5], bytes([*whole[:-1], whole[-1] ^ 1]))]
     spoiled += [(path, other.read_bytes()), (beside, b""), (beside, b"3"), (beside, b'["a", null]')]
     for file, content in spoiled:
         file.write_bytes(content)
-        assert np.array_equal(kept_array(path, make)[0], VALUES)
+        assert np.array_equal(cache_array(path, make)[0], VALUES)
     for file in (path, beside):
         os.replace(other.with_suffix(file.suffix), file)
-    assert np.array_equal(kept_array(path, make)[0], VALUES)
+    assert np.array_equal(cache_array(path, make)[0], VALUES)
     assert len(made) == 2 + len(spoiled)
 
 
@@ -95,7 +95,7 @@ def _slowly(path: Path) -> tuple[int, bool]:
         made.append(file)
         np.save(file, VALUES)
 
-    return int(kept_array(path, slowly)[0].sum()), bool(made)
+    return int(cache_array(path, slowly)[0].sum()), bool(made)
 
 
 def test_of_two_processes_one_makes_and_both_read(tmp_path: Path) -> None:

@@ -10,19 +10,19 @@ import pytest
 import torch
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from logit_correction.data.features import Columns
-from logit_correction.data.frames import kind_of
+from logit_correction.data.features import ColumnReader
+from logit_correction.data.frames import infer_column_kind
 from logit_correction.data.rows import Rows
 from logit_correction.errors import InputError
 
 ROWS = 90
 
 
-def fitted(frame: pd.DataFrame, train: int = 60, **options: Any) -> tuple[Columns, torch.Tensor, list[str]]:
-    columns, rows = Columns(**options), Rows("rows", range(len(frame)), frame)
-    read, _, notes = columns.check(rows)
-    rows.problems.raise_if_any()
-    store, *_ = columns.learn(read, torch.arange(train), rows.problems)
+def fitted(frame: pd.DataFrame, train: int = 60, **options: Any) -> tuple[ColumnReader, torch.Tensor, list[str]]:
+    columns, rows = ColumnReader(**options), Rows("rows", range(len(frame)), frame)
+    read, _, notes = columns.validate(rows)
+    rows.errors.raise_if_any()
+    store, *_ = columns.fit_transform(read, torch.arange(train), rows.errors)
     return columns, store.fetch(torch.arange(len(frame))), notes
 
 
@@ -35,12 +35,12 @@ def test_numbers_and_names_are_as_scikit_learn_makes_them_of_the_training_rows()
     expected = np.hstack([scaler.transform(frame[["a"]]), flags])
     np.testing.assert_allclose(vectors.numpy(), expected, atol=1e-6)
     assert notes == []
-    again, rows = Columns(), Rows("rows", range(ROWS), frame[["c", "b", "a"]].astype(str))
-    again.prepare({"columns": columns.learnt, "given": columns.given})
+    again, rows = ColumnReader(), Rows("rows", range(ROWS), frame[["c", "b", "a"]].astype(str))
+    again.load_state({"columns": columns.fitted_columns, "given": columns.input_columns})
     store, forms = again.transform(rows)
     torch.testing.assert_close(store.fetch(torch.arange(ROWS)), vectors)
     np.testing.assert_allclose(forms["columns"]["a"], frame["a"], rtol=1e-14)  # pandas 2 reads the last digit otherwise
-    assert not rows.problems
+    assert not rows.errors
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_numbers_and_names_are_as_scikit_learn_makes_them_of_the_training_rows()
     ],
 )
 def test_what_a_column_is_taken_for(values: Any, kind: str) -> None:
-    assert kind_of(pd.DataFrame({"x": values}), "x")[0] == kind
+    assert infer_column_kind(pd.DataFrame({"x": values}), "x")[0] == kind
 
 
 def test_the_time_of_day_is_a_number_and_a_column_of_its_own() -> None:
@@ -83,7 +83,7 @@ def test_gaps_are_the_mean_and_a_flag_only_where_training_had_some() -> None:
     new = pd.DataFrame({"a": ["", "1"], "b": ["", "5"], "c": ["7", ""]})
     rows = Rows("rows", range(2), new)
     store, _ = columns.transform(rows)
-    assert list(rows.problems.of_row) == [1] and store.fetch(torch.arange(1))[0].tolist()[:3] == [0.0, 1.0, 0.0]
+    assert list(rows.errors.by_row) == [1] and store.fetch(torch.arange(1))[0].tolist()[:3] == [0.0, 1.0, 0.0]
 
 
 def test_columns_that_are_hardly_categories() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from logit_correction.data.frames import is_table, read_frame
+from logit_correction.data.frames import is_table_file, read_frame
 from logit_correction.errors import InputError
 
 
@@ -30,7 +30,7 @@ def test_a_csv_is_text_and_its_rows_are_numbered_as_in_a_spreadsheet(
         packed.write(text)
     for name in ("t.csv", "t.csv.gz"):
         frame = read_frame(tmp_path / name)
-        assert is_table(tmp_path / name) and frame.index.tolist() == rows and frame.to_numpy().tolist() == values
+        assert is_table_file(tmp_path / name) and frame.index.tolist() == rows and frame.to_numpy().tolist() == values
 
 
 @pytest.mark.parametrize("text", ["a,b\n1,2,3\n", "a,b\n1,2\n4,5,6\n", 'a,b\n1,"2\n', "", "a,b\n", b"a,b\n\xff,1\n"])

@@ -11,8 +11,14 @@ import torch
 from PIL import EpsImagePlugin, Image
 
 from logit_correction.data import images
-from logit_correction.data.images import image_store, images_of, read_image, read_picture, read_sizes
-from logit_correction.data.rows import Problems
+from logit_correction.data.images import (
+    build_image_store,
+    convert_to_channels_first,
+    read_image,
+    read_image_sizes,
+    read_picture,
+)
+from logit_correction.data.rows import RowErrors
 from logit_correction.data.table import InputStore
 from logit_correction.errors import InputError
 
@@ -25,8 +31,10 @@ def paths(tmp_path: Path) -> list[Path]:
     return [tmp_path / f"{i}.png" for i in range(6)]
 
 
-def store_of(paths: list[Path], problems: Problems | None = None) -> InputStore:
-    return image_store(paths, (4, 4), Problems("here", [path.name for path in paths]) if problems is None else problems)
+def store_of(paths: list[Path], problems: RowErrors | None = None) -> InputStore:
+    return build_image_store(
+        paths, (4, 4), RowErrors("here", [path.name for path in paths]) if problems is None else problems
+    )
 
 
 def test_any_mode_comes_as_rgb_on_white_and_in_eight_bits(tmp_path: Path) -> None:
@@ -69,8 +77,12 @@ def test_the_size_of_an_image_is_that_of_the_image_upright(tmp_path: Path) -> No
     turned[0x0112] = 6
     image.save(tmp_path / "stands.jpg", exif=turned)
     paths = [tmp_path / "lies.png", tmp_path / "stands.jpg"]
-    assert read_sizes(paths).tolist() == [[3, 5], [5, 3]] == [list(read_image(path, None).shape[1:]) for path in paths]
-    assert read_sizes([]).shape == (0, 2)
+    assert (
+        read_image_sizes(paths).tolist()
+        == [[3, 5], [5, 3]]
+        == [list(read_image(path, None).shape[1:]) for path in paths]
+    )
+    assert read_image_sizes([]).shape == (0, 2)
 
 
 def test_images_are_read_once_and_again_when_a_file_changes(paths: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +104,7 @@ def test_unreadable_files_are_noted_and_bad_rows_never_opened(paths: list[Path])
     paths[1].write_bytes(paths[1].read_bytes()[:60])
     paths[2].write_text("no image")
     for _ in range(2):  # the second time from what was kept
-        problems = Problems("here", [path.name for path in paths])
+        problems = RowErrors("here", [path.name for path in paths])
         problems.add(0, "leaves the folder")
         assert store_of(paths, problems).fetch(torch.tensor([0, 2])).sum() == 0
         with pytest.raises(
@@ -109,7 +121,7 @@ def test_an_image_that_is_postscript_inside_starts_no_other_program(
     paths[1].write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n%%EOF\n")
     with Image.open(paths[1]) as file:  # it is one that Pillow would read
         assert file.format == "EPS"
-    problems = Problems("here", [path.name for path in paths])
+    problems = RowErrors("here", [path.name for path in paths])
     store_of(paths, problems)
     assert not started and "no image" in str(problems)
 
@@ -119,4 +131,4 @@ def test_an_image_that_is_postscript_inside_starts_no_other_program(
 )
 def test_arrays_that_are_no_images(values: np.ndarray) -> None:
     with pytest.raises(InputError, match="images"):
-        images_of(values)
+        convert_to_channels_first(values)

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 from logit_correction.data.own import ImageFolder, Table
-from logit_correction.data.reader import DataSource, rows_of
+from logit_correction.data.reader import DataSource, iterate_rows
 from logit_correction.data.rows import Rows
 from logit_correction.errors import InputError
 
@@ -56,7 +56,7 @@ class Split:
     ],
 )
 def test_what_rows_are(given: Any, form: str) -> None:
-    (rows,) = rows_of(given, texts=True)
+    (rows,) = iterate_rows(given, texts=True)
     held = [name for name in ("frame", "texts", "values", "files") if getattr(rows, name) is not None]
     assert held == [form] and len(rows) == 40
     assert sum(len(part) for part in rows.parts(7)) == 40
@@ -70,7 +70,7 @@ def table(file: Path, **options: Any) -> Table:
 def again(source: DataSource, given: Any) -> tuple[Rows, dict[str, Any]]:
     """Read rows by a new source that is told what the first one learnt, as a run does."""
     built = source.build()
-    source.reader.prepare(built.preparation)
+    source.reader.load_state(built.preparation)
     ((rows, store, forms),) = source.read(source.new_rows(given), built.info)
     every = torch.arange(len(built.label))
     torch.testing.assert_close(store.fetch(every), built.inputs.fetch(every))
@@ -102,8 +102,8 @@ def test_bad_new_rows_are_noted_or_refused(tmp_path: Path) -> None:
     new.loc[1, "age"], new.loc[2, "day"], new.loc[3, "age"] = "old", "soon", 1e300
     (rows,) = source.new_rows(new)
     ((part, store, _),) = source.read([rows], built.info, bad_too=True)
-    assert sorted(part.problems.of_row) == [1, 2, 3] and torch.isfinite(store.fetch(torch.arange(40))).all()
-    assert "column 'day' holds 'soon', which is no date" in str(part.problems)
+    assert sorted(part.errors.by_row) == [1, 2, 3] and torch.isfinite(store.fetch(torch.arange(40))).all()
+    assert "column 'day' holds 'soon', which is no date" in str(part.errors)
     with pytest.raises(InputError, match="3 rows are bad: row 1: column 'age' holds 'old'"):
         list(source.read(source.new_rows(new), built.info))
     with pytest.raises(InputError, match="no column 'day'"):
@@ -140,7 +140,7 @@ def test_images_of_files_folders_and_tables(photos: Path) -> None:
     with pytest.raises(InputError, match="inputs have shape"):
         list(source.read(source.new_rows(images[..., :4]), built.info))
     with pytest.raises(InputError, match="this model takes images"):
-        source.reader.transform(next(rows_of(["a", "b"], texts=True)))
+        source.reader.transform(next(iterate_rows(["a", "b"], texts=True)))
     with pytest.raises(InputError, match="lies outside"):
         frame.assign(file="../t.csv").to_csv(photos / "list.csv", index=False)
         list(source.read(source.new_rows(photos / "list.csv"), built.info))

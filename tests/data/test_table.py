@@ -26,7 +26,7 @@ def test_groups_are_counted_row_by_row(table: DataTable, split: str) -> None:
     for row in table.split[split].tolist():
         if table.attribute[row] != UNKNOWN:
             counts[int(table.label[row])][int(table.attribute[row])] += 1
-    assert table.group_counts(split).tolist() == counts
+    assert table.count_groups(split).tolist() == counts
 
 
 def test_what_cannot_be_trained_on_is_refused(table: DataTable) -> None:

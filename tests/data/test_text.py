@@ -15,15 +15,18 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from logit_correction import from_table, load, train
 from logit_correction.data.own import Table
 from logit_correction.data.rows import Rows
-from logit_correction.data.texts import Lengthened, Texts, hashed_words, load_tokenizer
+from logit_correction.data.texts import LengthNormalization, TextReader, hash_words, load_tokenizer
 from logit_correction.errors import InputError
 
 TEXTS = ["A good film, good indeed.", "bad", "", "Das Ende war gut; all's well!", "good bad good bad bad"]
 
 
 def test_words_are_counted_as_scikit_learn_counts_them() -> None:
-    store = hashed_words(TEXTS, num_features=64)
-    expected = Lengthened.LENGTH * HashingVectorizer(n_features=64, token_pattern=r"[^\W_]+").transform(TEXTS).toarray()
+    store = hash_words(TEXTS, num_features=64)
+    expected = (
+        LengthNormalization.LENGTH
+        * HashingVectorizer(n_features=64, token_pattern=r"[^\W_]+").transform(TEXTS).toarray()
+    )
     rows = torch.tensor([4, 0, 2, 3, 1, 1])
     np.testing.assert_allclose(store.fetch(rows), expected[rows], rtol=1e-5)
     assert store.input_shape == (64,) and len(store) == 5 and store.images(rows) is None
@@ -32,11 +35,11 @@ def test_words_are_counted_as_scikit_learn_counts_them() -> None:
 
 def test_a_tokenizer_that_was_changed_is_not_taken(tiny_bert: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(tiny_bert, tmp_path / "model")
-    trained = Texts(tokenizer=str(folder))
+    trained = TextReader(tokenizer=str(folder))
     rows = Rows("the texts", range(1), texts=["good film"])
-    found = trained.learn(trained.check(rows)[0], torch.arange(1), rows.problems).preparation
-    again = Texts(tokenizer=str(folder))
-    again.prepare(found)
+    found = trained.fit_transform(trained.validate(rows)[0], torch.arange(1), rows.errors).preparation
+    again = TextReader(tokenizer=str(folder))
+    again.load_state(found)
     again.transform(rows)
     content = (folder / "tokenizer.json").read_text()
     (folder / "tokenizer.json").write_text(

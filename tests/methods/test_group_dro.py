@@ -13,7 +13,7 @@ from logit_correction.data.table import DataTable
 
 
 def counts(table: DataTable) -> list[int]:
-    return table.group_counts("train").flatten().tolist()
+    return table.count_groups("train").flatten().tolist()
 
 
 @pytest.mark.parametrize("adjustment", [0.0, 2.0])

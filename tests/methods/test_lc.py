@@ -144,7 +144,7 @@ def test_rows_of_small_groups_are_drawn_oftener_and_weighted_back(table, build) 
     plan = algorithm.begin_stage(0, None).sample_weight
     assert plain.begin_stage(0, None).sample_weight is None and plan is not None and plan.is_floating_point()
     rows = table.split["train"]
-    expected = table.group_counts("train")[table.label[rows], table.attribute[rows]].double().rsqrt()
+    expected = table.count_groups("train")[table.label[rows], table.attribute[rows]].double().rsqrt()
     torch.testing.assert_close(plan / plan.mean(), expected / expected.mean())
     assert float(plan.max() / plan.min()) > 2
     # The expected loss of a draw is the mean loss of all rows.

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.attributes.base import AttributeEstimator, Builder
-from logit_correction.data.frames import RowFile, attributes_as_texts, check_names
+from logit_correction.data.frames import RowFile, check_column_names, convert_attributes_to_texts
 from logit_correction.errors import InputError
 from logit_correction.files import canonical
 from logit_correction.types import UNKNOWN, Correlation, DataInfo, NetworkFactory, TrainingRows
@@ -50,8 +50,8 @@ class Given(AttributeEstimator):
     def _in_data(self, rows: TrainingRows) -> list[str | None]:
         """Return what the column of the data holds of each row, None where unknown."""
         columns, column = {} if rows.view_inputs is None else rows.view_inputs.columns, str(self.column)
-        check_names(list(columns), "the data", [column])
-        names = attributes_as_texts(columns[column])
+        check_column_names(list(columns), "the data", [column])
+        names = convert_attributes_to_texts(columns[column])
         count = len({*names} - {None})
         if not 1 < count <= 100:
             raise InputError(f"column {self.column!r} has {count} different values: name one of 2 to 100")

@@ -286,12 +286,12 @@ def _answers(run: Any, inputs: list[Path]) -> Iterator[list[list[str]]]:
 
     A row that cannot be read has empty cells and is told of at the end. Of several inputs names hold the file too.
     """
-    from logit_correction.data.frames import what_rows_are
+    from logit_correction.data.frames import get_row_noun
     from logit_correction.files import as_cell, printable
 
     labels, waiting, bad, good = list(map(as_cell, run.label_names)), list[list[str]](), list[Any](), 0
     for part, store, forms in run.read(run.source.new_rows(inputs), bad_too=True):
-        key, names = what_rows_are(part.numbers), [str(number) for number in part.numbers]
+        key, names = get_row_noun(part.numbers), [str(number) for number in part.numbers]
         if "files" in forms:
             key, names = "path", [printable(path) for path in forms["files"]]
         if not good and not waiting:
@@ -299,12 +299,12 @@ def _answers(run: Any, inputs: list[Path]) -> Iterator[list[list[str]]]:
         if len(inputs) > 1 and key != "path":
             names = [f"{part.place}:{name}" for name in names]
         for row, (name, probability) in enumerate(zip(map(as_cell, names), run.probabilities_of(store), strict=True)):
-            if row in part.problems.of_row:
+            if row in part.errors.by_row:
                 waiting.append([name, *[""] * (1 + len(labels))])
             else:
                 waiting.append([name, labels[int(probability.argmax())], *(f"{value:.6g}" for value in probability)])
-        bad += [part.problems] if part.problems else []
-        good += int(part.problems.good.sum())
+        bad += [part.errors] if part.errors else []
+        good += int(part.errors.good.sum())
         if good:  # else nothing may come of it
             yield waiting
             waiting = []
@@ -398,13 +398,13 @@ def cache_command(*, clear: bool = False, days: int = 0) -> int:
         clear: remove it; a run that was trained on data from Python can then no longer be evaluated on them, or resumed
         days: only files that were written at least N days ago
     """
-    from logit_correction.data.cache import FOLDERS, cache_folder, list_cached_files
+    from logit_correction.data.cache import CACHE_FOLDERS, get_cache_folder, list_cached_files
 
     check_range("--days", days, 0)
-    folder = cache_folder()
+    folder = get_cache_folder()
     for name, files in list_cached_files(days).items():
         size = sum(file.stat().st_size for file in files) / 1e6
-        print(f"{folder / name}: {len(files):,} files, {size:,.1f} MB of {FOLDERS[name]}")
+        print(f"{folder / name}: {len(files):,} files, {size:,.1f} MB of {CACHE_FOLDERS[name]}")
         for file in files if clear else ():
             file.unlink(missing_ok=True)
     print("removed" if clear else "remove them by: logit-correction cache --clear")

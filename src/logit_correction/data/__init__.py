@@ -24,7 +24,7 @@ SOURCES: dict[str, tuple[str, str]] = {
 }
 
 
-def source_of_place(data: Any) -> Any:
+def resolve_source(data: Any) -> Any:
     """Return the choice of a data source, a folder or a file as the source that reads it; other choices as they are."""
     given = data if isinstance(data, dict) else {"name": data}
     place = given.get("name")

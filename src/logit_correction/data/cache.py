@@ -19,7 +19,7 @@ from logit_correction.errors import InputError
 from logit_correction.files import checksum_of_file, plain, replacing, write_text
 
 #: Folders of the cache that hold what can be made or given again, and what that is. Data sets may lie beside them.
-FOLDERS = {
+CACHE_FOLDERS = {
     "tables": "data frames that were given from Python",
     "arrays": "arrays and lists that were given from Python",
     "pictures": "images at the size of a network",
@@ -27,30 +27,30 @@ FOLDERS = {
 }
 
 
-class NotKept(InputError):
+class CacheUnavailable(InputError):
     """A file cannot be written to the cache."""
 
 
-def cache_folder() -> Path:
+def get_cache_folder() -> Path:
     """Return the folder for what can be made again: $LOGIT_CORRECTION_CACHE, else ~/.cache/logit_correction."""
     named = os.environ.get("LOGIT_CORRECTION_CACHE")
     return Path(named).expanduser() if named else Path.home() / ".cache" / "logit_correction"
 
 
 def list_cached_files(days: float = 0.0) -> dict[str, list[Path]]:
-    """Return the files in each of ``FOLDERS``, those written at least so many days ago, and no others.
+    """Return the files in each of ``CACHE_FOLDERS``, those written at least so many days ago, and no others.
 
     Such a file is named by a digest, so what somebody else has put there is left out.
     """
     latest = time.time() - days * 86_400
     files: dict[str, list[Path]] = {}
-    for name in FOLDERS:
-        there = [path for path in (cache_folder() / name).glob("*") if re.search(r"(?<!\w)[0-9a-f]{32}", path.name)]
+    for name in CACHE_FOLDERS:
+        there = [path for path in (get_cache_folder() / name).glob("*") if re.search(r"(?<!\w)[0-9a-f]{32}", path.name)]
         files[name] = [path for path in there if path.is_file() and path.stat().st_mtime <= latest]
     return files
 
 
-def digest(parts: Iterable[str | bytes | int]) -> str:
+def compute_digest(parts: Iterable[str | bytes | int]) -> str:
     """Return a name of 32 hexadecimal digits for these parts, in this order."""
     state = hashlib.sha256()
     for part in parts:
@@ -60,7 +60,7 @@ def digest(parts: Iterable[str | bytes | int]) -> str:
     return state.hexdigest()[:32]
 
 
-def kept_content(folder: Path, content: bytes, suffix: str) -> Path:
+def cache_file(folder: Path, content: bytes, suffix: str) -> Path:
     """Return a file in a folder that holds these bytes and has their checksum as its name."""
     path = folder / f"{hashlib.sha256(content).hexdigest()[:32]}{suffix}"
     with _writing(path):
@@ -70,15 +70,15 @@ def kept_content(folder: Path, content: bytes, suffix: str) -> Path:
     return path
 
 
-def is_content(path: Path, again: str) -> bool:
-    """Return whether ``kept_content`` has named a file; ``InputError`` if it holds something else since."""
+def is_cached_file(path: Path, again: str) -> bool:
+    """Return whether ``cache_file`` has named a file; ``InputError`` if it holds something else since."""
     named = re.fullmatch(r"[0-9a-f]{32}", path.stem) is not None
     if named and path.is_file() and checksum_of_file(path)[:32] != path.stem:
         raise InputError(f"{path} has been changed since it was written (its checksum is not its name): {again}")
     return named
 
 
-def kept_array(path: Path, write: Callable[[Path], Any]) -> tuple[NDArray[Any], Any]:
+def cache_array(path: Path, write: Callable[[Path], Any]) -> tuple[NDArray[Any], Any]:
     """Return the array kept at ``path``, mapped from the file, and the plain values that ``write`` returned.
 
     One that is missing, or is not what was written there, is written. Of several processes that ask at once one writes
@@ -89,7 +89,7 @@ def kept_array(path: Path, write: Callable[[Path], Any]) -> tuple[NDArray[Any], 
     beside = path.with_suffix(".json")
 
     def checksum(file: Path, told: Any) -> str:
-        return digest([path.name, json.dumps(told), checksum_of_file(plain(file))])
+        return compute_digest([path.name, json.dumps(told), checksum_of_file(plain(file))])
 
     with _writing(path), FileLock(path.with_suffix(".lock")):
         try:
@@ -117,4 +117,4 @@ def _writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         fix = "make room, or name another folder by LOGIT_CORRECTION_CACHE"
-        raise NotKept(f"{path} cannot be written ({error.strerror or error}): {fix}") from error
+        raise CacheUnavailable(f"{path} cannot be written ({error.strerror or error}): {fix}") from error

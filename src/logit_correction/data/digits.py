@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from logit_correction.data.images import Images
+from logit_correction.data.images import ImageReader
 from logit_correction.data.reader import DataSource
-from logit_correction.data.rows import consecutive_splits
+from logit_correction.data.rows import make_consecutive_splits
 from logit_correction.data.table import DataTable, InputStore
 from logit_correction.errors import InputError, check_range
 from logit_correction.seeds import make_generator
@@ -38,13 +38,13 @@ JITTER = (0.05, 0.02, 0.01, 0.005, 0.002)
 NUM_VALID, NUM_TEST = 200, 400
 
 
-def jittered_colors(attribute: Tensor, severity: int, generator: torch.Generator) -> Tensor:
+def draw_jittered_colors(attribute: Tensor, severity: int, generator: torch.Generator) -> Tensor:
     """Return one colour per row (N, 3): the mean colour of its attribute (N,) plus Gaussian jitter, within [0, 1]."""
     mean = torch.tensor(list(COLORS.values()), dtype=torch.float32)[attribute] / 255
     return (mean + torch.randn(mean.shape, generator=generator) * JITTER[severity - 1]).clamp_(0, 1)
 
 
-def small_digits() -> tuple[Tensor, Tensor]:
+def load_small_digits() -> tuple[Tensor, Tensor]:
     """Return scikit-learn's 1,797 digits (P, 8, 8) as unsigned bytes, and what they are (P,)."""
     from sklearn.datasets import load_digits
 
@@ -84,7 +84,7 @@ class ColoredStore(InputStore):
         return ColoredStore(glyphs, glyph_of_row, color, self.scale)
 
 
-def named_correlation(kind: str | Sequence[Sequence[int]], num_labels: int) -> Correlation:
+def parse_correlation(kind: str | Sequence[Sequence[int]], num_labels: int) -> Correlation:
     """Return the correlation that a kind of the paper's section 4.2 names, or that a table spells out.
 
     - ``one-to-one``: label j goes with attribute value j.
@@ -148,7 +148,7 @@ class PlantedAttribute:
             raise InputError(f"minority_ratio is {minority_ratio}, but {told}")
         if valid not in ("biased", "balanced"):
             raise InputError(f"valid {valid!r} is unknown: give biased or balanced")
-        self.correlation = named_correlation(correlation, num_labels)
+        self.correlation = parse_correlation(correlation, num_labels)
         if (needed := self.correlation.num_attributes) > len(values):
             raise InputError(f"the correlation names {needed} values, but there are only {', '.join(values)}")
         self.names, self.ratio = values[:needed], float(minority_ratio)
@@ -166,8 +166,6 @@ class Digits(DataSource):
     In training the colour agrees with the digit in all but ``minority_ratio`` of the rows. Every test digit is
     shown in each colour once, so each of the groups holds about forty different test digits.
     """
-
-    reader = Images((8, 8))
 
     def __init__(
         self,
@@ -190,8 +188,11 @@ class Digits(DataSource):
         self.planted = PlantedAttribute(minority_ratio, correlation, valid, 10, list(COLORS))
         self.severity, self.seed = severity, seed
 
+    def make_reader(self) -> ImageReader:
+        return ImageReader((8, 8))
+
     def build(self) -> DataTable:
-        glyphs, digit = small_digits()
+        glyphs, digit = load_small_digits()
         planted, generator = self.planted, make_generator(self.seed, "digits")
         valid, test, train = torch.randperm(len(digit), generator=generator).split(
             [NUM_VALID, NUM_TEST, len(digit) - NUM_VALID - NUM_TEST]
@@ -201,10 +202,10 @@ class Digits(DataSource):
         drawn = [planted.draw(digit[rows], name, generator) for name, rows in (("train", train), ("valid", valid))]
         attribute = torch.cat([*drawn, torch.arange(num_colors).repeat(len(test))])
         return DataTable(
-            inputs=ColoredStore(glyphs, glyph_of_row, jittered_colors(attribute, self.severity, generator)),
+            inputs=ColoredStore(glyphs, glyph_of_row, draw_jittered_colors(attribute, self.severity, generator)),
             label=digit[glyph_of_row],
             attribute=attribute,
-            split=consecutive_splits(len(train), len(valid), num_colors * len(test)),
+            split=make_consecutive_splits(len(train), len(valid), num_colors * len(test)),
             label_names=[str(i) for i in range(10)],
             attribute_names=planted.names,
             correlation=planted.correlation,

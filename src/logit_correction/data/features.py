@@ -15,7 +15,7 @@ from logit_correction.data.frames import (
     KINDS,
     NAMES,
     DateOrder,
-    Written,
+    NumberFormat,
     check_columns,
     count_zoned,
     describe_order,
@@ -25,7 +25,7 @@ from logit_correction.data.frames import (
     read_column,
     write_iso_dates,
 )
-from logit_correction.data.rows import SHOWN, Learnt, Problems, Reader, Rows
+from logit_correction.data.rows import MAX_SHOWN, FittedInputs, Reader, RowErrors, Rows
 from logit_correction.data.table import ArrayStore
 from logit_correction.errors import InputError, format_first
 from logit_correction.views.tables import FEWEST_NAMES, commonest, most_names
@@ -39,7 +39,7 @@ Column = dict[str, Any]
 Days = TypeVar("Days", NDArray[Any], Tensor)
 
 
-class Columns(Reader):
+class ColumnReader(Reader):
     """Reads columns of numbers and dates, standardised by the training rows, and of names, each a 0 or 1 of its own.
 
     The time of day of dates is a number beside them, and a column of its own for views: ``NAME hour``.
@@ -56,7 +56,7 @@ class Columns(Reader):
         others: Sequence[str] = (),
         categorical: Sequence[str] = (),
         numbers: Sequence[str] = (),
-        written: Written = Written(),  # noqa: B008
+        written: NumberFormat = NumberFormat(),  # noqa: B008
     ):
         """Choose the columns, and those of names or of numbers; * are all but ``others`` and free texts."""
         self.names, self.others, self.categorical = list(names), others, categorical
@@ -65,23 +65,23 @@ class Columns(Reader):
             for name in chosen:
                 if name in others or (self.names != ["*"] and name not in names):
                     raise InputError(f"--data.{option} {name} is none of the features: add it to --data.features")
-        self.learnt: list[Column] = []
-        self.given: list[str] = []
+        self.fitted_columns: list[Column] = []
+        self.input_columns: list[str] = []
         self.orders: dict[str, DateOrder] = {}
 
-    def check(self, rows: Rows) -> tuple[dict[str, tuple[str, NDArray[Any]]], Sequence[str], list[str]]:
+    def validate(self, rows: Rows) -> tuple[dict[str, tuple[str, NDArray[Any]]], Sequence[str], list[str]]:
         """Return kind and values of each column; rows with no number or date in a column of such are noted."""
-        if self.is_prepared:
-            return self.read_new(rows), rows.names, []
+        if self.has_loaded_state:
+            return self.validate_new(rows), rows.names, []
         assert rows.frame is not None
         every, frame, read = self.names == ["*"], rows.frame, {}
         names = [name for name in frame.columns if name not in self.others] if every else self.names
         check_columns(frame, rows.place, [*names, *self.categorical, *self.numbers])
         frame = self.written.plain(frame, names)
-        left_out, as_names, numbered, gaps = [], list[str](), list[str](), list[str]()
+        left_out, convert_to_label_array, numbered, gaps = [], list[str](), list[str](), list[str]()
         day_first, month_first, in_zones, far_off = list[str](), list[str](), list[str](), list[str]()
         self.orders = {}
-        good = rows.problems.good.numpy()  # what a kind is found by
+        good = rows.errors.good.numpy()  # what a kind is found by
         for name in names:
             kind, why, order = find_kind(frame.loc[good, name], self.written)
             if name in self.categorical:
@@ -93,7 +93,7 @@ class Columns(Reader):
                 dates.to_frame() if kind == "dates" else frame,
                 name,
                 kind,
-                rows.problems.add,
+                rows.errors.add,
                 foreign=name in self.numbers,
             )
             different = 0 if kind in KINDS else len(set(values.tolist()))
@@ -121,38 +121,38 @@ class Columns(Reader):
                 if far:
                     far_off.append(f"{name!r} ({far})")
             if why:
-                as_names.append(f"{name!r} ({why})")
+                convert_to_label_array.append(f"{name!r} ({why})")
             missing = int((np.isnan(values) if kind in KINDS else values == "").sum())
             if 0 < missing < len(rows):  # one that holds nothing is left out
                 gaps.append(f"{name!r} in {missing:,} of {len(rows):,} rows")
         if not read:
             fault = f"{rows.place} has no column left for features: name them by --data.features"
-            texts = f", or the column of texts by --data.text: {format_first(left_out, SHOWN, '; ')}"
+            texts = f", or the column of texts by --data.text: {format_first(left_out, MAX_SHOWN, '; ')}"
             raise InputError(fault + texts if left_out else fault)
         told = {
             "columns left out of the features, since few rows share a text (--data.text reads texts)": left_out,
             "columns left out of the features, since every row has a whole number of its own, as identifiers do "
             "(--data.numbers keeps them)": numbered,
-            "columns that look like numbers or dates, but are read as names": as_names,
+            "columns that look like numbers or dates, but are read as names": convert_to_label_array,
             "columns of dates with the day first (--data.dayfirst)": day_first,
             "columns of dates with the month first (--data.dayfirst)": month_first,
             "columns of dates of which some name their time zone, while the others count as UTC": in_zones,
             "columns of dates of which one lies so far off that all others count as nearly equal": far_off,
             "columns with missing values, which count as the mean of training or as one more name": gaps,
         }
-        return read, rows.names, [f"{what}: {format_first(one, SHOWN, '; ')}" for what, one in told.items() if one]
+        return read, rows.names, [f"{what}: {format_first(one, MAX_SHOWN, '; ')}" for what, one in told.items() if one]
 
-    def prepare(self, preparation: Mapping[str, Any]) -> None:
-        super().prepare(preparation)
-        self.learnt = list(preparation.get("columns", []))
-        self.given = list(preparation.get("given", [column["name"] for column in self.learnt]))
-        known = set(self.given)
+    def load_state(self, preparation: Mapping[str, Any]) -> None:
+        super().load_state(preparation)
+        self.fitted_columns = list(preparation.get("columns", []))
+        self.input_columns = list(preparation.get("given", [column["name"] for column in self.fitted_columns]))
+        known = set(self.input_columns)
         wrong = known.intersection(self.others) if self.names == ["*"] else known.symmetric_difference(self.names)
-        if self.learnt and wrong:
+        if self.fitted_columns and wrong:
             took = "', '".join(sorted(known))
             raise InputError(f"the run was trained on the columns '{took}': name these by --data.features")
 
-    def fit(self, read: Mapping[str, tuple[str, NDArray[Any]]], train: Tensor, problems: Problems) -> None:
+    def fit(self, read: Mapping[str, tuple[str, NDArray[Any]]], train: Tensor, problems: RowErrors) -> None:
         """Find out mean and deviation, or the categories, of each column over the training rows.
 
         Columns that are empty or the same in all of them are left out: nothing is learnt of what other values mean.
@@ -160,63 +160,67 @@ class Columns(Reader):
         import pandas as pd
 
         good, rows = problems.good.numpy(), train.numpy()
-        self.given = list(read)
+        self.input_columns = list(read)
         varying = {name: column for name, column in read.items() if len(pd.unique(column[1][rows])) > 1}
         # Where none varies the table says that all inputs are equal.
         # By name, so that the order of columns changes nothing.
-        self.learnt = [_learn(name, *column, rows, good) for name, column in sorted((varying or read).items())]
-        for column in self.learnt:
+        self.fitted_columns = [
+            _fit_column(name, *column, rows, good) for name, column in sorted((varying or read).items())
+        ]
+        for column in self.fitted_columns:
             if column["kind"] == "dates":
                 column["order"] = self.orders.get(column["name"], "")
 
-    def encode(self, read: Mapping[str, tuple[str, NDArray[Any]]], problems: Problems) -> Learnt:
+    def encode(self, read: Mapping[str, tuple[str, NDArray[Any]]], problems: RowErrors) -> FittedInputs:
         """Return the inputs that columns become.
 
         Views see the columns as they were written, but no attribute, though it be a feature.
         """
         import pandas as pd
 
-        written = {column["name"]: read[column["name"]][1] for column in self.learnt}
+        written = {column["name"]: read[column["name"]][1] for column in self.fitted_columns}
         numbers = []
-        for column in self.learnt:
+        for column in self.fitted_columns:
             values = written[column["name"]]
             if "categories" in column:
                 values = pd.Index(column["categories"], dtype=object).get_indexer(pd.Index(values))
             elif "gaps" not in column:  # only rows that are left out have some
                 values = np.where(np.isnan(values), column["mean"], values)
             numbers.append(torch.from_numpy(np.asarray(values, np.float64)))
-        store = ArrayStore(FromColumns(self.learnt)(torch.stack(numbers, 1)))
-        hours = {f"{one['name']} hour": hours_of(written[one["name"]]) for one in self.learnt if "hours" in one}
+        store = ArrayStore(ColumnEncoder(self.fitted_columns)(torch.stack(numbers, 1)))
+        hours = {
+            f"{one['name']} hour": compute_hours(written[one["name"]]) for one in self.fitted_columns if "hours" in one
+        }
         known = {**written, **hours, **written}  # a column that has the name of another's hours keeps it
         seen = {name: values for name, values in known.items() if name not in self.others}
         told = f"{store.input_shape[0]}, standardised by the training rows"
-        preparation: dict[str, Any] = {"columns": self.learnt}
-        if self.given != [*written]:
-            preparation["given"] = self.given
-        left_out = [repr(name) for name in self.given if name not in written]
+        preparation: dict[str, Any] = {"columns": self.fitted_columns}
+        if self.input_columns != [*written]:
+            preparation["given"] = self.input_columns
+        left_out = [repr(name) for name in self.input_columns if name not in written]
         fact = "columns left out of the features, since they are empty or the same in all training rows: "
-        notes = (fact + format_first(left_out, SHOWN),) if left_out else ()
-        return Learnt(store, {"columns": seen}, {"features": told}, preparation, notes)
+        notes = (fact + format_first(left_out, MAX_SHOWN),) if left_out else ()
+        return FittedInputs(store, {"columns": seen}, {"features": told}, preparation, notes)
 
-    def read_new(self, rows: Rows) -> dict[str, tuple[str, NDArray[Any]]]:
+    def validate_new(self, rows: Rows) -> dict[str, tuple[str, NDArray[Any]]]:
         """Return kind and values of each column of training, found by its name, or by its place in an array."""
         import pandas as pd
 
-        names, frame = [column["name"] for column in self.learnt], rows.frame
+        names, frame = [column["name"] for column in self.fitted_columns], rows.frame
         if frame is None:
-            if rows.values is None or rows.values.shape[1:] != (len(self.given),):
-                every = ", ".join(self.given)
+            if rows.values is None or rows.values.shape[1:] != (len(self.input_columns),):
+                every = ", ".join(self.input_columns)
                 raise InputError(f"inputs must be a table with the columns {every}, or a number for each")
-            frame = pd.DataFrame(rows.values, columns=self.given)
+            frame = pd.DataFrame(rows.values, columns=self.input_columns)
         check_columns(frame, rows.place, names)
         frame = self.written.plain(frame, names)
         read: dict[str, tuple[str, NDArray[Any]]] = {}
-        for column in self.learnt:
+        for column in self.fitted_columns:
             name, kind = column["name"], column["kind"]
             if kind == "dates":
                 order = column.get("order", "day" if self.written.dayfirst else "")
                 frame = frame.assign(**{name: write_iso_dates(frame[str(name)], order)})
-            values = read_column(frame, name, kind, rows.problems.add, "gaps" in column, name in self.numbers)
+            values = read_column(frame, name, kind, rows.errors.add, "gaps" in column, name in self.numbers)
             read[name] = kind, values
             if kind in KINDS:
                 continue
@@ -227,11 +231,11 @@ class Columns(Reader):
             if unknown.any():
                 fact = f"column {name!r} holds names that the model was not trained to tell apart"
                 count, example = int(unknown.sum()), repr(min(values[unknown]))
-                rows.problems.remark(fact, "they count as none of the names", count, example)
+                rows.errors.remark(fact, "they count as none of the names", count, example)
         return read
 
 
-class FromColumns(nn.Module):
+class ColumnEncoder(nn.Module):
     """Columns (n, C) as they were written -> standardised numbers, and a 0 or 1 for each name, (n, F).
 
     A name is given by its place among the column's names, and anything else, such as -1, is a name that training did
@@ -253,7 +257,7 @@ class FromColumns(nn.Module):
 
     def forward(self, columns: Tensor) -> Tensor:
         """Return (n, F) float32."""
-        numbers, hours, parts = (columns - self.mean) / self.std, hours_of(columns), []
+        numbers, hours, parts = (columns - self.mean) / self.std, compute_hours(columns), []
         for column, number, hour in zip(self.columns, numbers.split(1, 1), hours.split(1, 1), strict=True):
             if "categories" in column:
                 parts.append((number == torch.arange(len(column["categories"]))).float())
@@ -266,23 +270,25 @@ class FromColumns(nn.Module):
         return torch.cat(parts, dim=1)
 
 
-def _learn(name: str, kind: str, values: NDArray[Any], train: NDArray[np.int64], good: NDArray[np.bool_]) -> Column:
+def _fit_column(
+    name: str, kind: str, values: NDArray[Any], train: NDArray[np.int64], good: NDArray[np.bool_]
+) -> Column:
     if kind not in KINDS:
         return {"name": name, "kind": kind, "categories": sorted(commonest(values[train], most_names(len(values))))}
     present = values[train][np.isfinite(values[train])]
-    mean, std = mean_and_std(present) if len(present) else (0.0, 1.0)
+    mean, std = compute_mean_and_std(present) if len(present) else (0.0, 1.0)
     learnt: Column = {"name": name, "kind": kind, "mean": float(mean), "std": float(std)}
-    if kind == "dates" and len(present) and np.ptp(hours := hours_of(present)):
+    if kind == "dates" and len(present) and np.ptp(hours := compute_hours(present)):
         learnt["hours"] = [float(hours.mean()), float(hours.std())]
     return learnt | ({"gaps": len(present) < len(train)} if np.isnan(values[good]).any() else {})
 
 
-def hours_of(days: Days) -> Days:
+def compute_hours(days: Days) -> Days:
     """Return the time of day in hours, [0, 24), to the second: days are too coarse for less."""
     return (days % 1 * 86400).round() % 86400 / 3600
 
 
-def mean_and_std(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def compute_mean_and_std(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return mean and standard deviation of numbers (n, ...) over the n; a deviation is 1 where numbers are all equal.
 
     Rounding alone makes numbers deviate from their mean, so that what is no larger than it counts as none.

@@ -56,7 +56,7 @@ FEWEST_ROWS = 10
 LARGEST = float(np.finfo(np.float32).max)
 
 
-def is_table(path: Path) -> bool:
+def is_table_file(path: Path) -> bool:
     """Return whether a file is a table by its name; a CSV may be packed by gzip."""
     return path.name.lower().removesuffix(".gz").endswith((".csv", ".tsv", *PARQUET))
 
@@ -95,7 +95,7 @@ def read_frame(file: Path, encoding: str | None = None, fix: str | None = None) 
             f"another encoding is read by --data.encoding {other}"
         )
         raise InputError(f"{file} cannot be read as a table ({reason}): {fix}") from error
-    frame = with_names(frame, [str(name) for name in frame.columns], str(file))
+    frame = rename_columns(frame, [str(name) for name in frame.columns], str(file))
     if not len(frame):
         raise InputError(f"{file} has no rows: give a table with some")
     return frame
@@ -239,12 +239,12 @@ def find_header_rows(frame: pd.DataFrame) -> list[int]:
     """Return the rows of a table, by their place, that hold the names of its columns, as of files that were joined."""
     import pandas as pd
 
-    def spelled(cells: Iterable[Any]) -> list[str]:
+    def normalize_cells(cells: Iterable[Any]) -> list[str]:
         texts = " , ".join("" if is_gap(cell) else str(cell) for cell in cells)
         parts = re.split(r"[\t;,|]", canonical(texts, "NFKC"))
         return sorted(part for cell in parts if (part := cell.strip(" \"'").casefold()))
 
-    header = spelled(name for name in frame if not re.match(r"Unnamed: \d+$", str(name)))
+    header = normalize_cells(name for name in frame if not re.match(r"Unnamed: \d+$", str(name)))
     if len(header) < 2 and frame.index.name != "line":
         return []
     names = set(header)
@@ -253,24 +253,24 @@ def find_header_rows(frame: pd.DataFrame) -> list[int]:
     for place in range(frame.shape[1]):
         values = frame.iloc[rows, place]
         short = [cell for cell in pd.unique(values) if is_gap(cell) or (isinstance(cell, str) and len(cell) < longest)]
-        rows = rows[values.isin([cell for cell in short if names.issuperset(spelled([cell]))]).to_numpy()]
-    return [row for row in rows.tolist() if spelled(frame.iloc[row]) == header]
+        rows = rows[values.isin([cell for cell in short if names.issuperset(normalize_cells([cell]))]).to_numpy()]
+    return [row for row in rows.tolist() if normalize_cells(frame.iloc[row]) == header]
 
 
-def plain_values(frame: pd.DataFrame, column: str) -> pd.Series[Any]:
+def convert_to_storable(frame: pd.DataFrame, column: str) -> pd.Series[Any]:
     """Return a column as a Parquet file would give it back: dense, and what none can hold as texts."""
     import pandas as pd
     import pyarrow
 
     values = frame[column]
     if isinstance(values.dtype, pd.CategoricalDtype):
-        different = pd.DataFrame({column: values.cat.categories}).pipe(plain_values, column).tolist()
+        different = pd.DataFrame({column: values.cat.categories}).pipe(convert_to_storable, column).tolist()
         number = values.cat.codes.to_numpy()
         held = pd.Series([different[code] if code >= 0 else None for code in number], frame.index, object)
         return held.astype("category")
     of = values.dtype
     if isinstance(of, pd.PeriodDtype | pd.IntervalDtype):
-        return pd.Series(texts_of(frame, column), frame.index, object)
+        return pd.Series(convert_column_to_texts(frame, column), frame.index, object)
     if isinstance(of, pd.SparseDtype):
         return values.astype(of.subtype)
     if of == np.longdouble:  # which no file holds
@@ -287,11 +287,13 @@ def plain_values(frame: pd.DataFrame, column: str) -> pd.Series[Any]:
         arrow = None
     cut = arrow is not None and pyarrow.types.is_date(arrow.type) and values.dropna().map(type).nunique() > 1
     if arrow is None or cut:  # values of several kinds; dates first would take the hour off the times after them
-        return pd.Series(texts_of(frame.assign(**{column: values}), column, as_written=True), frame.index, object)
+        return pd.Series(
+            convert_column_to_texts(frame.assign(**{column: values}), column, as_written=True), frame.index, object
+        )
     return arrow.to_pandas(integer_object_nulls=True, maps_as_pydicts="lossy").set_axis(frame.index)
 
 
-def with_names(frame: pd.DataFrame, names: list[str], place: str) -> pd.DataFrame:
+def rename_columns(frame: pd.DataFrame, names: list[str], place: str) -> pd.DataFrame:
     """Return a table whose columns have these names; raise ``InputError`` if two have the same."""
     named = frame.set_axis([canonical(name).strip() for name in names], axis="columns")
     if named.columns.has_duplicates:
@@ -300,7 +302,7 @@ def with_names(frame: pd.DataFrame, names: list[str], place: str) -> pd.DataFram
     return named
 
 
-def check_names(names: Sequence[str], place: str, wanted: Sequence[str]) -> None:
+def check_column_names(names: Sequence[str], place: str, wanted: Sequence[str]) -> None:
     """Raise ``InputError`` unless the wanted columns are among the names of a table's columns."""
     missing = [f"{name!r}{did_you_mean(name, names)}" for name in dict.fromkeys(wanted) if name not in names]
     if missing:
@@ -311,27 +313,27 @@ def check_columns(frame: pd.DataFrame, place: str, wanted: Sequence[str]) -> Non
     """Raise ``InputError`` unless a table has these columns, of single values."""
     from pandas.api.types import is_list_like
 
-    check_names(list(frame.columns), place, wanted)
+    check_column_names(list(frame.columns), place, wanted)
     for name in wanted:
         if frame[name].dtype == object and any(map(is_list_like, frame[name])):
             raise InputError(f"{place}: column {name} holds lists or mappings: write what is in it into columns")
 
 
-def texts_of(frame: pd.DataFrame, column: str, as_written: bool = False) -> list[str | None]:
+def convert_column_to_texts(frame: pd.DataFrame, column: str, as_written: bool = False) -> list[str | None]:
     """Return a column as texts without blanks around them, None where there is nothing; 3.0 is "3".
 
     Those that look alike are equal, unless ``as_written``: a file may be called by any of them.
     """
     values = frame[column]
     if values.dtype == object:  # 1 and True would count as one value
-        return [as_text(value, as_written) for value in values.tolist()]
+        return [convert_to_text(value, as_written) for value in values.tolist()]
     number, different = values.factorize()
-    texts = np.asarray([*(as_text(value, as_written) for value in different.tolist()), None], dtype=object)
+    texts = np.asarray([*(convert_to_text(value, as_written) for value in different.tolist()), None], dtype=object)
     return texts[number].tolist()
 
 
-def as_text(value: Any, as_written: bool = False) -> str | None:
-    """Return a value as a text, None where there is none; see ``texts_of``."""
+def convert_to_text(value: Any, as_written: bool = False) -> str | None:
+    """Return a value as a text, None where there is none; see ``convert_column_to_texts``."""
     if is_gap(value):
         return None
     if isinstance(value, float | np.floating) and value.is_integer():
@@ -347,7 +349,7 @@ def is_gap(value: Any) -> bool:
     return value is None or unequal_to_itself or type(value).__name__ in ("NAType", "NaTType")
 
 
-def as_names(given: Any) -> NDArray[Any]:
+def convert_to_label_array(given: Any) -> NDArray[Any]:
     """Return labels or attributes as an array, as they were given: NumPy makes texts of gaps, and numbers of times."""
     import pandas as pd
 
@@ -357,12 +359,12 @@ def as_names(given: Any) -> NDArray[Any]:
     return pd.Series(values).astype(object).to_numpy() if values.dtype.kind in "mM" and values.ndim == 1 else values
 
 
-def attributes_as_texts(values: NDArray[Any]) -> list[str | None]:
+def convert_attributes_to_texts(values: NDArray[Any]) -> list[str | None]:
     """Return attributes as texts, None where unknown: -1 is, too."""
-    return [None if (text := as_text(value)) == "-1" else text for value in values.tolist()]
+    return [None if (text := convert_to_text(value)) == "-1" else text for value in values.tolist()]
 
 
-def label_kind(values: Any) -> str:
+def infer_label_kind(values: Any) -> str:
     """Return what labels are, ``str``, ``int``, ``float`` or ``bool``; those of a CSV are texts."""
     from pandas.api.types import infer_dtype
 
@@ -370,13 +372,13 @@ def label_kind(values: Any) -> str:
     return kinds.get(infer_dtype(np.asarray(values, dtype=object), skipna=True), "str")
 
 
-def row_names(numbers: range | pd.Index) -> list[str]:
+def format_row_names(numbers: range | pd.Index) -> list[str]:
     """Return what messages call the rows of such numbers, as ``read_frame`` gives them."""
-    what = what_rows_are(numbers)
+    what = get_row_noun(numbers)
     return [f"{what} {number}" for number in numbers]
 
 
-def what_rows_are(numbers: range | pd.Index) -> str:
+def get_row_noun(numbers: range | pd.Index) -> str:
     """Return what people call rows of such numbers: a ``line`` of a CSV, else a ``row``."""
     return getattr(numbers, "name", None) or "row"
 
@@ -395,14 +397,14 @@ class RowFile:
         self.key = next((name for name in ("row", "line", "path") if name in self.frame), "")
         if not self.key:
             raise InputError(f"{self.path} has no column row, line or path: name each row by its number or its path")
-        self.names = [name or "" for name in texts_of(self.frame, self.key, as_written=True)]
+        self.names = [name or "" for name in convert_column_to_texts(self.frame, self.key, as_written=True)]
         bad = next((name for name, count in Counter(self.names).items() if count > 1 or not name), None)
         if bad is not None:
             raise InputError(f"{self.path}: {self.key} {bad!r} is empty or stands there twice: name each row once")
         if self.key == "line" and {"0", "1"} & set(self.names):
             raise InputError(f"{self.path} tells of line 1, but line 1 is the header: begin with line 2")
 
-    def places_of(self, rows: TrainingRows) -> Tensor:
+    def find_positions(self, rows: TrainingRows) -> Tensor:
         """Return the place (N,) long in the table of each of these rows; -1 where it does not tell of a row."""
         own = {name: number for number, name in enumerate(self.names)}
         if self.key != "path":
@@ -421,13 +423,13 @@ class RowFile:
 
     def values(self, column: str, rows: TrainingRows) -> list[str | None]:
         """Return what a column says of each of these rows, N texts; None where it says nothing."""
-        check_names(list(self.frame.columns), str(self.path), [column])
-        told = texts_of(self.frame, column)
-        return [told[place] if place >= 0 else None for place in self.places_of(rows).tolist()]
+        check_column_names(list(self.frame.columns), str(self.path), [column])
+        told = convert_column_to_texts(self.frame, column)
+        return [told[place] if place >= 0 else None for place in self.find_positions(rows).tolist()]
 
     def check_labels(self, rows: TrainingRows, label_names: Sequence[str]) -> None:
         """Raise ``InputError`` if its column ``label`` gives one of these rows another label than the data do."""
-        places, known = self.places_of(rows).tolist(), [str(label_names[label]) for label in rows.label.tolist()]
+        places, known = self.find_positions(rows).tolist(), [str(label_names[label]) for label in rows.label.tolist()]
         for place, told, label in zip(places, self.values("label", rows), known, strict=True):
             if told not in (None, label):
                 held = f"has label {told!r}, but {label!r} in the data"
@@ -438,7 +440,7 @@ class RowFile:
 # -- what columns hold: kinds that become numbers, and names
 
 
-class Written(NamedTuple):
+class NumberFormat(NamedTuple):
     """How numbers and dates are written, as pandas' ``read_csv`` has it.
 
     Attributes:
@@ -594,12 +596,12 @@ HOW_DATES: dict[DateOrder, str] = {
 }
 
 
-def words_of_column(frame: pd.DataFrame, name: str) -> list[str]:
+def list_present_texts(frame: pd.DataFrame, name: str) -> list[str]:
     """Return the values of a column as texts, without gaps."""
-    return [text for text in texts_of(frame, name) if text and text.lower() not in GAPS]
+    return [text for text in convert_column_to_texts(frame, name) if text and text.lower() not in GAPS]
 
 
-def kind_of(frame: pd.DataFrame, name: str) -> tuple[str, str]:
+def infer_column_kind(frame: pd.DataFrame, name: str) -> tuple[str, str]:
     """Return what a column holds, but for gaps and a few bad rows, and why it is names if it looks like others."""
     import pandas as pd
 
@@ -610,9 +612,9 @@ def kind_of(frame: pd.DataFrame, name: str) -> tuple[str, str]:
         none = np.isnan(one.read(held))
         if not none.all():
             count = len(held) - none.sum()
-            if count >= MOST * (count + len(words_of_column(frame[[name]][none], name))):
+            if count >= MOST * (count + len(list_present_texts(frame[[name]][none], name))):
                 return kind, ""
-    every = words_of_column(frame, name)
+    every = list_present_texts(frame, name)
     misread = {
         r"\d{1,4}([./-])\d\d?\1\d{1,4}(\s|$)": f"looks like a date: {HOW_DATES[find_date_order(every)]}",
         r"[+-]?\d+([.,]\d+)+$": "looks like a number: give --data.decimal and --data.thousands",
@@ -624,20 +626,20 @@ def kind_of(frame: pd.DataFrame, name: str) -> tuple[str, str]:
     return NAMES, ""
 
 
-def find_kind(values: pd.Series[Any], written: Written) -> tuple[str, str, DateOrder]:
+def find_kind(values: pd.Series[Any], written: NumberFormat) -> tuple[str, str, DateOrder]:
     """Return the kind of a column, why it is names if it looks like others, and what stands first in its dates."""
     name = str(values.name)
-    kind, why = kind_of(values.to_frame(), name)
+    kind, why = infer_column_kind(values.to_frame(), name)
     if kind != NAMES or values.dtype == "category":
         return kind, why, ""
-    some = words_of_column(values.iloc[:: max(1, len(values) // 1000)].to_frame(), name)
+    some = list_present_texts(values.iloc[:: max(1, len(values) // 1000)].to_frame(), name)
     if not any(YEAR_LAST.match(text) or YEAR_FIRST.match(text) for text in some):
         return kind, why, ""
-    order = find_date_order(words_of_column(values.to_frame(), name))
+    order = find_date_order(list_present_texts(values.to_frame(), name))
     if order and written.dayfirst is not None:
         order = "day" if written.dayfirst else "month"
     dates = write_iso_dates(values, order)
-    if kind_of(dates.to_frame(), name)[0] == "dates":
+    if infer_column_kind(dates.to_frame(), name)[0] == "dates":
         return "dates", "", order
     return kind, why, ""
 
@@ -655,11 +657,11 @@ def read_column(
     Where ``foreign`` what is no number is a gap.
     """
     if kind not in KINDS:
-        texts = [canonical(text or "", "NFKC").strip() for text in texts_of(frame, name)]
+        texts = [canonical(text or "", "NFKC").strip() for text in convert_column_to_texts(frame, name)]
         return np.asarray([WHOLE.sub(r"\1", text) for text in texts], dtype=object)
     values = KINDS[kind].read(frame[name])
     faulty = np.flatnonzero(~(np.abs(values) <= LARGEST))
-    for row, text in zip(faulty.tolist(), texts_of(frame[[name]].iloc[faulty], name), strict=True):
+    for row, text in zip(faulty.tolist(), convert_column_to_texts(frame[[name]].iloc[faulty], name), strict=True):
         if foreign and text and np.isnan(values[row]):
             continue
         if not may_miss or (text or "").lower() not in GAPS:
@@ -720,8 +722,8 @@ def find_far_date(days: NDArray[np.float64]) -> str:
 MISSING, HOUR = "(missing)", "(hour)"
 
 
-def inputs_of(columns: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
-    """Return the column of each input that ``FromColumns`` makes, and the name that it tells; of numbers none."""
+def list_column_inputs(columns: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
+    """Return the column of each input that ``ColumnEncoder`` makes, and the name that it tells; of numbers none."""
     inputs: list[tuple[str, str]] = []
     for column in columns:
         name = column["name"]

@@ -17,15 +17,24 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
-from logit_correction.data.cache import cache_folder, digest, kept_array
-from logit_correction.data.frames import FILE_COLUMNS, check_columns, texts_of
-from logit_correction.data.rows import ALIASES, SHOWN, Learnt, Problems, Reader, Rows, array_store, files_within
+from logit_correction.data.cache import cache_array, compute_digest, get_cache_folder
+from logit_correction.data.frames import FILE_COLUMNS, check_columns, convert_column_to_texts
+from logit_correction.data.rows import (
+    MAX_SHOWN,
+    SPLIT_ALIASES,
+    FittedInputs,
+    Reader,
+    RowErrors,
+    Rows,
+    build_array_store,
+    find_files_within,
+)
 from logit_correction.data.table import NEW, ArrayStore, InputStore
 from logit_correction.errors import InputError, check_range, format_first, format_list, reason_of
 from logit_correction.files import canonical, in_threads, is_within, plain, printable
 from logit_correction.views.files import IMAGES
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 
 #: What Pillow calls pixels of more than eight bits.
 DEEP = ("I", "F")
@@ -65,7 +74,7 @@ SAMPLE_FORMAT = 339
 Resizing = Literal["stretch", "crop", "centre"]
 
 #: Longest side that images are read at where nobody says one; networks of photos want no more.
-LARGEST_SIDE = 224
+DEFAULT_MAX_SIDE = 224
 
 
 class Picture(NamedTuple):
@@ -165,7 +174,7 @@ def read_image(
     return read_picture(path, size, fit, ranges).pixels
 
 
-def look_at_files(paths: Sequence[Path]) -> tuple[int, dict[str, Range]]:
+def survey_image_files(paths: Sequence[Path]) -> tuple[int, dict[str, Range]]:
     """Return what 100 files show: the median shorter side, at most 224, and the range of each depth over 8 bits.
 
     What 12 bits or a sensor fill is unknown, so that the least number becomes black and the greatest white.
@@ -180,7 +189,7 @@ def look_at_files(paths: Sequence[Path]) -> tuple[int, dict[str, Range]]:
             if depth != BYTES:
                 pixels = np.nan_to_num(np.asarray(file, np.float64))
                 ends.setdefault(depth, []).extend([float(pixels.min()), float(pixels.max())])
-    side = min(LARGEST_SIDE, int(np.median(sides))) if sides else LARGEST_SIDE
+    side = min(DEFAULT_MAX_SIDE, int(np.median(sides))) if sides else DEFAULT_MAX_SIDE
     return side, {depth: (min(several), max(several)) for depth, several in sorted(ends.items())}
 
 
@@ -207,7 +216,7 @@ class PictureFacts(NamedTuple):
 def read_store(
     paths: Sequence[Path],
     size: tuple[int, int],
-    problems: Problems,
+    problems: RowErrors,
     fit: Resizing,
     ranges: Ranges,
     skip: Iterable[int] = (),
@@ -218,7 +227,7 @@ def read_store(
     ``skip``.
     """
     shape = (len(paths), 3, *size)
-    skip = frozenset(problems.of_row).union(skip)
+    skip = frozenset(problems.by_row).union(skip)
     version = 8  # another whenever an image would come out otherwise, so that what was kept before is not taken
     parts: list[str | int] = [version, *shape[1:], fit, str(sorted(ranges.items()))]
     for row, path in enumerate(paths):
@@ -226,7 +235,7 @@ def read_store(
         # The time of modification can be set to what it was, that of the last change of any kind cannot.
         stamps = () if stamp is None else (stamp.st_size, stamp.st_mtime_ns, stamp.st_ctime_ns)
         parts += [os.path.abspath(path), *stamps]
-    file = cache_folder() / "pictures" / f"{digest(parts)}.npy"
+    file = get_cache_folder() / "pictures" / f"{compute_digest(parts)}.npy"
     needed = math.prod(shape)
 
     def write(temporary: Path) -> PictureFacts:
@@ -236,17 +245,17 @@ def read_store(
         values = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
         return _read_into(values, paths, skip, fit, ranges, "reading images")
 
-    values, kept = kept_array(file, write)
+    values, kept = cache_array(file, write)
     facts = PictureFacts(*kept)
     for row, fault in facts.faults:
         problems.add(row, fault)
     return ArrayStore(torch.from_numpy(values)), facts
 
 
-def image_store(
+def build_image_store(
     paths: Sequence[Path],
     size: tuple[int, int],
-    problems: Problems,
+    problems: RowErrors,
     fit: Resizing = "stretch",
     skip: Iterable[int] = (),
 ) -> InputStore:
@@ -254,7 +263,7 @@ def image_store(
     return read_store(paths, size, problems, fit, {}, skip)[0]
 
 
-def read_sizes(paths: Sequence[Path]) -> Tensor:
+def read_image_sizes(paths: Sequence[Path]) -> Tensor:
     """Return height and width of each image as a person sees it, (n, 2) long, from the head of its file alone."""
 
     def read_size(path: Path) -> tuple[int, int]:
@@ -304,7 +313,7 @@ def _read_into(
     return facts
 
 
-class Images(Reader):
+class ImageReader(Reader):
     """Reads new images: files, tables that name files, and arrays."""
 
     def __init__(
@@ -317,7 +326,7 @@ class Images(Reader):
     ) -> None:
         """Choose height and width, a factor of the pixels, and of tables the column of files and their folder.
 
-        Without a size ``learn`` chooses it, by the files of training.
+        Without a size ``fit_transform`` chooses it, by the files of training.
         """
         if isinstance(size, int):
             check_range("--data.size", size, 1)
@@ -327,8 +336,8 @@ class Images(Reader):
         self.depths: list[str] = []
         self.allows_constant: bool | None = None
 
-    def prepare(self, preparation: Mapping[str, Any]) -> None:
-        super().prepare(preparation)
+    def load_state(self, preparation: Mapping[str, Any]) -> None:
+        super().load_state(preparation)
         ranges = preparation.get("ranges", {})
         if "range" in preparation:  # as runs of earlier versions had it
             ranges = dict.fromkeys(DEPTHS, preparation["range"])
@@ -338,7 +347,7 @@ class Images(Reader):
         if self.size is None:
             self.size = (preparation["size"],) * 2
 
-    def check(self, rows: Rows) -> tuple[list[Path], list[str], list[str]]:
+    def validate(self, rows: Rows) -> tuple[list[Path], list[str], list[str]]:
         """Return the files of all rows, and their names."""
         if rows.files is not None:
             return list(rows.files), list(rows.names), []
@@ -350,17 +359,17 @@ class Images(Reader):
         assert rows.frame is not None
         column = self.column or next((name for name in FILE_COLUMNS if name in rows.frame), FILE_COLUMNS[0])
         check_columns(rows.frame, rows.place, [column])
-        names = texts_of(rows.frame, column, as_written=True)
-        return files_within(folder, names, rows.problems, column, also=also), names
+        names = convert_column_to_texts(rows.frame, column, as_written=True)
+        return find_files_within(folder, names, rows.errors, column, also=also), names
 
-    def fit(self, read: list[Path], train: Tensor, problems: Problems) -> None:
+    def fit(self, read: list[Path], train: Tensor, problems: RowErrors) -> None:
         """Find out the size of the images, and the range of pixels of more than 8 bits."""
-        side, self.ranges = look_at_files([read[row] for row in train.tolist()])
+        side, self.ranges = survey_image_files([read[row] for row in train.tolist()])
         self.size = self.size or (side, side)
         self.depths = []
         self.allows_constant = None
 
-    def encode(self, read: list[Path], problems: Problems) -> Learnt:
+    def encode(self, read: list[Path], problems: RowErrors) -> FittedInputs:
         """Return a store of all images of a training, which are read once.
 
         A picture of one colour is a bad row, unless most of those of the training are.
@@ -381,9 +390,9 @@ class Images(Reader):
         if len(facts.depths) > 1:
             count = [f"{depth} in {len(rows):,}" for depth, rows in sorted(facts.depths.items())]
             notes += (f"pixels of several depths, each with a range of its own: {format_list(count)} pictures",)
-        return Learnt(store, {"files": read}, {"images": told}, preparation, notes)
+        return FittedInputs(store, {"files": read}, {"images": told}, preparation, notes)
 
-    def _tell(self, facts: PictureFacts, problems: Problems) -> None:
+    def _tell(self, facts: PictureFacts, problems: RowErrors) -> None:
         """Note what was seen while pictures were read: bad rows, and remarks."""
         for row in [] if self.allows_constant else facts.constant:
             problems.add(row, "is of one colour throughout, after it was read")
@@ -399,17 +408,17 @@ class Images(Reader):
             if rows:
                 problems.remark(fact, consequence, len(rows), problems.rows[rows[0]])
 
-    def gather(self, read: list[Path], problems: Problems) -> None:
+    def find_unreadable(self, read: list[Path], problems: RowErrors) -> None:
         """Note the files that cannot be read."""
         images = np.zeros((len(read), 3, 8, 8), dtype=np.uint8)
-        ranges = self.ranges or look_at_files(read)[1]
-        for row, fault in _read_into(images, read, frozenset(problems.of_row), self.resizing, ranges).faults:
+        ranges = self.ranges or survey_image_files(read)[1]
+        for row, fault in _read_into(images, read, frozenset(problems.by_row), self.resizing, ranges).faults:
             problems.add(row, fault)
 
     def transform(self, rows: Rows) -> tuple[InputStore, dict[str, Any]]:
         """Return images as a network takes them, and their files; those that cannot be read are noted, and black."""
         if rows.values is not None:
-            return array_store(images_of(rows.values), rows.problems, self.scale), {}
+            return build_array_store(convert_to_channels_first(rows.values), rows.errors, self.scale), {}
         if rows.frame is not None:
             paths, _ = self._named(rows, rows.folder or self.root or Path(), also=self.root)
         elif rows.files is not None:
@@ -418,10 +427,10 @@ class Images(Reader):
             raise InputError("this model takes images: give image files, or arrays")
         assert self.size is not None
         images = np.zeros((len(paths), 3, *self.size), dtype=np.uint8)
-        facts = _read_into(images, paths, frozenset(rows.problems.of_row), self.resizing, self.ranges)
+        facts = _read_into(images, paths, frozenset(rows.errors.by_row), self.resizing, self.ranges)
         for row, fault in facts.faults:
-            rows.problems.add(row, fault)
-        self._tell(facts, rows.problems)
+            rows.errors.add(row, fault)
+        self._tell(facts, rows.errors)
         return ArrayStore(torch.from_numpy(images), self.scale), {"files": paths}
 
 
@@ -430,12 +439,12 @@ def _append_if(rows: list[int], row: int, condition: bool) -> None:
         rows.append(row)
 
 
-def images_of(values: NDArray[Any]) -> NDArray[Any]:
+def convert_to_channels_first(values: NDArray[Any]) -> NDArray[Any]:
     """Return images, channels first or last, as (n, C, H, W), unsigned bytes or float32 in [0, 1].
 
     The axis of length 1 or 3 tells where channels are; NaN and infinity stay.
 
-    >>> images_of(np.zeros((5, 28, 28, 3))).shape
+    >>> convert_to_channels_first(np.zeros((5, 28, 28, 3))).shape
     (5, 3, 28, 28)
     """
     axis = next((axis for axis in (1, 3) if values.ndim == 4 and values.shape[axis] in (1, 3)), None)
@@ -471,12 +480,12 @@ def is_hidden(name: str) -> bool:
     return name.startswith(HIDDEN) or name.casefold() in JUNK
 
 
-def visible_folders(folder: Path) -> list[Path]:
+def list_visible_folders(folder: Path) -> list[Path]:
     """Return the folders in a folder, in order."""
     return sorted(path for path in folder.iterdir() if not is_hidden(path.name) and path.is_dir())
 
 
-def visible_files(folder: Path, hidden: list[Path] | None = None) -> list[Path]:
+def list_visible_files(folder: Path, hidden: list[Path] | None = None) -> list[Path]:
     """Return the files in a folder and in those below it, in order, links to folders among them.
 
     Hidden folders that hold something, and hidden files that are images by name, are added to ``hidden``.
@@ -499,10 +508,10 @@ def find_hidden(place: Path, folders: Iterable[str], files: Iterable[str]) -> li
     """Return the hidden folders in a place that hold something, and the hidden files that are images by name."""
     holding = [place / name for name in folders if is_hidden(name) and os.access(place / name, os.R_OK)]
     holding = [folder for folder in holding if os.listdir(folder)]
-    return holding + [place / name for name in files if is_hidden(name) and Path(name).suffix.lower() in SUFFIXES]
+    return holding + [place / name for name in files if is_hidden(name) and Path(name).suffix.lower() in IMAGE_SUFFIXES]
 
 
-def label_folders(root: Path) -> dict[Path, str | None]:
+def find_label_folders(root: Path) -> dict[Path, str | None]:
     """Return the folder of every label with its split, None where folders are no splits.
 
     Folders are splits if each has the name of one and there are several, or one that holds folders. ``InputError`` if
@@ -512,14 +521,14 @@ def label_folders(root: Path) -> dict[Path, str | None]:
     lost = next((path for path in there if path.is_symlink() and not path.exists()), None)
     if lost is not None:
         raise InputError(f"{lost} is a link to nothing: remove it, or put a folder of images there")
-    splits = {folder: ALIASES.get(folder.name.strip().lower()) for folder in visible_folders(root)}
+    splits = {folder: SPLIT_ALIASES.get(folder.name.strip().lower()) for folder in list_visible_folders(root)}
     has_images = {
-        folder: any(path.suffix.lower() in SUFFIXES and not is_hidden(path.name) for path in folder.iterdir())
+        folder: any(path.suffix.lower() in IMAGE_SUFFIXES and not is_hidden(path.name) for path in folder.iterdir())
         for folder in splits
     }
-    inner = {folder: [] if has_images[folder] else visible_folders(folder) for folder in splits}
+    inner = {folder: [] if has_images[folder] else list_visible_folders(folder) for folder in splits}
     if all(splits.values()) and (len(splits) > 1 or any(inner.values())):
-        found = {label: split for folder, split in splits.items() for label in visible_folders(folder)}
+        found = {label: split for folder, split in splits.items() for label in list_visible_folders(folder)}
         return found | {folder: NEW for folder, split in splits.items() if split == NEW and has_images[folder]}
     names = [path.name for folders in inner.values() for path in folders]
     if any(splits[folder] and inner[folder] for folder in splits) or len({n for n in names if names.count(n) > 1}) > 1:
@@ -542,21 +551,21 @@ def find_images(root: Path, folders: Mapping[Path, str | None]) -> tuple[Rows, l
     hidden: list[Path] = []
     for place in {root, *(folder.parent for folder in folders)} - {*folders}:  # what lies beside folders of labels
         hidden += find_hidden(place, [path.name for path in place.iterdir() if path.is_dir()], [])
-    found = {folder: visible_files(folder, hidden) for folder in folders}
+    found = {folder: list_visible_files(folder, hidden) for folder in folders}
     files = [(path, folder) for folder, paths in found.items() for path in paths
-             if path.suffix.lower() in SUFFIXES or not path.is_file()]  # fmt: skip
+             if path.suffix.lower() in IMAGE_SUFFIXES or not path.is_file()]  # fmt: skip
     if not files:
-        raise InputError(f"{root} holds no images ({', '.join(SUFFIXES)})")
+        raise InputError(f"{root} holds no images ({', '.join(IMAGE_SUFFIXES)})")
     taken = {path for path, _ in files}
-    notes = [f"{printable(folder)} holds no image ({', '.join(SUFFIXES)})"
+    notes = [f"{printable(folder)} holds no image ({', '.join(IMAGE_SUFFIXES)})"
              for folder, paths in found.items() if taken.isdisjoint(paths)]  # fmt: skip
     other = [printable(path) for paths in found.values() for path in paths if path not in taken]
     if hidden:
         names_of_hidden = [printable(path.relative_to(root)) for path in sorted(hidden)]
         what = "what computers put into folders is not read"
-        notes.append(f"{what}: {format_first(names_of_hidden, SHOWN, '; ')}")
+        notes.append(f"{what}: {format_first(names_of_hidden, MAX_SHOWN, '; ')}")
     if other:  # in one line: each folder may hold what its owner's computer puts into every folder
-        notes.append(f"files that are no images by name are left out: {format_first(other, SHOWN, '; ')}")
+        notes.append(f"files that are no images by name are left out: {format_first(other, MAX_SHOWN, '; ')}")
     # Images that lie in the folder of a split itself have no label.
     names = {
         folder: None if split and folder.parent == root else canonical(printable(folder.name))
@@ -574,7 +583,7 @@ def find_images(root: Path, folders: Mapping[Path, str | None]) -> tuple[Rows, l
     outside = {folder for folder in {path.parent for path, _ in files} if not is_within(folder, base)}
     for row, (path, _) in enumerate(files):
         if path.parent in outside or (path.is_symlink() and not is_within(path, base)):
-            rows.problems.add(row, f"is a link that leaves the folder, to {os.path.realpath(path)}")
+            rows.errors.add(row, f"is a link that leaves the folder, to {os.path.realpath(path)}")
         elif not path.is_file():
-            rows.problems.add(row, "is a link to no file")
+            rows.errors.add(row, "is a link to no file")
     return rows, notes

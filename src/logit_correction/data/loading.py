@@ -18,15 +18,15 @@ from logit_correction.types import Batch, Inputs
 
 AugmentationName = Literal["none", "crop-flip", "resized-crop-flip"]
 
-#: Random whole numbers that an augmentation gets for each image unless it says how many: 0..``DRAWN`` - 1.
-DRAWS, DRAWN = 5, 2**62
+#: Random whole numbers that an augmentation gets for each image unless it says how many: 0..``DRAW_RANGE`` - 1.
+NUM_DRAWS, DRAW_RANGE = 5, 2**62
 
 #: Of a resized crop: the least share of the area, and the greatest ratio of its sides.
 SMALLEST_PART = 0.7
 WIDEST = 4 / 3
 
 
-def named_augmentation(name: AugmentationName) -> Callable[[Tensor, Tensor], Tensor] | None:
+def build_augmentation(name: AugmentationName) -> Callable[[Tensor, Tensor], Tensor] | None:
     """Return the augmentation of a published recipe; none for ``none``."""
     if name == "none":
         return None
@@ -63,7 +63,7 @@ def resized_crop_flip(images: Tensor, draws: Tensor) -> Tensor:
     As published for Waterbirds, but for what it is a part of: here of the resized image, see ``OriginalCropFlip``;
     width is to height as 3 to 4 at least and 4 to 3 at most.
     """
-    area, shape, top, left = (draws[:, :4].float() / DRAWN).unbind(1)
+    area, shape, top, left = (draws[:, :4].float() / DRAW_RANGE).unbind(1)
     area, shape = SMALLEST_PART + (1 - SMALLEST_PART) * area, (math.log(WIDEST) * (2 * shape - 1)).exp()
     down, across = (area / shape).sqrt().clamp(max=1), (area * shape).sqrt().clamp(max=1)
     middle = (1 - down) * (2 * top - 1), (1 - across) * (2 * left - 1)
@@ -108,7 +108,7 @@ class OriginalCropFlip(nn.Module):
         original = self.originals[rows.to(images.device)]
         # Each (B, 1), so that it goes with every try.
         height, width = original.split(1, dim=1)
-        uniform = draws[:, : 2 * self.TRIES].float() / DRAWN
+        uniform = draws[:, : 2 * self.TRIES].float() / DRAW_RANGE
         area, shape = uniform.split(self.TRIES, dim=1)
         area = (SMALLEST_PART + (1 - SMALLEST_PART) * area) * height * width
         shape = (math.log(WIDEST) * (2 * shape - 1)).exp()
@@ -156,7 +156,7 @@ def _middles(count: int, device: torch.device) -> Tensor:
     return (2 * torch.arange(count, device=device) + 1) / count - 1
 
 
-def evaluation_batch(store: InputStore) -> int:
+def compute_evaluation_batch_size(store: InputStore) -> int:
     """Return how many rows to evaluate at a time: at most 1,000, and 64 MiB of inputs."""
     return max(1, min(1000, 64 * 2**20 // max(1, store.row_bytes)))
 
@@ -192,7 +192,7 @@ class BatchLoader:
         ``drop_last`` an epoch leaves out the rows that do not fill a batch, other rows in each epoch; an epoch of fewer
         rows than a batch keeps them.
         """
-        batch_size = evaluation_batch(table.inputs) if batch_size is None else batch_size
+        batch_size = compute_evaluation_batch_size(table.inputs) if batch_size is None else batch_size
         rows, store = table.split[split], table.inputs
         self.device, self.rank, self.world_size = torch.device(device), rank, world_size
         self.seed, self.shuffle, self.batch_size = seed, shuffle, batch_size
@@ -233,8 +233,8 @@ class BatchLoader:
         draws = None
         if self.augment is not None:  # once an epoch and for all processes: by the place in the order
             generator = make_generator(self.seed, "augment", epoch)
-            numbers = getattr(self.augment, "draws", DRAWS)
-            draws = torch.randint(DRAWN, (len(order), numbers), generator=generator).to(self.device)
+            numbers = getattr(self.augment, "draws", NUM_DRAWS)
+            draws = torch.randint(DRAW_RANGE, (len(order), numbers), generator=generator).to(self.device)
         if self.world_size > 1:
             order = torch.cat([order[start:end] for start, end in places])
         order = order.to(self.device)

@@ -15,25 +15,25 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from logit_correction.data.cache import cache_folder, is_content, kept_content
-from logit_correction.data.features import Columns
+from logit_correction.data.cache import cache_file, get_cache_folder, is_cached_file
+from logit_correction.data.features import ColumnReader
 from logit_correction.data.frames import (
-    Written,
-    as_names,
-    as_text,
-    attributes_as_texts,
+    NumberFormat,
+    check_column_names,
     check_columns,
-    check_names,
-    label_kind,
+    convert_attributes_to_texts,
+    convert_column_to_texts,
+    convert_to_label_array,
+    convert_to_text,
+    infer_label_kind,
     read_frame,
-    texts_of,
 )
-from logit_correction.data.images import Images, find_images, images_of, label_folders
-from logit_correction.data.loading import AugmentationName, named_augmentation
-from logit_correction.data.reader import DataSource, Numbers, as_frame, rows_of
+from logit_correction.data.images import ImageReader, convert_to_channels_first, find_images, find_label_folders
+from logit_correction.data.loading import AugmentationName, build_augmentation
+from logit_correction.data.reader import DataSource, NumericReader, as_frame, iterate_rows
 from logit_correction.data.rows import Rows, Splitting, build_table
 from logit_correction.data.table import DataTable
-from logit_correction.data.texts import Texts
+from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError, reason_of
 from logit_correction.files import canonical, plain, printable
 from logit_correction.registry import ComponentConfig, listed
@@ -57,13 +57,13 @@ class ImageFolder(DataSource):
             **splitting: Those of ``Splitting``.
         """
         self.root = Path(root).expanduser()
-        self.reader = Images(size, "crop")
-        self.augment, self.splitting = named_augmentation(augment), Splitting(**splitting)
+        self.reader = ImageReader(size, "crop")
+        self.augment, self.splitting = build_augmentation(augment), Splitting(**splitting)
 
     def build(self) -> DataTable:
         if not self.root.is_dir():
             raise InputError(f"--data.root {self.root} is no folder: give the folder that holds the images")
-        folders = label_folders(self.root)
+        folders = find_label_folders(self.root)
         if len({folder.name for folder in folders}) < 2:
             holds = ", ".join(printable(path.relative_to(self.root)) for path in sorted(self.root.glob("*"))[:10])
             raise InputError(
@@ -161,21 +161,21 @@ class Table(DataSource):
         self.label = label
         self.splitting = Splitting(**splitting)
         self.named = {label, split, split_by, text, path, *self.attributes, *chosen, *names, *cells}
-        self.augment = named_augmentation(augment) if path else None
+        self.augment = build_augmentation(augment) if path else None
         if text:
-            self.reader = Texts(text, tokenizer, max_tokens)
+            self.reader = TextReader(text, tokenizer, max_tokens)
         elif path:
-            self.reader = Images(size, "crop", column=path, root=Path(root).expanduser() if root else None)
+            self.reader = ImageReader(size, "crop", column=path, root=Path(root).expanduser() if root else None)
         else:
             others = [
                 label,
                 *self.attributes,
                 *({split or "", split_by or "", self.SPLIT} - {*names, *cells, *chosen}),
             ]
-            self.reader = Columns(chosen, others, names, cells, Written(decimal, thousands, dayfirst))
+            self.reader = ColumnReader(chosen, others, names, cells, NumberFormat(decimal, thousands, dayfirst))
 
     def build(self) -> DataTable:
-        from_python = is_content(self.file, "call from_table again")
+        from_python = is_cached_file(self.file, "call from_table again")
         frame = read_frame(self.file, self.encoding)
         place = "the table given in Python" if from_python else str(self.file)
         notes = []
@@ -188,8 +188,8 @@ class Table(DataSource):
             frame.index,
             frame,
             self.file.parent,
-            label=texts_of(frame, self.label),
-            split=texts_of(frame, self.split) if self.split else None,
+            label=convert_column_to_texts(frame, self.label),
+            split=convert_column_to_texts(frame, self.split) if self.split else None,
         )
         if self.SPLIT in frame.columns and self.SPLIT not in self.named:
             notes.append("the column 'split' is not used: give --data.split split to use it")
@@ -199,11 +199,11 @@ class Table(DataSource):
             self.splitting,
             source="rows given in Python" if from_python else f"the rows of {self.file.name}",
             split_by=self.split_by,
-            units=texts_of(frame, self.split_by) if self.split_by else (),
-            attributes={name: texts_of(frame, name) for name in self.attributes},
+            units=convert_column_to_texts(frame, self.split_by) if self.split_by else (),
+            attributes={name: convert_column_to_texts(frame, name) for name in self.attributes},
             notes=notes,
             augment=self.augment,
-            label_kind=label_kind(frame[self.label]),
+            label_kind=infer_label_kind(frame[self.label]),
             lines=torch.tensor(frame.index.to_numpy()) if frame.index.name == "line" else None,
         )
 
@@ -224,10 +224,10 @@ class Arrays(DataSource):
             **splitting: Those of ``Splitting``.
         """
         self.file, self.augment = Path(file).expanduser(), augment
-        self.splitting, self.reader = Splitting(**splitting), Numbers()
+        self.splitting, self.reader = Splitting(**splitting), NumericReader()
 
     def build(self) -> DataTable:
-        is_content(self.file, "call from_arrays again")
+        is_cached_file(self.file, "call from_arrays again")
         try:
             with np.load(plain(self.file), allow_pickle=False) as kept:
                 inputs, kind = kept["inputs"], str(kept["label_kind"].item())
@@ -242,7 +242,7 @@ class Arrays(DataSource):
             source="arrays given in Python",
             label_kind=kind,
             attributes={"attribute": texts["attribute"]} if "attribute" in texts else {},
-            augment=named_augmentation(self.augment) if inputs.ndim == 4 else None,
+            augment=build_augmentation(self.augment) if inputs.ndim == 4 else None,
         )
 
 
@@ -269,7 +269,7 @@ def from_arrays(
     """
     given = {"inputs": inputs, "label": label, "attribute": attribute, "split": split}
     try:
-        arrays = {name: as_names(values) for name, values in given.items() if values is not None}
+        arrays = {name: convert_to_label_array(values) for name, values in given.items() if values is not None}
     except ValueError as error:
         told = f"one of {', '.join(given)} has rows of different shapes"
         raise InputError(f"{told}: give all rows as many numbers") from error
@@ -278,17 +278,17 @@ def from_arrays(
         shape = f"not {rows.dtype} of shape {rows.shape}"
         raise InputError(f"inputs must be numbers (rows, features) or (rows, channels, height, width), {shape}")
     floats = np.result_type(rows, np.float32)  # which holds large whole numbers, such as times, too
-    saved = {"inputs": images_of(rows) if rows.ndim == 4 else rows.astype(floats)}
-    saved["label_kind"] = np.asarray([label_kind(arrays["label"])])
+    saved = {"inputs": convert_to_channels_first(rows) if rows.ndim == 4 else rows.astype(floats)}
+    saved["label_kind"] = np.asarray([infer_label_kind(arrays["label"])])
     for name, values in arrays.items():
         if values.shape != (len(rows),):
             raise InputError(f"{name} has shape {values.shape}, but must be ({len(rows)},), one for each input")
         values = np.char.decode(values) if values.dtype.kind == "S" else values
-        texts = attributes_as_texts(values) if name == "attribute" else map(as_text, values.tolist())
+        texts = convert_attributes_to_texts(values) if name == "attribute" else map(convert_to_text, values.tolist())
         saved[name] = np.asarray([text or "" for text in texts])
     content = BytesIO()
     np.savez(content, **{name: np.ascontiguousarray(array) for name, array in saved.items()})  # type: ignore[arg-type]
-    target = kept_content(cache_folder() / "arrays" if folder is None else Path(folder), content.getvalue(), ".npz")
+    target = cache_file(get_cache_folder() / "arrays" if folder is None else Path(folder), content.getvalue(), ".npz")
     return ComponentConfig("Arrays", {"file": str(target), **options})
 
 
@@ -316,13 +316,13 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
         raise InputError(f"{told}: give a list of labels, or a data frame, a dataset or a mapping of columns")
     if not len(frame):
         raise InputError("the table has no rows: give one with some")
-    check_names(list(frame.columns), "the table", [canonical(str(label))])
+    check_column_names(list(frame.columns), "the table", [canonical(str(label))])
     try:
         content = frame.to_parquet(index=False)
     except pyarrow.ArrowException as error:
         told = f"the table holds what no file can ({reason_of(error)})"
         raise InputError(f"{told}: leave the column out, or write what is in it anew") from error
-    target = kept_content(cache_folder() / "tables" if folder is None else Path(folder), content, ".parquet")
+    target = cache_file(get_cache_folder() / "tables" if folder is None else Path(folder), content, ".parquet")
     if "path" in options:
         options.setdefault("root", str(Path.cwd()))
     return ComponentConfig("Table", {"file": str(target), "label": str(label), **options})
@@ -332,10 +332,10 @@ def from_rows(
     inputs: Any, label: ArrayLike | Sequence[Any], *, folder: Path | str | None = None, **options: Any
 ) -> ComponentConfig:
     """Make rows the data of a run, whatever they are: all columns of a data frame are features."""
-    rows = next(rows_of(inputs, texts=True), None)
+    rows = next(iterate_rows(inputs, texts=True), None)
     if rows is None or rows.values is not None:
         return from_arrays(inputs, label, folder=folder, **options)
-    labels = as_names(label)
+    labels = convert_to_label_array(label)
     if len(rows) != len(labels):
         raise InputError(f"there are {len(rows)} rows and {len(labels)} labels: give one label for each row")
     if rows.texts is not None:

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.data.frames import FEWEST_ROWS, NUMBER, find_header_rows, match_names, row_names
+from logit_correction.data.frames import FEWEST_ROWS, NUMBER, find_header_rows, format_row_names, match_names
 from logit_correction.data.table import LARGE, NEW, SPLITS, ArrayStore, DataTable, InputStore
 from logit_correction.errors import InputError, InputWarning, check_range, format_first, format_rows
 from logit_correction.files import canonical, is_within, printable
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 OnBadRows = Literal["error", "skip"]
 
 #: So many problems are spelled out; the others are counted.
-SHOWN = 10
+MAX_SHOWN = 10
 
 #: What people call the splits.
-ALIASES = {"train": "train", "training": "train", "valid": "valid", "validation": "valid", "val": "valid",
+SPLIT_ALIASES = {"train": "train", "training": "train", "valid": "valid", "validation": "valid", "val": "valid",
            "dev": "valid", "test": "test", "testing": "test", NEW: NEW}  # fmt: skip
 
 
-class Problems:
+class RowErrors:
     """What is wrong with rows: gathered first, then told all at once.
 
     Attributes:
@@ -50,12 +50,12 @@ class Problems:
     def __init__(self, place: str, rows: Sequence[str]) -> None:
         """Name where the rows are from, and each row."""
         self.place, self.rows = place, rows
-        self.of_row: dict[int, str] = {}
+        self.by_row: dict[int, str] = {}
         self.remarks: dict[tuple[str, str], tuple[int, str]] = {}
 
     def add(self, row: int, why: str) -> None:
         """Note a problem; the first one of a row counts."""
-        self.of_row.setdefault(int(row), why)
+        self.by_row.setdefault(int(row), why)
 
     def remark(self, fact: str, consequence: str, count: int, example: str) -> None:
         """Note what is true of so many rows that are not bad, and what follows; the first example counts."""
@@ -77,13 +77,13 @@ class Problems:
             warnings.warn(f"{self.place}: {sentence}", InputWarning, stacklevel=4)
 
     def __len__(self) -> int:
-        return len(self.of_row)
+        return len(self.by_row)
 
     @property
     def good(self) -> Tensor:
         """(M,) bool, whether each row is good."""
         good = torch.ones(len(self.rows), dtype=torch.bool)
-        good[list(self.of_row)] = False
+        good[list(self.by_row)] = False
         return good
 
     def raise_if_any(self, on_bad_rows: OnBadRows | None = None, *, fix: str = "fix or remove them") -> tuple[str, ...]:
@@ -107,10 +107,10 @@ class Problems:
 
     def __str__(self) -> str:
         """Spell the first ones out, equal ones once with their rows, and count the others."""
-        rows_of: dict[str, list[str]] = {}
-        for row, why in sorted(self.of_row.items()):
-            rows_of.setdefault(why, []).append(self.rows[row])
-        return format_first([f"{format_first(rows, 3)}: {why}" for why, rows in rows_of.items()], SHOWN, "; ")
+        iterate_rows: dict[str, list[str]] = {}
+        for row, why in sorted(self.by_row.items()):
+            iterate_rows.setdefault(why, []).append(self.rows[row])
+        return format_first([f"{format_first(rows, 3)}: {why}" for why, rows in iterate_rows.items()], MAX_SHOWN, "; ")
 
 
 @dataclass(frozen=True)
@@ -142,13 +142,13 @@ class Rows:
     def names(self) -> Sequence[str]:
         """What messages call each row."""
         if self.files is None:
-            return row_names(self.numbers)
+            return format_row_names(self.numbers)
         return [printable(path.relative_to(self.folder) if self.folder else path) for path in self.files]
 
     @cached_property
-    def problems(self) -> Problems:
+    def errors(self) -> RowErrors:
         """What is wrong with them, as far as they were read."""
-        problems = Problems(self.place, self.names)
+        problems = RowErrors(self.place, self.names)
         if self.frame is not None:
             for row in find_header_rows(self.frame):
                 problems.add(row, "holds the names of the columns again, as where files were joined")
@@ -166,7 +166,7 @@ class Rows:
             yield replace(self, frame=None if self.frame is None else self.frame.iloc[part], **forms)
 
 
-class Learnt(NamedTuple):
+class FittedInputs(NamedTuple):
     """What a reader makes of all rows of a training: ``DataTable`` says what each is."""
 
     inputs: InputStore
@@ -177,55 +177,56 @@ class Learnt(NamedTuple):
 
 
 class Reader(ABC):
-    """Brings rows into the form that a network takes: ``Images``, ``Texts``, ``Columns`` or ``Numbers``.
+    """Brings rows into the form that a network takes: images, texts, columns or numbers.
 
-    The rows of a training go through ``check`` and ``learn``, new ones through ``transform``. ``learn`` is ``fit``,
-    which finds out what the training rows show, and ``encode``, which makes inputs by that. After ``prepare`` it does
-    not fit, so rows of a training that are read again become the same inputs. Bad rows are noted in ``Rows.problems``.
-    Forms are those in which views may look at the rows: ``texts``, ``columns`` or ``files`` of ``ViewInputs``.
+    The rows of a training go through ``validate`` and ``fit_transform``, new ones through ``transform``.
+    ``fit_transform`` is ``fit``, which computes what inputs need of the training rows (means, vocabularies), and
+    ``encode``, which makes inputs by that. After ``load_state`` nothing is fitted, so rows of a training that are read
+    again become the same inputs. Bad rows are noted in ``Rows.errors``. Forms are those in which views may look at the
+    rows: ``texts``, ``columns`` or ``files`` of ``ViewInputs``.
 
     Attributes:
-        is_prepared: Whether what a training found out was taken over.
+        has_loaded_state: Whether the state of a training was loaded.
     """
 
     scale = 1.0  # what inputs, bytes brought to [0, 1] before, are multiplied by
-    is_prepared = False
+    has_loaded_state = False
 
     @abstractmethod
-    def check(self, rows: Rows) -> tuple[Any, Sequence[str] | None, list[str]]:
+    def validate(self, rows: Rows) -> tuple[Any, Sequence[str] | None, list[str]]:
         """Return what is read of all rows, what people call each if it has a name, and what to tell a user."""
 
     @abstractmethod
-    def fit(self, read: Any, train: Tensor, problems: Problems) -> None:
+    def fit(self, read: Any, train: Tensor, problems: RowErrors) -> None:
         """Find out what inputs need of the training rows ``train`` (n,), whatever was found out before."""
 
     @abstractmethod
-    def encode(self, read: Any, problems: Problems) -> Learnt:
+    def encode(self, read: Any, problems: RowErrors) -> FittedInputs:
         """Make inputs of rows that were read, by what is known; nothing is found out."""
 
-    def learn(self, read: Any, train: Tensor, problems: Problems) -> Learnt:
-        """Fit, unless prepared, and make inputs of what ``check`` read; ``train`` (n,) are the training rows."""
-        if not self.is_prepared:
+    def fit_transform(self, read: Any, train: Tensor, problems: RowErrors) -> FittedInputs:
+        """Fit, unless prepared, and make inputs of what ``validate`` read; ``train`` (n,) are the training rows."""
+        if not self.has_loaded_state:
             self.fit(read, train, problems)
         return self.encode(read, problems)
 
-    def gather(self, read: Any, problems: Problems) -> None:  # noqa: B027  (most readers read all in ``check``)
+    def find_unreadable(self, read: Any, problems: RowErrors) -> None:  # noqa: B027  (most readers read all in ``validate``)
         """Note what else is wrong with rows, of which some are bad already, before all is told."""
 
-    def prepare(self, preparation: Mapping[str, Any]) -> None:
-        """Take over ``Learnt.preparation``, before new rows are read."""
-        self.is_prepared = bool(preparation)
+    def load_state(self, preparation: Mapping[str, Any]) -> None:
+        """Take over ``FittedInputs.preparation``, before new rows are read."""
+        self.has_loaded_state = bool(preparation)
 
-    def read_new(self, rows: Rows) -> Any:
+    def validate_new(self, rows: Rows) -> Any:
         """Return what ``encode`` takes of new rows, which must be of the form of those of training."""
-        return self.check(rows)[0]
+        return self.validate(rows)[0]
 
     def transform(self, rows: Rows) -> tuple[InputStore, dict[str, Any]]:
         """Return the inputs of new rows, and their forms."""
-        return self.encode(self.read_new(rows), rows.problems)[:2]
+        return self.encode(self.validate_new(rows), rows.errors)[:2]
 
 
-def array_store(values: NDArray[Any], problems: Problems, scale: float = 1.0) -> ArrayStore:
+def build_array_store(values: NDArray[Any], problems: RowErrors, scale: float = 1.0) -> ArrayStore:
     """Return rows of numbers as a store of bytes or of float32; those that are not finite then are noted, and 0."""
     if values.dtype != np.uint8:
         with np.errstate(over="ignore"):
@@ -237,10 +238,10 @@ def array_store(values: NDArray[Any], problems: Problems, scale: float = 1.0) ->
     return ArrayStore(torch.from_numpy(np.require(values, requirements=["C", "W"])), scale)
 
 
-def files_within(
+def find_files_within(
     root: Path,
     names: Sequence[str | None],
-    problems: Problems,
+    problems: RowErrors,
     column: str,
     look: bool = True,
     also: Path | None = None,
@@ -288,7 +289,7 @@ class Splitting:
         self.on_bad_rows: OnBadRows = on_bad_rows
 
 
-def consecutive_splits(*sizes: int) -> dict[str, Tensor]:
+def make_consecutive_splits(*sizes: int) -> dict[str, Tensor]:
     """Return the rows of train, valid and test where they follow each other."""
     return dict(zip(SPLITS, torch.arange(sum(sizes)).split(sizes), strict=True))
 
@@ -333,8 +334,8 @@ def make_splits(
     if few:
         what = f"values of {split_by}" if split_by else "rows"
         raise InputError(
-            f"labels with too few {what} to split ({what} per label: {format_first(few, SHOWN)}): each needs at least "
-            f"{least}, one a split: add rows, drop the label, give a split, or name another column of labels"
+            f"labels with too few {what} to split ({what} per label: {format_first(few, MAX_SHOWN)}): each needs at "
+            f"least {least}, one a split: add rows, drop the label, give a split, or name another column of labels"
         )
     drawn_for = torch.zeros(len(unit_label), dtype=torch.long)
     # Labels are numbered as they first appear, so that other names for them change nothing.
@@ -374,14 +375,14 @@ def build_table(
     no split. ``reader`` learns of the rows last, and may add to the problems. ``more`` are fields of the table.
     """
     assert rows.label is not None
-    read, row_names, of_reader = reader.check(rows)
-    problems, labels, splits, given = rows.problems, rows.label, rows.split, None
+    read, row_names, of_reader = reader.validate(rows)
+    problems, labels, splits, given = rows.errors, rows.label, rows.split, None
     for row, value in enumerate(units):
         if value is None:
             problems.add(row, f"column {split_by!r} is empty")
-    unit = places_of(units, list(dict.fromkeys(map(str, units)))) if split_by else None
+    unit = find_positions(units, list(dict.fromkeys(map(str, units)))) if split_by else None
     if splits is not None:
-        called = ALIASES | {"0": "train", "1": "valid", "2": "test"}  # as published metadata number them
+        called = SPLIT_ALIASES | {"0": "train", "1": "valid", "2": "test"}  # as published metadata number them
         given = [called.get((name or "").strip().lower()) for name in splits]
         for row, name in enumerate(splits):
             if given[row] is None:
@@ -399,9 +400,9 @@ def build_table(
                 problems.add(row, f"label {labels[row]!r} is in the {given[row]} split but not in train")
 
     if problems and splitting.on_bad_rows == "error":
-        reader.gather(read, problems)
+        reader.find_unreadable(read, problems)
     problems.raise_if_any(splitting.on_bad_rows)
-    label, label_names = coded(labels, problems.good & ~is_new)
+    label, label_names = encode_labels(labels, problems.good & ~is_new)
     fewest = FEWEST_ROWS if any("." in name for name in label_names) else 2
     if len(label_names) > 20 and len(label_names) * fewest > len(label) and all(map(_is_number, label_names)):
         raise InputError(
@@ -411,18 +412,18 @@ def build_table(
     if len(label_names) < 2:
         told = f"{problems.place} has {len(label_names)} label"
         raise InputError(f"{told}: a classifier needs rows of at least two labels")
-    check_unlike(labels, label_names, problems.place)
+    check_labels_distinct(labels, label_names, problems.place)
     try:
         split, how = make_splits(label, given, label_names, splitting, unit, split_by)
     except InputError as error:
         raise InputError(f"{problems.place}: {error}") from error
     if bool(is_new.any()):  # no label of theirs is read where the others are drawn
         split[NEW] = (is_new & problems.good).nonzero().flatten()
-        label[split[NEW]] = places_of([labels[row] for row in split[NEW].tolist()], label_names)
-    store, forms, of_inputs, preparation, of_fit = reader.learn(read, split["train"], problems)
+        label[split[NEW]] = find_positions([labels[row] for row in split[NEW].tolist()], label_names)
+    store, forms, of_inputs, preparation, of_fit = reader.fit_transform(read, split["train"], problems)
     left_out = problems.raise_if_any(splitting.on_bad_rows)
     split = {name: part[problems.good[part]] for name, part in split.items()}  # less the files that cannot be read
-    attribute, attribute_names = coded(combined(attributes or {}, len(label)), problems.good)
+    attribute, attribute_names = encode_labels(combine_attributes(attributes or {}, len(label)), problems.good)
     values = len(attribute_names)
     if values > 100 and values * FEWEST_ROWS > len(label):
         raise InputError(
@@ -457,7 +458,7 @@ def build_table(
     )
 
 
-def check_unlike(labels: Sequence[str | None], names: Sequence[str], place: str) -> None:
+def check_labels_distinct(labels: Sequence[str | None], names: Sequence[str], place: str) -> None:
     """Raise ``InputError`` if two of these names of labels look alike to people."""
     alike: dict[str, list[str]] = {}
     for name in names:
@@ -467,7 +468,7 @@ def check_unlike(labels: Sequence[str | None], names: Sequence[str], place: str)
     if same:
         raise InputError(
             f"{place}: labels that differ only in case, blanks or the form of letters: "
-            f"{format_first(same, SHOWN)}: write them alike if they mean the same, else give each a name of its own"
+            f"{format_first(same, MAX_SHOWN)}: write them alike if they mean the same, else give each a name of its own"
         )
 
 
@@ -479,15 +480,15 @@ def describe_equal_numbers(names: Sequence[str]) -> tuple[str, ...]:
             equal.setdefault(Decimal(name), []).append(repr(name))
     several = [" and ".join(same) for same in equal.values() if len(same) > 1]
     fact = "labels that are one number, but count as different ones, as they are written"
-    return (f"{fact}: {format_first(several, SHOWN, '; ')}",) if several else ()
+    return (f"{fact}: {format_first(several, MAX_SHOWN, '; ')}",) if several else ()
 
 
-def coded(values: Sequence[str | None], good: Tensor) -> tuple[Tensor, list[str]]:
+def encode_labels(values: Sequence[str | None], good: Tensor) -> tuple[Tensor, list[str]]:
     """Number the values of good rows, -1 where a row is bad or has none; numbers sort as numbers, names as texts."""
     kept = [value if usable else None for value, usable in zip(values, good.tolist(), strict=True)]
     found = {value for value in kept if value is not None}
     names = sorted(found, key=(lambda name: (float(name), name)) if all(map(_is_number, found)) else None)
-    return places_of(kept, names), names
+    return find_positions(kept, names), names
 
 
 def _is_number(value: str) -> bool:
@@ -497,14 +498,14 @@ def _is_number(value: str) -> bool:
         return False
 
 
-def places_of(values: Sequence[str | None], names: Sequence[str]) -> Tensor:
+def find_positions(values: Sequence[str | None], names: Sequence[str]) -> Tensor:
     """Return the place of each value among ``names``, -1 where it is none of them; 1.0 is 1, see ``match_names``."""
     place: dict[str | None, int] = {name: i for i, name in enumerate(names)}
     place |= {written: place[name] for written, name in match_names(values, names).items()}
     return torch.tensor([place.get(value, -1) for value in values], dtype=torch.long)
 
 
-def combined(attributes: Mapping[str, Sequence[str | None]], rows: int) -> Sequence[str | None]:
+def combine_attributes(attributes: Mapping[str, Sequence[str | None]], rows: int) -> Sequence[str | None]:
     """Return one attribute for each of so many rows: the only column's value, or the combination of several columns'.
 
     A row of which one value is unknown is unknown.

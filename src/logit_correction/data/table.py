@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.data.cache import digest
-from logit_correction.data.frames import KINDS, inputs_of
+from logit_correction.data.cache import compute_digest
+from logit_correction.data.frames import KINDS, list_column_inputs
 from logit_correction.errors import InputError, format_value
 from logit_correction.types import CHUNK, UNKNOWN, Correlation, DataInfo, Inputs, ViewInputs
 
@@ -74,7 +74,7 @@ class InputStore(ABC):
         return state.hexdigest()
 
 
-def as_views_see(store: InputStore, forms: Mapping[str, Any]) -> ViewInputs:
+def build_view_inputs(store: InputStore, forms: Mapping[str, Any]) -> ViewInputs:
     """Return rows as views may look at them: the inputs, images, and other forms."""
     return ViewInputs(num_rows=len(store), inputs=store.fetch, images=store.images, **forms)
 
@@ -144,10 +144,10 @@ class DataTable:
         notes: What a user should be told of the data, told without a look at attributes.
         attribute_notes: What else attributes tell, such as groups of other sizes than the published ones.
         augment: Changes the images of training batches, unsigned bytes (B, C, H, W), each by its random numbers
-            (B, ``DRAWS``), or as many as its ``draws`` says; evaluation sees them as they are.
+            (B, ``NUM_DRAWS``), or as many as its ``draws`` says; evaluation sees them as they are.
         row_names: M names for people: a file, the beginning of a text; None where rows are only numbered.
         preparation: What the training rows determine and new inputs need (means, vocabularies), as plain values;
-            kept with the run and given to ``Reader.prepare`` before new inputs are read.
+            kept with the run and given to ``Reader.load_state`` before new inputs are read.
         texts: M texts that the inputs were made of, for views to look at.
         columns: Those of features alone: name -> (M,) numbers, NaN where missing, or names, "" where missing.
         files: M files that the rows were read from; their names may tell the label, so that views look only inside.
@@ -182,12 +182,12 @@ class DataTable:
         """Return the rows of ``split``, in its order, as views may look at them: without labels and attributes."""
         position = np.arange(len(self.label)) if self.ordered else None
         forms = {"texts": self.texts, "columns": self.columns, "files": self.files, "position": position}
-        return as_views_see(self.inputs, forms).take(self.split[split])
+        return build_view_inputs(self.inputs, forms).take(self.split[split])
 
     @property
     def info(self) -> DataInfo:
         """Sizes and names for the methods."""
-        names = inputs_of(self.preparation.get("columns", ()))
+        names = list_column_inputs(self.preparation.get("columns", ()))
         return DataInfo(
             num_labels=len(self.label_names),
             num_rows=len(self.split["train"]),
@@ -206,26 +206,29 @@ class DataTable:
         """Return whether every row of ``split`` has a known attribute."""
         return bool((self.attribute[self.split[split]] != UNKNOWN).all())
 
-    def group_counts(self, split: str) -> Tensor:
+    def count_groups(self, split: str) -> Tensor:
         """Return the number of rows per group of ``split``, (L, K) long; rows of unknown attribute are left out."""
         label, attribute = self.label[self.split[split]], self.attribute[self.split[split]]
         shape = len(self.label_names), len(self.attribute_names)
         cell = (label * shape[1] + attribute)[attribute != UNKNOWN]
         return torch.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
 
-    def contents(self, rows: Tensor, first: Sequence[str] = (), most: int = 8) -> list[str] | None:
+    def describe_rows(self, rows: Tensor, first_columns: Sequence[str] = (), max_columns: int = 8) -> list[str] | None:
         """Return what rows hold, for people: of texts their beginning, else so many columns; None of other data.
 
-        The ``first`` columns come first.
+        The ``first_columns`` come first.
         """
         if self.texts is not None:
             return [str(self.texts[row])[:2000] for row in rows.tolist()]
-        names = sorted(self.columns, key=lambda name: name not in first)[:most]
+        names = sorted(self.columns, key=lambda name: name not in first_columns)[:max_columns]
         more = f" and {len(self.columns) - len(names)} more" if len(names) < len(self.columns) else ""
-        told = [[f"{name} {one}" for one in self.spelled(name, self.columns[name][rows.numpy()])] for name in names]
+        told = [
+            [f"{name} {one}" for one in self.format_column_values(name, self.columns[name][rows.numpy()])]
+            for name in names
+        ]
         return [", ".join(row) + more for row in zip(*told, strict=True)] if told else None
 
-    def spelled(self, name: str, values: NDArray[Any]) -> list[str]:
+    def format_column_values(self, name: str, values: NDArray[Any]) -> list[str]:
         """Return values of a column for people."""
         kinds = {one["name"]: one["kind"] for one in self.preparation.get("columns", ())}
         if name not in kinds and kinds.get(name.removesuffix(" hour")) == "dates":
@@ -281,9 +284,9 @@ class Scoring:
         return list(zip(map(str, self.label_names), map(str, self.attribute_names), strict=True))
 
 
-def fingerprint(table: DataTable) -> str:
+def compute_fingerprint(table: DataTable) -> str:
     """Return a name of 32 hexadecimal digits for inputs and labels of all rows, in their order, and for the splits."""
     parts: list[str | bytes] = [*map(str, table.label_names), table.label.cpu().numpy().tobytes()]
     for name, rows in sorted(table.split.items()):
         parts += [name, rows.cpu().numpy().tobytes()]
-    return digest([*parts, table.inputs.digest()])
+    return compute_digest([*parts, table.inputs.digest()])

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from logit_correction.data.cache import digest
-from logit_correction.data.frames import as_text, check_columns, texts_of
-from logit_correction.data.rows import Learnt, Problems, Reader, Rows
+from logit_correction.data.cache import compute_digest
+from logit_correction.data.frames import check_columns, convert_column_to_texts, convert_to_text
+from logit_correction.data.rows import FittedInputs, Reader, RowErrors, Rows
 from logit_correction.data.table import InputStore
 from logit_correction.errors import InputError, check_range, reason_of
 from logit_correction.networks.pretrained import of_transformers
@@ -27,10 +27,10 @@ from logit_correction.views.texts import ROWS, words_of
 TOKENS = ("input_ids", "attention_mask")
 
 #: Places that words are hashed to.
-PLACES = 4096
+NUM_HASHED_FEATURES = 4096
 
 #: Distinct words of one text that count, the heaviest ones.
-MOST_WORDS = 512
+MAX_WORDS = 512
 
 
 class TokenStore(InputStore):
@@ -87,7 +87,7 @@ class WordStore(InputStore):
         return WordStore(self.place_of_word.to(device), self.weight.to(device), self.num_features)
 
 
-class Texts(Reader):
+class TextReader(Reader):
     """Reads texts: as the tokens of a language model, or as counted words."""
 
     def __init__(self, column: str | None = None, tokenizer: str | None = None, max_tokens: int = 128) -> None:
@@ -97,46 +97,48 @@ class Texts(Reader):
         self.vocabulary: str | None = None  # a digest of what the tokenizer does
         self.weights: dict[str, float] | None = None
 
-    def check(self, rows: Rows) -> tuple[list[str], list[str], list[str]]:
-        texts: Sequence[str | None] | None = rows.texts and [as_text(text) for text in rows.texts]
+    def validate(self, rows: Rows) -> tuple[list[str], list[str], list[str]]:
+        texts: Sequence[str | None] | None = rows.texts and [convert_to_text(text) for text in rows.texts]
         if rows.frame is not None and self.column:
             check_columns(rows.frame, rows.place, [self.column])
-            texts = texts_of(rows.frame, self.column)
+            texts = convert_column_to_texts(rows.frame, self.column)
         if texts is None:
             raise InputError("this model takes texts: give a list of texts, or a table with the columns of training")
         for row, text in enumerate(texts):
             if not text:
-                rows.problems.add(row, f"column {self.column!r} is empty" if self.column else "has no text")
+                rows.errors.add(row, f"column {self.column!r} is empty" if self.column else "has no text")
         read = [text or "" for text in texts]
         some = read[:: max(1, len(read) // ROWS)]
         few = sum(len(words_of(text)) < 2 for text in some)
         fix = "give another column by --data.text, or a column of categories by --data.features"
         note = f"{few:,} of {len(some):,} texts have fewer than 2 words: {fix}"
-        return read, [beginning(text, 160) for text in read], [note] if 2 * few > len(some) else []
+        return read, [shorten_text(text, 160) for text in read], [note] if 2 * few > len(some) else []
 
-    def fit(self, read: list[str], train: Tensor, problems: Problems) -> None:
+    def fit(self, read: list[str], train: Tensor, problems: RowErrors) -> None:
         """Find out how much the words of the training rows weigh, or what the tokenizer does."""
         if self.tokenizer is None:
-            self.weights = weights_of([read[row] for row in train.tolist()])
+            self.weights = compute_word_weights([read[row] for row in train.tolist()])
         else:
             self.vocabulary = digest_vocabulary(load_tokenizer(self.tokenizer))
 
-    def encode(self, read: list[str], problems: Problems) -> Learnt:
+    def encode(self, read: list[str], problems: RowErrors) -> FittedInputs:
         """Bring texts into their form."""
         if self.tokenizer is None:
             assert self.weights is not None
-            told = f"counted words, hashed to {PLACES:,} places"
-            return Learnt(hashed_words(read, self.weights), {"texts": read}, {"texts": told}, {"weights": self.weights})
+            told = f"counted words, hashed to {NUM_HASHED_FEATURES:,} places"
+            return FittedInputs(
+                hash_words(read, self.weights), {"texts": read}, {"texts": told}, {"weights": self.weights}
+            )
         tokenizer = load_tokenizer(self.tokenizer)
         if self.vocabulary not in (None, digest_vocabulary(tokenizer)):
             fix = "put its old files back, or train again"
             raise InputError(f"the tokenizer {self.tokenizer} is another than when the run was trained: {fix}")
         told = f"tokens of {Path(self.tokenizer).name}, at most {self.max_tokens}"
         store = tokenize(read, tokenizer, self.max_tokens)
-        return Learnt(store, {"texts": read}, {"texts": told}, {"vocabulary": self.vocabulary})
+        return FittedInputs(store, {"texts": read}, {"texts": told}, {"vocabulary": self.vocabulary})
 
-    def prepare(self, preparation: Mapping[str, Any]) -> None:
-        super().prepare(preparation)
+    def load_state(self, preparation: Mapping[str, Any]) -> None:
+        super().load_state(preparation)
         if self.tokenizer is None:  # without weights it was saved when words were counted otherwise
             self.weights = dict(preparation["weights"])
         else:
@@ -146,10 +148,10 @@ class Texts(Reader):
 def digest_vocabulary(tokenizer: Any) -> str:
     """Return a digest of what a tokenizer does."""
     known = json.dumps(tokenizer.get_vocab(), sort_keys=True)
-    return digest([known, *tokenizer("It's A. ßé?")["input_ids"]])
+    return compute_digest([known, *tokenizer("It's A. ßé?")["input_ids"]])
 
 
-class Lengthened(nn.Module):
+class LengthNormalization(nn.Module):
     """Counted words (B, F) as vectors of the length that all texts have, however many words were taken out."""
 
     LENGTH = 16.0  # at length 1 a small network takes many epochs to notice its inputs at all
@@ -158,13 +160,13 @@ class Lengthened(nn.Module):
         return self.LENGTH * normalize(inputs)
 
 
-def beginning(text: str, length: int) -> str:
+def shorten_text(text: str, length: int) -> str:
     """Return the beginning of a text in one line, to name its row."""
     line = " ".join(text.split())
     return line if len(line) <= length else line[:length].rstrip() + " …"
 
 
-def weights_of(texts: Sequence[str]) -> dict[str, float]:
+def compute_word_weights(texts: Sequence[str]) -> dict[str, float]:
     """Return what words weigh that more than a third of the texts have; all others weigh 1.
 
     It is the square of the inverse document frequency, at most 1: boilerplate weighs nothing, even where its words
@@ -176,8 +178,8 @@ def weights_of(texts: Sequence[str]) -> dict[str, float]:
     return {word: weight[word] ** 2 for word in sorted(weight) if weight[word] < 1}
 
 
-def hashed_words(
-    texts: Sequence[str], weights: Mapping[str, float] | None = None, num_features: int = PLACES
+def hash_words(
+    texts: Sequence[str], weights: Mapping[str, float] | None = None, num_features: int = NUM_HASHED_FEATURES
 ) -> WordStore:
     """Count the words of texts, times their weights (else 1), each at a place that its hash gives.
 
@@ -192,12 +194,12 @@ def hashed_words(
     row = np.repeat(np.arange(len(lengths)), lengths)
     order = np.lexsort((-np.abs(counts.data), row))  # within a text, the heaviest words first
     rank = np.arange(len(row)) - np.repeat(counts.indptr[:-1], lengths)
-    width = int(min(MOST_WORDS, lengths.max(initial=1)))
+    width = int(min(MAX_WORDS, lengths.max(initial=1)))
     kept = rank < width
     place, weight = np.zeros((len(texts), width), np.int32), np.zeros((len(texts), width), np.float32)
     place[row[kept], rank[kept]] = counts.indices[order][kept]
     weight[row[kept], rank[kept]] = counts.data[order][kept]
-    return WordStore(torch.from_numpy(place), Lengthened()(torch.from_numpy(weight)), num_features)
+    return WordStore(torch.from_numpy(place), LengthNormalization()(torch.from_numpy(weight)), num_features)
 
 
 def tokenize(texts: Sequence[str], tokenizer: Any, max_tokens: int) -> TokenStore:

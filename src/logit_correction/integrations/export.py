@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction import __version__
-from logit_correction.data.features import FromColumns
-from logit_correction.data.images import Images
-from logit_correction.data.reader import Numbers
-from logit_correction.data.texts import MOST_WORDS, TOKENS, Lengthened, Texts, load_tokenizer
+from logit_correction.data.features import ColumnEncoder
+from logit_correction.data.images import ImageReader
+from logit_correction.data.reader import NumericReader
+from logit_correction.data.texts import MAX_WORDS, TOKENS, LengthNormalization, TextReader, load_tokenizer
 from logit_correction.errors import InputError, reason_of
 from logit_correction.files import new_folder
 from logit_correction.integrations import FORMATS
@@ -225,21 +225,21 @@ def _input(run: Run) -> tuple[nn.Module, dict[str, Any]]:
         return {"kind": kind, "inputs": inputs, **more}
 
     if info.tokens:
-        more: dict[str, Any] = {"max_tokens": reader.max_tokens if isinstance(reader, Texts) else None}
+        more: dict[str, Any] = {"max_tokens": reader.max_tokens if isinstance(reader, TextReader) else None}
         more |= {"padding": "longest", "truncation": True}
         return Tokens(), described("tokens", "int64", (None,), TOKENS, **more)
     if len(shape) == 3:
         more = {"range": [0, 255], "channels": "RGB"}
-        if isinstance(reader, Images):
+        if isinstance(reader, ImageReader):
             more |= {"resize": list(shape[1:]), "fit": reader.resizing, "resampling": "bilinear"}
             more |= {"ranges_of_files": reader.ranges} if reader.ranges else {}
         return Scaled(reader.scale / 255), described("images", "uint8", shape, **more)
     if columns:
-        return FromColumns(columns), described("columns", "float64", (len(columns),), columns=columns)
-    if isinstance(reader, Texts):
+        return ColumnEncoder(columns), described("columns", "float64", (len(columns),), columns=columns)
+    if isinstance(reader, TextReader):
         more = {"class": "sklearn.feature_extraction.FeatureHasher", "n_features": shape[0], "input_type": "pair"}
-        more |= {"words": [WORD.pattern, PAIR.pattern], "weights": reader.weights, "most_words": MOST_WORDS}
-        return Lengthened(), described("words", "float32", shape, **more)
-    if isinstance(reader, Numbers) and reader.mean is not None:
+        more |= {"words": [WORD.pattern, PAIR.pattern], "weights": reader.weights, "most_words": MAX_WORDS}
+        return LengthNormalization(), described("words", "float32", shape, **more)
+    if isinstance(reader, NumericReader) and reader.mean is not None:
         return Scaled(1 / reader.std, reader.mean), described("numbers", "float32", shape)
     return Scaled(reader.scale), described("numbers", "float32", shape)

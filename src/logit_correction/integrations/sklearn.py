@@ -24,12 +24,12 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from logit_correction.data.features import Columns
-from logit_correction.data.frames import as_names, as_text
-from logit_correction.data.reader import DataSource, Numbers, as_frame, labels_of, names_of
-from logit_correction.data.rows import Reader, Rows, Splitting, check_unlike, coded, make_splits
-from logit_correction.data.table import DataTable, InputStore, as_views_see
-from logit_correction.data.texts import Texts
+from logit_correction.data.features import ColumnReader
+from logit_correction.data.frames import convert_to_label_array, convert_to_text
+from logit_correction.data.reader import DataSource, NumericReader, as_frame, get_label_indices, get_row_values
+from logit_correction.data.rows import Reader, Rows, Splitting, check_labels_distinct, encode_labels, make_splits
+from logit_correction.data.table import DataTable, InputStore, build_view_inputs
+from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError, InputWarning, Interrupted
 from logit_correction.evaluation.metrics import find_metrics, takes_probability
 from logit_correction.evaluation.predictions import Predictions
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 #: What rows are, as ``Rows`` has it -> what reads them.
-READERS: dict[str, Callable[[], Reader]] = {"frame": Columns, "texts": Texts, "values": Numbers}
+READERS: dict[str, Callable[[], Reader]] = {"frame": ColumnReader, "texts": TextReader, "values": NumericReader}
 
 
 class InMemory(DataSource):
@@ -186,12 +186,12 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, label = _checked_labels(rows, y)
         state = self.random_state
         seed = int(state if isinstance(state, int | np.integer) else check_random_state(state).randint(2**31 - 1))
-        self._reader = READERS[kind]() if rows.frame is None else Columns(list(rows.frame.columns))
-        read, _, notes = self._reader.check(rows)
-        rows.problems.raise_if_any()
+        self._reader = READERS[kind]() if rows.frame is None else ColumnReader(list(rows.frame.columns))
+        read, _, notes = self._reader.validate(rows)
+        rows.errors.raise_if_any()
         every = torch.arange(len(label))
         with np.errstate(over="ignore", invalid="ignore"):  # of numbers whose mean no float holds
-            made = self._reader.learn(read, every, rows.problems)
+            made = self._reader.fit_transform(read, every, rows.errors)
         for note in (*notes, *made.notes):
             warnings.warn(note, InputWarning, stacklevel=2)
         self.model_ = {"kind": kind, "preparation": made.preparation, "shape": made.inputs.input_shape}
@@ -201,7 +201,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             label=torch.from_numpy(label),
             attribute=torch.from_numpy(known),
             split={"train": every, "valid": every[:0], "test": every[:0]},
-            label_names=[str(as_text(name)) for name in as_names(self.classes_)],
+            label_names=[str(convert_to_text(name)) for name in convert_to_label_array(self.classes_)],
             attribute_names=known_names,
             preparation=made.preparation,
             ordered=False,  # a caller shuffles X, and new rows have no place in it
@@ -251,7 +251,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         with display:
             built.fit(display).run(estimator_only=True)
         rows, store, _ = self._read(new_rows)
-        label = [None] * len(rows) if new_y is None else names_of(rows, new_y, "label")
+        label = [None] * len(rows) if new_y is None else get_row_values(rows, new_y, "label")
         known, inputs = known_table([pd.DataFrame({"label": label})], table), batches_of(store, torch.device("cpu"))
         told = concluded(*asked_of(built, known, inputs, display), seed)
         self.new_rows_ = to_plain(told)
@@ -341,13 +341,13 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
                 raise InputError(f"metric {name} needs probabilities, and the estimator has no predict_proba")
         rows, store, forms = self._read(X)
         label_names = list(self.model_["info"]["label_names"])
-        label = labels_of(rows, column_or_1d(y), label_names)
+        label = get_label_indices(rows, column_or_1d(y), label_names)
         answers = np.searchsorted(self.classes_, self.predict(X))
         correlation = None
         if attribute is not None:
             number, names = _known_attribute(rows, attribute)
         else:
-            estimate = estimate_rows(self._method(), torch.from_numpy(label), as_views_see(store, forms))
+            estimate = estimate_rows(self._method(), torch.from_numpy(label), build_view_inputs(store, forms))
             if estimate is None:
                 none = f"there are no estimated groups (correction: {self.correction_})"
                 raise InputError(f"{none}: give attribute=, one for each row")
@@ -391,10 +391,10 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         rows = self._rows(X)
         if not hasattr(self, "_reader"):  # after unpickling
             self._reader = READERS[self.model_["kind"]]()
-            self._reader.prepare(self.model_["preparation"])
+            self._reader.load_state(self.model_["preparation"])
         store, forms = self._reader.transform(rows)
-        rows.problems.raise_if_any()
-        rows.problems.warn()
+        rows.errors.raise_if_any()
+        rows.errors.warn()
         if store.input_shape != self.model_["shape"]:
             raise InputError(f"Rows have shape {store.input_shape}, but had {self.model_['shape']} in fit: resize them")
         return rows, store, forms
@@ -437,9 +437,9 @@ def _checked_labels(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
         raise InputError("The classifier requires y to be passed, but the target y is None")
     labels = column_or_1d(y, warn=True)
     check_consistent_length(X, labels)
-    given = column_or_1d(as_names(y)).tolist()
+    given = column_or_1d(convert_to_label_array(y)).tolist()
     if labels.dtype.kind in "OUSmM":
-        missing = [row for row, label in enumerate(given) if as_text(label) is None]
+        missing = [row for row, label in enumerate(given) if convert_to_text(label) is None]
         if missing:
             raise InputError(f"Row {missing[0]} has no label ({len(missing)} such rows): give one, or leave it out")
     else:
@@ -453,14 +453,14 @@ def _checked_labels(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     if len(classes) < 2:
         raise InputError(f"y holds one class only, {classes[0]!r}: a classifier needs rows of at least two classes")
     if labels.dtype.kind in "OUS":
-        check_unlike(list(map(str, labels.tolist())), list(map(str, classes.tolist())), "y")
+        check_labels_distinct(list(map(str, labels.tolist())), list(map(str, classes.tolist())), "y")
     return classes, number.astype(np.int64)
 
 
 def _known_attribute(rows: Rows, attribute: Any) -> tuple[NDArray[np.int64], list[str]]:
     """Return the number (n,) of each row's attribute, -1 where unknown, and the K names."""
-    texts = [None] * len(rows) if attribute is None else names_of(rows, attribute, "attribute")
-    number, names = coded(texts, torch.ones(len(rows), dtype=torch.bool))
+    texts = [None] * len(rows) if attribute is None else get_row_values(rows, attribute, "attribute")
+    number, names = encode_labels(texts, torch.ones(len(rows), dtype=torch.bool))
     return number.numpy(), names
 
 

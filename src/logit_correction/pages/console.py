@@ -131,7 +131,7 @@ def show_rows(table: DataTable, name: str, method: str = "") -> None:
         told = [f"{label} {count:,}" for label, count in zip(labels, counted, strict=True)]
         say(console, f"attributes unknown; rows per label: {format_first(told, MOST_LABELS)}")
         return
-    counts = table.group_counts("train")
+    counts = table.count_groups("train")
     if len(labels) > MOST_LABELS or len(attributes) * NARROWEST > console.width:
         empty = f"{int((counts == 0).sum()):,} of {counts.numel():,} groups have no training rows"
         groups = f"{len(labels):,} labels x {len(attributes):,} attribute values"

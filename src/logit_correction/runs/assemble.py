@@ -13,11 +13,11 @@ from typing import Any
 
 import torch
 
-from logit_correction.data.images import LARGEST_SIDE
+from logit_correction.data.images import DEFAULT_MAX_SIDE
 from logit_correction.data.reader import DataSource
-from logit_correction.data.rows import Problems
-from logit_correction.data.table import SPLITS, DataTable, fingerprint
-from logit_correction.data.texts import Texts
+from logit_correction.data.rows import RowErrors
+from logit_correction.data.table import SPLITS, DataTable, compute_fingerprint
+from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError, reason_of
 from logit_correction.evaluation.report import Report
 from logit_correction.methods.base import Algorithm
@@ -112,14 +112,14 @@ def with_usual_encoder(config: RunConfig, table: DataTable) -> tuple[RunConfig, 
             raise InputError(f"--finetune needs pretrained weights: {install}")
         return config, table, [f"{install} to train on features of a pretrained network instead"]
     if photos:
-        network: Any = {"name": "Timm", "model": model, "weights": "pretrained", "size": LARGEST_SIDE}
+        network: Any = {"name": "Timm", "model": model, "weights": "pretrained", "size": DEFAULT_MAX_SIDE}
     else:
         network = config.encoder or {"name": "TextClassifier", "model": model, "pooling": "mean"}
         model = str(config.encoder.options["model"]) if config.encoder else model
         config = replace(config, data=completed_part("data", {**config.data.to_dict(), "tokenizer": model}))
         reader = config.data.make().reader
-        assert table.texts is not None and isinstance(reader, Texts)
-        made = reader.learn(list(table.texts), table.split["train"], Problems("", ()))
+        assert table.texts is not None and isinstance(reader, TextReader)
+        made = reader.fit_transform(list(table.texts), table.split["train"], RowErrors("", ()))
         metadata = table.metadata | made.metadata
         table = replace(table, inputs=made.inputs, metadata=metadata, preparation=made.preparation)
     kind = "network" if finetune else "encoder"
@@ -174,7 +174,7 @@ def prepare_as(results: Report, source: DataSource, run: Path) -> None:
     try:
         if not all(0 < deviation < math.inf for deviation in _deviations(results.data.preparation)):
             raise ValueError("a standard deviation is not a positive number")
-        source.reader.prepare(results.data.preparation)
+        source.reader.load_state(results.data.preparation)
     except InputError as error:
         raise InputError(f"{run}: {error}") from error
     except (TypeError, KeyError, AttributeError, ValueError, IndexError) as error:
@@ -229,7 +229,7 @@ def choose_device(name: str) -> torch.device:
 
 def check_same_data(results: Report, table: DataTable, run: Path, hint: str) -> None:
     """Raise ``InputError`` if data that were read again are not a run's: rows to judge may have been trained on."""
-    if results.data.fingerprint not in (None, fingerprint(table)):
+    if results.data.fingerprint not in (None, compute_fingerprint(table)):
         raise InputError(
             f"the data are not those that {run} was trained on: there are other rows, inputs, labels or splits; put "
             f"the former data back, or {hint}"

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from logit_correction.data.cache import NotKept, cache_folder, digest, kept_array
-from logit_correction.data.loading import evaluation_batch
+from logit_correction.data.cache import CacheUnavailable, cache_array, compute_digest, get_cache_folder
+from logit_correction.data.loading import compute_evaluation_batch_size
 from logit_correction.data.table import ArrayStore, DataTable, InputStore
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import EncoderSummary
@@ -41,7 +41,7 @@ def keeping_threads() -> Iterator[None]:
 
 def batches_of(store: InputStore, device: torch.device, most: int | None = None) -> Iterator[Inputs]:
     """Yield the inputs of all rows in order, on a device, as many at a time as fit, and at most ``most``."""
-    beside, fit = isinstance(store, ArrayStore) and not store.fits(device), evaluation_batch(store)
+    beside, fit = isinstance(store, ArrayStore) and not store.fits(device), compute_evaluation_batch_size(store)
     placed = store if beside else store.to(device)
     every = torch.arange(len(store), device="cpu" if beside else device)
     for rows in every.split(fit if most is None else min(most, fit)):
@@ -147,9 +147,9 @@ class Encoder:
         again = partial(self.of_store, device=device, bf16=bf16)
         if len(store) >= self.KEPT:
             named = json.dumps([self.name, self.options, bf16], sort_keys=True, default=str)
-            path = cache_folder() / "features" / f"{digest([named, self.weights, store.digest()])}.npy"
-            with suppress(NotKept):  # such as where a run predicts and nothing can be written
-                kept, _ = kept_array(path, lambda file: np.save(file, make()))
+            path = get_cache_folder() / "features" / f"{compute_digest([named, self.weights, store.digest()])}.npy"
+            with suppress(CacheUnavailable):  # such as where a run predicts and nothing can be written
+                kept, _ = cache_array(path, lambda file: np.save(file, make()))
                 return EncodedStore(torch.from_numpy(kept), store, again)
         return EncodedStore(torch.from_numpy(make()), store, again)
 

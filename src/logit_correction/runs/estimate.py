@@ -14,8 +14,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from logit_correction.data.reader import DataSource, Names, labels_of, names_of
-from logit_correction.data.table import as_views_see
+from logit_correction.data.reader import DataSource, RowValues, get_label_indices, get_row_values
+from logit_correction.data.table import build_view_inputs
 from logit_correction.errors import InputError
 from logit_correction.functional import count_prior
 from logit_correction.losses import LogitCorrectedLoss
@@ -90,7 +90,7 @@ class AttributeEstimates:
             return torch.full(shape, 1 / (shape[0] * shape[1]))
         return count_prior(torch.from_numpy(self.label), torch.from_numpy(self.attribute), *shape, smoothing)
 
-    def of(self, inputs: NewInputs, label: Names) -> NDArray[np.int64]:
+    def of(self, inputs: NewInputs, label: RowValues) -> NDArray[np.int64]:
         """Return the attribute of further rows, (n,), 0..K-1, -1 where unknown; nothing is learnt from them.
 
         For a stream: estimate on a sample, whose prior stands for all rows, then go through the rest part by part.
@@ -104,10 +104,10 @@ class AttributeEstimates:
         algorithm, source, info = self._built
         found = [np.zeros(0, dtype=np.int64)]
         for rows in source.new_rows(inputs):
-            named = replace(rows, label=names_of(rows, label, "label"))
+            named = replace(rows, label=get_row_values(rows, label, "label"))
             for part, store, forms in source.read([named], info):
-                own = torch.from_numpy(labels_of(part, None, self.label_names))
-                estimate = estimate_rows(algorithm, own, as_views_see(store, forms))
+                own = torch.from_numpy(get_label_indices(part, None, self.label_names))
+                estimate = estimate_rows(algorithm, own, build_view_inputs(store, forms))
                 if estimate is None and self.corrects:
                     name = type(algorithm.attributes).__name__
                     raise InputError(f"{name} knows its training rows alone: estimate by Auto instead")
@@ -199,7 +199,7 @@ def estimates_of(config: RunConfig, display: Display) -> tuple[AttributeEstimate
     with display:
         built.fit(display).run(estimator_only=True)
     rows, source = table.split["train"], config.data.make()
-    source.reader.prepare(table.preparation)
+    source.reader.load_state(table.preparation)
     posterior = attributes.row_posterior
     found = AttributeEstimates(
         label=table.label[rows].numpy(),

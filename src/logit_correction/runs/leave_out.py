@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool1d, adaptive_avg_pool2d, interpolate
 
 from logit_correction.data.frames import HOUR, MISSING
-from logit_correction.data.texts import Lengthened, hashed_words
+from logit_correction.data.texts import LengthNormalization, hash_words
 from logit_correction.errors import InputError
 from logit_correction.finding import ViewName
 from logit_correction.networks.base import Network
@@ -130,8 +130,8 @@ def undo(view: str, info: DataInfo) -> nn.Module | None:
     if family == "spelling":
         return _merged(info)
     if family == "word" and member and info.words:
-        keep_word = hashed_words([member], num_features=info.input_shape[0]).fetch(torch.tensor([0]))[0] == 0
-        return None if bool(keep_word.all()) else nn.Sequential(Masked(keep_word), Lengthened())
+        keep_word = hash_words([member], num_features=info.input_shape[0]).fetch(torch.tensor([0]))[0] == 0
+        return None if bool(keep_word.all()) else nn.Sequential(Masked(keep_word), LengthNormalization())
     if len(info.input_shape) != 3:
         return None
     size = info.input_shape[1:]

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import yaml
 from jsonargparse import ArgumentParser
 
-from logit_correction.data import source_of_place
+from logit_correction.data import resolve_source
 from logit_correction.errors import InputError, check_range, did_you_mean
 from logit_correction.files import Unquoted, read_yaml
 from logit_correction.registry import ComponentConfig, listed, resolve
@@ -336,7 +336,7 @@ def choose(kind: str, path: str, given: Any, choices: dict[str, Chosen], default
     if full["name"] is None:
         raise InputError(f"--{path} has options, but no name: give --{path} NAME too")
     if kind == "data":
-        full = source_of_place(full)
+        full = resolve_source(full)
     of_any_case = {one.lower(): one for one in kinds()[kind][1]}
     full["name"] = name = of_any_case.get(full["name"].lower(), full["name"])
     if kind == "method" and name in PRESET_OF_METHOD:

@@ -16,13 +16,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from logit_correction.data.features import Columns
-from logit_correction.data.frames import inputs_of, texts_of
+from logit_correction.data.features import ColumnReader
+from logit_correction.data.frames import convert_column_to_texts, list_column_inputs
 from logit_correction.data.loading import BatchLoader
-from logit_correction.data.reader import DataSource, Names, labels_of, names_of
-from logit_correction.data.rows import Rows, combined, places_of
-from logit_correction.data.table import SPLITS, InputStore, as_views_see
-from logit_correction.data.texts import Texts
+from logit_correction.data.reader import DataSource, RowValues, get_label_indices, get_row_values
+from logit_correction.data.rows import Rows, combine_attributes, find_positions
+from logit_correction.data.table import SPLITS, InputStore, build_view_inputs
+from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError, reason_of
 from logit_correction.evaluation.metrics import find_metrics
 from logit_correction.evaluation.predictions import Predictions, collect, predictions_of
@@ -118,7 +118,7 @@ class Run(os.PathLike[str]):
             raise InputError(f"{self.path}: data.input_shape is {data.input_shape}, which no inputs have: train again")
         names, table = tuple(data.attribute_names), data.correlation
         reader = self.source.reader  # after it has refused what does not fit
-        inputs = inputs_of(data.preparation.get("columns", ())) if isinstance(reader, Columns) else ()
+        inputs = list_column_inputs(data.preparation.get("columns", ())) if isinstance(reader, ColumnReader) else ()
         return DataInfo(
             num_labels=len(data.label_names),
             num_rows=data.rows["train"],
@@ -128,7 +128,7 @@ class Run(os.PathLike[str]):
             attribute_names=names,
             correlation=None if table is None else Correlation.from_table(table, len(names) or None),
             tokens=data.tokens,
-            words=isinstance(reader, Texts) and not data.tokens and self.results.encoder is None,
+            words=isinstance(reader, TextReader) and not data.tokens and self.results.encoder is None,
             input_names=inputs if [len(inputs)] == data.input_shape else (),
         )
 
@@ -223,8 +223,8 @@ class Run(os.PathLike[str]):
     def evaluate(
         self,
         data: str | Path | NewInputs = "test",
-        label: Names | None = None,
-        attribute: Names | None = None,
+        label: RowValues | None = None,
+        attribute: RowValues | None = None,
         metrics: Metrics = (),
     ) -> dict[str, Any]:
         """Return the figures of ``report.json``'s test block on a split of the run's data, or on new labelled rows.
@@ -255,7 +255,7 @@ class Run(os.PathLike[str]):
         return figures_of(rows, table, metrics).to_dict()
 
     def _evaluate_new(
-        self, data: Path | NewInputs, label: Names | None, attribute: Names | None, metrics: Metrics
+        self, data: Path | NewInputs, label: RowValues | None, attribute: RowValues | None, metrics: Metrics
     ) -> dict[str, Any]:
         found, options = list(self.source.new_rows(data, labelled=True)), self.config.data.options
         if len(found) != 1:
@@ -265,23 +265,25 @@ class Run(os.PathLike[str]):
             label = str(options.get("label") or "label")
         columns = listed(options.get("attribute"))
         if attribute is None and columns and rows.frame is not None and set(columns) <= set(rows.frame.columns):
-            attribute = combined({name: texts_of(rows.frame, name) for name in columns}, len(rows))  # as in training
-        labels, correlation = labels_of(rows, label, self.label_names), None
+            attribute = combine_attributes(
+                {name: convert_column_to_texts(rows.frame, name) for name in columns}, len(rows)
+            )  # as in training
+        labels, correlation = get_label_indices(rows, label, self.label_names), None
         known: dict[str, Any] = {}
         if attribute is not None:
-            values, names = names_of(rows, attribute, "attribute"), self.results.data.attribute_names
+            values, names = get_row_values(rows, attribute, "attribute"), self.results.data.attribute_names
             there, table = sorted({name for name in values if name}), self.results.data.correlation
             if not set(there) <= set(names):
                 names = there
             elif table is not None:
                 correlation = Correlation.from_table(table, len(names))
-            known = {"attribute": places_of(values, names).numpy(), "attribute_names": names}
+            known = {"attribute": find_positions(values, names).numpy(), "attribute_names": names}
         logits, estimates, start = [torch.zeros(0, len(self.label_names))], [], 0
         for _, store, forms in self.read([rows]):
             encoded, own = self.encoded(store), torch.from_numpy(labels[start : start + len(store)])
             start += len(own)
             logits.append(self._logits(encoded))
-            estimates.append(estimate_rows(self.algorithm, own, as_views_see(encoded, forms)))
+            estimates.append(estimate_rows(self.algorithm, own, build_view_inputs(encoded, forms)))
         told = [one for one in estimates if one is not None]
         if told and len(told) == len(estimates):
             known["estimate"] = replace(told[0], attribute=np.concatenate([one.attribute for one in told]))

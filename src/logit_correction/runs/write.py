@@ -144,7 +144,7 @@ def _of_minority(count: int, rows: int, named: Sequence[str]) -> list[str]:
 
 def figures_of(rows: Predictions, table: DataTable, metrics: Metrics = ()) -> GroupReport:
     """Return the figures of predictions of a split of the data."""
-    train_counts = table.group_counts("train") if table.has_attributes("train") else None
+    train_counts = table.count_groups("train") if table.has_attributes("train") else None
     return GroupReport.from_predictions(rows, table.correlation, train_counts, metrics)
 
 
@@ -157,7 +157,7 @@ def _data(config: RunConfig, table: DataTable, fingerprint: str) -> DataSummary:
         name=config.data.name,
         options=config.data.options,
         facts=table.metadata,
-        counts={split: table.group_counts(split).tolist() for split in table.split},
+        counts={split: table.count_groups(split).tolist() for split in table.split},
         rows={split: len(rows) for split, rows in table.split.items()},
         scoring=None if scoring is None else {"counts": counts, "overlapping": overlapping},
         label_names=list(map(str, table.label_names)),
@@ -176,7 +176,7 @@ def _group_prior(algorithm: Algorithm, table: DataTable) -> PriorSummary | None:
     prior = algorithm.group_prior
     if prior is None:
         return None
-    counts, names = table.group_counts("train"), attribute_names_of(algorithm)
+    counts, names = table.count_groups("train"), attribute_names_of(algorithm)
     comparable = table.has_attributes("train") and names == list(table.attribute_names)
     return PriorSummary(
         estimator=prior.estimator,
@@ -219,7 +219,7 @@ def _examples(estimated: Tensor, minority: Tensor, table: DataTable, names: Sequ
     rows = table.split["train"][index]
     images = table.inputs.images(rows) if len(rows) else None
     pictures = png_uris(images) if images is not None else [None] * len(index)
-    told: Sequence[str | None] = table.contents(rows) or [None] * len(rows)
+    told: Sequence[str | None] = table.describe_rows(rows) or [None] * len(rows)
     if table.row_names is not None and not table.columns and table.texts is None:
         told = [str(table.row_names[row]) for row in rows.tolist()]
     return [

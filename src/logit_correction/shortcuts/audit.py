@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.attributes.folds import held_out
-from logit_correction.data.cache import cache_folder, digest
+from logit_correction.data.cache import compute_digest, get_cache_folder
 from logit_correction.data.frames import check_columns, read_frame
 from logit_correction.data.table import NEW, DataTable
 from logit_correction.errors import NBSP, InputError, check_range, reason_of
@@ -551,4 +551,4 @@ def _mark(folder: Path, place: Path | None = None) -> Path:
         if name == run_folder.CONFIG and place is not None and not file.is_file():
             file = place / name
         contents.append(file.read_bytes() if file.is_file() else b"")
-    return cache_folder() / "audits" / digest(contents)
+    return get_cache_folder() / "audits" / compute_digest(contents)

@@ -61,7 +61,7 @@ def contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str]) -> li
             features = torch.from_numpy(np.stack([*empty.values()], axis=1)).float()
             told = {"kind": "terms", "rows": _terms([*empty], features, label, table.label_names)}
         elif family == "column" and member in inputs.columns:
-            parts = _parts(np.asarray(inputs.columns[member]), own, partial(table.spelled, member))
+            parts = _parts(np.asarray(inputs.columns[member]), own, partial(table.format_column_values, member))
             told = {"kind": "values", "rows": _counted(*parts, own)}
         elif isinstance(view, Pairs):
             told = {"kind": "values", "rows": _counted(*_related(table, view, inputs, own), own)}
@@ -166,7 +166,7 @@ def _related(table: DataTable, pair: Pairs, inputs: ViewInputs, label: NDArray[A
         for sign, values in ({"−": x - y} | ({"/": x / y} if (y != 0).all() else {})).items():
             found.append(_parts(values, label, _shortest, of=f"{a} {sign} {b} "))
     own, others = (
-        _parts(values, label, partial(table.spelled, name), SIDE, f"{name} ")
+        _parts(values, label, partial(table.format_column_values, name), SIDE, f"{name} ")
         for name, values in zip(pair.columns, (first, second), strict=True)
     )
     found.append((own[0] + ", " + others[0], [f"{one}, {other}" for one in own[1] for other in others[1]]))

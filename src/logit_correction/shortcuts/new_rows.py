@@ -19,10 +19,10 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from logit_correction.data.frames import check_columns, read_frame, texts_of, what_rows_are
-from logit_correction.data.images import SUFFIXES, read_image, visible_folders
-from logit_correction.data.loading import BatchLoader, evaluation_batch
-from logit_correction.data.rows import Problems, Rows, places_of
+from logit_correction.data.frames import check_columns, convert_column_to_texts, get_row_noun, read_frame
+from logit_correction.data.images import IMAGE_SUFFIXES, list_visible_folders, read_image
+from logit_correction.data.loading import BatchLoader, compute_evaluation_batch_size
+from logit_correction.data.rows import RowErrors, Rows, find_positions
 from logit_correction.data.table import NEW, DataTable, InputStore
 from logit_correction.errors import InputError, InputWarning, format_first, format_rows, reason_of
 from logit_correction.evaluation.predictions import Array
@@ -68,9 +68,9 @@ def open_new_rows(given: Any, built: Built) -> list[Rows]:
         return list(source.new_rows(given))
     names = {str(name).casefold() for name in table.label_names}
     # A name that differs in case alone is meant as a label, and refused as it is in a column.
-    labelled = any(canonical(folder.name).casefold() in names for folder in visible_folders(given))
+    labelled = any(canonical(folder.name).casefold() in names for folder in list_visible_folders(given))
     rows = list(source.new_rows(given, labelled=labelled))
-    loose = [path for path in sorted(given.iterdir()) if path.suffix.lower() in SUFFIXES and path.is_file()]
+    loose = [path for path in sorted(given.iterdir()) if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()]
     if labelled and loose:
         warnings.warn(
             f"{given}: {format_rows(len(loose))} beside the folders of labels count as rows without a label, such as "
@@ -99,12 +99,12 @@ def known_of(given: Sequence[Rows] | None, built: Built) -> pd.DataFrame:
         lines = None if table.lines is None else table.lines[rows].tolist()
         return known_table([_described(label, files, lines, table, rows)], table)
     frames = list[pd.DataFrame]()
-    bad = list[Problems]()
+    bad = list[RowErrors]()
     count = 0
     for part, _, forms in _read(given, built):
         frame = _told(part, built, forms).assign(row=np.arange(count, count + len(part)))
-        frames.append(frame[part.problems.good.numpy()])
-        bad += [part.problems] if part.problems else []
+        frames.append(frame[part.errors.good.numpy()])
+        bad += [part.errors] if part.errors else []
         count += len(part)
     left_out = sum(map(len, bad))
     if bad and left_out == count:
@@ -131,7 +131,7 @@ def network_inputs(given: Sequence[Rows] | None, built: Built) -> Iterator[Input
             return
         rows, store, _ = part
         encoded = inputs.encode(store) if isinstance(inputs, EncodedStore) else store
-        for places in rows.problems.good.nonzero().flatten().split(evaluation_batch(encoded)):
+        for places in rows.errors.good.nonzero().flatten().split(compute_evaluation_batch_size(encoded)):
             yield encoded.fetch(places)
 
 
@@ -141,7 +141,7 @@ def _read(given: Sequence[Rows], built: Built) -> Iterator[tuple[Rows, InputStor
     if isinstance(table.inputs, EncodedStore):
         original = table.inputs.original
         info = replace(info, input_shape=original.input_shape, tokens=original.holds_tokens)
-    source.reader.prepare(table.preparation)
+    source.reader.load_state(table.preparation)
     yield from source.read(given, info, bad_too=True)
 
 
@@ -150,8 +150,8 @@ def _told(rows: Rows, built: Built, forms: dict[str, Any]) -> pd.DataFrame:
     column = str(built.config.data.options.get("label") or "label")
     label: Sequence[str | None] = rows.label or [None] * len(rows)
     if rows.frame is not None and column in rows.frame.columns:
-        label = [one or None for one in texts_of(rows.frame, column)]
-    lines = rows.numbers if what_rows_are(rows.numbers) == "line" else None
+        label = [one or None for one in convert_column_to_texts(rows.frame, column)]
+    lines = rows.numbers if get_row_noun(rows.numbers) == "line" else None
     new = replace(built.table, texts=forms.get("texts"), columns=forms.get("columns", {}))
     return _described(label, forms.get("files"), lines, new, torch.arange(len(rows)))
 
@@ -169,7 +169,7 @@ def _described(
         frame["path"] = [printable(os.path.abspath(file)) for file in files]
     elif lines is not None:
         frame["line"] = list(lines)
-    content = table.contents(rows, most=SHOWN_COLUMNS)
+    content = table.describe_rows(rows, max_columns=SHOWN_COLUMNS)
     return frame if content is None else frame.assign(content=content)
 
 
@@ -180,7 +180,7 @@ def known_table(frames: Sequence[pd.DataFrame], table: DataTable) -> pd.DataFram
     whole, names = pd.concat(frames, ignore_index=True), list(map(str, table.label_names))
     number = whole.pop("row") if "row" in whole else np.arange(len(whole))
     whole.insert(0, "row", number)
-    label = places_of([None if pd.isna(one) else one for one in whole["label"]], names).numpy()
+    label = find_positions([None if pd.isna(one) else one for one in whole["label"]], names).numpy()
     unknown = whole[whole["label"].notna() & (label < 0)]
     if len(unknown):
         first, has = unknown.iloc[0], "has a label that is" if len(unknown) == 1 else "have labels that are"
@@ -358,8 +358,8 @@ def _sheet(file: Path | str | pd.DataFrame, place: str) -> tuple[pd.DataFrame, l
     given = file if isinstance(file, pd.DataFrame) else read_cells(read_frame(Path(file), _encoding_of(Path(file))))
     given = given.rename(columns={name: str(name).strip().casefold() for name in given})  # spreadsheets are edited
     check_columns(given, place, ("row", ANSWER))
-    rows = [row if row is None else re.sub(r"\.0+$", "", row) for row in texts_of(given, "row")]
-    return given, rows, texts_of(given, ANSWER)
+    rows = [row if row is None else re.sub(r"\.0+$", "", row) for row in convert_column_to_texts(given, "row")]
+    return given, rows, convert_column_to_texts(given, ANSWER)
 
 
 def _encoding_of(file: Path) -> str | None:

@@ -62,7 +62,7 @@ def rows_frame(
         frame["line"] = table.lines[rows].numpy()
     if table.row_names is not None and not table.columns:  # rows of columns are only numbered
         frame["path" if table.files is not None else "name"] = [str(table.row_names[row]) for row in rows.tolist()]
-    if (held := table.contents(rows, columns_of(views, table.columns))) is not None:
+    if (held := table.describe_rows(rows, columns_of(views, table.columns))) is not None:
         frame[CONTENT] = held
     frame["split"] = np.where(np.arange(len(rows)) < len(table.split["train"]), "train", "valid")
     frame = frame.assign(label=names[label.numpy()], attribute=None, conflicting=None, score=np.nan)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from logit_correction.attributes.base import likely_attribute, outputs_of
 from logit_correction.attributes.folds import held_out
-from logit_correction.data.frames import RowFile, check_names
+from logit_correction.data.frames import RowFile, check_column_names
 from logit_correction.errors import InputError
 from logit_correction.finding import (
     BASELINE,
@@ -392,7 +392,7 @@ def judged_by_file(path: str, rows: TrainingRows, labels: Sequence[str], fold_of
     file = RowFile(path)
     prefix = "p_" if f"p_{labels[0]}" in file.frame else "probability_"
     columns = [f"{prefix}{label}" for label in labels]
-    check_names(list(file.frame.columns), str(file.path), columns)
+    check_column_names(list(file.frame.columns), str(file.path), columns)
     try:
         values = file.frame[columns].to_numpy(dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -404,7 +404,7 @@ def judged_by_file(path: str, rows: TrainingRows, labels: Sequence[str], fold_of
             "probabilities of all labels, not scores"
         )
     for split, its_rows in (("train", rows), ("valid", rows.held_out)):
-        place = torch.zeros(0).long() if its_rows is None else file.places_of(its_rows)
+        place = torch.zeros(0).long() if its_rows is None else file.find_positions(its_rows)
         known = (place >= 0).nonzero().squeeze(1)
         if len(known):
             fold = fold_of(len(known)) if split == "train" else torch.zeros_like(known)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.data.loading import BatchLoader
-from logit_correction.data.table import DataTable, fingerprint
+from logit_correction.data.table import DataTable, compute_fingerprint
 from logit_correction.distributed import (
     average_gradients,
     broadcast_from_first,
@@ -104,7 +104,7 @@ class Fit:
     @cached_property
     def fingerprint(self) -> str:
         """Of the data."""
-        return fingerprint(self.table)
+        return compute_fingerprint(self.table)
 
     def run(self, resume: bool = False, estimator_only: bool = False) -> None:
         """Train to the end, or with ``estimator_only`` up to the method's own stage; ``resume`` from the checkpoint."""

@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 
 from logit_correction.data import digits
-from logit_correction.data.cache import cache_folder, digest, kept_array
-from logit_correction.data.images import Images, image_store
-from logit_correction.data.loading import AugmentationName, named_augmentation
+from logit_correction.data.cache import cache_array, compute_digest, get_cache_folder
+from logit_correction.data.images import ImageReader, build_image_store
+from logit_correction.data.loading import AugmentationName, build_augmentation
 from logit_correction.data.reader import DataSource
-from logit_correction.data.rows import Problems
+from logit_correction.data.rows import RowErrors
 from logit_correction.data.table import ArrayStore, DataTable
 from logit_correction.errors import check_range
 from logit_correction.files import available_cores
@@ -34,8 +34,6 @@ from logit_correction_lab.sources.published import (
 
 class CorruptedCIFAR10(DataSource):
     """CIFAR-10 with ten corruptions: 45,000 train, 5,000 valid, 10,000 test; corruptions uniform in the test."""
-
-    reader = Images((SIZE, SIZE))
 
     def __init__(
         self,
@@ -67,7 +65,7 @@ class CorruptedCIFAR10(DataSource):
         self.planted = digits.PlantedAttribute(minority_ratio, correlation, valid, len(CLASSES), list(CORRUPTIONS))
         check_range("--data.severity", severity, 1, 5)
         self.correlation, self.names = self.planted.correlation, self.planted.names
-        self.augmentation = named_augmentation(augment)
+        self.augmentation = build_augmentation(augment)
         self.augment = augment
         self.severity, self.seed, self.download = severity, seed, download
         self.root, self.published = get_data_folder(root), published
@@ -80,6 +78,9 @@ class CorruptedCIFAR10(DataSource):
         else:
             source = "whoever published it, in the share of conflicts that --data.minority_ratio says"
             find_dataset_folder("Corrupted CIFAR-10", self.published, ["."], self.parts, source)
+
+    def make_reader(self) -> ImageReader:
+        return ImageReader((SIZE, SIZE))
 
     def build(self) -> DataTable:
         """Read CIFAR-10, split off a tenth of its training part, draw the corruption of every image and corrupt it."""
@@ -100,9 +101,13 @@ class CorruptedCIFAR10(DataSource):
         chosen = attribute.numpy().astype(np.int64)
         parts = [RECIPE, compute_checksum(cifar.images), self.severity, self.seed, *self.names]
         versions = [np.__version__, scipy.__version__, PIL.__version__]  # others may round otherwise here and there
-        file = cache_folder() / "corrupted-cifar10" / f"{digest([*map(str, parts), chosen.tobytes(), *versions])}.npy"
+        file = (
+            get_cache_folder()
+            / "corrupted-cifar10"
+            / f"{compute_digest([*map(str, parts), chosen.tobytes(), *versions])}.npy"
+        )
         recipe = self.names, self.severity, self.seed, available_cores()
-        images, _ = kept_array(file, lambda path: np.save(path, corrupt_all(cifar.images, chosen, *recipe)))
+        images, _ = cache_array(file, lambda path: np.save(path, corrupt_all(cifar.images, chosen, *recipe)))
         metadata: dict[str, object] = {
             "source": f"{cifar.source}, corrupted here",
             **self.planted.metadata,
@@ -130,8 +135,8 @@ class CorruptedCIFAR10(DataSource):
     def _as_published(self, folder: Path) -> DataTable:
         self.ensure_files()
         paths, names, label, attribute, split = read_conflict_folders(folder, self.parts, len(CLASSES))
-        problems = Problems(str(folder), names)
-        images = image_store(paths, (SIZE, SIZE), problems)
+        problems = RowErrors(str(folder), names)
+        images = build_image_store(paths, (SIZE, SIZE), problems)
         problems.raise_if_any(fix="get them again")
         return DataTable(
             inputs=images,

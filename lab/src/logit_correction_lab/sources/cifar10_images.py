@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from logit_correction.data.cache import cache_folder, kept_array
+from logit_correction.data.cache import cache_array, get_cache_folder
 from logit_correction.errors import InputError, reason_of
 from logit_correction.files import checksum_of_file, plain
 from logit_correction.views.files import IMAGES
@@ -112,7 +112,7 @@ def _from_archive(archive: Path) -> Cifar10:
         name = checksum_of_file(plain(archive))[:32]
     except OSError as error:
         raise InputError(f"{archive} cannot be read ({error.strerror}): get it again") from error
-    values, _ = kept_array(cache_folder() / "cifar10" / f"{name}.npy", lambda path: np.save(path, make()))
+    values, _ = cache_array(get_cache_folder() / "cifar10" / f"{name}.npy", lambda path: np.save(path, make()))
     label = np.concatenate([np.arange(10).repeat(count) for count in PER_CLASS.values()])
     source = f"CIFAR-10 from JPEG files, so not the original pixels ({archive.name})"
     return Cifar10(values, label, 10 * PER_CLASS["train"], source)

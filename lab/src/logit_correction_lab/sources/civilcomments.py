@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.data.frames import row_names
-from logit_correction.data.rows import Problems
+from logit_correction.data.frames import format_row_names
+from logit_correction.data.rows import RowErrors
 from logit_correction.data.table import DataTable, Scoring
-from logit_correction.data.texts import Texts
+from logit_correction.data.texts import TextReader
 from logit_correction_lab.sources.published import PublishedSource, encode_column, find_split_rows, read_columns
 
 if TYPE_CHECKING:
@@ -48,13 +48,13 @@ class CivilComments(PublishedSource):
             max_tokens: Longer comments are cut; 300 is what WILDS takes.
         """
         self.root = root
-        self.reader: Texts = Texts(_TEXT, tokenizer, max_tokens)
+        self.reader: TextReader = TextReader(_TEXT, tokenizer, max_tokens)
 
     def build(self) -> DataTable:
         folder = self.folder()
         columns = [_TEXT, "split", "toxicity", *IDENTITIES, "identity_any"]
         frame = read_columns(folder / _FILE, columns)
-        problems = Problems(str(folder / _FILE), row_names(frame.index))
+        problems = RowErrors(str(folder / _FILE), format_row_names(frame.index))
         split = encode_column(frame["split"], {"train": 0, "val": 1, "test": 2}, problems)
         label = _present(frame["toxicity"], problems, required=True).long()
         mentioned = torch.stack([_present(frame[name], problems) for name in IDENTITIES], dim=1)
@@ -62,7 +62,7 @@ class CivilComments(PublishedSource):
         problems.raise_if_any(fix=f"get {_FILE} again, or fix it")
         texts = frame[_TEXT].tolist()
         of_split = find_split_rows(split)
-        made = self.reader.learn(texts, of_split["train"], problems)
+        made = self.reader.fit_transform(texts, of_split["train"], problems)
         # Label x mentioned group of people.
         membership = torch.cat([mentioned & (label == y)[:, None] for y in range(len(LABELS))], dim=1)
         labels = [name for name in LABELS for _ in IDENTITIES]
@@ -85,7 +85,7 @@ class CivilComments(PublishedSource):
         )
 
 
-def _present(values: pd.Series[str], problems: Problems, required: bool = False) -> Tensor:
+def _present(values: pd.Series[str], problems: RowErrors, required: bool = False) -> Tensor:
     """Return whether at least half of those asked said so, (M,) bool; nobody where nothing is written.
 
     What is no number in [0, 1] is a problem of its row, and so is an empty cell if it is ``required``.

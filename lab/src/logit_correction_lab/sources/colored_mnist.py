@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from logit_correction.data.digits import COLORS, JITTER, ColoredStore, PlantedAttribute, jittered_colors
-from logit_correction.data.images import Images
+from logit_correction.data.digits import COLORS, JITTER, ColoredStore, PlantedAttribute, draw_jittered_colors
+from logit_correction.data.images import ImageReader
 from logit_correction.data.loading import CropFlip
 from logit_correction.data.reader import DataSource
 from logit_correction.data.table import DataTable
@@ -82,7 +82,7 @@ class ColoredMNIST(DataSource):
         if not 0 <= shift < 28:
             raise InputError(f"shift is {shift}, but must be a number of pixels, 0..27")
         self.shift, self.download, self.root = shift, download, get_data_folder(root)
-        self.reader = Images((28, 28), scale=SCALINGS[scaling])
+        self.reader = ImageReader((28, 28), scale=SCALINGS[scaling])
 
     def ensure_files(self) -> None:
         read_mnist(self.root, self.download)
@@ -94,7 +94,7 @@ class ColoredMNIST(DataSource):
         attribute = torch.empty_like(digit)
         for name, rows in split.items():
             attribute[rows] = planted.draw(digit[rows], name, generator)
-        color = jittered_colors(attribute, self.severity, generator)
+        color = draw_jittered_colors(attribute, self.severity, generator)
         shifts = {"shifts in training": f"up to {self.shift} pixels"} if self.shift else {}
         return DataTable(
             inputs=ColoredStore(glyphs, torch.arange(len(digit)), color, scale=self.reader.scale),

@@ -11,10 +11,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from logit_correction.data.frames import row_names
-from logit_correction.data.images import Images, Resizing, image_store, read_sizes
-from logit_correction.data.loading import AugmentationName, OriginalCropFlip, named_augmentation
-from logit_correction.data.rows import Problems, files_within
+from logit_correction.data.frames import format_row_names
+from logit_correction.data.images import ImageReader, Resizing, build_image_store, read_image_sizes
+from logit_correction.data.loading import AugmentationName, OriginalCropFlip, build_augmentation
+from logit_correction.data.rows import RowErrors, find_files_within
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, check_range
 from logit_correction.types import Correlation
@@ -59,18 +59,18 @@ class Photos(PublishedSource):
             raise InputError(f"crops original is for augment resized-crop-flip, not {augment}: give that, or no crops")
         self.title = type(self).__name__
         self.root = root
-        self.augment = named_augmentation(augment)
+        self.augment = build_augmentation(augment)
         self.crops = crops
         self.size = (size, size)
         self.fit = fit or self.fit
-        self.reader = Images(self.size, self.fit)
+        self.reader = ImageReader(self.size, self.fit)
 
     def table(
         self, place: Path, paths: list[Path], names: Sequence[str], metadata: dict[str, object], **contents: Any
     ) -> DataTable:
         """Read the images and return the table; the error names the first that are missing or damaged."""
-        problems = Problems(str(place), list(names))
-        inputs = image_store(paths, self.size, problems, self.fit)
+        problems = RowErrors(str(place), list(names))
+        inputs = build_image_store(paths, self.size, problems, self.fit)
         fix = f"get the images of {self.title} again, or fix them"
         problems.raise_if_any(fix=fix)
         augment: Callable[..., Tensor] | None = self.augment
@@ -84,10 +84,10 @@ class Photos(PublishedSource):
             train = contents["split"]["train"]
             others = set(range(len(paths))).difference(train.tolist())
             side = round(self.size[0] * 12 / 7)
-            store = image_store(paths, (side, side), problems, skip=others)
+            store = build_image_store(paths, (side, side), problems, skip=others)
             problems.raise_if_any(fix=fix)
             originals = torch.ones(len(paths), 2, dtype=torch.long)
-            originals[train] = read_sizes([paths[row] for row in train.tolist()])
+            originals[train] = read_image_sizes([paths[row] for row in train.tolist()])
             augment = OriginalCropFlip(store, originals, self.size)
             metadata["training images"] = f"parts of the originals, resized to {size}"
         return DataTable(inputs=inputs, augment=augment, row_names=names, metadata=metadata, **contents)
@@ -107,12 +107,12 @@ class Waterbirds(Photos):
         folder = self.folder()
         file = folder / "metadata.csv"
         frame = read_columns(file, ["img_filename", "y", "split", "place"])
-        problems = Problems(str(file), row_names(frame.index))
+        problems = RowErrors(str(file), format_row_names(frame.index))
         two = {"0": 0, "1": 1}
         label, attribute = (encode_column(frame[name], two, problems) for name in ("y", "place"))
         split = encode_column(frame["split"], two | {"2": 2}, problems)
         names = frame["img_filename"].tolist()
-        paths = files_within(folder, names, problems, "img_filename", look=False)
+        paths = find_files_within(folder, names, problems, "img_filename", look=False)
         problems.raise_if_any(fix="get metadata.csv again, or fix it")
         usual = "worst group, and the average with groups weighted as in training"
         return self.table(
@@ -169,13 +169,13 @@ class CelebA(Photos):
         else:
             frame, partition = read_columns(file, columns), read_columns(split_file, of_split)
         places = partition.drop_duplicates("image_id").set_index("image_id")["partition"]
-        problems = Problems(f"{file} or {split_file.name}", row_names(frame.index))
+        problems = RowErrors(f"{file} or {split_file.name}", format_row_names(frame.index))
         split = encode_column(frame["image_id"].map(places).fillna(""), {"0": 0, "1": 1, "2": 2}, problems)
         label, attribute = (
             encode_column(frame[name], {"-1": 0, "1": 1}, problems) for name in (self.label, self.attribute)
         )
         names = frame["image_id"].tolist()
-        paths = files_within(images, names, problems, "image_id", look=False)
+        paths = find_files_within(images, names, problems, "image_id", look=False)
         problems.raise_if_any(fix=f"get {file.name} and {split_file.name} again, or fix them")
         usual = (self.label, self.attribute) == ("Blond_Hair", "Male")
         spoken = [name.replace("_", " ").lower() for name in (self.label, self.attribute)]

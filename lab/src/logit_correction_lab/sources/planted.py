@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.data import digits
-from logit_correction.data.features import Columns
-from logit_correction.data.images import Images
+from logit_correction.data.features import ColumnReader
+from logit_correction.data.images import ImageReader
 from logit_correction.data.reader import DataSource
-from logit_correction.data.rows import Problems, Rows, consecutive_splits
+from logit_correction.data.rows import RowErrors, Rows, make_consecutive_splits
 from logit_correction.data.table import ArrayStore, DataTable, InputStore
-from logit_correction.data.texts import Texts, beginning
+from logit_correction.data.texts import TextReader, shorten_text
 from logit_correction.errors import InputError, check_range, did_you_mean
 from logit_correction.seeds import derive_seed, make_generator
 from logit_correction.types import UNKNOWN, Correlation
@@ -127,7 +127,7 @@ class Planted(DataSource):
         self.minority_ratio = float(minority_ratio)
         side = {"photos": SIZE, "digits": 8, "mnist": 28}.get(self.kind)
         if side is not None:
-            self.reader = Images((side, side))
+            self.reader = ImageReader((side, side))
         self.rows = self.chosen.rows if rows is None else rows
         if self.rows is not None:
             check_range("rows", self.rows, 10 * len(self.labels))
@@ -164,7 +164,7 @@ class Planted(DataSource):
 
     def _digits(self) -> DataTable:
         if self.kind == "digits":
-            glyph, digit = digits.small_digits()
+            glyph, digit = digits.load_small_digits()
             source, test_part = "scikit-learn's bundled handwritten digits (8x8)", None
         else:
             glyph, digit = colored_mnist.read_mnist(self.root, self.download)
@@ -173,7 +173,7 @@ class Planted(DataSource):
         example, split, label, attribute = self._drawn(label, test_part)
         color = torch.ones(len(label), 3)
         if self.marks:
-            color = digits.jittered_colors(attribute, 4, make_generator(self.seed, "planted", "look"))
+            color = digits.draw_jittered_colors(attribute, 4, make_generator(self.seed, "planted", "look"))
         return self._table(digits.ColoredStore(glyph, example, color), label, attribute, split, source)
 
     def _texts(self) -> DataTable:
@@ -184,9 +184,9 @@ class Planted(DataSource):
         if self.mark == "signature":
             lines = [reviews.SIGNATURES[number] for number in attribute.tolist()]
             texts = [f"{text}\n{line}" for text, line in zip(texts, lines, strict=True)]
-        made = Texts().learn(texts, split["train"], Problems("the planted rows", []))
+        made = TextReader().fit_transform(texts, split["train"], RowErrors("the planted rows", []))
         table = self._table(made.inputs, label, attribute, split, "reviews, generated here")
-        rows = [beginning(text, 80) for text in texts]
+        rows = [shorten_text(text, 80) for text in texts]
         return replace(table, preparation=made.preparation, row_names=rows, **made.forms)
 
     def _columns(self) -> DataTable:
@@ -207,9 +207,9 @@ class Planted(DataSource):
             if self.mark is not None:
                 kilovolts = np.array([80.0, 120.0])[attribute.numpy()]
                 columns["scanner_kv"] = (kilovolts + self._generator("look").normal(0, 2, len(label))).round(1)
-        frame, reader = pd.DataFrame(columns), Columns(list(columns))
+        frame, reader = pd.DataFrame(columns), ColumnReader(list(columns))
         rows = Rows("the planted rows", range(len(frame)), frame)
-        made = reader.learn(reader.check(rows)[0], split["train"], rows.problems)
+        made = reader.fit_transform(reader.validate(rows)[0], split["train"], rows.errors)
         table = self._table(made.inputs, label, attribute, split, source)
         return replace(table, preparation=made.preparation, **made.forms)
 
@@ -264,7 +264,7 @@ class Planted(DataSource):
         parts = [whole[torch.randperm(len(whole), generator=generator)] for whole in wholes]
         if test_part is None:
             parts[2] = parts[2].repeat_interleave(marks or 1)
-        example, split = torch.cat(parts), consecutive_splits(*map(len, parts))
+        example, split = torch.cat(parts), make_consecutive_splits(*map(len, parts))
         label = example_label[example]
         return example, split, label, self._marks_of(label, split) if marks else torch.full_like(label, UNKNOWN)
 

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.data.frames import check_names, read_frame
-from logit_correction.data.images import SUFFIXES, visible_files
+from logit_correction.data.frames import check_column_names, read_frame
+from logit_correction.data.images import IMAGE_SUFFIXES, list_visible_files
 from logit_correction.data.reader import DataSource
-from logit_correction.data.rows import Problems
+from logit_correction.data.rows import RowErrors
 from logit_correction.data.table import SPLITS
 from logit_correction.errors import InputError, reason_of
 from logit_correction.types import Correlation
@@ -71,7 +71,7 @@ def read_columns(file: Path, columns: Sequence[str], header: Sequence[str] = (),
         frame.index = pd.RangeIndex(skipped + 1, skipped + 1 + len(frame), name="line")
     else:
         frame = read_frame(file, fix="get it again")
-    check_names(list(frame.columns), str(file), columns)
+    check_column_names(list(frame.columns), str(file), columns)
     return frame[list(columns)]
 
 
@@ -89,7 +89,7 @@ def find_dataset_folder(name: str, root: str | None, folders: Sequence[str], fil
     return place
 
 
-def encode_column(values: pd.Series[str], meaning: Mapping[str, int], problems: Problems) -> Tensor:
+def encode_column(values: pd.Series[str], meaning: Mapping[str, int], problems: RowErrors) -> Tensor:
     """Turn the texts of a column into numbers (M,) long; one without a meaning is a problem of its row."""
     found = values.str.strip().map(dict(meaning))
     for row in np.flatnonzero(found.isna().to_numpy()).tolist():
@@ -109,10 +109,10 @@ def read_conflict_folders(
 
     The four ``parts`` of ``base`` are where the attribute goes with the label, where it conflicts, valid and test.
     """
-    found = [[one for one in visible_files(base / part) if one.suffix.lower() in SUFFIXES] for part in parts]
+    found = [[one for one in list_visible_files(base / part) if one.suffix.lower() in IMAGE_SUFFIXES] for part in parts]
     paths = [path for files in found for path in sorted(files)]
     names = [path.relative_to(base).as_posix() for path in paths]
-    problems, values = Problems(str(base), names), torch.zeros((len(names), 2), dtype=torch.long)
+    problems, values = RowErrors(str(base), names), torch.zeros((len(names), 2), dtype=torch.long)
     for row, name in enumerate(names):
         match = re.search(r"_(\d+)_(\d+)\.[A-Za-z]+$", name)
         if match is None or max(int(match[1]), int(match[2])) >= num_values:

@@ -10,12 +10,12 @@ import pandas as pd
 import torch
 from filelock import FileLock
 
-from logit_correction.data.cache import cache_folder, digest
+from logit_correction.data.cache import compute_digest, get_cache_folder
 from logit_correction.data.frames import read_frame
-from logit_correction.data.images import Images
+from logit_correction.data.images import ImageReader
 from logit_correction.data.rows import Rows
 from logit_correction.data.table import DataTable
-from logit_correction.data.texts import Texts
+from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError, reason_of
 from logit_correction.files import replacing
 from logit_correction.types import Correlation
@@ -71,28 +71,28 @@ class StandIn(PublishedSource):
             raise InputError(f"--data.minority_ratio is one of {', '.join(map(str, RATIOS))}, and for {AGES} alone")
         self.set, self.root, self.minority_ratio = set, root, minority_ratio or RATIOS[0]
         self.files = SETS[set][-1]
-        self.reader = Images(None, "crop", column="path") if self.files[0].endswith(".tar") else Texts("text")
+        self.reader = ImageReader(None, "crop", column="path") if self.files[0].endswith(".tar") else TextReader("text")
 
     def build(self) -> DataTable:
         labels, attributes, goes_with, what, _ = SETS[self.set]
         folder, tables = self.folder(), [self.folder() / name for name in self.files]
-        if isinstance(self.reader, Images):
+        if isinstance(self.reader, ImageReader):
             folder = unpack_archives(tables)
             tables = sorted(folder.glob("*/metadata*.csv"))
         frame = pd.concat([read_frame(table, fix="get it again") for table in tables], ignore_index=True)
         rows = Rows(f"{self.set} in {folder}", frame.index, frame, folder)
         label, attribute = (
-            encode_column(frame[name], {"0": 0, "1": 1}, rows.problems) for name in ("label", "attribute")
+            encode_column(frame[name], {"0": 0, "1": 1}, rows.errors) for name in ("label", "attribute")
         )
-        split = encode_column(frame["split"], {"train": 0, "val": 1, "test": 2, "extra": 3}, rows.problems)
+        split = encode_column(frame["split"], {"train": 0, "val": 1, "test": 2, "extra": 3}, rows.errors)
         metadata: dict[str, object] = {"source": self.set, "this is": what}
         if self.set == AGES:  # all ratios keep all rows, so that they share the features of an encoder
             percent = pd.to_numeric(frame["in_train_from_percent"], errors="coerce")
             split[torch.tensor((percent <= round(100 * self.minority_ratio, 3)).tolist())] = 0
             metadata["minority ratio"] = self.minority_ratio
-        read, names, _ = self.reader.check(rows)
-        made = self.reader.learn(read, (split == 0).nonzero().flatten(), rows.problems)
-        rows.problems.raise_if_any(fix="get it again")
+        read, names, _ = self.reader.validate(rows)
+        made = self.reader.fit_transform(read, (split == 0).nonzero().flatten(), rows.errors)
+        rows.errors.raise_if_any(fix="get it again")
         return DataTable(
             inputs=made.inputs,
             label=label,
@@ -112,9 +112,9 @@ class StandIn(PublishedSource):
 def unpack_archives(archives: list[Path]) -> Path:
     """Return a folder of the cache into which archives were unpacked, once, also where several runs ask at once."""
     stamps = [(str(one.resolve()), one.stat().st_size, one.stat().st_mtime_ns) for one in archives]
-    folder = cache_folder() / "unpacked" / digest(part for stamp in stamps for part in stamp)
+    folder = get_cache_folder() / "unpacked" / compute_digest(part for stamp in stamps for part in stamp)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(cache_folder() / "unpacked.lock"):
+    with FileLock(get_cache_folder() / "unpacked.lock"):
         if folder.is_dir():
             return folder
         with replacing(folder) as temporary:

