@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import logit_correction
-from logit_correction.cli import COMMANDS, function_of
+from logit_correction.cli import COMMANDS, load_command
 from logit_correction.data.rows import Splitting
 from logit_correction.registry import resolve
 from logit_correction.runs.options import OF_ESTIMATOR, PARTS, kinds
@@ -46,7 +46,7 @@ COMPONENTS = {
 
 def own_options() -> set[str]:
     """The options that the commands themselves define, and those of training."""
-    functions = [function_of(name) for name in COMMANDS]
+    functions = [load_command(name) for name in COMMANDS]
     flags = {name for function in functions for name in inspect.signature(function).parameters}
     flags |= {"help", "help_all", "version", "debug", *OF_ESTIMATOR, "preset"}
     return flags | {field.name for field in fields(TrainingConfig)} | set(PARTS)

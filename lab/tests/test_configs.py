@@ -9,7 +9,7 @@ import pytest
 
 from logit_correction import RunConfig
 from logit_correction.cli import commands
-from logit_correction.cli.arguments import arguments_of
+from logit_correction.cli.arguments import parse_arguments
 from logit_correction.runs.options import complete
 from logit_correction_lab.grid import read_grid
 
@@ -20,7 +20,7 @@ METHODS = {name.lower(): name for name in ("ERM", "GroupDRO", "JTT", "LfF", "DFA
 
 def config_of(data: str, method: str, *words: object) -> RunConfig:
     given = ["--config", FOLDER / f"{data}-{method}.yaml", *words, "--out", "run"]
-    config: RunConfig = arguments_of("train", commands.train_command, [str(word) for word in given])["config"]
+    config: RunConfig = parse_arguments("train", commands.train_command, [str(word) for word in given])["config"]
     return config
 
 

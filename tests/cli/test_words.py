@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from logit_correction import RunConfig, TrainingConfig
-from logit_correction.cli.arguments import arguments_of
+from logit_correction.cli.arguments import parse_arguments
 from logit_correction.cli.commands import train_command
 from logit_correction.errors import InputError
 from logit_correction.runs.options import complete
@@ -23,7 +23,7 @@ DIGITS = ("--data", "Digits", "--method", "LC")
 
 def config_of(*words: object) -> dict[str, Any]:
     """The config that ``train`` takes from a command line."""
-    config: RunConfig = arguments_of("train", train_command, [*map(str, words), "--out", "x"])["config"]
+    config: RunConfig = parse_arguments("train", train_command, [*map(str, words), "--out", "x"])["config"]
     return config.to_dict()
 
 

@@ -14,7 +14,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logit_correction.cli.arguments import arguments_of
+from logit_correction.cli.arguments import parse_arguments
 from logit_correction.cli.commands import train_command
 from logit_correction.errors import InputError
 from logit_correction.runs.options import RunConfig, complete
@@ -74,4 +74,4 @@ WORDS += ["--resume", "--preset", "paper", "--shortcut", "colour", "--seeds", "-
 def test_command_lines(words: list[str]) -> None:
     with contextlib.suppress(InputError), contextlib.redirect_stderr(io.StringIO()):
         given_words = [word for word in words if word not in ("-h", "--help")]
-        arguments_of("train", train_command, ["--data", "Digits", "--method", "ERM", "--out", "x", *given_words])
+        parse_arguments("train", train_command, ["--data", "Digits", "--method", "ERM", "--out", "x", *given_words])

@@ -16,7 +16,7 @@ import torch
 from logit_correction.evaluation import GroupReport, Predictions
 from logit_correction.evaluation.predictions import EstimatedAttributes
 from logit_correction.finding import Finding, Look, Signs, Verdict, Weighed
-from logit_correction.pages.plots import png_uris
+from logit_correction.pages.plots import encode_png_uris
 from logit_correction.types import Correlation
 
 DIGITS = [str(i) for i in range(10)]
@@ -81,7 +81,7 @@ def colored_run(folder: Path, method: str, seed: int = 0, ratio: float = 0.005, 
     options = {"minority_ratio": ratio, "severity": 4, "seed": seed}
     data = {"name": "ColoredMNIST", "options": options, "counts": {"train": counts.tolist()}}
     if method == "LC":
-        images = png_uris(torch.from_numpy(draw.integers(0, 255, (12, 3, 28, 28)).astype(np.uint8)))
+        images = encode_png_uris(torch.from_numpy(draw.integers(0, 255, (12, 3, 28, 28)).astype(np.uint8)))
         examples = [
             {"index": i, "label": DIGITS[i % 10], "estimated_attribute": "rose", "attribute": "red", "picture": image}
             for i, image in enumerate(images)

@@ -12,27 +12,27 @@ import pytest
 
 from logit_correction.errors import NBSP, InputError
 from logit_correction.evaluation import Predictions
-from logit_correction.pages.compare import RunFolder, compare, with_estimates
-from logit_correction.pages.page import render_page
+from logit_correction.pages.compare import RunFolder, group_runs_by_task, share_estimates
+from logit_correction.pages.page import render_report_page
 
 Make = Callable[..., Path]
 
 
 def judged(folders: Sequence[Path]) -> tuple[str, list[str]]:
-    page = " ".join(render_page(folders).replace(NBSP, " ").split())
+    page = " ".join(render_report_page(folders).replace(NBSP, " ").split())
     headline, details = re.findall(r'<p class="verdict">(.*?)</p> <p>(.*?)</p>', page)[0]
     return headline, details.replace(". ", ".\n").splitlines()
 
 
 def names(folders: Sequence[Path]) -> list[str]:
-    ((_, series),) = compare([RunFolder.read(folder) for folder in folders])
+    ((_, series),) = group_runs_by_task([RunFolder.read(folder) for folder in folders])
     assert len({one.color for one in series}) == len(series)
     return [one.name for one in series]
 
 
 def test_runs_that_differ_by_their_seed_alone_are_one_series(birds: Make, tmp_path: Path) -> None:
     runs = [RunFolder.read(birds(tmp_path / f"{m}{s}", m, seed=s)) for m in ("LC", "ERM") for s in (0, 1, 2)]
-    ((_, (erm, series)),) = compare(runs)
+    ((_, (erm, series)),) = group_runs_by_task(runs)
     assert [(one.name, len(one.runs)) for one in (erm, series)] == [("ERM", 3), ("LC", 3)]
     assert series.figure("minority") == pytest.approx(np.mean([run.report.test.minority for run in runs[:3]]))
     accuracies = np.array([run.groups()["accuracy"] for run in runs[:3]])
@@ -60,7 +60,7 @@ def test_other_tasks_are_kept_apart(colored: Make, birds: Make, tmp_path: Path) 
         report = json.loads((folders[-1] / "report.json").read_text())
         report["data"] |= {"name": "ImageFolder", "options": {"root": f"/data/{name}"}}
         (folders[-1] / "report.json").write_text(json.dumps(report))
-    titles = [title for title, _ in compare([RunFolder.read(folder) for folder in folders])]
+    titles = [title for title, _ in group_runs_by_task([RunFolder.read(folder) for folder in folders])]
     assert titles[:2] == ["ColoredMNIST, minority ratio 0.005", "ColoredMNIST, minority ratio 0.05"]
     assert titles[2:] == ["Waterbirds", "ImageFolder, root one", "ImageFolder, root other"]
 
@@ -80,7 +80,7 @@ def test_who_is_ahead(birds: Make, tmp_path: Path, skills: dict[str, tuple[float
     headline, details = judged(runs)
     assert said in headline
     assert not any("estimated" in text for text in details)  # attributes are named, so no estimate is told
-    assert ("Train the same with <code>--method ERM</code>" in render_page(runs)) == (len(skills) == 1)
+    assert ("Train the same with <code>--method ERM</code>" in render_report_page(runs)) == (len(skills) == 1)
 
 
 def test_several_seeds_decide_by_the_interval_of_their_difference(birds: Make, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_what_is_judged_where_less_is_known(birds: Make, tmp_path: Path) -> None
     folders = [birds(tmp_path / f"{method} none", method, attribute_names=None) for method in skills]
     headline, _ = judged(folders)
     assert "Worst label accuracy: ERM " in headline and "gains" not in headline
-    assert "they cannot show whether a shortcut misleads" in render_page(folders)
+    assert "they cannot show whether a shortcut misleads" in render_report_page(folders)
 
 
 def test_the_estimate_of_one_run_serves_the_others(birds: Make, tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_the_estimate_of_one_run_serves_the_others(birds: Make, tmp_path: Path) 
     given = {"attribute_names": None, "estimated": True}
     folders = [birds(tmp_path / name, name, skill=skill, **given) for name, skill in skills.items()]
     ground, shares = np.repeat([0, 1, 0, 1], [2255, 2255, 642, 642]), []
-    for folder, run in zip(folders, with_estimates([RunFolder.read(folder) for folder in folders]), strict=True):
+    for folder, run in zip(folders, share_estimates([RunFolder.read(folder) for folder in folders]), strict=True):
         rows = Predictions.load(folder / "predictions.parquet")
         shares.append(float((rows.prediction == rows.label)[ground != rows.label].mean()))
         assert run.report.test.value("estimated_minority") == pytest.approx(shares[-1])

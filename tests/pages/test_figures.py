@@ -16,7 +16,7 @@ from scipy.stats import ttest_rel
 
 from logit_correction import train
 from logit_correction.data.digits import Digits
-from logit_correction.pages.page import write_page
+from logit_correction.pages.page import write_report_page
 
 from ..reading import Groups, Known, Run, check_figures, interval, lines_of, tables_in
 from .conftest import found, look
@@ -123,7 +123,7 @@ def test_seeds_of_two_methods_on_named_groups(tmp_path: Path) -> None:
     of_lc += [("Here the", [12, 100]), ("All", [100])]
     for shown in (["ERM", "LC"], ["LC"]):
         page, own = tmp_path / f"{len(shown)}.html", {name: series[name] for name in shown}
-        write_page([folder for name in shown for folder in folders[name]], page)
+        write_report_page([folder for name in shown for folder in folders[name]], page)
         check_figures(page, known_of(own, counts) + of_lc)
         (_, least), (_, every) = [one for one in tables_in(page) if one[0] == "Accuracy per group"]
         mean = {row[0]: sum(float(cell.split()[0]) for cell in row[2:]) for row in every}
@@ -183,7 +183,7 @@ def test_rows_of_a_table_named_or_not(tmp_path: Path) -> None:
     told = [one for one in of_lc if any(one[0] in line for line in lines_of(page))]
     assert len(told) == 25  # so many examples are shown
     check_figures(page, known_of({"LC": [lc]}) + told + gaps)
-    write_page([tmp_path / "ERM", tmp_path / "LC"], tmp_path / "both.html")
+    write_report_page([tmp_path / "ERM", tmp_path / "LC"], tmp_path / "both.html")
     erm.rows["seems"] = lc.rows["seems"]
     check_figures(tmp_path / "both.html", known_of({"ERM": [erm], "LC": [lc]}) + told + gaps)
     named = trained("named", "ERM", 5, attribute="site", features=["blood", "age"])
@@ -209,5 +209,5 @@ def test_what_a_search_found(birds: Callable[..., Path], tmp_path: Path) -> None
             [own["rows"], *(round(own["rows"] * own[f"follows_{one}"]) for one in ("view", "label"))],
         )
     )
-    write_page([run], tmp_path / "page.html")
+    write_report_page([run], tmp_path / "page.html")
     check_figures(tmp_path / "page.html", known)

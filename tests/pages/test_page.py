@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from logit_correction.errors import NBSP, InputError
-from logit_correction.pages.page import render_page, write_page
+from logit_correction.pages.page import render_report_page, write_report_page
 
 from .conftest import found, look
 
@@ -59,7 +59,7 @@ class Page(HTMLParser):
 def test_a_comparison_has_every_section_and_loads_nothing(colored: Make, tmp_path: Path) -> None:
     folders = [colored(tmp_path / name, name) for name in ("ERM", "LC")]
     out = tmp_path / "report.html"
-    write_page(folders, out)
+    write_report_page(folders, out)
     text = out.read_text(encoding="utf-8")
     page = Page(text)
     sections = ("Runs side by side", "Accuracy per group", "All 100 groups", "Validation accuracy", "Make it again")
@@ -71,7 +71,7 @@ def test_a_comparison_has_every_section_and_loads_nothing(colored: Make, tmp_pat
 
 
 def test_a_page_of_one_run_compares_nothing_and_names_no_place(birds: Make, tmp_path: Path) -> None:
-    text = render_page([birds(tmp_path / "mine", "LC")], tmp_path / "mine" / "report.html")
+    text = render_report_page([birds(tmp_path / "mine", "LC")], tmp_path / "mine" / "report.html")
     assert "Runs side by side" not in text and "<h2>Accuracy</h2>" in text
     assert str(tmp_path) not in text and "logit-correction report mine --out report.html" in text
     # The verdict comes before everything else.
@@ -95,7 +95,7 @@ def test_data_of_a_persons_own_are_called_by_their_place(birds: Make, tmp_path: 
     def of_source(report: dict[str, Any]) -> None:
         report["data"] |= {"name": name, "facts": {"source": "mine"}}
 
-    assert f"<h1>{title}</h1>" in render_page([changed(birds(tmp_path / "run", "LC"), of_source)])
+    assert f"<h1>{title}</h1>" in render_report_page([changed(birds(tmp_path / "run", "LC"), of_source)])
 
 
 def test_the_best_is_marked_where_there_is_one_and_attributes_are_named(birds: Make, tmp_path: Path) -> None:
@@ -103,11 +103,11 @@ def test_the_best_is_marked_where_there_is_one_and_attributes_are_named(birds: M
         report["test"]["worst_group"] = 0.0  # of both
 
     folders = [changed(birds(tmp_path / name, name), same) for name in ("ERM", "LC")]
-    cells = re.findall(r'class="num( best)?" data-name="(.*?)"', render_page(folders))
+    cells = re.findall(r'class="num( best)?" data-name="(.*?)"', render_report_page(folders))
     assert ("", "Worst group") in cells and (" best", "Worst group") not in cells
     assert sum(found == (" best", "Bias-conflicting") for found in cells) == 1
     unnamed = [birds(tmp_path / f"{name}-", name, attribute_names=None, estimated=True) for name in ("ERM", "LC")]
-    page = render_page(unnamed)
+    page = render_report_page(unnamed)
     assert 'class="num best"' not in page and "estimated by heads on border; nobody has named it" in page
     assert page.index("Accuracy per estimated group") < page.index("Accuracy per label")
     assert "Estimated bias-conflicting" in page.split("<h2>Runs side by side</h2>")[1].split("</thead>")[0]
@@ -118,14 +118,14 @@ def test_what_is_no_better_than_one_label_or_costs_more_than_it_brings_is_the_he
 ) -> None:
     always = "Always saying landbird is right in 77.8 % of the test rows, LC in "
     folders = [birds(tmp_path / "LC", "LC", skill=(0.02, 0.9)), birds(tmp_path / "ERM", "ERM", skill=(0.99, 0.9))]
-    page = Page(render_page(folders)).text
+    page = Page(render_report_page(folders)).text
     assert always in page and page.index(always) < page.index("Bias-conflicting accuracy:")
-    assert "Always" not in Page(render_page(folders[1:])).text
+    assert "Always" not in Page(render_report_page(folders[1:])).text
     assert "all test rows LC loses" in page  # and conflicting rows do not gain
     worse = {"ERM": (0.99, 0.8), "JTT": (0.9, 0.8), "LC": (0.9, 0.9)}
     named = {name: birds(tmp_path / f"{name}+", name, skill=skill) for name, skill in worse.items()}
     for name, told in (("JTT", True), ("LC", False)):
-        assert ("all test rows JTT loses" in Page(render_page([named["ERM"], named[name]])).text) == told
+        assert ("all test rows JTT loses" in Page(render_report_page([named["ERM"], named[name]])).text) == told
 
 
 # Is there a shortcut?
@@ -141,7 +141,7 @@ def test_a_shortcut_is_named_with_its_figures_and_what_to_say_against_it(birds: 
         birds(tmp_path / "LC0", "LC", evidence=SHORTCUT.to_dict(), attributes="by colour", estimated_minority=NOBODY)
     ]
     runs += [birds(tmp_path / "ERM", "ERM"), birds(tmp_path / "LC1", "LC", seed=1, evidence=NONE.to_dict())]
-    page = render_page(runs).replace(NBSP, " ")
+    page = render_report_page(runs).replace(NBSP, " ")
     assert ", seed 1): none found." in page and ", seed 0): colour." in page
     assert "<code>--legitimate colour</code>" in page and "by colour" in page
     order = [
@@ -181,7 +181,7 @@ def test_user_text_is_shown_and_never_run(birds: Make, tmp_path: Path) -> None:
         attributes=NASTY,
         diagnostics_labels_read={NASTY: ["attribute"]},
     )  # fmt: skip
-    text = render_page([folder], tmp_path / "<out>.html")
+    text = render_report_page([folder], tmp_path / "<out>.html")
     page = Page(text)
     assert "<script" not in text and "javascript:" not in text
     assert page.text.count(NASTY) > 10
@@ -193,7 +193,7 @@ def test_a_page_is_read_by_keyboard_and_by_ear_and_is_small(colored: Make, birds
     folders = [colored(tmp_path / name, name) for name in ("ERM", "LC")] + [
         birds(tmp_path / "b", "LC", evidence=SHORTCUT.to_dict())
     ]
-    text = render_page(folders)
+    text = render_report_page(folders)
     page = Page(text)
     assert len(text.encode()) < 1_000_000
     assert ("html", {"lang": "en"}) in page.tags and sum(tag == "title" for tag, _ in page.tags) == 1
@@ -208,4 +208,4 @@ def test_a_page_is_read_by_keyboard_and_by_ear_and_is_small(colored: Make, birds
 def test_a_place_that_cannot_be_written_is_named(birds: Make, tmp_path: Path) -> None:
     folder = birds(tmp_path / "run", "LC")
     with pytest.raises(InputError, match=r"missing/page\.html cannot be written"):
-        write_page([folder], tmp_path / "missing" / "page.html")
+        write_report_page([folder], tmp_path / "missing" / "page.html")

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
 from logit_correction import InputError, export, from_arrays, from_table, load, runs_table, train
-from logit_correction.pages.compare import RunFolder, compare
+from logit_correction.pages.compare import RunFolder, group_runs_by_task
 from logit_correction.registry import ComponentConfig
 from logit_correction.runs.leave_out import network_factory
 from logit_correction.types import DataInfo
@@ -80,7 +80,7 @@ def test_an_hour_of_a_date_can_be_left_out_alone(table: Any) -> None:
     moved, seen = (np.abs(one.predict_proba(early) - one.predict_proba(late)).max() for one in (run, sees))
     assert moved < 0.02 < seen  # what remains is that the date itself is later by a day
     assert runs_table([run, sees])["method"].tolist() == ["ERM without the column taken hour", "ERM"]
-    ((_, series),) = compare([RunFolder.read(run.path), RunFolder.read(sees.path)])
+    ((_, series),) = group_runs_by_task([RunFolder.read(run.path), RunFolder.read(sees.path)])
     assert [one.name for one in series] == ["ERM", "ERM without the column taken hour"]
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 from logit_correction.errors import format_list
 from logit_correction.evaluation.report import Report
 from logit_correction.methods import METHODS
-from logit_correction.pages.plots import series_colors
+from logit_correction.pages.plots import assign_colors
 from logit_correction.runs.folder import METRICS, PREDICTIONS, is_finished
 from logit_correction.training import RULES
 from logit_correction_lab import drawing
@@ -213,11 +213,11 @@ def format_markdown(benchmark: Benchmark, frame: pd.DataFrame, comparison: Compa
 def write_results(benchmark: Benchmark, out: Path, seeds: int | None = None) -> None:
     """Write tables, predictions, figures and the page of the finished runs, and show the first table."""
     from logit_correction.files import replacing, write_text
-    from logit_correction.pages.console import console_of, say, table_of
-    from logit_correction.pages.page import render, save_page
+    from logit_correction.pages.console import build_console_table, make_console, print_wrapped
+    from logit_correction.pages.page import render_template, save_page
     from logit_correction.runs.folder import PAGE
 
-    frame, console = build_results_table(benchmark, out), console_of()
+    frame, console = build_results_table(benchmark, out), make_console()
     predictions = collect_predictions(list_finished_cells(benchmark, out))
     comparison = compare_rows(benchmark, frame, predictions)
     with replacing(out / "table.csv") as temporary:
@@ -237,13 +237,15 @@ def write_results(benchmark: Benchmark, out: Path, seeds: int | None = None) -> 
     headline = describe_outcome(benchmark, frame, comparison)
     page = {"title": benchmark.title, "headline": headline, "tables": shown, "machine": _machine(frame)}
     figured = [drawing.inline_svg(svg) for _, svg in drawn]
-    save_page(render("grid.html.j2", **page, figures=figured, settings=changed + benchmark.text), out / PAGE)
-    say(console, headline, "bold")
+    save_page(render_template("grid.html.j2", **page, figures=figured, settings=changed + benchmark.text), out / PAGE)
+    print_wrapped(console, headline, "bold")
     for table in shown[:1]:  # the others are on the page
-        say(console, table.caption)
+        print_wrapped(console, table.caption)
         head, *lines = table.lines
-        console.print(table_of(pd.DataFrame([[cell.strip("*") for cell in line] for line in lines], columns=head)))
-    say(console, f"page: {out / PAGE} (tables and figures are in its folder)")
+        console.print(
+            build_console_table(pd.DataFrame([[cell.strip("*") for cell in line] for line in lines], columns=head))
+        )
+    print_wrapped(console, f"page: {out / PAGE} (tables and figures are in its folder)")
 
 
 def describe_outcome(benchmark: Benchmark, frame: pd.DataFrame, comparison: Comparison) -> str:
@@ -387,7 +389,7 @@ def draw_figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFram
         return
     frame, by_own = _own(frame), _by_own(frame)
     columns, methods = list(benchmark.columns), dict(zip(frame["row"], frame["method"], strict=True))
-    colors = series_colors({row: methods.get(row, "") for row in benchmark.rows})
+    colors = assign_colors({row: methods.get(row, "") for row in benchmark.rows})
     places = pd.to_numeric(pd.Series(columns, index=columns).str.replace("%", ""), errors="coerce")
 
     usual = {"kind": "accuracy" if places.notna().all() and len(columns) > 1 else "bars"}

@@ -64,12 +64,12 @@ def main(argv: list[str] | None = None) -> int:
         if not words or words[0] in ("-h", "--help", "help", "--version"):
             print(__version__ if words[:1] == ["--version"] else usage(), flush=True)
             return 0 if words else 2
-        function = function_of(words[0])
-        from logit_correction.cli.arguments import arguments_of
+        function = load_command(words[0])
+        from logit_correction.cli.arguments import parse_arguments
 
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *where, **more: _print_error(f"warning: {message}")
-            status = function(**arguments_of(words[0], function, words[1:]))
+            status = function(**parse_arguments(words[0], function, words[1:]))
         sys.stdout.flush()
         return status
     except BaseException as error:
@@ -78,7 +78,7 @@ def main(argv: list[str] | None = None) -> int:
         return _report(error, words)
 
 
-def function_of(command: str) -> Callable[..., int]:
+def load_command(command: str) -> Callable[..., int]:
     """Return the function of a command; ``benchmark`` is one of the laboratory."""
     if command not in COMMANDS:
         hint = did_you_mean(command, COMMANDS)

@@ -59,7 +59,7 @@ FLAGS, REPEATED = ("finetune",), (*KNOWN_VIEWS, *LISTS)
 FIXED = {"audit": ("method", "preset", "biased_network", "selection", "logger")}
 
 
-def arguments_of(command: str, function: Callable[..., int], words: Sequence[str]) -> dict[str, Any]:
+def parse_arguments(command: str, function: Callable[..., int], words: Sequence[str]) -> dict[str, Any]:
     """Return the arguments that a command line gives to the function of a command; ends after ``--help``.
 
     Its positional parameters may be given without their names, and one whose default is False is a flag. ``config``

@@ -92,8 +92,8 @@ def _train_seeds(config: RunConfig, out: Path, resume: bool, seeds: int) -> int:
 def _train(configs: Mapping[Path, RunConfig], out: Path, resume: bool) -> int:
     """Train what is not trained yet, show all, and compare several on one page."""
     from logit_correction.data.table import DataTable
-    from logit_correction.pages.console import show_rows, show_runs
-    from logit_correction.pages.page import write_page
+    from logit_correction.pages.console import print_data_summary, print_runs
+    from logit_correction.pages.page import write_report_page
     from logit_correction.runs.folder import PAGE
     from logit_correction.runs.train import is_first_process, train_into
 
@@ -101,14 +101,14 @@ def _train(configs: Mapping[Path, RunConfig], out: Path, resume: bool) -> int:
 
     def announce(config: RunConfig, table: DataTable) -> None:
         told.extend([*table.notes, *table.attribute_notes])
-        show_rows(table, config.data.name, config.method.name)
+        print_data_summary(table, config.data.name, config.method.name)
 
     for number, (folder, config) in enumerate(configs.items()):
         train_into(folder, config, resume=resume, progress=True, announce=None if number else announce)
     if is_first_process(config.training):
         if len(configs) > 1:
-            write_page(list(configs), out / PAGE)
-        show_runs(list(configs), out / PAGE, told)
+            write_report_page(list(configs), out / PAGE)
+        print_runs(list(configs), out / PAGE, told)
     return 0
 
 
@@ -224,7 +224,7 @@ def evaluate_command(
         json: print JSON
         trust_code: import the custom classes that RUN names; their code has your rights, so only for runs you trust
     """
-    from logit_correction.pages.console import show_evaluation
+    from logit_correction.pages.console import print_evaluation
     from logit_correction.runs.run import load
 
     if on is None and (label is not None or attribute is not None):
@@ -239,7 +239,7 @@ def evaluate_command(
     # Beside groups that the run's own data name, estimated ones would tell nothing new.
     named = on is None and any(group["attribute"] is not None for group in figures["groups"])
     what = str(on or f"{split or 'test'} split")
-    show_evaluation(figures, f"{run}, {what}", None if named else figures["estimated"])
+    print_evaluation(figures, f"{run}, {what}", None if named else figures["estimated"])
     return 0
 
 
@@ -340,11 +340,11 @@ def report_command(runs: list[Path], *, out: Path | None = None, metric: list[st
         out: the page; report.html in the last run's folder by default
         metric: a further figure of each group, of `list metrics` or by a dotted path; may be repeated
     """
-    from logit_correction.pages.page import write_page
+    from logit_correction.pages.page import write_report_page
     from logit_correction.runs.folder import PAGE, runs_of
 
     out = out or runs[-1] / PAGE
-    write_page(runs_of(runs), out, metric or ())
+    write_report_page(runs_of(runs), out, metric or ())
     print(out)
     return 0
 
@@ -355,9 +355,9 @@ def preview_command(data: ComponentConfig) -> int:
     Args:
         data: the data source
     """
-    from logit_correction.pages.console import show_rows
+    from logit_correction.pages.console import print_data_summary
 
-    show_rows(data.make().build(), data.name)
+    print_data_summary(data.make().build(), data.name)
     return 0
 
 

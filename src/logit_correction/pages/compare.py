@@ -29,7 +29,7 @@ from logit_correction.evaluation.report import (
 from logit_correction.files import check_seal, plain
 from logit_correction.finding import BASELINE
 from logit_correction.functional import wilson_interval
-from logit_correction.pages.plots import series_colors
+from logit_correction.pages.plots import assign_colors
 from logit_correction.registry import resolve
 
 #: Training options that change where and how fast a run goes, not what comes out of it.
@@ -71,7 +71,7 @@ def compute_student_margin(values: Sequence[float]) -> float:
     return quantile * float(np.std(values, ddof=1)) / math.sqrt(count)
 
 
-def shown_figures(tests: Sequence[GroupReport]) -> dict[str, Figure]:
+def select_shown_metrics(tests: Sequence[GroupReport]) -> dict[str, Figure]:
     """Return the figures that runs have; the worst label and estimates only where no run names attributes."""
     named = any(test.named for test in tests)
     return {
@@ -81,7 +81,7 @@ def shown_figures(tests: Sequence[GroupReport]) -> dict[str, Figure]:
     }
 
 
-def best_of(name: str, values: Iterable[float | None]) -> float | None:
+def find_best_value(name: str, values: Iterable[float | None]) -> float | None:
     """Return the best value of a figure; None unless one is better than another."""
     known = {value for value in values if not is_missing(value)}
     return FIGURES[name].best(known) if len(known) > 1 else None
@@ -142,11 +142,13 @@ class RunFolder:
     def task(self) -> dict[str, Any]:
         """Return the options of the data source that make it another task; a person's own folders are such."""
         data = self.report.data
-        left_out = ("seed",) if is_own(data) else ("seed", "root", "download")  # the last two: where its files are
+        left_out = (
+            ("seed",) if is_user_data(data) else ("seed", "root", "download")
+        )  # the last two: where its files are
         return _flat({name: value for name, value in data.options.items() if name not in left_out})
 
 
-def with_estimates(runs: Sequence[RunFolder]) -> list[RunFolder]:
+def share_estimates(runs: Sequence[RunFolder]) -> list[RunFolder]:
     """Judge all runs on the same test rows by the estimate of the first of them that has one.
 
     Runs whose test rows have attributes, and those of which only the report is there, stay as they are.
@@ -170,14 +172,14 @@ def with_estimates(runs: Sequence[RunFolder]) -> list[RunFolder]:
     return judged
 
 
-def reports_of(folders: Iterable[Path]) -> list[Report]:
+def read_reports(folders: Iterable[Path]) -> list[Report]:
     """Return the reports of runs that are put side by side: judged by one estimate where nobody named attributes."""
-    return [run.report for run in with_estimates([RunFolder.read(folder) for folder in folders])]
+    return [run.report for run in share_estimates([RunFolder.read(folder) for folder in folders])]
 
 
-def comparison_table(reports: Sequence[Report]) -> pd.DataFrame:
+def build_comparison_table(reports: Sequence[Report]) -> pd.DataFrame:
     """Return one row for each report; see ``runs.run.runs_table``."""
-    shown = shown_figures([report.test for report in reports])
+    shown = select_shown_metrics([report.test for report in reports])
     rows = [[one.called, one.epochs, one.seed, *map(one.test.value, shown), str(one.selection)] for one in reports]
     columns = ["method", "epochs", "seed", *shown, "selection"]
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(shown, float))
@@ -262,14 +264,14 @@ class Series:
         return share, float(low), float(high)
 
 
-def compare(runs: Sequence[RunFolder]) -> list[tuple[str, list[Series]]]:
+def group_runs_by_task(runs: Sequence[RunFolder]) -> list[tuple[str, list[Series]]]:
     """Return each task with its title and its series, ERM first; names tell in which settings they differ."""
 
     def task(run: RunFolder) -> list[Any]:
         return [run.task(), run.report.test.groups[["label", "attribute"]].to_numpy().tolist()]
 
     tasks = _apart(runs, lambda run: run.report.data.name, task, RunFolder.task)
-    return [(", ".join([name, *told]), _series(with_estimates(members))) for name, told, members in tasks]
+    return [(", ".join([name, *told]), _series(share_estimates(members))) for name, told, members in tasks]
 
 
 def _series(runs: Sequence[RunFolder]) -> list[Series]:
@@ -280,7 +282,7 @@ def _series(runs: Sequence[RunFolder]) -> list[Series]:
         left = sum(not run.report.corrected for run in own)
         told = [*told, "not corrected" if left == len(own) else f"{left} of {len(own)} not corrected"] if left else told
         found[f"{trained} ({', '.join(told)})" if told else trained] = own
-    colors = series_colors({name: own[0].report.trained for name, own in found.items()})
+    colors = assign_colors({name: own[0].report.trained for name, own in found.items()})
     return [Series(name, colors[name], tuple(own)) for name, own in found.items()]
 
 
@@ -300,7 +302,7 @@ def _apart(
         options = dict.fromkeys(option for one in of_each for option in one)
         differ = [option for option in options if len({_key(one.get(option)) for one in of_each}) > 1]
         for one, members in zip(of_each, own.values(), strict=True):
-            there = {option: format_value(without_places(one[option])) for option in differ if option in one}
+            there = {option: format_value(shorten_paths(one[option])) for option in differ if option in one}
             found.append((name, [f"{format_name(option)} {value}" for option, value in there.items()], members))
     return found
 
@@ -315,12 +317,12 @@ def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {str(name).removesuffix(" name"): value for name, value in flat.items() if value is not None}
 
 
-def is_own(data: DataSummary) -> bool:
+def is_user_data(data: DataSummary) -> bool:
     """Return whether a source reads a person's own folder or file."""
     return data.name in SOURCES and resolve("data source", data.name, SOURCES).users_own
 
 
-def shown_path(path: Path | str) -> str:
+def format_path(path: Path | str) -> str:
     """Return a path as a page names it, which others will read: below the working folder, or its last part alone."""
     path = Path(path)
     if path.is_relative_to(Path.cwd()):
@@ -328,19 +330,19 @@ def shown_path(path: Path | str) -> str:
     return path.name if path.is_absolute() else str(path)
 
 
-def without_places(value: Any) -> Any:
+def shorten_paths(value: Any) -> Any:
     """Return plain values with absolute paths as a page names them."""
     if isinstance(value, Mapping):
-        return {name: without_places(one) for name, one in value.items()}
+        return {name: shorten_paths(one) for name, one in value.items()}
     if isinstance(value, list):
-        return [without_places(one) for one in value]
-    return shown_path(value) if isinstance(value, str) and Path(value).is_absolute() else value
+        return [shorten_paths(one) for one in value]
+    return format_path(value) if isinstance(value, str) and Path(value).is_absolute() else value
 
 
 # What a comparison comes to
 
 #: What to do about a network that is worse than no network.
-REMEDY = "name fewer shortcuts, try `--method.mixing NoMixing`, or train with `--method ERM`"
+COLLAPSE_REMEDY = "name fewer shortcuts, try `--method.mixing NoMixing`, or train with `--method ERM`"
 
 #: Accuracies that a comparison goes by: the first of these that all runs have. The others are the price of a gain.
 _JUDGED_BY = ("minority", "worst_group", "estimated_minority", "worst_class")
@@ -382,7 +384,7 @@ def conclude(series: Sequence[Series], figures: Mapping[str, Any], named: bool) 
         headline = f"{always} {headline}"
         if any(one.method != BASELINE for one in below):
             them = "them" if len(below) > 1 else "it"
-            advice.insert(0, f"If rows in use are like these, do not use {them}: {REMEDY}.")
+            advice.insert(0, f"If rows in use are like these, do not use {them}: {COLLAPSE_REMEDY}.")
     return headline, details, advice
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from logit_correction.errors import format_decimal, format_first, format_name, format_percent, format_value, wrap_prose
 from logit_correction.evaluation.report import Group, Report, figures
-from logit_correction.pages.compare import FIGURES, best_of, comparison_table, reports_of, sides
+from logit_correction.pages.compare import FIGURES, build_comparison_table, find_best_value, read_reports, sides
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,9 +34,9 @@ _UNNAMED = "The test rows name no attributes; plain accuracy favours models that
 # Tables of runs
 
 
-def run_as_html(report: Report) -> str:
+def render_run_html(report: Report) -> str:
     """Return the figures of one run and what it found as HTML, all text escaped; ``Run.groups`` has its groups."""
-    shown = comparison_table([report]).dropna(axis="columns", how="all").rename(columns=format_name)
+    shown = build_comparison_table([report]).dropna(axis="columns", how="all").rename(columns=format_name)
     table = shown.to_html(index=False, border=0, float_format=lambda value: format_percent(value, 1))
     found = _found(report)
     return f"{table}\n<p>{escape(found)}</p>"
@@ -50,14 +50,14 @@ def _found(report: Report) -> str:
 # The console
 
 
-def console_of(stderr: bool = False) -> Console:
+def make_console(stderr: bool = False) -> Console:
     """Return a console that prints names as they are, whatever brackets they hold."""
     from rich.console import Console
 
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
-def table_of(frame: pd.DataFrame, best: Mapping[str, float | None] | None = None) -> Table:
+def build_console_table(frame: pd.DataFrame, best: Mapping[str, float | None] | None = None) -> Table:
     """Return a frame as a table for a console: numbers to the right, fractions in per cent, the best in bold."""
     from rich import box
     from rich.table import Table
@@ -80,19 +80,19 @@ def table_of(frame: pd.DataFrame, best: Mapping[str, float | None] | None = None
     return table
 
 
-def say(console: Console, text: str, style: str = "") -> None:
+def print_wrapped(console: Console, text: str, style: str = "") -> None:
     """Print text, which a terminal shows on as many lines as it needs."""
-    say_whole(console, wrap_prose(text, console.file), style)
+    print_verbatim(console, wrap_prose(text, console.file), style)
 
 
-def say_whole(console: Console, text: str, style: str = "") -> None:
+def print_verbatim(console: Console, text: str, style: str = "") -> None:
     """Print a line as it is, for what is to be copied, such as a command or a path."""
     from rich.text import Text
 
     console.print(Text(text, style=style), soft_wrap=True)
 
 
-def to_console(table: pd.DataFrame, named: bool) -> Table:
+def build_runs_table(table: pd.DataFrame, named: bool) -> Table:
     """Return a table of runs for a rich console of 80 columns, in per cent; what all runs share is in its title.
 
     The best of each column is in bold where the test rows have ``named`` attributes, and nothing otherwise.
@@ -102,8 +102,8 @@ def to_console(table: pd.DataFrame, named: bool) -> Table:
     table = table.assign(**texts, selection=rules.str.replace("estimated", "est."))
     same = [name for name in texts if table[name].nunique() == 1]
     told = [f"{table[name].iloc[0]} epochs" if name == "epochs" else f"seed {table[name].iloc[0]}" for name in same]
-    best = {name: best_of(name, table[name]) for name in FIGURES if name in table and named}
-    shown = table_of(table.drop(columns=same), best)
+    best = {name: find_best_value(name, table[name]) for name in FIGURES if name in table and named}
+    shown = build_console_table(table.drop(columns=same), best)
     for column in shown.columns:  # a word a line, so that there is room for names
         column.header = "\n".join(str(column.header).split())
     for column, name in ((shown.columns[0], "method"), (shown.columns[-1], "selection")):
@@ -115,65 +115,65 @@ def to_console(table: pd.DataFrame, named: bool) -> Table:
     return shown
 
 
-def show_rows(table: DataTable, name: str, method: str = "") -> None:
+def print_data_summary(table: DataTable, name: str, method: str = "") -> None:
     """Show the rows of each split and the counts of each group of data of a name, and what will be trained on them."""
-    console = console_of(stderr=True)
+    console = make_console(stderr=True)
     sizes = ", ".join(f"{len(rows):,} {split}" for split, rows in table.split.items())
     of_method = f"{method} on " if method else ""
-    say(console, f"{of_method}{name}: {sizes} rows")
+    print_wrapped(console, f"{of_method}{name}: {sizes} rows")
     for note in (*table.notes, *table.attribute_notes):
-        say(console, f"note: {note}", "yellow")
+        print_wrapped(console, f"note: {note}", "yellow")
     if table.scoring is not None:
-        say(console, f"judged on {len(table.scoring.names)} groups of the data's own, not on those below")
+        print_wrapped(console, f"judged on {len(table.scoring.names)} groups of the data's own, not on those below")
     labels, attributes = list(map(str, table.label_names)), list(map(str, table.attribute_names))
     if not table.has_attributes("train"):
         counted = table.label[table.split["train"]].bincount(minlength=len(labels)).tolist()
         told = [f"{label} {count:,}" for label, count in zip(labels, counted, strict=True)]
-        say(console, f"attributes unknown; rows per label: {format_first(told, MOST_LABELS)}")
+        print_wrapped(console, f"attributes unknown; rows per label: {format_first(told, MOST_LABELS)}")
         return
     counts = table.count_groups("train")
     if len(labels) > MOST_LABELS or len(attributes) * NARROWEST > console.width:
         empty = f"{int((counts == 0).sum()):,} of {counts.numel():,} groups have no training rows"
         groups = f"{len(labels):,} labels x {len(attributes):,} attribute values"
-        say(console, f"{groups}: {empty}, the largest has {int(counts.max()):,}")
+        print_wrapped(console, f"{groups}: {empty}, the largest has {int(counts.max()):,}")
         return
     shown = pd.DataFrame(counts.tolist(), columns=attributes)
     shown.insert(0, "label", labels, allow_duplicates=True)
-    say(console, "training rows per group (label x attribute)")
-    console.print(table_of(shown))
+    print_wrapped(console, "training rows per group (label x attribute)")
+    console.print(build_console_table(shown))
 
 
-def show_runs(folders: Sequence[Path], page: Path, told: Sequence[str] = ()) -> None:
+def print_runs(folders: Sequence[Path], page: Path, told: Sequence[str] = ()) -> None:
     """Print figures of finished runs, of several seeds mean and spread, what was found, and warnings not ``told``."""
-    reports, console = reports_of(folders), console_of()
-    table = comparison_table(reports)
-    console.print(to_console(table, any(report.test.named for report in reports)))
+    reports, console = read_reports(folders), make_console()
+    table = build_comparison_table(reports)
+    console.print(build_runs_table(table, any(report.test.named for report in reports)))
     if len({report.method for report in reports}) == 1:
         for report in reports:
             if report.finding:
                 seed = f"seed {report.seed}: " if len(reports) > 1 else ""
-                say(console, f"{seed}{_found(report)}.")
+                print_wrapped(console, f"{seed}{_found(report)}.")
                 if advice := report.finding.advice():
-                    say(console, advice)
+                    print_wrapped(console, advice)
         for name in FIGURES:
             if len(table) > 1 and name in table and bool(table[name].notna().all()):
                 mean, spread = 100 * table[name].mean(), 100 * table[name].std()
                 seeds = f"in the mean of {len(table)} seeds, standard deviation {spread:.1f}"
-                say(console, f"{FIGURES[name].heading}: {mean:.1f} % {seeds}")
+                print_wrapped(console, f"{FIGURES[name].heading}: {mean:.1f} % {seeds}")
     if len(reports) == 1:
-        show_warnings([one for one in reports[0].warnings if one not in told], console)
-    say_whole(console, f"page: {page}")
+        print_warnings([one for one in reports[0].warnings if one not in told], console)
+    print_verbatim(console, f"page: {page}")
 
 
-def show_warnings(warnings: Sequence[str], console: Console) -> None:
+def print_warnings(warnings: Sequence[str], console: Console) -> None:
     """Print what a user should know."""
     for warning in warnings:
-        say(console, f"warning: {warning}", "yellow")
+        print_wrapped(console, f"warning: {warning}", "yellow")
 
 
-def show_evaluation(evaluation: Mapping[str, Any], title: str, estimated: Mapping[str, Any] | None) -> None:
+def print_evaluation(evaluation: Mapping[str, Any], title: str, estimated: Mapping[str, Any] | None) -> None:
     """Print the groups of an evaluation, the estimated ones first if there are any, and the figures over them."""
-    console, columns = console_of(), ["label", "attribute", "count", "accuracy", "low", "high"]
+    console, columns = make_console(), ["label", "attribute", "count", "accuracy", "low", "high"]
 
     def show(groups: Any, what: str) -> None:
         whole = pd.DataFrame(groups)
@@ -182,16 +182,18 @@ def show_evaluation(evaluation: Mapping[str, Any], title: str, estimated: Mappin
             frame[name.replace("_", " ")] = list(map(format_decimal, whole[name]))
         frame = frame.drop(columns="attribute") if frame["attribute"].isna().all() else frame
         shown = frame if len(frame) <= MOST_EMPTY else frame[frame["count"] > 0]
-        say(console, f"{what}: accuracy in %, with its 90 % interval")
-        console.print(table_of(shown))
+        print_wrapped(console, f"{what}: accuracy in %, with its 90 % interval")
+        console.print(build_console_table(shown))
         if empty := len(frame) - len(shown):
-            say(console, f"{empty:,} groups without rows are left out")
+            print_wrapped(console, f"{empty:,} groups without rows are left out")
 
     if estimated is not None:
         show(sides(estimated["groups"]).query("count > 0"), f"groups by {estimated['source']}")
         conflicts, agrees = (format_percent(estimated[name], 1, "") for name in ("minority", "majority"))
-        say(console, f"accuracy in %: bias-conflicting {conflicts}, bias-aligned {agrees}, both by the estimate\n")
+        print_wrapped(
+            console, f"accuracy in %: bias-conflicting {conflicts}, bias-aligned {agrees}, both by the estimate\n"
+        )
     show(evaluation["groups"], title)
     known = [name for name in FIGURES if evaluation.get(name) is not None]
     told = ", ".join(f"{FIGURES[name].heading.lower()} {format_percent(evaluation[name], 1, '')}" for name in known)
-    say(console, f"accuracy in %: {told}")
+    print_wrapped(console, f"accuracy in %: {told}")

@@ -22,15 +22,15 @@ from logit_correction.pages import plots
 from logit_correction.pages.compare import (
     RunFolder,
     Series,
-    best_of,
-    compare,
     conclude,
-    is_own,
-    shown_figures,
-    shown_path,
-    without_places,
+    find_best_value,
+    format_path,
+    group_runs_by_task,
+    is_user_data,
+    select_shown_metrics,
+    shorten_paths,
 )
-from logit_correction.pages.plots import is_picture
+from logit_correction.pages.plots import is_png_uri
 from logit_correction.views import VIEWS
 
 if TYPE_CHECKING:
@@ -44,12 +44,14 @@ _MOST_GROUPS, _MOST_VIEWS = 12, 12
 _GAPS = (("minority", "majority"), ("worst_group", "average"), ("estimated_minority", "estimated_majority"))
 
 
-def write_page(run_folders: Sequence[Path | str], out: Path | str, metrics: Metrics = ()) -> None:
+def write_report_page(run_folders: Sequence[Path | str], out: Path | str, metrics: Metrics = ()) -> None:
     """Write one self-contained page that compares finished runs; those that differ only by their seed are averaged."""
-    save_page(render_page(run_folders, out, metrics), out)
+    save_page(render_report_page(run_folders, out, metrics), out)
 
 
-def render_page(run_folders: Sequence[Path | str], out: Path | str = "report.html", metrics: Metrics = ()) -> str:
+def render_report_page(
+    run_folders: Sequence[Path | str], out: Path | str = "report.html", metrics: Metrics = ()
+) -> str:
     """Return the page as text.
 
     Args:
@@ -60,16 +62,18 @@ def render_page(run_folders: Sequence[Path | str], out: Path | str = "report.htm
     functions = find_metrics(metrics)
     folders = {Path(folder).resolve(): Path(folder) for folder in run_folders}.values()
     runs = [RunFolder.read(folder) for folder in folders]
-    comparisons = compare(runs)
+    comparisons = group_runs_by_task(runs)
     methods = dict.fromkeys(run.report.called for run in runs)
     sources = [run.report.data for run in runs]
-    data = dict.fromkeys(str((is_own(one) and one.facts.get("source")) or one.name) for one in sources)  # by its place
-    places = [shown_path(folder) for folder in folders]
+    data = dict.fromkeys(
+        str((is_user_data(one) and one.facts.get("source")) or one.name) for one in sources
+    )  # by its place
+    places = [format_path(folder) for folder in folders]
     train = [("train", "--config", f"{place}/config.yaml", "--out", f"{place}-again") for place in places]
     given = [metrics] if isinstance(metrics, str) or callable(metrics) else metrics
     options = [word for metric in given if isinstance(metric, str) for word in ("--metric", metric)]
-    lines = [("report", *places, *options, "--out", shown_path(out)), *train]
-    return render(
+    lines = [("report", *places, *options, "--out", format_path(out)), *train]
+    return render_template(
         "page.html.j2",
         title=f"{format_list(list(methods))} on {format_list(list(data))}",
         parts=[_part(title if len(comparisons) > 1 else None, series, functions) for title, series in comparisons],
@@ -77,7 +81,7 @@ def render_page(run_folders: Sequence[Path | str], out: Path | str = "report.htm
     )
 
 
-def render(name: str, **values: Any) -> str:
+def render_template(name: str, **values: Any) -> str:
     """Return a page made from a template of this folder; what it is given is escaped, and what misses is an error."""
     return _template(name).render(**values)
 
@@ -101,7 +105,7 @@ def _template(name: str) -> Template:
         count="{:,.0f}".format,
         prose=prose,
     )
-    environment.tests |= {"picture": is_picture, "missing": is_missing}
+    environment.tests |= {"picture": is_png_uri, "missing": is_missing}
     return environment.get_template(name)
 
 
@@ -118,7 +122,7 @@ def save_page(page: str, out: Path | str) -> None:
 def _part(title: str | None, series: Sequence[Series], metrics: Mapping[str, Metric]) -> dict[str, Any]:
     """Everything about one task, which is named where the page holds others too."""
     tests = [run.report.test for one in series for run in one.runs]
-    named, columns = tests[0].named, shown_figures(tests)
+    named, columns = tests[0].named, select_shown_metrics(tests)
     estimates = [test.estimated for test in tests if test.estimated and not named]
     source = estimates[0].source if len(estimates) == len(tests) else None
     headline, details, advice = conclude(series, columns, named)
@@ -138,9 +142,9 @@ def _part(title: str | None, series: Sequence[Series], metrics: Mapping[str, Met
         "series": series,
         "columns": columns,
         # The best is marked where attributes are named: plain accuracy favours models that rely on the shortcut.
-        "best": {key: best_of(key, [one.figure(key) for one in series]) if named else None for key in columns},
+        "best": {key: find_best_value(key, [one.figure(key) for one in series]) if named else None for key in columns},
         "found": [
-            {"name": one.name, "seed": run.report.seed, **evidence_block(finding)}
+            {"name": one.name, "seed": run.report.seed, **build_evidence_context(finding)}
             for one in series
             for run in one.runs
             if (finding := run.report.finding)
@@ -148,7 +152,7 @@ def _part(title: str | None, series: Sequence[Series], metrics: Mapping[str, Met
         # Where nobody named groups, the estimated ones come first.
         "groupings": [_groups(series, by) for by in ([source] if source else []) + [None]],
         "metrics": _metrics(series, metrics),
-        "curve": plots.accuracy_curve({one.name: one.runs[0].metrics for one in series}, colors),
+        "curve": plots.build_accuracy_curve({one.name: one.runs[0].metrics for one in series}, colors),
         "several_seeds": any(many),
         "ends": seeds if all(many) else f"{seeds}; of one run they {alone}" if any(many) else alone,
         "minorities": [entry for one in series if (entry := _conflicting(one))],
@@ -193,7 +197,7 @@ def _metrics(series: Sequence[Series], metrics: Mapping[str, Metric]) -> dict[st
     return {"names": list(metrics), "rows": rows if metrics else []}
 
 
-def evidence_block(finding: Finding) -> dict[str, Any]:
+def build_evidence_context(finding: Finding) -> dict[str, Any]:
     """Return what a page shows of what was found."""
     looks = sorted(finding.looks, key=lambda one: (one.breadth == EVERYTHING, -(one.ratio or 0)))  # that is no evidence
     return {
@@ -238,4 +242,4 @@ def _provenance(series: Series) -> str:
     read = {name: report[name] for name in ("labels_read", "diagnostics_labels_read")}
     method = {"name": report["method"], **report["method_options"]}
     run = {"method": method, "data": data, **read, **{name: report[name] for name in rest}}
-    return yaml.safe_dump(without_places(run), sort_keys=False, allow_unicode=True)
+    return yaml.safe_dump(shorten_paths(run), sort_keys=False, allow_unicode=True)

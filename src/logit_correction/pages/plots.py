@@ -30,7 +30,7 @@ METHOD_COLORS = {
 _SPARE = ("#b03a5b", "#6b8e23", "#3f4a5a", "#a0522d", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a4fa3")
 
 
-def series_colors(methods: Mapping[str, str]) -> dict[str, str]:
+def assign_colors(methods: Mapping[str, str]) -> dict[str, str]:
     """Return a colour for each name, given its method: that of the method, or a spare one if another name has it."""
     own = {color: name for name, method in reversed([*methods.items()]) if (color := METHOD_COLORS.get(method))}
     own |= {METHOD_COLORS[name]: name for name in methods if name in METHOD_COLORS}  # whose name is its method's
@@ -39,12 +39,12 @@ def series_colors(methods: Mapping[str, str]) -> dict[str, str]:
     return {name: first.get(name) or next(spare, METHOD_COLORS["ERM"]) for name in methods}
 
 
-def accuracy_curve(metrics: Mapping[str, pd.DataFrame], colors: Mapping[str, str]) -> dict[str, Any] | None:
+def build_accuracy_curve(metrics: Mapping[str, pd.DataFrame], colors: Mapping[str, str]) -> dict[str, Any] | None:
     """Return how to draw the validation accuracy of runs, by their ``metrics.csv``; None where there is none.
 
     Lines go over the epochs of the last stage. Points are in per cent of the width and of the height, from the top.
     """
-    known = {name: per_epoch(table, "valid_average") for name, table in metrics.items()}
+    known = {name: select_metric_by_epoch(table, "valid_average") for name, table in metrics.items()}
     lines = {name: line for name, line in known.items() if len(line)}
     if not lines:
         return None
@@ -64,7 +64,7 @@ def accuracy_curve(metrics: Mapping[str, pd.DataFrame], colors: Mapping[str, str
     }
 
 
-def per_epoch(table: pd.DataFrame, column: str) -> pd.Series[float]:
+def select_metric_by_epoch(table: pd.DataFrame, column: str) -> pd.Series[float]:
     """Return a validation figure of ``metrics.csv`` after each epoch of the last stage, where it is finite."""
     if column not in table or table.empty:
         return pd.Series(dtype=float)
@@ -77,7 +77,7 @@ def per_epoch(table: pd.DataFrame, column: str) -> pd.Series[float]:
 _PNG = re.compile(r"data:image/png;base64,[A-Za-z0-9+/]+={0,2}")
 
 
-def png_uris(images: Tensor, longest: int = 128) -> list[str]:
+def encode_png_uris(images: Tensor, longest: int = 128) -> list[str]:
     """Encode images (N, 1 or 3, H, W) uint8 as PNG data URIs, their longer side at most ``longest`` pixels."""
     uris = []
     for pixels in images.cpu().permute(0, 2, 3, 1).numpy():
@@ -88,6 +88,6 @@ def png_uris(images: Tensor, longest: int = 128) -> list[str]:
     return uris
 
 
-def is_picture(text: Any) -> bool:
+def is_png_uri(text: Any) -> bool:
     """Return whether ``text`` is a PNG data URI: a page loads nothing from elsewhere."""
     return isinstance(text, str) and _PNG.fullmatch(text) is not None

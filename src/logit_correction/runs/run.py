@@ -29,8 +29,8 @@ from logit_correction.evaluation.predictions import Predictions, collect, predic
 from logit_correction.evaluation.report import GroupReport, Metrics, Report
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
-from logit_correction.pages.compare import comparison_table, reports_of
-from logit_correction.pages.console import run_as_html
+from logit_correction.pages.compare import build_comparison_table, read_reports
+from logit_correction.pages.console import render_run_html
 from logit_correction.registry import known_names_only, listed, without_download
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import build_algorithm, check_network_sizes, check_same_data, prepare_as
@@ -85,7 +85,7 @@ class Run(os.PathLike[str]):
 
     def _repr_html_(self) -> str:
         """Show its figures and groups in a notebook."""
-        return run_as_html(self.results)
+        return render_run_html(self.results)
 
     @property
     def groups(self) -> pd.DataFrame:
@@ -322,7 +322,7 @@ def runs_table(runs: Sequence[os.PathLike[str] | str] | os.PathLike[str] | str) 
     given = [runs] if isinstance(runs, os.PathLike | str) else runs
     if not (folders := run_folder.runs_of(Path(run) for run in given)):
         raise InputError("runs_table has no runs: give some, or their folders")
-    return comparison_table(reports_of(folders))
+    return build_comparison_table(read_reports(folders))
 
 
 def from_run(info: DataInfo, run: str) -> nn.Module:

@@ -160,6 +160,6 @@ def _finish(out: Path, page: bool) -> None:
     """Do what comes after the report: remove what only an unfinished run needs, and write the page."""
     (out / run_folder.RESUME).unlink(missing_ok=True)
     if page:
-        from logit_correction.pages.page import write_page
+        from logit_correction.pages.page import write_report_page
 
-        write_page([out], out / run_folder.PAGE)
+        write_report_page([out], out / run_folder.PAGE)

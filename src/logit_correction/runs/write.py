@@ -33,8 +33,8 @@ from logit_correction.evaluation.report import (
 from logit_correction.files import seal, write_text
 from logit_correction.finding import name_views
 from logit_correction.methods.base import Algorithm
-from logit_correction.pages.compare import REMEDY
-from logit_correction.pages.plots import png_uris
+from logit_correction.pages.compare import COLLAPSE_REMEDY
+from logit_correction.pages.plots import encode_png_uris
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.options import RunConfig
 from logit_correction.training.fit import Fit, attribute_names_of
@@ -72,7 +72,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     right, most = float((validation.prediction == validation.label).mean()), float(counts.max() / counts.sum())
     if right <= most < 1:
         corrects = estimator is not None and not estimator.abstained
-        remedy, label = REMEDY if corrects else "train longer, or lower --learning_rate", counts.argmax()
+        remedy, label = COLLAPSE_REMEDY if corrects else "train longer, or lower --learning_rate", counts.argmax()
         always = f"always saying `{table.label_names[int(label)]}` in {format_percent(most, unit=' %')}"
         told = f"the network is right in {format_percent(right, unit=' %')} of the validation rows"
         warnings.append(f"{told}, {always}: {remedy}")
@@ -218,7 +218,7 @@ def _examples(estimated: Tensor, minority: Tensor, table: DataTable, names: Sequ
     index = order[turn.argsort(stable=True)][:24]
     rows = table.split["train"][index]
     images = table.inputs.images(rows) if len(rows) else None
-    pictures = png_uris(images) if images is not None else [None] * len(index)
+    pictures = encode_png_uris(images) if images is not None else [None] * len(index)
     told: Sequence[str | None] = table.describe_rows(rows) or [None] * len(rows)
     if table.row_names is not None and not table.columns and table.texts is None:
         told = [str(table.row_names[row]) for row in rows.tolist()]

@@ -15,7 +15,7 @@ from torch import Tensor
 from logit_correction.data.images import read_image
 from logit_correction.data.table import DataTable
 from logit_correction.finding import ViewName
-from logit_correction.pages.plots import png_uris
+from logit_correction.pages.plots import encode_png_uris
 from logit_correction.shortcuts.heads import scaled, telling_features
 from logit_correction.types import ViewInputs
 from logit_correction.views.base import available_views, find_views
@@ -205,7 +205,10 @@ def _images(table: DataTable, train: pd.DataFrame, crop: int | None) -> list[dic
                 return []
             shown = zip(numbers, images, looks, strict=True)
             entry[kind] = [
-                {"image": png_uris(_middle(table, row, image, crop) if crop else image[None])[0], "looks_like": look}
+                {
+                    "image": encode_png_uris(_middle(table, row, image, crop) if crop else image[None])[0],
+                    "looks_like": look,
+                }
                 for row, image, look in shown
             ]
         rows.append(entry)

@@ -29,8 +29,8 @@ from logit_correction.evaluation.predictions import Array
 from logit_correction.files import canonical, printable, read_cells
 from logit_correction.finding import BASELINE, Choice, Tried
 from logit_correction.functional import wilson_interval
-from logit_correction.pages.compare import shown_path
-from logit_correction.pages.plots import png_uris
+from logit_correction.pages.compare import format_path
+from logit_correction.pages.plots import encode_png_uris
 from logit_correction.runs.assemble import Built
 from logit_correction.runs.encode import EncodedStore
 from logit_correction.shortcuts import choice
@@ -223,7 +223,7 @@ def called(row: pd.Series) -> str:
     """Return what a person calls a row: its file, its line or its number."""
     for name in ("path", "line", "row"):
         if name in row and not pd.isna(row[name]):
-            return shown_path(row[name]) if name == "path" else f"{name} {row[name]}"
+            return format_path(row[name]) if name == "path" else f"{name} {row[name]}"
     return "a row"
 
 
@@ -386,7 +386,7 @@ def read_pictures(table: pd.DataFrame) -> dict[str, str]:
         except Exception as error:  # Pillow raises many kinds
             fix = "put a good one there, or take it away"
             raise InputError(f"{path} cannot be read as an image ({reason_of(error)}): {fix}") from error
-        found[str(row["row"])] = png_uris(torch.from_numpy(pixels)[None], SIDE)[0]
+        found[str(row["row"])] = encode_png_uris(torch.from_numpy(pixels)[None], SIDE)[0]
     return found
 
 

@@ -24,9 +24,15 @@ from logit_correction.finding import (
     spell_out_views,
 )
 from logit_correction.pages import plots
-from logit_correction.pages.compare import shown_path
-from logit_correction.pages.console import console_of, say, say_whole, show_warnings, table_of
-from logit_correction.pages.page import evidence_block, render
+from logit_correction.pages.compare import format_path
+from logit_correction.pages.console import (
+    build_console_table,
+    make_console,
+    print_verbatim,
+    print_warnings,
+    print_wrapped,
+)
+from logit_correction.pages.page import build_evidence_context, render_template
 
 #: Pairs of labels that the page shows.
 MOST_PAIRS = 8
@@ -332,14 +338,14 @@ def render_audit(told: AuditSummary, folder: Path, asked: Sequence[Mapping[str, 
     # With new rows ``views`` are those of what is trained; all below tells of those that the search found.
     views = told.evidence.views if told.new_rows else told.views
     views = views or (told.question.views if told.question else ())
-    return render(
+    return render_template(
         "audit.html.j2",
         **_first(told),
         title=f"Audit of {source}",
         asked=asked,
         views=name_views(views),
         several=is_plural(views),
-        evidence=evidence_block(told.evidence),
+        evidence=build_evidence_context(told.evidence),
         colours={"network": plots.METHOD_COLORS[BASELINE], "fixed": plots.METHOD_COLORS["LC"]},
         contrasts=[
             {
@@ -353,7 +359,7 @@ def render_audit(told: AuditSummary, folder: Path, asked: Sequence[Mapping[str, 
         words=[{**one, "name": name_views([one["view"]])} for one in told.words if one["rows"]],
         pairs=sorted(conflicting, key=lambda one: -int(one["rows"]))[:MOST_PAIRS],
         more_pairs=max(0, len(conflicting) - MOST_PAIRS),
-        commands=next_commands(told, shlex.quote(shown_path(folder))),
+        commands=next_commands(told, shlex.quote(format_path(folder))),
         what=source,
     )
 
@@ -361,7 +367,7 @@ def render_audit(told: AuditSummary, folder: Path, asked: Sequence[Mapping[str, 
 def audit_as_html(told: AuditSummary) -> str:
     """Return what a notebook shows: verdict, price, and a few images where the rows are such."""
     shown = [one for one in told.contrasts if one["kind"] == "images"]
-    return render("audit_card.html.j2", **_first(told), contrasts=shown)
+    return render_template("audit_card.html.j2", **_first(told), contrasts=shown)
 
 
 def _first(told: AuditSummary) -> dict[str, Any]:
@@ -380,30 +386,32 @@ def _first(told: AuditSummary) -> dict[str, Any]:
 
 def show_audit(told: AuditSummary, page: Path) -> None:
     """Print what was found, what to do, and the page."""
-    console, first = console_of(), _first(told)
-    say(console, first["headline"], "bold")
+    console, first = make_console(), _first(told)
+    print_wrapped(console, first["headline"], "bold")
     for text in first["new"] or (told.sentence, first["trial"]):
         if text:
-            say(console, f"{text}.")
+            print_wrapped(console, f"{text}.")
     if told.new_rows:
-        console.print(table_of(pd.DataFrame(first["candidates"])))
+        console.print(build_console_table(pd.DataFrame(first["candidates"])))
         for line in first["spelled_out"]:
-            say(console, line)
+            print_wrapped(console, line)
     elif first["price"]:
         names = first["classifiers"]
         lines = [[line["name"], *(_with_interval(line[who]) for who in names)] for line in first["price"]]
-        console.print(table_of(pd.DataFrame(lines, columns=["Accuracy, %, on rows not trained on", *names.values()])))
+        console.print(
+            build_console_table(pd.DataFrame(lines, columns=["Accuracy, %, on rows not trained on", *names.values()]))
+        )
     if not told.new_rows:
         if told.question:
-            say(console, told.question.text)
+            print_wrapped(console, told.question.text)
         if told.would_change and not (told.question and told.verdict == "cannot tell"):  # then the commands say it
-            say(console, told.would_change)
-    show_warnings(told.data["warnings"], console)
+            print_wrapped(console, told.would_change)
+    print_warnings(told.data["warnings"], console)
     commands = next_commands(told, shlex.quote(str(page.parent)))
     for what, command in list(commands.items())[: 1 if told.examined else 2]:
-        say(console, what)
-        say_whole(console, f"  {command}")
-    say_whole(console, f"page: {page}")
+        print_wrapped(console, what)
+        print_verbatim(console, f"  {command}")
+    print_verbatim(console, f"page: {page}")
 
 
 def _with_interval(figure: Mapping[str, Any]) -> str:

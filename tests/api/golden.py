@@ -1,4 +1,4 @@
-"""Tiny runs and their exact figures. ``python tests/doors/golden.py [NAME...]`` computes ``golden.json`` anew."""
+"""Tiny runs and their exact figures. ``python tests/api/golden.py [NAME...]`` computes ``golden.json`` anew."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from . import golden
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that all workers share, with a cache of its own."""
     base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "doors"
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "api"
     folder.mkdir(exist_ok=True)
     return folder
 

@@ -93,7 +93,7 @@ def test_audit_and_fix(here: Path, tmp_path: Path) -> None:
 def test_from_a_data_frame_to_a_fixed_model_as_the_readme_says(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (block,) = re.findall(r"<!-- not run: tests/doors .*?-->\n```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
+    (block,) = re.findall(r"<!-- not run: tests/api .*?-->\n```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
     assert len(block.splitlines()) <= 10
     later, names, asked = pd.read_csv(here / "later.csv"), dict[str, Any](), list[str]()
 
