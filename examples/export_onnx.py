@@ -28,7 +28,7 @@ def answer(folder: Path, images: np.ndarray) -> tuple[np.ndarray, list[str]]:
 
 def main(epochs: int = 15, seed: int = 0) -> dict[str, float]:
     run = train("Digits", method="LC", network="MLP", epochs=epochs, batch_size=BATCH, seed=seed, threads=1, page=False)
-    print(run.report["evidence"]["sentence"])
+    print(run.report.evidence["sentence"])
     inputs, label, attribute = rows_of("test")
     with tempfile.TemporaryDirectory() as name:
         onnx = export(run, "onnx", Path(name, "onnx"))

@@ -18,7 +18,7 @@ from logit_correction import Predictions, train
 
 def main(epochs: int = 15, seed: int = 0) -> dict[str, float]:
     run = train("Digits", method="LC", network="MLP", epochs=epochs, batch_size=BATCH, seed=seed, threads=1, page=False)
-    print(run.report["evidence"]["sentence"])
+    print(run.report.evidence["sentence"])
 
     # By fairlearn: any metric of scikit-learn. `rows.estimate.attribute` are the attributes that the run estimates.
     rows = Predictions.load(run / "predictions.parquet")

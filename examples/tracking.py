@@ -38,9 +38,9 @@ def main(epochs: int = 15, seed: int = 0, out: str = "tracked") -> dict[str, flo
     loggers = ["tensorboard", JsonLines(Path(out))]
     parts = {"method": "LC", "network": "MLP", "logger": loggers}
     run = train("Digits", out, epochs=epochs, batch_size=32, seed=seed, threads=1, page=False, **parts)
-    print(run.report["evidence"]["sentence"])
+    print(run.report.evidence["sentence"])
     print("what was tracked lies in", *sorted(path.name for path in run.path.iterdir()))
-    return {name: run.report["test"][name] for name in ("group_balanced", "worst_group")}
+    return {name: getattr(run.report.test, name) for name in ("group_balanced", "worst_group")}
 
 
 if __name__ == "__main__":

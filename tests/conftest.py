@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.data.table import ArrayStore, DataTable
 from logit_correction.registry import resolve
-from logit_correction.runs.options import components_of, kinds
+from logit_correction.runs.options import get_component_kinds, get_inner_components
 from logit_correction.types import Correlation
 
 from .forked import Forked
@@ -173,10 +173,10 @@ def run_files() -> set[str]:
 def made(cls: type, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options as arguments of a constructor: components that are given as ``{"name": ..., ...}`` are made."""
     arguments = dict(options)
-    for argument, kind in components_of(cls).items():
+    for argument, kind in get_inner_components(cls).items():
         if isinstance(arguments.get(argument), Mapping):
             inner = dict(arguments[argument])
-            of_component = resolve(kind, inner.pop("name"), kinds()[kind][1])
+            of_component = resolve(kind, inner.pop("name"), get_component_kinds()[kind][1])
             arguments[argument] = of_component(**made(of_component, inner))
     return arguments
 

@@ -13,8 +13,8 @@ import logit_correction
 from logit_correction.cli import COMMANDS, load_command
 from logit_correction.data.rows import Splitting
 from logit_correction.registry import resolve
-from logit_correction.runs.options import OF_ESTIMATOR, PARTS, kinds
-from logit_correction.runs.train import RANKS
+from logit_correction.runs.options import ESTIMATOR_OPTIONS, PARTS, get_component_kinds
+from logit_correction.runs.train import RANK_VARIABLES
 from logit_correction.training.config import TrainingConfig
 
 ROOT = Path(__file__).parents[1]
@@ -48,13 +48,13 @@ def own_options() -> set[str]:
     """The options that the commands themselves define, and those of training."""
     functions = [load_command(name) for name in COMMANDS]
     flags = {name for function in functions for name in inspect.signature(function).parameters}
-    flags |= {"help", "help_all", "version", "debug", *OF_ESTIMATOR, "preset"}
+    flags |= {"help", "help_all", "version", "debug", *ESTIMATOR_OPTIONS, "preset"}
     return flags | {field.name for field in fields(TrainingConfig)} | set(PARTS)
 
 
 def options_of(kind: str) -> set[str]:
     """All options of all classes of a kind."""
-    known = kinds()[kind][1]
+    known = get_component_kinds()[kind][1]
     classes = [resolve(kind, one, known) for one in known] + [Splitting]  # whose options those of rows share
     return {name for one in classes for name in inspect.signature(one).parameters}
 
@@ -84,4 +84,4 @@ def test_one_page_names_every_environment_variable_that_is_read() -> None:
     pattern = r"environ(?:\.get|\.setdefault)?[\[(]\"([A-Z_]+)\""
     read = {name for text in sources for name in re.findall(pattern, text)}
     page = (ROOT / "docs" / "installation.md").read_text()
-    assert len(read) > 3 and [name for name in sorted(read | set(RANKS)) if f"`{name}`" not in page] == []
+    assert len(read) > 3 and [name for name in sorted(read | set(RANK_VARIABLES)) if f"`{name}`" not in page] == []

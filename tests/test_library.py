@@ -36,7 +36,7 @@ for room in sys.argv[1:]:
         importlib.import_module(module.name)
 from logit_correction import train
 run = train("Digits", method={"name": "LC", "attributes": "Online"}, epochs=1, threads=1, page=False)
-assert run.report["method"] == "LC"
+assert run.report.method == "LC"
 """
 
 

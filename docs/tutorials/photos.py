@@ -137,7 +137,7 @@ def right(run):
 runs = {"ERM": ordinary, "chosen": fixed}
 pd.DataFrame(
     {
-        "this year's test": {name: run.report["test"]["average"] for name, run in runs.items()},
+        "this year's test": {name: run.report.test.average for name, run in runs.items()},
         "next year": {name: right(run) for name, run in runs.items()},
     }
 ).round(3)

@@ -34,7 +34,7 @@ from logit_correction.data.loading import CropFlip
 from logit_correction.data.table import DataTable
 from logit_correction.files import write_text
 from logit_correction.methods import METHODS
-from logit_correction.runs.options import complete, merge
+from logit_correction.runs.options import complete_config, merge_options
 from logit_correction_lab.grid import read_grid
 
 PARTS = ("syncs", "steps")
@@ -111,7 +111,7 @@ def commit() -> str:
 
 def load_table(common: dict[str, Any], rows: int | None) -> DataTable:
     """The data, of which so many training rows; images that change each time."""
-    table = complete({**common, "method": ERM}).data.make().build().check()
+    table = complete_config({**common, "method": ERM}).data.make().build().check()
     split = {**table.split, "train": table.split["train"][:rows]}
     return replace(table, split=split, augment=table.augment or CropFlip(padding=1))
 
@@ -145,8 +145,8 @@ def main() -> int:
         raise SystemExit("error: torch sees no CUDA device here: give --device cpu --small to try the script")
     deadline = time.monotonic() + 60 * options.minutes
     grid = yaml.safe_load(read_grid("table1-ccifar10").text)
-    common = merge(merge(grid["common"], grid["columns"]["5"]), {"device": options.device})
-    common = merge(common, yaml.safe_load(options.training))
+    common = merge_options(merge_options(grid["common"], grid["columns"]["5"]), {"device": options.device})
+    common = merge_options(common, yaml.safe_load(options.training))
     if options.small:
         common |= {"data": {"name": "Digits"}, "network": {"name": "ConvNet"}, "batch_size": 64, "threads": 1}
     given = {"method": {"name": "LC", "attributes": "TrueAttributes"}}
@@ -160,12 +160,12 @@ def main() -> int:
     if "syncs" in options.parts:
         few = replace(table, split={**table.split, "train": table.split["train"][: 8 * common["batch_size"]]})
         for case, own in sync_cases(rows).items():
-            flat = merge(common, own) | {"epochs": 2, "gradient_clip": 1.0, "log_every": 10**6}
+            flat = merge_options(common, own) | {"epochs": 2, "gradient_clip": 1.0, "log_every": 10**6}
             works.append(("syncs", case, lambda flat=flat: check_syncs(few, flat, options.device)))
     if "steps" in options.parts:  # all rows of the first mode, then of the next: what matters most is there first
         for mode in options.modes:
             for row, own in rows.items():
-                flat = merge(merge(common, own), MODES[mode])
+                flat = merge_options(merge_options(common, own), MODES[mode])
                 work = lambda flat=flat: time_steps(table, flat, options.epochs + 1, options.device)  # noqa: E731
                 works.append(("steps", f"{row}; {mode}", work))
     for part, case, work in works:

@@ -17,8 +17,8 @@ import torch
 
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.table import DataTable
-from logit_correction.runs.assemble import build_algorithm, launch_processes, training_rows
-from logit_correction.runs.options import complete
+from logit_correction.runs.assemble import build_algorithm, build_training_rows, launch_processes
+from logit_correction.runs.options import complete_config
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
 from logit_correction.types import Batch
@@ -53,9 +53,9 @@ class Clock:
 def make_fit(table: DataTable, flat: dict[str, Any], clock: Clock) -> Fit:
     """A training as the program makes it, without a checkpoint."""
     torch.use_deterministic_algorithms(False)  # a training before may have asked for them
-    config = complete({**flat, "selection": "last"})
+    config = complete_config({**flat, "selection": "last"})
     algorithm = build_algorithm(config, table.info)
-    algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0, None))
+    algorithm.setup(build_training_rows(table, algorithm, config.training.epochs or 0, None))
     return Fit(algorithm, table, config.training, launch_processes(config.training), None, Display(), loggers=(clock,))
 
 

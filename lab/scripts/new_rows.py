@@ -33,8 +33,8 @@ from logit_correction.data.reader import DataSource
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, TrainingError
 from logit_correction.registry import ComponentConfig
-from logit_correction.runs.assemble import prepare
-from logit_correction.runs.options import RunConfig, complete, config_of
+from logit_correction.runs.assemble import prepare_run
+from logit_correction.runs.options import RunConfig, build_config, complete_config
 from logit_correction.shortcuts import choice
 from logit_correction.shortcuts.candidates import Candidate, candidates_of, trained, usual_splits
 from logit_correction.shortcuts.new_rows import apart_of
@@ -70,20 +70,22 @@ def config_of_set(name: str, seed: int, real: Path) -> RunConfig:
             options["encoder"] = {"name": "Timm", **model}
     else:
         data = {"name": "Planted", "set": name, "control": bool(control), "seed": seed}
-    return config_of(data, method={"name": "LC", "attributes": "Auto"}, seed=seed, device="cpu", threads=1, **options)
+    return build_config(
+        data, method={"name": "LC", "attributes": "Auto"}, seed=seed, device="cpu", threads=1, **options
+    )
 
 
 def collect(config: RunConfig, out: Path, **told: Any) -> None:
     """Train all candidates on a set, and keep what they say, the signs of those that a search weighs, and ``told``."""
     if out.exists():
         return
-    started, built = time.monotonic(), prepare(config, Display())
+    started, built = time.monotonic(), prepare_run(config, Display())
     built.fit(Display()).run(estimator_only=True)
     table, estimator = built.table, built.algorithm.attributes
     candidates = candidates_of(built)
     if table.has_attributes("train"):
         true = replace(built.config, method=ComponentConfig("LC", {"attributes": "TrueAttributes"}))
-        candidates.append(Candidate(TRUE, "reads attributes", complete(true)))
+        candidates.append(Candidate(TRUE, "reads attributes", complete_config(true)))
     rows, found = table.split["test"], {}
     for candidate in candidates:
         try:
@@ -123,7 +125,7 @@ def collect_drawn(number: int, seed: int, out: Path, sources: Path) -> None:
     table = replace(made.table, split={**made.table.split, "test": made.balanced})
     data = ComponentConfig("rows in memory", cls=lambda: InMemory(table))
     options = {"seed": seed, "device": "cpu", "threads": 1}
-    config = config_of(data, method={"name": "LC", "attributes": "Auto"}, **options)
+    config = build_config(data, method={"name": "LC", "attributes": "Auto"}, **options)
     collect(config, file, case=case.to_dict(), family=case.family)
 
 

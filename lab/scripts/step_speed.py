@@ -36,7 +36,7 @@ from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
 from logit_correction.methods.parts import GroupMixUp, Moving, NoMixing
 from logit_correction.networks.small import MLP
-from logit_correction.runs.assemble import launch_processes, training_rows
+from logit_correction.runs.assemble import build_training_rows, launch_processes
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
@@ -102,7 +102,7 @@ def raw_step(table: DataTable, batches: Iterable[Batch], hidden: tuple[int, ...]
 def lc_step(table: DataTable, batches: list[Batch], choice: dict[str, Any]) -> Function:
     """A step of LC's own stage, long after every ramp-up."""
     algorithm = LC(lambda: MLP(table.info, HIDDEN), table.info, **choice)
-    algorithm.setup(training_rows(table, algorithm, 1, None))
+    algorithm.setup(build_training_rows(table, algorithm, 1, None))
     algorithm.begin_stage(algorithm.num_stages - 1, None)
     return plain_step(algorithm.parameter_groups(), lambda b: algorithm(b, 100.0).loss, batches)
 
@@ -120,7 +120,7 @@ def fit(
 
     def run() -> None:
         algorithm = method(lambda: MLP(table.info, hidden), table.info, **choose())
-        algorithm.setup(training_rows(table, algorithm, epochs, None))
+        algorithm.setup(build_training_rows(table, algorithm, epochs, None))
         with tempfile.TemporaryDirectory() as folder:
             loop = Fit(algorithm, table, config, device, Path(folder) / "resume.pt", Display())
             loop.run()

@@ -10,7 +10,7 @@ import pytest
 from logit_correction import RunConfig
 from logit_correction.cli import commands
 from logit_correction.cli.arguments import parse_arguments
-from logit_correction.runs.options import complete
+from logit_correction.runs.options import complete_config
 from logit_correction_lab.grid import read_grid
 
 FOLDER = Path(__file__).parents[1] / "configs"
@@ -29,7 +29,7 @@ def config_of(data: str, method: str, *words: object) -> RunConfig:
 def test_every_recipe_is_sound_and_names_its_source(data: str) -> None:
     for method, name in METHODS.items():
         config = config_of(data, method)
-        assert config.method.name == name and config == complete(config)
+        assert config.method.name == name and config == complete_config(config)
         first, *others = (FOLDER / f"{data}-{method}.yaml").read_text().splitlines()
         comment = " ".join([first, *(line for line in others if line.startswith("#"))])
         assert first.startswith(f"# {name.replace('GroupDRO', 'Group DRO')} on ")
@@ -211,7 +211,7 @@ def test_lc_and_its_baselines_take_fifty_thousand_steps(data: str, rows: int, ba
 
 def but_for(config: RunConfig, *names: str) -> dict[str, Any]:
     """The options of a run but for some, and for the seed."""
-    flat = complete(config).to_dict()
+    flat = complete_config(config).to_dict()
     flat["data"].pop("seed", None)
     return {name: value for name, value in flat.items() if name not in ("seed", *names)}
 

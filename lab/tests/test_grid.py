@@ -12,8 +12,8 @@ import torch
 import yaml
 
 from logit_correction import ComponentConfig, InputError, RunConfig
-from logit_correction.runs.assemble import build_algorithm, fitted
-from logit_correction.runs.options import complete
+from logit_correction.runs.assemble import build_algorithm, fill_defaults_from_data
+from logit_correction.runs.options import complete_config
 from logit_correction.types import DataInfo, TrainingRows, ViewInputs
 from logit_correction_lab.grid import Benchmark, read_grid, read_shipped_titles
 
@@ -110,7 +110,7 @@ def test_every_cell_of_a_shipped_benchmark_is_sound(name: str, tmp_path: Path, r
     configs = [
         cell.build_config() for cell in cells[: len(cells) // benchmark.seeds]
     ]  # other seeds differ by them alone
-    assert all(complete(config) == config for config in configs)
+    assert all(complete_config(config) == config for config in configs)
     text_model = request.getfixturevalue("tiny_bert") if "TextClassifier" in benchmark.text else Path()
     for config in configs:
         check_built(config, text_model)
@@ -131,11 +131,11 @@ def check_built(config: RunConfig, text_model: Path) -> None:
     info = DataInfo(10, 100, (3, 28, 28), num_attributes=attributes, correlation=correlation)
     if config.network.name == "TextClassifier":
         options = config.network.options | {"model": str(text_model)}
-        config = complete(replace(config, network=ComponentConfig("TextClassifier", options)))
+        config = complete_config(replace(config, network=ComponentConfig("TextClassifier", options)))
         info = DataInfo(2, 100, (12,), tokens=True)
     if config.network.name.startswith("ResNet"):
-        config = complete(replace(config, network=ComponentConfig("ConvNet")))
-    algorithm = build_algorithm(fitted(config, info)[0], info)
+        config = complete_config(replace(config, network=ComponentConfig("ConvNet")))
+    algorithm = build_algorithm(fill_defaults_from_data(config, info)[0], info)
     label, attribute = torch.arange(100) % info.num_labels, torch.arange(100) % info.num_attributes
     seen = ViewInputs(100, lambda rows: torch.zeros(len(rows), *info.input_shape))
     epochs = config.training.epochs

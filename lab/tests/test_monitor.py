@@ -63,15 +63,15 @@ def test_other_rules_choose_as_if_they_were_the_runs_own_and_nothing_else_change
         trained(out, "last", stopping)
     run = trained(out, "last", follower, resume=True)
     for name in ("labels_read", "test", "selection", "warnings"):
-        assert run.report[name] == own["last"].report[name], name
+        assert run.report.to_dict()[name] == own["last"].report.to_dict()[name], name
     chosen = {one["rule"]: one for one in read_selections(out)}
     assert list(chosen) == ["valid_average", "valid_worst_group"]
     for rule, one in chosen.items():
-        selection = own[rule].report["selection"]
+        selection = own[rule].report.to_dict()["selection"]
         assert [one[name] for name in ("epoch", "labels_read")] == [selection[n] for n in ("epoch", "labels_read")]
-        assert one["test"] == own[rule].report["test"]
+        assert one["test"] == own[rule].report.to_dict()["test"]
     last = list(csv.DictReader((out / "metrics.csv").open()))[-1]
-    assert float(last["test_group_balanced"]) == pytest.approx(run.report["test"]["group_balanced"])
+    assert float(last["test_group_balanced"]) == pytest.approx(run.report.test.group_balanced)
 
 
 @pytest.mark.parametrize("given", [{"watch": ["tests"]}, {"also_select": ["valid_avrage"]}])

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from logit_correction.files import SEAL
-from logit_correction.runs.folder import FolderHeld, acquire
+from logit_correction.runs.folder import FolderHeld, lock_folder
 from logit_correction.runs.train import train
 from logit_correction_lab.comparison import read_predictions
 from logit_correction_lab.grid import Benchmark, read_grid
@@ -172,7 +172,7 @@ def test_two_processes_share_a_grid_and_none_waits_for_the_dead(start: Any, writ
     for folder in folders:
         while True:  # until the orphans have noticed; one that goes on is a test that does not end
             try:
-                with acquire(folder):
+                with lock_folder(folder):
                     break
             except FolderHeld:
                 time.sleep(0.02)

@@ -14,7 +14,7 @@ __version__ = "0.2.0"
 
 # What stands above the library is known there by its name alone.
 NETWORKS["FromRun"] = (
-    "logit_correction.runs.run.from_run",
+    "logit_correction.runs.run.build_network_from_run",
     "that of a finished run, to continue from or as --encoder",
 )
 ESTIMATORS["Auto"] = (

@@ -189,7 +189,7 @@ def test_numbers_of_arrays_that_never_vary_in_training_move_nothing_later() -> N
     rows = np.stack([np.full(240, 7.0), frame["z"]], axis=1)
     moved = rows + np.array([900, 0])
     run = train(rows, label=frame["y"].tolist(), **SHORT, epochs=2, page=False)
-    assert any("same in all training rows: 0" in note for note in run.report["warnings"])
+    assert any("same in all training rows: 0" in note for note in run.report.warnings)
     np.testing.assert_array_equal(run.predict_proba(rows), run.predict_proba(moved))
     for given in (rows, pd.DataFrame(rows, columns=["e", "z"])):
         classifier = LogitCorrectionClassifier(epochs=2, random_state=0).fit(given, frame["y"])

@@ -46,7 +46,7 @@ def test_the_names_are_there() -> None:
 def test_train_load_and_the_run(tmp_path: Path) -> None:
     digits = {"name": "Digits", "minority_ratio": 0.05}
     run = logit_correction.train(digits, tmp_path / "run", method="ERM", epochs=1, threads=1)
-    assert run.report["method"] == "ERM" and {"label", "attribute", "count", "accuracy"} <= set(run.groups)
+    assert run.report.method == "ERM" and {"label", "attribute", "count", "accuracy"} <= set(run.groups)
     assert run.predict(np.zeros((2, 3, 8, 8), np.float32)).shape == (2,)
     assert run.evaluate("valid")["count"] == 200
     loaded = logit_correction.load(tmp_path / "run")
@@ -58,7 +58,7 @@ def test_train_load_and_the_run(tmp_path: Path) -> None:
     assert judged["count"] == 5
     kept = logit_correction.train("Digits", method="ERM", epochs=1, threads=1, page=False)  # in a temporary folder
     table = logit_correction.runs_table([run, kept])
-    assert list(table["method"]) == ["ERM", "ERM"] and table["average"][0] == run.report["test"]["average"]
+    assert list(table["method"]) == ["ERM", "ERM"] and table["average"][0] == run.report.test.average
     with pytest.raises(logit_correction.InputError, match="epochz"):
         logit_correction.train("Digits", epochz=3)
 
@@ -66,9 +66,9 @@ def test_train_load_and_the_run(tmp_path: Path) -> None:
 def test_train_from_a_config_and_a_preset() -> None:
     options = {"epochs": 1, "threads": 1, "page": False}
     named = logit_correction.train("Digits", method={"name": "ERM"}, network={"name": "MLP", "hidden": [8]}, **options)
-    assert named.report["network"]["options"]["hidden"] == [8]
+    assert named.report.network.options["hidden"] == [8]
     again = logit_correction.train(logit_correction.RunConfig.read(named.path / "config.yaml"), page=False)
-    assert again.report["test"] == named.report["test"]
+    assert again.report.to_dict()["test"] == named.report.to_dict()["test"]
     assert (again / "metrics.csv").read_text() == (named / "metrics.csv").read_text()
     assert logit_correction.ComponentConfig("Timm", {"model": "convnext_tiny"}).name == "Timm"
     assert logit_correction.load_preset("paper")
@@ -82,9 +82,7 @@ def test_audit_and_fix(here: Path, tmp_path: Path) -> None:
     assert len(found.rows) == 420 and found.summary["verdict"] == "shortcut"
     assert "<code>scanner</code>" in found._repr_html_() and "named this shortcut" in repr(found)
     fixed = found.fix(tmp_path / "fixed")
-    assert (
-        fixed.report["method"] == "LC" and fixed.report["epochs"] == 6 and set(fixed.predict(frame)) == {"ill", "well"}
-    )
+    assert fixed.report.method == "LC" and fixed.report.epochs == 6 and set(fixed.predict(frame)) == {"ill", "well"}
     attributes = fixed.config.to_dict()["method"]["attributes"]
     assert attributes["name"] == "Given" and Path(attributes["file"]).parent == found.path
 
@@ -137,7 +135,7 @@ def test_tensors_and_names_that_are_numbers_are_rows_and_columns() -> None:
         assert {group["attribute"] for group in groups} == {"0"}
     patients = frame.assign(patient=np.arange(200) // 5)
     run = logit_correction.train(patients, label="4", split_by="patient", method="ERM", **QUICK)
-    assert "one patient together" in str(run.report["data"])
+    assert "one patient together" in str(run.report.data)
     large = np.where(label, np.uint64(2**64 - 1), np.uint64(3))
     assert {*logit_correction.train(rows, label=large, method="ERM", **QUICK).predict(rows)} <= {*large.tolist()}
     for prior in (pd.crosstab(label, label[::-1]), np.eye(2)[::-1], np.ones((2, 2), dtype=">f8")):
@@ -147,8 +145,8 @@ def test_tensors_and_names_that_are_numbers_are_rows_and_columns() -> None:
 def test_views_in_an_array_and_a_file_alone(here: Path) -> None:
     views = np.array(["column:scanner"])
     run = logit_correction.train(here / "patients.csv", label="outcome", shortcut=views, **QUICK)
-    assert run.report["method"] == "LC" and run.report["evidence"]["views"] == views.tolist()
-    assert run.report["evidence"]["sentence"] in run._repr_html_()
+    assert run.report.method == "LC" and run.report.evidence["views"] == views.tolist()
+    assert run.report.evidence["sentence"] in run._repr_html_()
     found = logit_correction.estimate_attributes(here / "patients.csv", "outcome", shortcut=views, epochs=1, threads=1)
     assert len(found.label) == len(pd.read_csv(here / "patients.csv"))
 
@@ -159,4 +157,4 @@ def test_a_run_of_augmented_images_can_be_loaded(tmp_path: Path) -> None:
     images = images.astype(np.uint8)
     data = logit_correction.from_arrays(images, label, augment="crop-flip", folder=tmp_path)
     run = logit_correction.train(data, tmp_path / "run", network="MLP", shortcut="colour", **QUICK)
-    assert logit_correction.load(tmp_path / "run").evaluate("test")["average"] == run.report["test"]["average"]
+    assert logit_correction.load(tmp_path / "run").evaluate("test")["average"] == run.report.test.average

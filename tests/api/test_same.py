@@ -67,7 +67,7 @@ def figures(run: Any, names: dict[str, str] | None = None) -> Any:
             return [renamed(part) for part in value]
         return (names or {}).get(value, value) if isinstance(value, str) else value
 
-    report = run.report
+    report = run.report.to_dict()
     data = {name: report["data"][name] for name in ("rows", "label_names", "input_shape")}
     return renamed({"data": data, "test": report["test"], "valid": report.get("validation")})
 

@@ -103,7 +103,7 @@ def test_the_report_tells_of_a_given_attribute(method: str, split: str, tmp_path
     chosen = {"name": method, "attributes": {"name": "Given", "file": file}}
     run = train({"name": "my_parts.Points"}, method=chosen, epochs=1, selection="last", threads=1, page=False)
     labels_read = {"train": ["label"], "valid": ["label"], "test": ["label", "attribute"]}
-    assert run.report["labels_read"] == labels_read | {split: ["label", "given attribute"]}
+    assert run.report.labels_read == labels_read | {split: ["label", "given attribute"]}
 
 
 def test_predictions_of_any_classifier_are_read_by_row(tmp_path) -> None:

@@ -16,7 +16,7 @@ from logit_correction import RunConfig, TrainingConfig
 from logit_correction.cli.arguments import parse_arguments
 from logit_correction.cli.commands import train_command
 from logit_correction.errors import InputError
-from logit_correction.runs.options import complete
+from logit_correction.runs.options import complete_config
 
 DIGITS = ("--data", "Digits", "--method", "LC")
 
@@ -55,7 +55,7 @@ def test_the_command_line_wins_over_a_file_and_this_over_a_preset(tmp_path: Path
     other = config_of("--config", tmp_path / "my.yaml", "--method.attributes", "CrossFitted")["method"]["attributes"]
     assert other["name"] == "CrossFitted" and "q" not in other  # the options of the first stay behind
     (tmp_path / "again.yaml").write_text(yaml.safe_dump(found))
-    assert config_of("--config", tmp_path / "again.yaml") == found == complete(found).to_dict()
+    assert config_of("--config", tmp_path / "again.yaml") == found == complete_config(found).to_dict()
 
 
 def test_a_class_of_the_users_own_and_its_options() -> None:

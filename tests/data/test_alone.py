@@ -71,10 +71,10 @@ def test_a_training_leaves_the_answers_of_a_finished_run_as_they_were() -> None:
     far = shifted(100)
     for run, given, was in ((points, NEW, before[0]), (digits, photos, before[1])):
         np.testing.assert_array_equal(run.predict_proba(given), was)
-    assert near.report["data"]["preparation"]["mean"][0] < 1 < 99 < far.report["data"]["preparation"]["mean"][0]
+    assert near.report.data.preparation["mean"][0] < 1 < 99 < far.report.data.preparation["mean"][0]
     np.testing.assert_allclose(near.predict_proba(NEW), far.predict_proba(NEW + 100), atol=0.02)
     assert near.evaluate()["average"] > 0.9 and far.evaluate()["average"] > 0.9
-    assert far.report["test"]["average"] > 0.9
+    assert far.report.test.average > 0.9
 
 
 def test_every_source_has_a_reader_of_its_own_and_builds_alike_twice() -> None:

@@ -14,7 +14,7 @@ from scipy.sparse import csr_matrix
 
 from logit_correction import InputError, from_arrays, from_table, train
 from logit_correction.data.own import Arrays, Table
-from logit_correction.runs.options import complete
+from logit_correction.runs.options import complete_config
 
 SHORT = {"method": "ERM", "device": "cpu", "epochs": 1}
 
@@ -48,9 +48,9 @@ def test_a_file_that_was_changed_is_refused_and_made_again(tmp_path: Path, spoil
         whole = file.read_bytes()
         file.write_bytes(spoil(whole))
         with pytest.raises(InputError, match=r"has been changed .*call from_(arrays|table) again"):
-            complete({"data": chosen}).data.make().build()
+            complete_config({"data": chosen}).data.make().build()
         assert make() == chosen and file.read_bytes() == whole
-        complete({"data": chosen}).data.make().build()
+        complete_config({"data": chosen}).data.make().build()
 
 
 def test_attributes_and_splits(tmp_path: Path) -> None:
@@ -81,9 +81,9 @@ def test_columns_of_any_type_are_read_and_new_rows_alike(kind: str, tmp_path: Pa
     i = np.arange(60)
     frame = pd.DataFrame({"c": ODD[kind](i), "x": i % 7, "y": ["a", "b"] * 30})
     run = train(from_table(frame, label="y", folder=tmp_path), **SHORT)
-    assert [one["name"] for one in run.report["data"]["preparation"]["columns"]] == ["c", "x"]
+    assert [one["name"] for one in run.report.data.preparation["columns"]] == ["c", "x"]
     if kind in ("dates of Arrow", "months"):
-        assert run.report["data"]["preparation"]["columns"][0]["kind"] == "dates"
+        assert run.report.data.preparation["columns"][0]["kind"] == "dates"
     known = Table(str(next(tmp_path.glob("*.parquet"))), label="y").build()
     forms = next(iter(run.source.read(run.source.new_rows(frame), run.info)))[2]
     for column in (known.columns["c"], forms["columns"]["c"]):

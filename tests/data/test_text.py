@@ -58,7 +58,7 @@ def test_a_tokenizer_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None
 def answered(texts: list[str], folder: Path, **options: str) -> float:
     """The accuracy of ERM on texts of which every other one is bad."""
     data = from_table({"t": texts, "y": ["bad", "good"] * (len(texts) // 2)}, label="y", text="t", folder=folder)
-    return train(data, method="ERM", device="cpu", epochs=20, **options).results.test.average or 0.0
+    return train(data, method="ERM", device="cpu", epochs=20, **options).report.test.average or 0.0
 
 
 SCRIPTS = {

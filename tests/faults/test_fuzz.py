@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from logit_correction.cli.arguments import parse_arguments
 from logit_correction.cli.commands import train_command
 from logit_correction.errors import InputError
-from logit_correction.runs.options import RunConfig, complete
+from logit_correction.runs.options import RunConfig, complete_config
 
 #: Bytes that a test may take: what asks for more fails instead of taking the machine's.
 MEMORY = 8 * 2**30
@@ -62,7 +62,7 @@ def test_configs(content: dict[str, Any], broken: str, tmp_path_factory: pytest.
     content = {"data": "Digits", "method": "LC"} | content
     file.write_text(yaml.safe_dump(content, allow_unicode=True) + broken, encoding="utf-8", errors="ignore")
     with contextlib.suppress(InputError):
-        complete(RunConfig.read(file))
+        complete_config(RunConfig.read(file))
 
 
 WORDS = ["--data", "Digits", "--method", "LC", "ERM", "--network", "MLP", "--epochs", "--out", "x", "--seed", "3"]

@@ -30,7 +30,7 @@ from logit_correction import (
 from logit_correction.data.frames import read_frame
 from logit_correction.evaluation.report import Report
 from logit_correction.pages.compare import RunFolder
-from logit_correction.runs.options import complete
+from logit_correction.runs.options import complete_config
 from logit_correction.shortcuts.audit import Audit
 
 ROWS = pd.DataFrame({"label": ["a", "b"] * 40, "x": np.arange(80) / 7, "y": np.arange(80) % 2})
@@ -51,7 +51,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 #: File -> how it is read.
 KINDS: dict[str, Callable[[Path], Any]] = {
-    "run/config.yaml": lambda folder: complete(RunConfig.read(folder / "run" / "config.yaml")),
+    "run/config.yaml": lambda folder: complete_config(RunConfig.read(folder / "run" / "config.yaml")),
     "run/report.json": lambda folder: Report.read(folder / "run"),
     "run/metrics.csv": lambda folder: RunFolder.read(folder / "run"),
     "run/predictions.parquet": lambda folder: Predictions.load(folder / "run" / "predictions.parquet"),

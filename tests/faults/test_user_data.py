@@ -137,7 +137,7 @@ def check_python(case: Case, rows: Any, labels: Any, names: list[Any], table: Ca
     trained = bad = False
     try:
         run = train(rows, label=labels, **once) if table is None else train(from_table(rows, **table), **once)
-        trained, bad = True, check_counts(run.report["data"], " ".join(run.report["warnings"]), labels)
+        trained, bad = True, check_counts(run.report.to_dict()["data"], " ".join(run.report.warnings), labels)
         found = run.predict(rows)
     except InputError as error:
         assert bad or not trained, error

@@ -67,7 +67,7 @@ def case_of(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
         run = train(data, folder / "columns", method="LC", network="MLP", **OPTIONS)
         rows = people(ROWS, 1).drop(columns="answer")
         rows.loc[0, "city"] = "Paris"  # which training has not seen
-        known = {one["name"]: one.get("categories") for one in run.report["data"]["preparation"]["columns"]}
+        known = {one["name"]: one.get("categories") for one in run.report.data.preparation["columns"]}
         coded = rows.assign(joined=(rows["joined"] - pd.Timestamp(0)) / pd.Timedelta(days=1))
         coded["city"] = [known["city"].index(one) if one in known["city"] else -1 for one in rows["city"].fillna("")]
         return Case(run, rows, {"columns": coded[list(known)].to_numpy(dtype=np.float64)})
@@ -82,7 +82,7 @@ def case_of(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
         if not tokens:
             from sklearn.feature_extraction import FeatureHasher
 
-            weight_of = run.report["data"]["preparation"]["weights"]
+            weight_of = run.report.data.preparation["weights"]
             words = [[(word, weight_of.get(word, 1.0)) for word in text.lower().split()] for text in texts]
             hasher = FeatureHasher(n_features=4096, input_type="pair", dtype=np.float32)
             return Case(run, texts, {"words": hasher.transform(words).toarray()})

@@ -14,7 +14,7 @@ from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.small import MLP
 from logit_correction.registry import resolve
-from logit_correction.runs.assemble import training_rows
+from logit_correction.runs.assemble import build_training_rows
 from logit_correction.types import Batch
 
 from ..conftest import made
@@ -27,7 +27,7 @@ def build(name: str, table: DataTable, seed: int = 0, *, stage: int = 0, **optio
     cls = resolve("method", name, METHODS)
     options = {"network": lambda: MLP(table.info, hidden=(16, 16)), **made(cls, options)}
     algorithm: Algorithm = cls(info=table.info, seed=seed, **options)
-    algorithm.setup(training_rows(table, algorithm, 0, None))
+    algorithm.setup(build_training_rows(table, algorithm, 0, None))
     algorithm.begin_stage(0, None)
     for number in range(1, stage + 1):
         algorithm.begin_stage(number, collected(algorithm, table))

@@ -49,8 +49,8 @@ def test_a_finished_run_keeps_its_features_and_the_report_says_which_labels_were
     run = load(train(**{**ERM, "method": method, "network": network, "epochs": 2}, out=tmp_path / "run", page=False))
     before, after = (one.algorithm.network for one in (load(finished), run))
     assert all(map(torch.equal, before.features.parameters(), after.features.parameters()))
-    assert {split: run.report["labels_read"][split] for split in read} == read
-    assert len(run.report["epochs_per_stage"]) == 1
+    assert {split: run.report.labels_read[split] for split in read} == read
+    assert len(run.report.epochs_per_stage) == 1
     inputs = torch.rand(20, 3, 8, 8)
     assert not torch.equal(before(inputs), after(inputs))
 
@@ -109,5 +109,5 @@ def test_early_networks_tell_the_attribute_of_training_and_of_new_rows(estimator
     data = {"name": "Digits", "minority_ratio": 0.1}
     config = {**ERM, "data": data, "method": {"name": "LC", "attributes": estimator}, "learning_rate": 3e-3}
     run = load(train(**config, out=tmp_path / "run", page=False))
-    assert run.report["estimated_minority"]["recall"] > 0.5
-    assert run.report["test"]["estimated"]["groups"]
+    assert run.report.estimated_minority.recall > 0.5
+    assert run.report.to_dict()["test"]["estimated"]["groups"]

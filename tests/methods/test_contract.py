@@ -20,7 +20,7 @@ from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.small import MLP
 from logit_correction.registry import resolve
-from logit_correction.runs.assemble import training_rows
+from logit_correction.runs.assemble import build_training_rows
 from logit_correction.seeds import StepRandomness
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
@@ -250,7 +250,7 @@ def fitted(
             super().setup(rows)
 
     algorithm = Watched(lambda: MLP(table.info, hidden=(8,)), table.info, seed=3, **options)
-    algorithm.setup(training_rows(table, algorithm, 2, None))
+    algorithm.setup(build_training_rows(table, algorithm, 2, None))
     config = TrainingConfig(epochs=2, batch_size=20, learning_rate=1e-2, seed=3)
     fit = Fit(algorithm, table, config, torch.device("cpu"), folder / "resume.pt", Display())
     fit.run()

@@ -18,7 +18,7 @@ from torch import nn
 from logit_correction import LC, Batch, DataInfo, TrainingRows
 from logit_correction.functional import generalized_cross_entropy, ramp_up
 from logit_correction.losses import GroupPrior
-from logit_correction.runs.options import complete
+from logit_correction.runs.options import complete_config
 from logit_correction.seeds import StepRandomness
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.fit import make_optimizer, scheduled_factor
@@ -146,7 +146,7 @@ def test_ramp_of_group_mixup_is_the_published_sigmoid() -> None:
 
 def build_paper_method(seed: int) -> LC:
     """LC by the preset ``paper``, both networks linear and in float64; the biased one predicts the attribute."""
-    config = complete({"preset": "paper", "data": {"name": "Digits"}})
+    config = complete_config({"preset": "paper", "data": {"name": "Digits"}})
     info = DataInfo(num_labels=LABELS, num_rows=ROWS, input_shape=(FEATURES,), num_attributes=LABELS)
     method: LC = config.method.make(lambda: nn.Linear(FEATURES, LABELS), info, seed=seed)
     method = method.double()
@@ -249,7 +249,7 @@ def test_whole_steps_of_the_preset_are_the_published_ones(optimizer_name: Any) -
 
 def test_options_of_the_biased_network_reach_its_optimizer() -> None:
     attributes = {"weight_decay": 0.0, "schedule_epochs": 1, "learning_rate_scale": 0.1, "loss_weight": 2}
-    config = complete({"preset": "paper", "data": {"name": "Digits"}, "method": {"attributes": attributes}})
+    config = complete_config({"preset": "paper", "data": {"name": "Digits"}, "method": {"attributes": attributes}})
     info = DataInfo(num_labels=2, num_rows=4, input_shape=(3,))
     method = config.method.make(lambda: nn.Linear(3, 2), info, seed=0)
     training = TrainingConfig(optimizer="sgd", weight_decay=0.1, schedule="linear")

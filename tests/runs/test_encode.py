@@ -16,7 +16,7 @@ from logit_correction import ComponentConfig, InputError, RunConfig, TrainingCon
 from logit_correction.data.digits import Digits
 from logit_correction.data.table import ArrayStore, DataTable
 from logit_correction.runs.encode import EncodedStore, Encoder, encode_table
-from logit_correction.runs.options import complete
+from logit_correction.runs.options import complete_config
 from logit_correction.training.display import Lines
 
 from ..conftest import TableFactory
@@ -38,11 +38,11 @@ def images(make_table: TableFactory) -> DataTable:
 
 def config(encoder: ComponentConfig = SMALL, method: str = "ERM", data: str = "Digits", **training: Any) -> RunConfig:
     options = TrainingConfig(**{"epochs": 1, "batch_size": 512, "threads": 1, **training})
-    return complete(RunConfig(ComponentConfig(data), ComponentConfig(method), encoder=encoder, training=options))
+    return complete_config(RunConfig(ComponentConfig(data), ComponentConfig(method), encoder=encoder, training=options))
 
 
 def test_every_row_becomes_its_features(cache: Path, images: DataTable) -> None:
-    encoder = Encoder(complete(config()).encoder or SMALL, images.info)
+    encoder = Encoder(complete_config(config()).encoder or SMALL, images.info)
     table = encode_table(images, config())
     rows = torch.tensor([0, 17, len(images.inputs) - 1])
     expected = encoder.features(images.inputs.fetch(rows))
@@ -149,7 +149,11 @@ def test_what_cannot_encode_is_refused(encoder: ComponentConfig, expected: str, 
 
 def test_features_are_the_same_to_the_last_digit_whatever_the_threads() -> None:
     digits = Digits().build()
-    encoder, found, before = Encoder(complete(config()).encoder or SMALL, digits.info), [], torch.get_num_threads()
+    encoder, found, before = (
+        Encoder(complete_config(config()).encoder or SMALL, digits.info),
+        [],
+        torch.get_num_threads(),
+    )
     try:
         for threads in (1, 2):
             torch.set_num_threads(threads)

@@ -67,7 +67,7 @@ def test_they_are_what_lc_trains_on(tmp_path: Path) -> None:
     options: dict[str, Any] = {"shortcut": "column:form_version", "epochs": 2, "seed": 3, "threads": 1}
     found = estimate_attributes(PLANTED, **options)
     run = train(PLANTED, page=False, **options)
-    assert found.verdict == "shortcut" and found.evidence == run.report["evidence"]
+    assert found.verdict == "shortcut" and found.evidence == run.report.evidence
     method = run.algorithm
     assert isinstance(method, LC)
     assert method.attributes.row_attribute.tolist() == found.attribute.tolist()

@@ -14,14 +14,14 @@ import pytest
 
 from logit_correction import train
 from logit_correction.files import new_folder, replacing
-from logit_correction.runs.folder import LOCK, FolderHeld, acquire, check_free
+from logit_correction.runs.folder import LOCK, FolderHeld, check_unlocked, lock_folder
 
 HOLD = """
 import os, sys, time
 from pathlib import Path
 os.setsid()
-from logit_correction.runs.folder import acquire
-with acquire(Path(sys.argv[1])):
+from logit_correction.runs.folder import lock_folder
+with lock_folder(Path(sys.argv[1])):
     if "fork" in sys.argv and os.fork() == 0:
         time.sleep(3600)
         os._exit(0)
@@ -43,9 +43,9 @@ def holding(folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_a_lock_is_given_back(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="mine"), acquire(tmp_path):
-        with acquire(tmp_path / "." / ".." / tmp_path.name):  # a block within one is free, by whatever path
-            check_free(tmp_path)
+    with pytest.raises(RuntimeError, match="mine"), lock_folder(tmp_path):
+        with lock_folder(tmp_path / "." / ".." / tmp_path.name):  # a block within one is free, by whatever path
+            check_unlocked(tmp_path)
         raise RuntimeError("mine")
     assert list(tmp_path.iterdir()) == []
 

@@ -16,7 +16,7 @@ from torch.nn.functional import interpolate
 from logit_correction import InputError, export, from_arrays, from_table, load, runs_table, train
 from logit_correction.pages.compare import RunFolder, group_runs_by_task
 from logit_correction.registry import ComponentConfig
-from logit_correction.runs.leave_out import network_factory
+from logit_correction.runs.leave_out import make_network_factory
 from logit_correction.types import DataInfo
 from logit_correction.views import images as looks
 
@@ -70,7 +70,7 @@ def test_what_is_left_out_of_a_table_changes_no_answer(view: str, table: Any, tm
     again = load(tmp_path / "run")  # a run that is read again leaves out the same
     assert np.array_equal(again.predict_proba(other), run.predict_proba(ROWS))
     assert again.config.training.leave_out == [view]
-    assert again.evaluate("test")["average"] == run.report["test"]["average"]
+    assert again.evaluate("test")["average"] == run.report.test.average
 
 
 def test_an_hour_of_a_date_can_be_left_out_alone(table: Any) -> None:
@@ -86,7 +86,7 @@ def test_an_hour_of_a_date_can_be_left_out_alone(table: Any) -> None:
 
 def test_a_missing_number_is_the_mean_and_no_more(table: Any) -> None:
     run, sees = (train(table, leave_out=views, **OPTIONS) for views in (["missing"], []))
-    columns = {one["name"]: one for one in run.report["data"]["preparation"]["columns"]}
+    columns = {one["name"]: one for one in run.report.data.preparation["columns"]}
     gaps, mean = ROWS.assign(age=np.nan), ROWS.assign(age=columns["age"]["mean"])
     np.testing.assert_allclose(run.predict_proba(gaps), run.predict_proba(mean), atol=1e-6)
     assert np.abs(sees.predict_proba(gaps) - sees.predict_proba(mean)).max() > 1e-3
@@ -187,7 +187,7 @@ def test_what_is_left_out_of_images_changes_no_answer(view: str, side: tuple[int
             return inputs.flatten(1) @ weight
 
     sees, other, choice = Sees(), OF_IMAGES[view](images), ComponentConfig("Sees", cls=lambda info: Sees())
-    network = network_factory(choice, [view], info)()
+    network = make_network_factory(choice, [view], info)()
     before, after = network(images), network(other)
     scale = float((sees(images) - sees(other)).abs().max())
     assert scale > 0.01 and float((before - after).abs().max()) < 1e-3 * scale

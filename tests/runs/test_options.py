@@ -15,20 +15,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig
-from logit_correction.runs.assemble import fitted, usual_network
-from logit_correction.runs.options import GIVEN, complete, find_class, kinds
+from logit_correction.runs.assemble import choose_network, fill_defaults_from_data
+from logit_correction.runs.options import RUN_ARGUMENTS, complete_config, find_class, get_component_kinds
 from logit_correction.types import DataInfo
 
 
 def method_of(options: dict[str, Any], name: str = "LC") -> dict[str, Any]:
     """The options of a method, with all its defaults, as ``config.yaml`` holds them."""
-    found: dict[str, Any] = complete({"data": "Digits", "method": {"name": name, **options}}).to_dict()["method"]
+    found: dict[str, Any] = complete_config({"data": "Digits", "method": {"name": name, **options}}).to_dict()["method"]
     return found
 
 
 def test_complete_fills_in_every_default_and_freezes_it(tmp_path: Path) -> None:
     own = {"name": "LC", "strength": 0.5, "attributes": {"name": "Online", "q": 0.3}, "prior": "Moving"}
-    whole = complete({"data": {"name": "Digits", "severity": 2}, "method": own, "network": "mlp"})
+    whole = complete_config({"data": {"name": "Digits", "severity": 2}, "method": own, "network": "mlp"})
     assert whole.data.options["severity"] == 2 and set(whole.data.options) >= {"minority_ratio", "seed"}
     options = whole.to_dict()["method"]
     assert options["strength"] == 0.5 and options["attributes"]["q"] == 0.3 and whole.network.name == "MLP"
@@ -36,9 +36,9 @@ def test_complete_fills_in_every_default_and_freezes_it(tmp_path: Path) -> None:
     assert options["prior"]["estimator"] == "joint" and options["prior"]["floor"] == 5e-5
     assert options["mixing"] == {"name": "IndependentMixUp", "limit": 0.3, "place": "inputs"}
     assert not {"network", "info", "seed", "biased_network"} & set(options)
-    assert complete(whole) == whole and complete(whole).method is whole.method
+    assert complete_config(whole) == whole and complete_config(whole).method is whole.method
     (tmp_path / "config.yaml").write_text(whole.to_yaml())
-    assert complete(RunConfig.read(tmp_path / "config.yaml")) == whole
+    assert complete_config(RunConfig.read(tmp_path / "config.yaml")) == whole
     for part in (whole, whole.training, whole.method):
         with pytest.raises(dataclasses.FrozenInstanceError):
             part.name = "x"  # type: ignore[misc, union-attr]
@@ -47,13 +47,13 @@ def test_complete_fills_in_every_default_and_freezes_it(tmp_path: Path) -> None:
 def test_forms_that_people_write() -> None:
     plainly = method_of({"attributes": {"name": "CrossFitted", "splits": 1}})
     whole = ComponentConfig("LC", {"attributes": ComponentConfig("CrossFitted", {"splits": 1})})
-    assert complete({"data": "Digits", "method": whole}).to_dict()["method"] == plainly
+    assert complete_config({"data": "Digits", "method": whole}).to_dict()["method"] == plainly
     numbers = {"minority_ratio": np.float64(0.1), "seed": np.int64(3), "severity": "2"}
-    data = complete({"data": {"name": "digits", **numbers}, "method": "erm"}).data
+    data = complete_config({"data": {"name": "digits", **numbers}, "method": "erm"}).data
     assert data.name == "Digits" and [data.options[name] for name in numbers] == [0.1, 3, 2]
     flat = {"data": "Digits", "method": "ERM"}
     for words, found in (("colour", ["colour"]), ("[colour, border]", ["colour", "border"])):
-        assert complete({**flat, "leave_out": words}).training.leave_out == found
+        assert complete_config({**flat, "leave_out": words}).training.leave_out == found
 
 
 def test_options_of_a_component_without_a_name_are_those_of_the_default() -> None:
@@ -63,7 +63,7 @@ def test_options_of_a_component_without_a_name_are_those_of_the_default() -> Non
         "place": "inputs",
     }
     assert method_of({"attributes": "TrueAttributes", "prior": None})["prior"] is None
-    assert complete({"data": "Digits", "method": {"attributes": "TrueAttributes"}}).method.name == "LC"
+    assert complete_config({"data": "Digits", "method": {"attributes": "TrueAttributes"}}).method.name == "LC"
 
 
 @pytest.mark.parametrize(
@@ -95,40 +95,44 @@ def test_options_of_a_component_without_a_name_are_those_of_the_default() -> Non
 )
 def test_what_is_wrong_is_named(flat: dict[str, Any], expected: str) -> None:
     with pytest.raises(InputError, match=re.escape(expected)):
-        complete({"data": "Digits", "method": "ERM", "network": "MLP"} | flat)
+        complete_config({"data": "Digits", "method": "ERM", "network": "MLP"} | flat)
 
 
-PARTS_OF_A_KIND = [(kind, name) for kind in ("method", "attributes", "prior", "mixing") for name in kinds()[kind][1]]
+PARTS_OF_A_KIND = [
+    (kind, name) for kind in ("method", "attributes", "prior", "mixing") for name in get_component_kinds()[kind][1]
+]
 
 
 @pytest.mark.parametrize(("kind", "name"), PARTS_OF_A_KIND)
 def test_no_option_takes_what_is_no_finite_number(kind: str, name: str) -> None:
     taken = {one: p for one, p in inspect.signature(find_class(kind, name)).parameters.items()}
-    taken = {one: p for one, p in taken.items() if one not in GIVEN.get(kind, ()) and p.kind is not p.VAR_KEYWORD}
+    taken = {
+        one: p for one, p in taken.items() if one not in RUN_ARGUMENTS.get(kind, ()) and p.kind is not p.VAR_KEYWORD
+    }
     needed = {one: "x" for one, p in taken.items() if p.default is p.empty}
     for one, parameter in taken.items():
         text = str(parameter.annotation)
         for value in [10**23] * ("int" in text) or [math.inf] * ("float" in text):
             part = {"name": name, **needed, one: [value] if "list" in text else value}
             with pytest.raises(InputError, match=rf"--(method\.)?{kind}\.{one}"):
-                complete({"data": "Digits", "method": part if kind == "method" else {"name": "LC", kind: part}})
+                complete_config({"data": "Digits", "method": part if kind == "method" else {"name": "LC", kind: part}})
 
 
 def test_a_preset_lies_under_what_is_given() -> None:
     method = {"attributes": {"q": 0.8}, "mixing": "NoMixing"}
     flat = {"data": "Digits", "preset": "paper", "method": method, "epochs": 3}
-    whole = complete(flat).to_dict()
+    whole = complete_config(flat).to_dict()
     options = whole["method"]
     assert options["name"] == "LC" and whole["epochs"] == 3 and options["mixing"] == {"name": "NoMixing"}
     assert options["attributes"]["name"] == "Online" and options["attributes"]["q"] == 0.8
     assert (options["prior"]["estimator"], options["prior"]["momentum"]) == ("published", 0.5)
     assert "preset" not in whole  # what it stood for is written out
-    other = complete({**flat, "method": {"name": "LC", "attributes": "TrueAttributes", "prior": None}}).to_dict()
+    other = complete_config({**flat, "method": {"name": "LC", "attributes": "TrueAttributes", "prior": None}}).to_dict()
     assert other["method"]["attributes"] == {"name": "TrueAttributes"} and other["method"]["prior"] is None
 
 
 def test_staged_lc_is_the_preset_under_its_own_name() -> None:
-    staged = complete({"data": "Digits", "preset": "staged"}).to_dict()["method"]
+    staged = complete_config({"data": "Digits", "preset": "staged"}).to_dict()["method"]
     assert method_of({}, "StagedLC") == staged | {"name": "StagedLC"}
     assert method_of({"attributes": {"splits": 1}}, "stagedlc")["attributes"]["name"] == "CrossFitted"
     assert method_of({"attributes": "Online"}, "StagedLC")["attributes"]["name"] == "Online"
@@ -150,9 +154,9 @@ def test_network_and_weight_decay_fit_the_data(
     shape: tuple[int, ...], kind: dict[str, bool], name: str, decay: float
 ) -> None:
     info = DataInfo(num_labels=2, num_rows=9, input_shape=shape, **kind)
-    assert usual_network(info)[0] == name and usual_network(info, encoded=True)[0] == "Linear"
+    assert choose_network(info)[0] == name and choose_network(info, encoded=True)[0] == "Linear"
     config = RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM"), ComponentConfig("Linear"))
-    assert fitted(config, info)[0].training.weight_decay == decay
+    assert fill_defaults_from_data(config, info)[0].training.weight_decay == decay
 
 
 @settings(max_examples=30)
@@ -160,7 +164,7 @@ def test_network_and_weight_decay_fit_the_data(
 def test_few_rows_take_more_epochs_and_never_twenty_steps(rows: int, processes: int) -> None:
     config = RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM"), ComponentConfig("Linear"))
     config = dataclasses.replace(config, training=TrainingConfig(devices=processes))
-    training = fitted(config, DataInfo(num_labels=2, num_rows=rows, input_shape=(4,)))[0].training
+    training = fill_defaults_from_data(config, DataInfo(num_labels=2, num_rows=rows, input_shape=(4,)))[0].training
     assert training.batch_size and training.epochs
     steps = math.ceil(rows / training.batch_size)
     assert training.batch_size % processes == 0 and 15 <= training.epochs <= 100

@@ -30,7 +30,7 @@ from logit_correction import (
 from logit_correction.data.digits import Digits
 from logit_correction.data.table import DataTable
 from logit_correction.runs.assemble import build_algorithm
-from logit_correction.runs.options import complete
+from logit_correction.runs.options import complete_config
 from logit_correction_lab.sources.planted import Planted
 
 SHORT: dict[str, Any] = {"epochs": 8, "seed": 0, "threads": 1, "page": False}
@@ -103,8 +103,15 @@ def test_arrays_tensors_and_files_give_the_same(model: Run, images: np.ndarray, 
     assert model.predict(images).tolist() == np.asarray(model.label_names)[probability.argmax(1)].tolist()
 
 
+def test_a_report_may_still_be_read_by_its_former_names(run: Run) -> None:
+    with pytest.warns(DeprecationWarning, match=r"Run\.report"):
+        assert run.results is run.report
+    with pytest.warns(DeprecationWarning, match="to_dict"):
+        assert run.report["test"] == run.report.to_dict()["test"]
+
+
 def test_new_rows_are_judged_by_estimated_groups_as_the_test_is(run: Run, tmp_path: Path) -> None:
-    block, rows = run.report["test"]["estimated"], Predictions.load(run / "predictions.parquet")
+    block, rows = run.report.to_dict()["test"]["estimated"], Predictions.load(run / "predictions.parquet")
     assert rows.estimate is not None and block["source"] == "a classifier of the column `form` alone, cross-fitted"
     conflicting = rows.estimate.attribute != rows.label
     assert block["minority"] == pytest.approx((rows.prediction == rows.label)[conflicting].mean())
@@ -140,7 +147,7 @@ def test_a_run_reads_its_data_as_it_read_them_for_training(tmp_path: Path) -> No
     run = train(file, tmp_path / "run", label="answer", method="ERM", **SHORT)
     of_run = ComponentConfig("FromRun", {"run": str(run.path)})
     same: dict[str, Any] = {"label": "answer", "method": "ERM", "network": of_run, "learning_rate": 1e-12, **SHORT}
-    figures = run.report["test"]["groups"]
+    figures = run.report.to_dict()["test"]["groups"]
     examined = audit(file, tmp_path / "audit", run=run, label="answer", epochs=1, threads=1)
     frame.assign(new=1.5)[["new", "age", "form", "answer"]].to_csv(file, index=False)
     assert load(run.path).evaluate()["groups"] == figures
@@ -148,7 +155,7 @@ def test_a_run_reads_its_data_as_it_read_them_for_training(tmp_path: Path) -> No
     columns = [name for name in examined.rows if name.startswith("p_")]
     pd.testing.assert_frame_equal(found.rows[columns], examined.rows[columns])
     again = train(file, tmp_path / "again", **same)
-    assert again.report["test"]["groups"] == figures == load(again.path).evaluate()["groups"]
+    assert again.report.to_dict()["test"]["groups"] == figures == load(again.path).evaluate()["groups"]
     for change, why in OTHERS.values():
         change(frame).to_csv(file, index=False)
         for split in ("test", "train"):
@@ -166,9 +173,9 @@ def test_the_network_of_a_run_serves_another(digits_run: Path, model: Run, image
     chosen.network.options["run"] = str(digits_run)
     info, old = Digits().build().info, model.algorithm.network
     inputs = torch.from_numpy(images) / 255
-    assert torch.equal(build_algorithm(complete(chosen), info).network.eval()(inputs), old(inputs))
+    assert torch.equal(build_algorithm(complete_config(chosen), info).network.eval()(inputs), old(inputs))
     with pytest.raises(InputError, match=r"takes inputs of shape \(3, 8, 8\), but"):
-        build_algorithm(complete(chosen), replace(info, input_shape=(3, 9, 9)))
+        build_algorithm(complete_config(chosen), replace(info, input_shape=(3, 9, 9)))
     circle = shutil.copytree(digits_run, tmp_path / "circle")
     config = yaml.safe_load((circle / "config.yaml").read_text())
     (circle / "config.yaml").write_text(yaml.safe_dump({**config, "network": {"name": "FromRun", "run": str(circle)}}))
@@ -192,7 +199,7 @@ def planted(out: Path, method: str = "LC", rule: str = "valid_estimated_group_ba
 
 def test_rules_by_estimated_groups_read_no_attribute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = planted(tmp_path / "run")
-    selection = run.report["selection"]
+    selection = run.report.to_dict()["selection"]
     scores = pd.read_csv(run / "metrics.csv")[selection["rule"]].dropna().tolist()
     assert selection["epoch"] == len(scores) - scores[::-1].index(max(scores))
     assert (selection["split"], selection["labels_read"]) == ("valid", ["label"])
@@ -206,7 +213,7 @@ def test_rules_by_estimated_groups_read_no_attribute(tmp_path: Path, monkeypatch
     monkeypatch.setattr(Planted, "build", permuted)
     again = planted(tmp_path / "again")
     assert (again / "metrics.csv").read_bytes() == (run / "metrics.csv").read_bytes()
-    assert again.report["selection"] == run.report["selection"]
+    assert again.report.to_dict()["selection"] == run.report.to_dict()["selection"]
     with pytest.raises(InputError, match="valid_estimated_worst_group goes by estimated attributes, and ERM"):
         planted(tmp_path / "ERM", "ERM", "valid_estimated_worst_group")
 

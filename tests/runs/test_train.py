@@ -26,7 +26,7 @@ from logit_correction import (
     train,
 )
 from logit_correction.data.table import DataTable
-from logit_correction.runs.train import RANKS
+from logit_correction.runs.train import RANK_VARIABLES
 
 from ..conftest import differing, trained_tensors
 
@@ -147,7 +147,7 @@ def test_a_network_that_says_one_label_of_all_rows_is_told_of(tmp_path: Path) ->
 
 
 def test_several_processes_need_a_folder_and_a_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in RANKS:
+    for name in RANK_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(InputError, match="out is missing: several processes"):
         train("Digits", devices=2, device="cpu", epochs=1)

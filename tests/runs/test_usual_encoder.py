@@ -19,8 +19,8 @@ from logit_correction.errors import InputError, Interrupted
 from logit_correction.networks import pretrained
 from logit_correction.networks.pretrained import PHOTOS, TEXTS, TextClassifier, Timm
 from logit_correction.runs import assemble
-from logit_correction.runs.assemble import prepare
-from logit_correction.runs.options import complete
+from logit_correction.runs.assemble import prepare_run
+from logit_correction.runs.options import complete_config
 from logit_correction.training.display import Display
 from logit_correction.types import DataInfo
 
@@ -60,7 +60,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_bert: Path) 
 
 def test_photos_are_encoded_and_the_run_goes_through_every_door(installed: Path, photos: Path, tmp_path: Path) -> None:
     run = train(photos, method="ERM", out=tmp_path / "run", **OPTIONS)
-    report = run.report
+    report = run.report.to_dict()
     assert report["network"]["name"] == "Linear" and report["encoder"]["options"]["model"] == "test_resnet"
     assert report["encoder"]["input_shape"] == [3, 70, 70], "photos are kept at their own size"
     assert report["data"]["facts"]["chosen to fit the data"].startswith("frozen features of test_resnet")
@@ -73,8 +73,8 @@ def test_photos_are_encoded_and_the_run_goes_through_every_door(installed: Path,
 
 
 def test_without_the_package_it_is_said_what_to_install(photos: Path) -> None:
-    config = complete(RunConfig(ComponentConfig("ImageFolder", {"root": str(photos)}), ComponentConfig("ERM")))
-    built = prepare(config, Display())
+    config = complete_config(RunConfig(ComponentConfig("ImageFolder", {"root": str(photos)}), ComponentConfig("ERM")))
+    built = prepare_run(config, Display())
     assert built.config.network.name == "ResNet18" and built.table.info.input_shape == (3, 70, 70)
     assert "[photos]'" in str(built.table.metadata)
 
@@ -87,14 +87,14 @@ def test_texts_are_encoded_for_those_who_ask(installed: Path, tmp_path: Path) ->
     data = {"name": "Table", "file": str(table), "label": "label", "text": "text"}
     encoder = {"name": "TextClassifier", "model": "tiny", "pooling": "mean"}
     run = train(data, method="ERM", encoder=encoder, out=tmp_path / "run", **OPTIONS)
-    assert run.report["encoder"]["options"]["pooling"] == "mean" and run.report["data"]["input_shape"] == [16]
-    assert run.report["data"]["options"]["tokenizer"] == "tiny"
+    assert run.report.encoder.options["pooling"] == "mean" and run.report.data.input_shape == [16]
+    assert run.report.data.options["tokenizer"] == "tiny"
     train(data, method="ERM", encoder=encoder, out=tmp_path / "run", resume=True, **OPTIONS)
     again = load(tmp_path / "run")
     np.testing.assert_allclose(again.predict_proba(texts[:3]), again.predict_proba(texts[:8])[:3], atol=1e-5)
-    assert again.evaluate("test")["average"] == run.report["test"]["average"]
+    assert again.evaluate("test")["average"] == run.report.test.average
     plain = train(data, method="ERM", out=tmp_path / "plain", **OPTIONS)
-    assert plain.report["encoder"] is None and plain.report["data"]["input_shape"] == [4096]
+    assert plain.report.encoder is None and plain.report.data.input_shape == [4096]
 
 
 def test_damaged_weights_are_refused(installed: Path, photos: Path, tmp_path: Path) -> None:
@@ -131,20 +131,20 @@ def test_the_packages_hold_what_they_say(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_fine_tuning_trains_all_layers_by_small_steps(installed: Path, photos: Path, tmp_path: Path) -> None:
     method = {"name": "LC", "attributes": {"name": "Online", "epochs": 1}}
     run = train(photos, method=method, finetune=True, out=tmp_path / "run", **OPTIONS)
-    assert run.report["encoder"] is None and run.report["network"]["name"] == "Timm"
-    assert run.report["data"]["facts"]["chosen to fit the data"].startswith("fine-tuning of test_resnet")
+    assert run.report.encoder is None and run.report.network.name == "Timm"
+    assert run.report.data.facts["chosen to fit the data"].startswith("fine-tuning of test_resnet")
     start = Timm(DataInfo(num_labels=2, num_rows=2, input_shape=(3, 70, 70)), "test_resnet", "pretrained")
     pairs = zip(run.algorithm.network.features.parameters(), start.features.parameters(), strict=True)
     moved = [float((after - before).detach().abs().max()) for after, before in pairs]
     assert min(moved) > 0 and max(moved) < 0.01
-    assert load(tmp_path / "run").evaluate("test")["average"] == run.report["test"]["average"]
+    assert load(tmp_path / "run").evaluate("test")["average"] == run.report.test.average
 
 
 @pytest.fixture
 def config(installed: Path, photos: Path) -> RunConfig:
     """Six steps of fine-tuning in three epochs."""
     network = {"name": "Timm", "model": "test_resnet", "weights": "pretrained", "size": 64}
-    return complete(
+    return complete_config(
         {"data": {"name": "ImageFolder", "root": str(photos)}, "method": "ERM", "network": network}
         | OPTIONS
         | {"epochs": 3, "finetune": True, "log_every": 1}
@@ -159,7 +159,7 @@ def test_fine_tuning_freezes_the_first_layers_at_first(config: RunConfig) -> Non
         def update(self, done: int, figures: dict[str, float]) -> None:
             raise Stopped
 
-    built = prepare(config, Display())
+    built = prepare_run(config, Display())
     before = [one.detach().clone() for one in built.algorithm.network.features.parameters()]
     with pytest.raises(Stopped):
         built.fit(StopAfterOneEpoch()).run()
@@ -174,7 +174,7 @@ def test_fine_tuning_goes_on_where_it_was_stopped(config: RunConfig, tmp_path: P
             if done == 3:
                 signal.raise_signal(signal.SIGTERM)
 
-    whole, stopped, resumed = (prepare(config, Display()) for _ in range(3))
+    whole, stopped, resumed = (prepare_run(config, Display()) for _ in range(3))
     whole.fit(Display()).run()
     with pytest.raises(Interrupted):
         stopped.fit(AskToStop(), checkpoint=tmp_path / "resume.pt").run()

@@ -152,8 +152,8 @@ def test_of_two_who_answer_at_once_neither_loses_an_answer(copy: Audit) -> None:
     program = (
         "import sys, time\n"
         "from pathlib import Path\n"
-        "from logit_correction.runs.folder import acquire\n"
-        "with acquire(Path(sys.argv[1])):\n"
+        "from logit_correction.runs.folder import lock_folder\n"
+        "with lock_folder(Path(sys.argv[1])):\n"
         "    print('held', flush=True)\n"
         "    time.sleep(600)\n"
     )

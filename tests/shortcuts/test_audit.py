@@ -149,7 +149,7 @@ def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
     assert f"<strong>{told[found.verdict]}</strong>" in found._repr_html_()
     assert "Typical of each label: single words" in (found.path / "report.html").read_text()  # a person judges them
     assert found.advised.method.name == "ERM"
-    assert found.fix(tmp_path / "fixed").report["method"] == "ERM"  # there is nothing to correct
+    assert found.fix(tmp_path / "fixed").report.method == "ERM"  # there is nothing to correct
 
 
 def test_of_several_named_shortcuts_a_row_conflicts_with_any(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_of_several_named_shortcuts_a_row_conflicts_with_any(tmp_path: Path) -> 
     assert (train["score"].to_numpy() > 0.5).tolist() == conflicting[own].tolist()
     fixed = found.fix(tmp_path / "fixed")
     assert fixed.config.method.options["attributes"]["shortcut"] == views
-    assert len(fixed.report["test"]["estimated"]["groups"]) == 8
+    assert len(fixed.report.to_dict()["test"]["estimated"]["groups"]) == 8
 
 
 def test_a_classifier_that_is_given_is_examined(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_code_of_an_audit_is_imported_once_somebody_says_so(
 ) -> None:
     folder = foreign(network={"name": THEIRS})
     assert train_by(folder, tmp_path / "out", "--trust-code") == 0 and owned.exists()
-    assert Audit(folder, trust_code=True).fix(tmp_path / "fixed").report["network"]["name"] == THEIRS
+    assert Audit(folder, trust_code=True).fix(tmp_path / "fixed").report.network.name == THEIRS
 
 
 def test_an_audit_of_ones_own_is_trusted_until_somebody_changes_it(changed: Audit, tmp_path: Path) -> None:

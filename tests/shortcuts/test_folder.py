@@ -49,7 +49,7 @@ def test_a_cell_comes_back_as_it_was_and_is_no_formula(named: Audit, asked: Audi
 def test_the_rows_train_and_the_sheet_is_taken_back_with_such_names(named: Audit, asked: Audit, tmp_path: Path) -> None:
     given = {"name": "LC", "attributes": {"name": "Given", "file": str(named.path / "rows.csv")}}
     run = train(data_of(named.path.parent), tmp_path / "run", method=given, page=False, epochs=3, threads=1)  # type: ignore[arg-type]
-    assert set(run.report["group_prior"]["attribute_names"]) == set(LABELS)
+    assert set(run.report.group_prior.attribute_names) == set(LABELS)
     folder = Path(shutil.copytree(asked.path, tmp_path / "copy"))
     sheet, true = pd.read_csv(folder / "sheet.csv"), pd.read_csv(named.path.parent / "rows.csv")["label"]
     assert len(sheet) == 30

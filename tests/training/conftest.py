@@ -17,7 +17,7 @@ from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.small import MLP
 from logit_correction.registry import resolve
-from logit_correction.runs.assemble import training_rows
+from logit_correction.runs.assemble import build_training_rows
 from logit_correction.training import fit as fit_module
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
@@ -64,7 +64,7 @@ class Trainer:
         # LC takes both networks side by side unless told otherwise, so that a training is one stage.
         options = options or ({"attributes": "Online"} if method == "LC" else {})
         algorithm = cls(build, table.info, seed=training.seed, **made(cls, options))
-        algorithm.setup(training_rows(table, algorithm, training.epochs, None))
+        algorithm.setup(build_training_rows(table, algorithm, training.epochs, None))
         (self.folder / place).mkdir(exist_ok=True)
         return Fit(
             algorithm,

@@ -38,9 +38,9 @@ def test_a_logger_that_is_handed_over_gets_all_in_order_beside_a_named_one(tmp_p
     run = trained(tmp_path / "run", [kept, "csv"])
     assert kept.given[0] == ("options", "ERM") and kept.given[-1] == ("end", "success")
     steps = [value[0] for name, value in kept.given if name == "metrics"]
-    assert set(steps) >= {2, run.report["steps"]} and steps == sorted(steps)
+    assert set(steps) >= {2, run.report.steps} and steps == sorted(steps)
     last = kept.given[-2][1][1]
-    assert last["test/worst_group"] == run.report["test"]["worst_group"]
+    assert last["test/worst_group"] == run.report.test.worst_group
     rows = list(csv.DictReader((run / "csv" / "version_0" / "metrics.csv").open()))
     assert any(row.get("loss") for row in rows) and any(row.get("test/worst_group") for row in rows)
 
@@ -51,4 +51,4 @@ def test_a_logger_that_fails_ends_no_training(tmp_path: Path) -> None:
             raise ConnectionError("the server is away")
 
     with pytest.warns(InputWarning, match="Away failed and gets no further figures .the server is away."):
-        assert trained(tmp_path / "run", Away()).report["epochs"] == 2
+        assert trained(tmp_path / "run", Away()).report.epochs == 2

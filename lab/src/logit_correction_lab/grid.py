@@ -12,7 +12,7 @@ import yaml
 from logit_correction.errors import InputError, did_you_mean
 from logit_correction.files import read_yaml
 from logit_correction.registry import listed
-from logit_correction.runs.options import RunConfig, complete, merge
+from logit_correction.runs.options import RunConfig, complete_config, merge_options
 
 if TYPE_CHECKING:
     from logit_correction_lab.monitor import TrainingMonitor
@@ -90,7 +90,7 @@ class Benchmark:
                     # A table holds runs that one rule has chosen; one more is shown beside it.
                     merged: dict[str, Any] = {"selection": "last", "also_select": ["valid_average"]}
                     for change in (self.common, variant, options, own, {"seed": seed, **drawn}):
-                        merged = merge(merged, change)
+                        merged = merge_options(merged, change)
                     yield Cell(
                         row,
                         column,
@@ -113,7 +113,7 @@ class Cell:
     def build_config(self) -> RunConfig:
         """Return the run's complete config; ``InputError`` that names the cell if an option is wrong."""
         try:
-            return complete({name: value for name, value in self.options.items() if name not in FOLLOWED})
+            return complete_config({name: value for name, value in self.options.items() if name not in FOLLOWED})
         except InputError as error:
             raise InputError(f"row {self.row!r}, column {self.column!r}: {error}") from error
 

@@ -18,7 +18,7 @@ from logit_correction.evaluation.predictions import predictions_of
 from logit_correction.evaluation.report import JudgedRows
 from logit_correction.files import write_text
 from logit_correction.functional import group_margin, group_mean, group_membership, margin
-from logit_correction.runs.write import figures_of
+from logit_correction.runs.write import evaluate_split
 from logit_correction.training.fit import Fit
 from logit_correction.training.rules import check_estimates, rule_of, update_best
 
@@ -68,7 +68,7 @@ class TrainingMonitor:
         taken = [name for name in rules if (held[name].epoch if name in held else fit.epochs) == epoch]
         if not taken:
             return
-        test = figures_of(predictions_of(table, "test", fit.predict("test"), fit.estimate("test")), table).to_dict()
+        test = evaluate_split(predictions_of(table, "test", fit.predict("test"), fit.estimate("test")), table).to_dict()
         chosen = {one["rule"]: one for one in read_selections(self.folder)}
         for name in taken:
             read = list(rules[name].reads)

@@ -53,16 +53,16 @@ def train_grid(
     Several processes and machines may do so at once with the same folder; the same call goes on where it was stopped.
     Joblib's configuration says how many runs go at a time where ``jobs`` does not.
     """
-    from logit_correction.runs.folder import check_same, make
+    from logit_correction.runs.folder import check_same_config, make_folder
 
     cells = {cell.folder: cell for cell in benchmark.make_cells(out)}
     configs = {folder: cell.build_config() for folder, cell in cells.items()}
     monitors = {folder: cell.build_monitor() for folder, cell in cells.items()}
     for folder, config in configs.items():
-        check_same(folder, config)
+        check_same_config(folder, config)
         if config.training.devices * config.training.nodes > 1:
             raise InputError(f"{cells[folder]}: a run of a grid trains on one device: leave devices and nodes out")
-    make(out)
+    make_folder(out)
     waiting = {folder: config for folder, config in configs.items() if not is_complete(folder)}
     done = len(cells) - len(waiting)
     say(f"{benchmark.name}: {len(cells)} runs, {done} finished before")
@@ -135,15 +135,15 @@ def train_cell(
     config: RunConfig, monitor: TrainingMonitor | None, folder: Path, parent: int, wait: bool
 ) -> tuple[Path, State, float]:
     """Train a run in this process, or go on with it, and return how it ended and after how many seconds."""
-    from logit_correction.runs.folder import FolderHeld, acquire, make
+    from logit_correction.runs.folder import FolderHeld, lock_folder, make_folder
 
     exit_with_parent(parent)
-    make(folder)
+    make_folder(folder)
     log = get_log_path(folder)
     while True:
         start = time.monotonic()
         try:
-            with acquire(folder):
+            with lock_folder(folder):
                 if is_complete(folder):  # by the other process
                     return folder, "held", 0.0
                 with log.open("w", encoding="utf-8") as file, redirect_stdout(file), redirect_stderr(file):

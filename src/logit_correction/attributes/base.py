@@ -65,7 +65,8 @@ class AttributeEstimator(nn.Module, ABC):
     ``forward`` estimates anew, and may train on.
 
     Attributes:
-        components: Constructor argument that is a component with options of its own -> key of ``runs.options.kinds``.
+        components: Constructor argument that is a component with options of its own -> key of
+            ``runs.options.get_component_kinds``.
         needs_attributes: Whether it reads attribute labels.
         num_stages: How many stages of the training loop it wants before the method's own.
         settled: See above.

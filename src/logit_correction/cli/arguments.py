@@ -15,7 +15,7 @@ from logit_correction.errors import InputError, did_you_mean
 from logit_correction.files import read_yaml
 from logit_correction.registry import listed
 from logit_correction.runs import options
-from logit_correction.runs.options import KNOWN_VIEWS, LISTS, OF_ESTIMATOR, PARTS, Options
+from logit_correction.runs.options import ESTIMATOR_OPTIONS, LIST_OPTIONS, PARTS, VIEW_OPTIONS, OptionParser
 from logit_correction.training.config import TrainingConfig
 
 #: What the help says where no class says it.
@@ -35,7 +35,7 @@ HELP = {
 #: What the plain help of a run shows, by what a person wants to do.
 FIRST = {
     "Data and method": ("data", "method", "network"),
-    "What you know": OF_ESTIMATOR,
+    "What you know": ESTIMATOR_OPTIONS,
     "How long and where": ("epochs", "seed", "seeds", "device"),
     "Files": ("out", "resume", "config"),
 }
@@ -48,12 +48,12 @@ PLACEHOLDERS = {
     "config": "FILE",
     "when_unsure": "correct|leave",
     "compile": "true|false|reduce-overhead",
-    **dict.fromkeys(KNOWN_VIEWS, "VIEW"),
+    **dict.fromkeys(VIEW_OPTIONS, "VIEW"),
 }
 PLACEHOLDERS |= {"int": "N", "PositiveInt": "N", "float": "X", "Path": "PATH"}
 
 #: Options of a run that are given by their names alone, and those that may be given several times.
-FLAGS, REPEATED = ("finetune",), (*KNOWN_VIEWS, *LISTS)
+FLAGS, REPEATED = ("finetune",), (*VIEW_OPTIONS, *LIST_OPTIONS)
 
 #: Options of a run that a command chooses itself.
 FIXED = {"audit": ("method", "preset", "biased_network", "selection", "logger")}
@@ -77,17 +77,20 @@ def parse_arguments(command: str, function: Callable[..., int], words: Sequence[
     tells_typed = "typed" in parameters
     parameters = {name: one for name, one in parameters.items() if name not in apart}
     places = [name for name, one in parameters.items() if one.kind is one.POSITIONAL_OR_KEYWORD]
-    of_run = [*parts, *((*TrainingConfig.__dataclass_fields__, "config", "preset", *OF_ESTIMATOR) if whole else ())]
+    of_run = [
+        *parts,
+        *((*TrainingConfig.__dataclass_fields__, "config", "preset", *ESTIMATOR_OPTIONS) if whole else ()),
+    ]
     of_run = [name for name in of_run if name not in (*parameters, *fixed)]
 
     given, shown = _read(words, parameters, places, of_run)
-    parser = Options()
+    parser = OptionParser()
     parser.add(function, skip=apart)
     known = [*of_run, *parser.actions]
     where = f"; `logit-correction {command} --help` shows what there is"
     for name, value in given.items():
-        full = options.names_of_options({name: value})[0]  # such as data.attribute, where only attribute is there
-        options.check_known(name if name in known or did_you_mean(name, known) else full, known, where)
+        full = options.list_option_names({name: value})[0]  # such as data.attribute, where only attribute is there
+        options.check_option_name(name if name in known or did_you_mean(name, known) else full, known, where)
     own = {name: given.pop(name) for name in parameters if name in given}
     file = read_yaml(Path(given.pop("config")), as_written=True) if "config" in given else {}
     if shown:
@@ -98,21 +101,21 @@ def parse_arguments(command: str, function: Callable[..., int], words: Sequence[
         if parameter.default is parameter.empty and name not in own:
             option = name if name in places else f"--{_written(name)}"
             raise InputError(f"{option} is missing: {parser.actions[name].help}")
-    found = options.parsed(parser, own)
+    found = options.parse_options(parser, own)
     if not of_run:
         return found
     named = [part for part in PARTS if isinstance(one := given.get(part) or {}, str) or "name" in one]
     finished = found.get("out") if found.get("resume") else found.get("run")  # which has a configuration of its own
     if finished is not None and not (file or named or "preset" in given):
-        from logit_correction.runs.folder import runs_of
+        from logit_correction.runs.folder import find_runs
 
-        file = read_yaml(runs_of([finished])[0] / "config.yaml")  # all runs of --seeds have the options of the first
-    chosen = {name: value for name, value in options.merge(file, given).items() if name not in fixed}
+        file = read_yaml(find_runs([finished])[0] / "config.yaml")  # all runs of --seeds have the options of the first
+    chosen = {name: value for name, value in options.merge_options(file, given).items() if name not in fixed}
     if tells_typed:
-        found["typed"] = frozenset(options.names_of_options(chosen))
+        found["typed"] = frozenset(options.list_option_names(chosen))
     if not (chosen or needed) and whole:
         return found
-    config = options.complete(chosen)
+    config = options.complete_config(chosen)
     return found | ({"config": config} if whole else {part: getattr(config, part) for part in parts})
 
 
@@ -167,12 +170,12 @@ def _put(given: dict[str, Any], path: Sequence[str], value: Any) -> None:
         given[last] = value
 
 
-def _add_run(parser: Options, given: Mapping[str, Any], known: Sequence[str], whole: bool) -> None:
+def _add_run(parser: OptionParser, given: Mapping[str, Any], known: Sequence[str], whole: bool) -> None:
     """Give the parser whose help is wanted the options of a run: those of parts that are named, of others the name."""
-    given = options.spelled_out({name: value for name, value in given.items() if name in known})
-    choices: dict[str, options.Chosen] = {}
+    given = options.expand_short_options({name: value for name, value in given.items() if name in known})
+    choices: dict[str, options.ResolvedClass] = {}
     for part in PARTS if whole else ("data",):
-        options.choose(part, part, given.get(part), choices)
+        options.resolve_part(part, part, given.get(part), choices)
     for name in known:
         if name in HELP and name not in choices:
             parser.add_argument(f"--{name}", help=HELP[name])
@@ -187,7 +190,7 @@ def _written(name: str) -> str:
     return name if held else name.replace("_", "-")
 
 
-def _help(parser: Options, command: str, text: str, places: Sequence[str], whole: bool, every: bool) -> str:
+def _help(parser: OptionParser, command: str, text: str, places: Sequence[str], whole: bool, every: bool) -> str:
     """Return the help of a command: the options of a run that most people want by what they are for, or all."""
     found: dict[str, dict[str, Any]] = {}
     for option, action in parser.actions.items():

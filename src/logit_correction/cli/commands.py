@@ -19,7 +19,7 @@ from jsonargparse.typing import PositiveInt
 
 from logit_correction.errors import InputError, InputWarning, check_range, did_you_mean
 from logit_correction.registry import ComponentConfig
-from logit_correction.runs.options import OF_ESTIMATOR, PRESETS, RunConfig, complete
+from logit_correction.runs.options import ESTIMATOR_OPTIONS, PRESETS, RunConfig, complete_config
 
 #: Exit status where ``audit --fail-on`` names the verdict.
 FOUND = 3
@@ -36,7 +36,7 @@ def quickstart_command(*, out: Path = Path("quickstart"), seed: int = 0) -> int:
         seed: seed of the data and of training
     """
     common = {"data": {"name": "Digits", "seed": seed}, "seed": seed, **QUICKSTART}
-    configs = {out / method: complete({**common, "method": method}) for method in ("ERM", "LC")}
+    configs = {out / method: complete_config({**common, "method": method}) for method in ("ERM", "LC")}
     return _train(configs, out, resume=True)
 
 
@@ -73,7 +73,7 @@ def train_command(
         raise InputError("--out is missing: give the folder to write the run into")
     if new_rows is not None or answers is not None:
         found = _audited(config, out, new_rows, answers, typed, trust_code)
-        with found.names():
+        with found.restrict_imports():
             return _train_seeds(found.to_train(), out, resume, seeds)
     return _train_seeds(config, out, resume, seeds)
 
@@ -116,15 +116,15 @@ def _audited(
     config: RunConfig, out: Path, new_rows: Path | None, answers: Path | None, typed: Collection[str], trust_code: bool
 ) -> Any:
     """Return the audit whose new rows, and answers about them, choose what to train; ERM as long as nobody answered."""
-    from logit_correction.runs.folder import check_free
+    from logit_correction.runs.folder import check_unlocked
     from logit_correction.shortcuts import audit as audits
     from logit_correction.shortcuts.words import show_audit
 
-    check_free(out)
+    check_unlocked(out)
     if new_rows is not None and answers is not None:
         raise InputError("--answers are of new rows that an audit has: leave --new-rows out")
     chooses = "--new-rows" if answers is None else "--answers"
-    of_views = [f"method.attributes.{name}" for name in OF_ESTIMATOR]
+    of_views = [f"method.attributes.{name}" for name in ESTIMATOR_OPTIONS]
     of_method = [name for name in typed if name.partition(".")[0] in ("method", "preset", "biased_network")]
     for name in sorted({*of_method} - {*of_views}):
         if name != "method.name" or config.method.name != "LC":
@@ -259,12 +259,12 @@ def predict_command(run: Path, inputs: list[Path], *, out: Path | None = None, t
         trust_code: import the custom classes that RUN names; their code has your rights, so only for runs you trust
     """
     from logit_correction.files import replacing
-    from logit_correction.runs.folder import check_parent
+    from logit_correction.runs.folder import check_output_file
     from logit_correction.runs.run import load
     from logit_correction.training.display import choose_display
 
     if out is not None:
-        check_parent(out)
+        check_output_file(out)
         if out.exists() and any(one.exists() and one.samefile(out) for one in inputs):
             raise InputError(f"--out {out} is an input itself, which would be lost: give another file")
     model = load(run, trust_code=trust_code)
@@ -341,10 +341,10 @@ def report_command(runs: list[Path], *, out: Path | None = None, metric: list[st
         metric: a further figure of each group, of `list metrics` or by a dotted path; may be repeated
     """
     from logit_correction.pages.page import write_report_page
-    from logit_correction.runs.folder import PAGE, runs_of
+    from logit_correction.runs.folder import PAGE, find_runs
 
     out = out or runs[-1] / PAGE
-    write_report_page(runs_of(runs), out, metric or ())
+    write_report_page(find_runs(runs), out, metric or ())
     print(out)
     return 0
 

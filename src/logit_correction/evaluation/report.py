@@ -6,6 +6,7 @@ A figure of the test rows is one field, made by ``figure``. Tables, pages and se
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -495,6 +496,11 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """Return the content of the file as strict JSON values."""
         return cast(dict[str, Any], to_plain(self))
+
+    def __getitem__(self, name: str) -> Any:
+        """Return an entry of ``to_dict``, as when ``Run.report`` was a dict; deprecated."""
+        warnings.warn("Run.report is an object: read run.report.NAME or run.report.to_dict()", DeprecationWarning, 2)
+        return self.to_dict()[name]
 
     @classmethod
     def read(cls, folder: Path | str) -> Report:

@@ -33,7 +33,7 @@ from logit_correction.views.texts import PAIR, WORD
 DESCRIPTION, TOKENIZER = "config.json", "tokenizer"
 
 
-class Exported(nn.Module):
+class ExportedModel(nn.Module):
     """A run as a format writes it, in evaluation mode, on the CPU: inputs as they come -> logits (n, L).
 
     Attributes:
@@ -123,7 +123,7 @@ def export(
         tokenizer = loaded.config.data.options.get("tokenizer")
         if tokenizer:
             load_tokenizer(tokenizer).save_pretrained(temporary / TOKENIZER)
-        advice = write(Exported(loaded, prepare, settings), temporary)
+        advice = write(ExportedModel(loaded, prepare, settings), temporary)
     if say is not None:
         say(f"{folder}\n{advice.replace('FOLDER', shlex.quote(str(folder)))}")
     return folder
@@ -132,7 +132,7 @@ def export(
 # -- the formats: each writes its files into a folder that holds config.json, and returns what to tell of FOLDER
 
 
-def write_onnx(exported: Exported, folder: Path) -> str:
+def write_onnx(exported: ExportedModel, folder: Path) -> str:
     """Write ``model.onnx``: rows in, ``logits`` out, of any number of rows; the labels lie in its metadata."""
     for package in ("onnx", "onnxscript"):
         needed(package, "--format onnx", "onnx")
@@ -154,7 +154,7 @@ def write_onnx(exported: Exported, folder: Path) -> str:
     return "run it by: onnxruntime.InferenceSession('model.onnx') in FOLDER"
 
 
-def write_program(exported: Exported, folder: Path) -> str:
+def write_program(exported: ExportedModel, folder: Path) -> str:
     """Write ``model.pt2``: ``torch.export.load("model.pt2").module()(images)`` gives the logits of any rows."""
     program = _traced(exported)
     exported.check(program.module(), "the traced network")
@@ -165,7 +165,7 @@ def write_program(exported: Exported, folder: Path) -> str:
     return "run it by: torch.export.load('model.pt2').module() in FOLDER"
 
 
-def _traced(exported: Exported) -> torch.export.ExportedProgram:
+def _traced(exported: ExportedModel) -> torch.export.ExportedProgram:
     """Return the network as a program of torch, for any number of rows and, of texts, of tokens."""
     example = exported.example(rows=3, length=4)  # one row would be taken for a constant
     free: tuple[dict[int, Any], ...] = tuple(
@@ -218,7 +218,7 @@ def _input(run: Run) -> tuple[nn.Module, dict[str, Any]]:
     """Return what brings new rows to what the network learnt on, and how to make them, for ``config.json``."""
     info, reader = run.inputs_info, run.source.reader
     shape: tuple[int | None, ...] = tuple(info.input_shape)
-    columns = (run.report["data"].get("preparation") or {}).get("columns")
+    columns = run.report.data.preparation.get("columns")
 
     def described(kind: str, dtype: str, shape: Sequence[int | None], names: Sequence[str] = (), **more: Any) -> Any:
         inputs = [{"name": name, "dtype": dtype, "shape": [None, *shape]} for name in names or (kind,)]

@@ -39,10 +39,10 @@ from logit_correction.finding import ViewName, name_views
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import without_pretrained_weights
 from logit_correction.registry import ComponentConfig
-from logit_correction.runs.assemble import build_algorithm, prepare
-from logit_correction.runs.encode import batches_of, keeping_threads
-from logit_correction.runs.estimate import AttributeEstimates, estimates_of
-from logit_correction.runs.options import Part, RunConfig, complete, config_of
+from logit_correction.runs.assemble import build_algorithm, prepare_run
+from logit_correction.runs.estimate import AttributeEstimates, run_estimator
+from logit_correction.runs.inference import iterate_batches, keep_num_threads
+from logit_correction.runs.options import Part, RunConfig, build_config, complete_config
 from logit_correction.training.display import choose_display
 from logit_correction.training.fit import attribute_names_of, estimate_rows
 from logit_correction.types import UNKNOWN, DataInfo, as_array
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 READERS: dict[str, Callable[[], Reader]] = {"frame": ColumnReader, "texts": TextReader, "values": NumericReader}
 
 
-class InMemory(DataSource):
+class TableSource(DataSource):
     """Rows that are there already."""
 
     def __init__(self, table: DataTable) -> None:
@@ -178,7 +178,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         method: dict[str, Any] = dict(self.method) if isinstance(self.method, Mapping) else {"name": self.method}
         method |= {} if self.attributes is None else {"attributes": self.attributes}
         if self.estimator is not None:
-            argument_of(self.estimator)
+            find_correction_argument(self.estimator)
         if new_rows is not None and (self.estimator is not None or method != {"name": "LC"}):
             raise InputError("new_rows choose the method: leave method, attributes and estimator out")
         rows = self._rows(X, reset=True)
@@ -209,7 +209,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         )
         leave_out: list[str] = []
         self.new_rows_: dict[str, Any] | None = None
-        with keeping_threads():
+        with keep_num_threads():
             if new_rows is not None:
                 method, leave_out = self._choose(table, seed, new_rows, new_y)
             algorithm, config, self.attribute_ = self._train(table, seed, X, method, leave_out)
@@ -247,12 +247,15 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         split, _ = make_splits(table.label, None, table.label_names, Splitting(0.2, 0.0, seed))
         config = self._config(replace(table, split=split), seed, {"name": "LC", "attributes": "Auto"}, [])
         display = choose_display(quiet=not self.verbose)
-        built = prepare(config, display, ("train", "valid"))
+        built = prepare_run(config, display, ("train", "valid"))
         with display:
             built.fit(display).run(estimator_only=True)
         rows, store, _ = self._read(new_rows)
         label = [None] * len(rows) if new_y is None else get_row_values(rows, new_y, "label")
-        known, inputs = known_table([pd.DataFrame({"label": label})], table), batches_of(store, torch.device("cpu"))
+        known, inputs = (
+            known_table([pd.DataFrame({"label": label})], table),
+            iterate_batches(store, torch.device("cpu")),
+        )
         told = concluded(*asked_of(built, known, inputs, display), seed)
         self.new_rows_ = to_plain(told)
         best = told.correction or told.candidates[0]
@@ -266,8 +269,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         if twice := [name for name in training if known.get(name) is not None]:
             raise InputError(f"{twice[0]} is an argument of the classifier: leave it out of training")
         options = {"seed": seed, "device": self.device, "selection": "last", "leave_out": leave_out or None}
-        data = ComponentConfig("rows in memory", cls=lambda: InMemory(table))
-        config = config_of(data, **known | options | training)
+        data = ComponentConfig("rows in memory", cls=lambda: TableSource(table))
+        config = build_config(data, **known | options | training)
         if config.training.devices * config.training.nodes > 1:
             raise InputError("The classifier trains in this process, on one device: leave devices and nodes out")
         return config
@@ -279,11 +282,11 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         config = self._config(table, seed, method, leave_out)
         display = choose_display(quiet=not self.verbose)
         if self.estimator is not None:
-            found, algorithm, config = estimates_of(config, display)
-            self.estimator_, self.correction_ = fit_corrected(self.estimator, X, table.label.numpy(), found)
+            found, algorithm, config = run_estimator(config, display)
+            self.estimator_, self.correction_ = fit_with_correction(self.estimator, X, table.label.numpy(), found)
             self.n_epochs_ = 0
             return algorithm, config, found.attribute
-        built = prepare(config, display, ("train",))
+        built = prepare_run(config, display, ("train",))
         algorithm, fit = built.algorithm, built.fit(display)
         try:
             with display:
@@ -408,7 +411,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         precision = torch.float64 if precise else torch.float32
         device = next(method.to(precision).parameters()).device
         found = [np.zeros((0, len(self.classes_)))]
-        for inputs in batches_of(store, device):
+        for inputs in iterate_batches(store, device):
             logits = method.predict(inputs if isinstance(inputs, dict) else inputs.to(precision))
             found.append(logits.double().softmax(1).cpu().numpy())
         return np.concatenate(found)
@@ -417,7 +420,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         """Return the trained method; after unpickling it is built from ``model_``."""
         if not hasattr(self, "_algorithm"):
             rows = ComponentConfig("rows in memory", cls=dict)  # which are not needed again
-            config, info = complete({**self.model_["config"], "data": rows}), DataInfo(**self.model_["info"])
+            config, info = complete_config({**self.model_["config"], "data": rows}), DataInfo(**self.model_["info"])
             with without_pretrained_weights():
                 algorithm = build_algorithm(config, info)
             weights = io.BytesIO(self.model_["weights"])
@@ -464,7 +467,7 @@ def _known_attribute(rows: Rows, attribute: Any) -> tuple[NDArray[np.int64], lis
     return number.numpy(), names
 
 
-def argument_of(estimator: Any) -> str:
+def find_correction_argument(estimator: Any) -> str:
     """Return the argument of ``fit`` that takes the correction, with the step of a pipeline in front.
 
     Raises:
@@ -472,7 +475,7 @@ def argument_of(estimator: Any) -> str:
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.pipeline import make_pipeline
-    >>> argument_of(make_pipeline(LogisticRegression()))
+    >>> find_correction_argument(make_pipeline(LogisticRegression()))
     'logisticregression__sample_weight'
     """
     if isinstance(estimator, type) or not hasattr(estimator, "fit") or not hasattr(estimator, "predict"):
@@ -480,9 +483,9 @@ def argument_of(estimator: Any) -> str:
         raise InputError(f"estimator is {name}, but must be a classifier with fit and predict, not yet fitted")
     if hasattr(estimator, "steps"):
         step, last = estimator.steps[-1]
-        return f"{step}__{argument_of(last)}"
+        return f"{step}__{find_correction_argument(last)}"
     if hasattr(estimator, "cv") and hasattr(estimator, "estimator"):  # a search passes it on, cut to each fold
-        return argument_of(estimator.estimator)
+        return find_correction_argument(estimator.estimator)
     offsets = ("base_margin", "init_score", "baseline")  # added to each row's margins: XGBoost, LightGBM, CatBoost
     for argument in (*offsets, "sample_weight"):
         if has_fit_parameter(estimator, argument):
@@ -493,9 +496,9 @@ def argument_of(estimator: Any) -> str:
     )
 
 
-def fit_corrected(estimator: Any, X: Any, label: NDArray[np.int64], found: AttributeEstimates) -> tuple[Any, str]:
+def fit_with_correction(estimator: Any, X: Any, label: NDArray[np.int64], found: AttributeEstimates) -> tuple[Any, str]:
     """Return a copy of a classifier, fitted to labels (n,), 0..L-1, with the correction, and what that was."""
-    argument, fitted = argument_of(estimator), clone(estimator)
+    argument, fitted = find_correction_argument(estimator), clone(estimator)
     if argument.endswith("sample_weight"):
         fitted.fit(X, label, **{argument: found.sample_weight()})
         said = f"sample weights ({argument})"

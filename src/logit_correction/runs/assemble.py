@@ -24,8 +24,8 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.networks.pretrained import PHOTOS, TEXTS, packaged
 from logit_correction.registry import ComponentConfig, is_untrusted, needed, to_install
 from logit_correction.runs.encode import encode_table
-from logit_correction.runs.leave_out import network_factory
-from logit_correction.runs.options import RunConfig, completed_part
+from logit_correction.runs.leave_out import make_network_factory
+from logit_correction.runs.options import RunConfig, complete_part
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
@@ -39,15 +39,15 @@ MOST_WEIGHTS = 1_000_000_000
 SMALL_SIDE, LARGE_SIDE = 16, 64
 
 
-def fitted(config: RunConfig, info: DataInfo) -> tuple[RunConfig, list[str]]:
+def fill_defaults_from_data(config: RunConfig, info: DataInfo) -> tuple[RunConfig, list[str]]:
     """Return a complete config with ``LEFT_TO_THE_DATA`` and the network filled in, and what to tell a user of it.
 
     ``info`` has the sizes of the data, behind an encoder those of its features.
     """
     told, found, training, rows = list[str](), dict[str, Any](), config.training, info.num_rows
     if not config.network.name:
-        name, why = usual_network(info, config.encoder is not None)
-        config = replace(config, network=completed_part("network", name))
+        name, why = choose_network(info, config.encoder is not None)
+        config = replace(config, network=complete_part("network", name))
         told.append(f"network {name}, for {why}")
     if training.weight_decay is None:
         # Without it an MLP memorizes a few thousand rows of numbers, the minority's first: see
@@ -77,7 +77,7 @@ def fitted(config: RunConfig, info: DataInfo) -> tuple[RunConfig, list[str]]:
     return replace(config, training=replace(training, **found)), told
 
 
-def usual_network(info: DataInfo, encoded: bool = False) -> tuple[str, str]:
+def choose_network(info: DataInfo, encoded: bool = False) -> tuple[str, str]:
     """Return the network for inputs of a kind and size, and these in words."""
     if encoded:
         return "Linear", "the features of an encoder"
@@ -94,7 +94,7 @@ def usual_network(info: DataInfo, encoded: bool = False) -> tuple[str, str]:
     return ("ConvNet" if min(height, width) < LARGE_SIDE else "ResNet18"), images
 
 
-def with_usual_encoder(config: RunConfig, table: DataTable) -> tuple[RunConfig, DataTable, list[str]]:
+def choose_encoder(config: RunConfig, table: DataTable) -> tuple[RunConfig, DataTable, list[str]]:
     """Return config and table of a user's own rows with a pretrained network for them, where nobody chose a network.
 
     Photos are encoded where the weights are installed. Words are counted, which is as good and much faster: a text
@@ -116,7 +116,7 @@ def with_usual_encoder(config: RunConfig, table: DataTable) -> tuple[RunConfig, 
     else:
         network = config.encoder or {"name": "TextClassifier", "model": model, "pooling": "mean"}
         model = str(config.encoder.options["model"]) if config.encoder else model
-        config = replace(config, data=completed_part("data", {**config.data.to_dict(), "tokenizer": model}))
+        config = replace(config, data=complete_part("data", {**config.data.to_dict(), "tokenizer": model}))
         reader = config.data.make().reader
         assert table.texts is not None and isinstance(reader, TextReader)
         made = reader.fit_transform(list(table.texts), table.split["train"], RowErrors("", ()))
@@ -125,10 +125,10 @@ def with_usual_encoder(config: RunConfig, table: DataTable) -> tuple[RunConfig, 
     kind = "network" if finetune else "encoder"
     told = f"{'fine-tuning' if finetune else 'frozen features'} of {model.rpartition('/')[2]}"
     told += f" (`--network {'ResNet18' if photos else 'Linear'}` does without)"
-    return replace(config, **{kind: completed_part(kind, network)}), table, [told]  # type: ignore[arg-type]
+    return replace(config, **{kind: complete_part(kind, network)}), table, [told]  # type: ignore[arg-type]
 
 
-def check_finetuned(algorithm: Algorithm, encoder: ComponentConfig | None) -> None:
+def check_finetuning(algorithm: Algorithm, encoder: ComponentConfig | None) -> None:
     """Raise ``InputError`` unless the method's network has features with pretrained weights to fine-tune."""
     made = getattr(algorithm.network, "metadata", {})
     if encoder or not hasattr(algorithm.network, "features") or made.get("weights", "none") == "none":
@@ -144,8 +144,8 @@ def build_algorithm(config: RunConfig, info: DataInfo) -> Algorithm:
     assert config.method.cls is not None
     given: dict[str, Any] = {"seed": config.training.seed}
     if config.biased_network is not None and "biased_network" in inspect.signature(config.method.cls).parameters:
-        given["biased_network"] = network_factory(config.biased_network, config.training.leave_out, info)
-    network = network_factory(config.network, config.training.leave_out, info)
+        given["biased_network"] = make_network_factory(config.biased_network, config.training.leave_out, info)
+    network = make_network_factory(config.network, config.training.leave_out, info)
     algorithm: Algorithm = config.method.make(network, info, **given)
     return algorithm
 
@@ -169,7 +169,7 @@ def check_network_sizes(config: RunConfig, info: DataInfo, most: int) -> None:
             )
 
 
-def prepare_as(results: Report, source: DataSource, run: Path) -> None:
+def prepare_like(results: Report, source: DataSource, run: Path) -> None:
     """Have a data source read rows by what a finished run found out of its own; ``InputError`` if that does not fit."""
     try:
         if not all(0 < deviation < math.inf for deviation in _deviations(results.data.preparation)):
@@ -191,7 +191,7 @@ def _deviations(preparation: Any) -> Iterator[float]:
             yield from _deviations(part)
 
 
-def earlier_runs(config: RunConfig) -> dict[Path, Report]:
+def read_earlier_reports(config: RunConfig) -> dict[Path, Report]:
     """Return the finished runs whose networks a complete config takes."""
     networks = (config.network, config.biased_network, config.encoder)
     runs = [one.options["run"] for one in networks if one is not None and one.name == "FromRun"]
@@ -237,7 +237,7 @@ def check_same_data(results: Report, table: DataTable, run: Path, hint: str) -> 
 
 
 @dataclass(frozen=True)
-class Built:
+class PreparedRun:
     """What a run is made of, when all that may be refused has been."""
 
     config: RunConfig
@@ -256,7 +256,9 @@ class Built:
         return Fit(self.algorithm, self.table, self.config.training, device, checkpoint, display, **options)
 
 
-def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS, examined: Path | None = None) -> Built:
+def prepare_run(
+    config: RunConfig, display: Display, splits: Sequence[str] = SPLITS, examined: Path | None = None
+) -> PreparedRun:
     """Read the data, fill in what a complete config leaves to them, build the method, and show what was chosen.
 
     All that may be refused is refused here, by an ``InputError``. ``splits`` are those that must have rows.
@@ -272,11 +274,11 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS,
     rule = rule_for(config.training)
     if "tensorboard" in config.training.logger:
         needed("tensorboard", "--logger tensorboard", "tensorboard", ", or leave it out")
-    source, told, earlier = config.data.make(), list[str](), earlier_runs(config)
+    source, told, earlier = config.data.make(), list[str](), read_earlier_reports(config)
     if examined is not None:
         earlier[examined] = Report.read(examined)
     for run, results in earlier.items():  # their networks know inputs as these were made for them
-        prepare_as(results, source, run)
+        prepare_like(results, source, run)
         if results.data.preparation != next(iter(earlier.values())).data.preparation:
             raise InputError(f"{' and '.join(map(str, earlier))} read their inputs in different ways: take one of them")
     table = source.build().check(splits)
@@ -286,20 +288,20 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS,
             "valid_average or valid_worst_class, or one that goes by estimated groups (`list rules`)"
         )
     if source.users_own:
-        config, table, told = with_usual_encoder(config, table)
+        config, table, told = choose_encoder(config, table)
     if config.encoder is not None:
         theirs = next((vars(results.encoder) for results in earlier.values() if results.encoder), None)
         table = encode_table(table, config, display, expected=theirs)
-    config, chosen = fitted(config, table.info)
+    config, chosen = fill_defaults_from_data(config, table.info)
     chosen = told + chosen
     if chosen:
         table = replace(table, metadata=table.metadata | {"chosen to fit the data": "; ".join(chosen)})
     if is_untrusted():
         check_network_sizes(config, table.info, MOST_WEIGHTS)
     algorithm = build_algorithm(config, table.info)
-    check_fits(algorithm, table, config.network.name)
+    check_network_output(algorithm, table, config.network.name)
     if config.training.finetune:
-        check_finetuned(algorithm, config.encoder)
+        check_finetuning(algorithm, config.encoder)
     if algorithm.needs_attributes and not table.has_attributes("train"):
         raise InputError(
             f"method {config.method.name} as chosen needs the attribute of every training row, but some are unknown: "
@@ -308,13 +310,15 @@ def prepare(config: RunConfig, display: Display, splits: Sequence[str] = SPLITS,
     if examined is not None:  # it may have seen the validation rows
         check_same_data(earlier[examined], table, examined, "give its answers for these data by `--predictions`")
     check_estimates(rule, algorithm, config.method.name)
-    algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0, display))
+    algorithm.setup(build_training_rows(table, algorithm, config.training.epochs or 0, display))
     if chosen:  # after all that may be refused: a refusal stands alone
         display.say(f"chosen to fit the data: {'; '.join(chosen)}")
-    return Built(config, table, algorithm)
+    return PreparedRun(config, table, algorithm)
 
 
-def training_rows(table: DataTable, algorithm: Algorithm, epochs: int, display: Display | None = None) -> TrainingRows:
+def build_training_rows(
+    table: DataTable, algorithm: Algorithm, epochs: int, display: Display | None = None
+) -> TrainingRows:
     """Return what a method may look at once; attributes only if it declares that it needs them."""
 
     def of_split(split: str) -> TrainingRows:
@@ -339,7 +343,7 @@ def training_rows(table: DataTable, algorithm: Algorithm, epochs: int, display: 
     )
 
 
-def check_fits(algorithm: Algorithm, table: DataTable, name: str) -> None:
+def check_network_output(algorithm: Algorithm, table: DataTable, name: str) -> None:
     """Raise ``InputError`` unless the method's networks turn two training rows into a logit per label."""
     rows, info = table.split["train"][:2], table.info
     algorithm.eval()

@@ -7,7 +7,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any, cast
@@ -17,37 +17,16 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.data.cache import CacheUnavailable, cache_array, compute_digest, get_cache_folder
-from logit_correction.data.loading import compute_evaluation_batch_size
 from logit_correction.data.table import ArrayStore, DataTable, InputStore
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import EncoderSummary
 from logit_correction.networks.base import Network
 from logit_correction.registry import ComponentConfig
+from logit_correction.runs.inference import iterate_batches, keep_num_threads
 from logit_correction.runs.options import RunConfig
 from logit_correction.seeds import derive_seed
 from logit_correction.training.display import Display
 from logit_correction.types import DataInfo, Inputs
-
-
-@contextmanager
-def keeping_threads() -> Iterator[None]:
-    """Give torch back the processor threads that the caller's process had before a training took its own."""
-    before = torch.get_num_threads()
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def batches_of(store: InputStore, device: torch.device, most: int | None = None) -> Iterator[Inputs]:
-    """Yield the inputs of all rows in order, on a device, as many at a time as fit, and at most ``most``."""
-    beside, fit = isinstance(store, ArrayStore) and not store.fits(device), compute_evaluation_batch_size(store)
-    placed = store if beside else store.to(device)
-    every = torch.arange(len(store), device="cpu" if beside else device)
-    for rows in every.split(fit if most is None else min(most, fit)):
-        if len(rows):
-            inputs = placed.fetch(rows)
-            yield inputs.to(device) if isinstance(inputs, Tensor) else inputs
 
 
 class EncodedStore(ArrayStore):
@@ -107,7 +86,7 @@ class Encoder:
         self.features.to(device)
         on_processor, ahead = device.type == "cpu", deque[Future[Tensor]]()
         threads = torch.get_num_threads() if on_processor else 1
-        with keeping_threads(), ThreadPoolExecutor(threads) as pool:
+        with keep_num_threads(), ThreadPoolExecutor(threads) as pool:
             if on_processor:
                 torch.set_num_threads(1)
             for inputs in batches:
@@ -136,7 +115,7 @@ class Encoder:
         def make() -> np.ndarray[Any, Any]:
             parts, done = list[Tensor](), 0
             shown = display if display and len(store) >= self.KEPT else Display()
-            batches = batches_of(store, device, self.ON_PROCESSOR if device.type == "cpu" else self.ON_GPU)
+            batches = iterate_batches(store, device, self.ON_PROCESSOR if device.type == "cpu" else self.ON_GPU)
             with shown:
                 shown.start(f"encode by {self.name}", len(store), 0)
                 for values in self.encode(batches, device, bf16):
@@ -162,7 +141,7 @@ def encode_table(
     encoder = Encoder(config.encoder, table.info, expected)
     training = config.training
     device = torch.device("cuda" if training.device != "cpu" and torch.cuda.is_available() else "cpu")
-    with keeping_threads():
+    with keep_num_threads():
         if training.threads:
             torch.set_num_threads(training.threads)
         inputs = encoder.of_store(table.inputs, device, training.precision == "bf16-mixed", display)

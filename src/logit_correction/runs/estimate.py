@@ -21,9 +21,9 @@ from logit_correction.functional import count_prior
 from logit_correction.losses import LogitCorrectedLoss
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import Counted
-from logit_correction.runs.assemble import prepare
-from logit_correction.runs.encode import keeping_threads
-from logit_correction.runs.options import Part, RunConfig, as_mapping, config_of, source_of
+from logit_correction.runs.assemble import prepare_run
+from logit_correction.runs.inference import keep_num_threads
+from logit_correction.runs.options import Part, RunConfig, build_config, choose_source, part_to_mapping
 from logit_correction.runs.run import NewInputs
 from logit_correction.training.display import Display, choose_display
 from logit_correction.training.fit import attribute_names_of, estimate_rows
@@ -180,17 +180,19 @@ def estimate_attributes(
     with tempfile.TemporaryDirectory(prefix="logit-correction-") as place:
         in_memory = {} if isinstance(data, str | Path) else {"folder": place}
         all_rows = {} if label is None else {**in_memory, "valid_fraction": 0.0, "test_fraction": 0.0}
-        source = source_of(data, label, **all_rows)
-        method = {"name": "LC", "attributes": as_mapping("estimator", estimator)}
+        source = choose_source(data, label, **all_rows)
+        method = {"name": "LC", "attributes": part_to_mapping("estimator", estimator)}
         known = {"shortcut": shortcut, "legitimate": legitimate}
-        config = config_of(source, method=method, network=network, biased_network=biased_network, **known, **training)
-        return estimates_of(config, choose_display(quiet=not progress))[0]
+        config = build_config(
+            source, method=method, network=network, biased_network=biased_network, **known, **training
+        )
+        return run_estimator(config, choose_display(quiet=not progress))[0]
 
 
-@keeping_threads()
-def estimates_of(config: RunConfig, display: Display) -> tuple[AttributeEstimates, Algorithm, RunConfig]:
+@keep_num_threads()
+def run_estimator(config: RunConfig, display: Display) -> tuple[AttributeEstimates, Algorithm, RunConfig]:
     """Return the estimates of a complete config, the method, which stands before its own stage, and what was chosen."""
-    built = prepare(config, display, splits=("train",))
+    built = prepare_run(config, display, splits=("train",))
     config, table, algorithm = built.config, built.table, built.algorithm
     attributes = algorithm.attributes
     if attributes is None or not attributes.settled:

@@ -37,7 +37,7 @@ class FolderHeld(InputError):
     """Another living process writes into the folder."""
 
 
-def runs_of(places: Iterable[Path]) -> list[Path]:
+def find_runs(places: Iterable[Path]) -> list[Path]:
     """Return run folders; one that ``train --seeds`` wrote stands for the runs in it."""
     found: list[Path] = []
     for place in places:
@@ -56,28 +56,28 @@ def is_finished(folder: Path) -> bool:
     return (folder / REPORT).is_file()
 
 
-def check_out(folder: Path, config: RunConfig, resume: bool) -> None:
+def check_run_folder(folder: Path, config: RunConfig, resume: bool) -> None:
     """Raise ``InputError`` unless a run with a complete config may be written into the folder; writes nothing."""
     with writable(folder):
         if not (folder / CONFIG).is_file():
-            if (first := runs_of([folder])[0]) != folder:
+            if (first := find_runs([folder])[0]) != folder:
                 raise InputError(
                     f"--out {folder} holds the runs of --seeds: add --seeds N to continue them all, or give --out "
                     f"{first} for one, or another folder"
                 )
             check_new(folder, (LOCK,), "run")  # a killed run may have left no more
         elif resume:
-            check_same(folder, config)
+            check_same_config(folder, config)
         else:
             held = "a finished run:" if is_finished(folder) else "an unfinished run: continue it by --resume, or"
             raise InputError(f"--out {folder} already holds {held} give another folder")
 
 
-def check_same(folder: Path, config: RunConfig) -> None:
+def check_same_config(folder: Path, config: RunConfig) -> None:
     """Raise ``InputError`` if the folder holds a run with another config; what is left to the data may be anything."""
     if not (folder / CONFIG).is_file():
         return
-    here, there = flat_options(config), flat_options(RunConfig.read(folder / CONFIG))
+    here, there = flatten_options(config), flatten_options(RunConfig.read(folder / CONFIG))
     for name in {**here, **there}:
         left = name in TrainingConfig.LEFT_TO_THE_DATA and here.get(name) is None
         if not config.network.name:  # nor, unless somebody chose it, an encoder and its tokens
@@ -90,7 +90,7 @@ def check_same(folder: Path, config: RunConfig) -> None:
             )
 
 
-def flat_options(config: RunConfig) -> dict[str, Any]:
+def flatten_options(config: RunConfig) -> dict[str, Any]:
     """Return all options by the names that the command line has for them, such as ``method.q``."""
     flat: dict[str, Any] = {}
 
@@ -106,7 +106,7 @@ def flat_options(config: RunConfig) -> dict[str, Any]:
     return dict(sorted(flat.items(), key=lambda item: not item[0].endswith(".name")))
 
 
-def make(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
     """Make the folder, unless it is there; raise ``InputError`` if it cannot be written."""
     with writable(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -114,7 +114,7 @@ def make(folder: Path) -> None:
             pass
 
 
-def given_or_temporary(out: Path | str | None, name: str) -> tuple[Path, Callable[[Owner], Owner]]:
+def choose_folder(out: Path | str | None, name: str) -> tuple[Path, Callable[[Owner], Owner]]:
     """Return the folder that was asked for, or else a temporary one, and what ties its life to that of an object."""
     if out is not None:
         return Path(out), lambda owner: owner
@@ -127,7 +127,7 @@ def given_or_temporary(out: Path | str | None, name: str) -> tuple[Path, Callabl
     return Path(place.name) / name, tie
 
 
-def check_parent(path: Path) -> None:
+def check_output_file(path: Path) -> None:
     """Raise ``InputError`` unless a file can be written at the path that ``--out`` gives."""
     if path.is_dir():
         raise InputError(f"--out {path} is a folder: give a file")
@@ -135,15 +135,15 @@ def check_parent(path: Path) -> None:
         raise InputError(f"--out {path}: its folder does not exist; make it first")
 
 
-def check_free(folder: Path) -> None:
+def check_unlocked(folder: Path) -> None:
     """Raise ``FolderHeld`` if another process, or another thread of this one, writes into the folder."""
     if (folder / LOCK).exists():
-        with acquire(folder):
+        with lock_folder(folder):
             pass
 
 
 @contextmanager
-def acquire(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Hold the lock of an existing folder for the length of the block; a block within one is free."""
     path = folder.resolve() / LOCK
     if path.is_symlink():  # whoever made it may mean to have a file emptied elsewhere

@@ -118,7 +118,7 @@ class Merged(nn.Module):
         return torch.zeros_like(inputs).index_add(1, self.group, inputs)
 
 
-def undo(view: str, info: DataInfo) -> nn.Module | None:
+def build_view_removal(view: str, info: DataInfo) -> nn.Module | None:
     """Return a module that takes away what a view sees of inputs; None where the network does not see it by itself.
 
     ``spelling`` is no view: it makes the spellings of a name one.
@@ -169,13 +169,13 @@ def _merged(info: DataInfo) -> nn.Module | None:
     return None if group == list(range(len(group))) else Merged(torch.tensor(group))
 
 
-def network_factory(choice: ComponentConfig, views: Sequence[str], info: DataInfo) -> NetworkFactory:
+def make_network_factory(choice: ComponentConfig, views: Sequence[str], info: DataInfo) -> NetworkFactory:
     """Return a function that builds the chosen network, which does not see what ``views`` see.
 
     Raises:
         InputError: The inputs cannot be freed of a view, or what was built is no network.
     """
-    modules = {view: module for view in views if (module := undo(view, info)) is not None}
+    modules = {view: module for view in views if (module := build_view_removal(view, info)) is not None}
     if missing := [view for view in views if view not in modules]:
         fix = "name it by --shortcut, or change the data"
         raise InputError(f"--leave_out {missing[0]}: the inputs of the network cannot be freed of it: {fix}")

@@ -37,20 +37,20 @@ PRESETS = {
 }
 
 #: Views that a person knows to be a shortcut, or to be none: options of the estimator, with a short name.
-KNOWN_VIEWS = ("shortcut", "legitimate")
+VIEW_OPTIONS = ("shortcut", "legitimate")
 
 #: All options of the estimator with a short name.
-OF_ESTIMATOR = (*KNOWN_VIEWS, "when_unsure")
+ESTIMATOR_OPTIONS = (*VIEW_OPTIONS, "when_unsure")
 
 #: Options of training that hold a list.
-LISTS = tuple(one.name for one in fields(TrainingConfig) if str(one.type).startswith("list"))
+LIST_OPTIONS = tuple(one.name for one in fields(TrainingConfig) if str(one.type).startswith("list"))
 
 #: Methods that are another one with the options of a preset.
 PRESET_OF_METHOD = {"StagedLC": "staged"}
 
 #: Short names that other programs use, for hints.
-HABITS = {"lr": "learning_rate", "wd": "weight_decay", "dataset": "data", "gpus": "devices"}
-HABITS |= {"model": "network", "arch": "network", "algorithm": "method", "output": "out", "output_dir": "out"}
+SYNONYMS = {"lr": "learning_rate", "wd": "weight_decay", "dataset": "data", "gpus": "devices"}
+SYNONYMS |= {"model": "network", "arch": "network", "algorithm": "method", "output": "out", "output_dir": "out"}
 
 #: Most threads, processes or machines of a run; whole numbers go as far as the second, and seeds as the third.
 MOST_PROCESSES, MOST, MOST_OF_SEED = 4096, 2**31 - 1, 2**63 - 1
@@ -66,20 +66,20 @@ LIMITS: dict[str, tuple[float, float]] = {
 }
 
 #: Options that name a file or folder, which become absolute paths: a run's config.yaml works in any folder.
-PATHS = ("file", "root", "published", "run")
+PATH_OPTIONS = ("file", "root", "published", "run")
 
 #: Constructor arguments that the run itself gives and the user does not.
-GIVEN: dict[str, set[str]] = {kind: {"info"} for kind in ("network", "biased_network", "encoder")}
-GIVEN |= {"method": {"network", "info", "biased_network", "seed"}}
+RUN_ARGUMENTS: dict[str, set[str]] = {kind: {"info"} for kind in ("network", "biased_network", "encoder")}
+RUN_ARGUMENTS |= {"method": {"network", "info", "biased_network", "seed"}}
 
 #: A part of a run: a name, a name with options, or what `from_arrays` and `from_table` return.
 Part: TypeAlias = str | Mapping[str, Any] | ComponentConfig
 
 #: Options of ``train`` and ``audit`` that are those of the data.
-OF_DATA = ("label", "text", "path", "features", "categorical", "split", "split_by", "attribute", "size")
+DATA_OPTIONS = ("label", "text", "path", "features", "categorical", "split", "split_by", "attribute", "size")
 
 #: A part or component that was chosen: its kind, its name, and its class or the function that makes it.
-Chosen: TypeAlias = tuple[str, str, Callable[..., Any]]
+ResolvedClass: TypeAlias = tuple[str, str, Callable[..., Any]]
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class RunConfig:
         training, parts = dict(flat), dict[str, ComponentConfig]()
         for part in PARTS:
             if part in flat or part in ("data", "method"):
-                options = as_mapping(part, training.pop(part, None))
+                options = part_to_mapping(part, training.pop(part, None))
                 if "name" not in options:
                     raise InputError(f"--{part} has options, but no name: give --{part} NAME too")
                 parts[part] = ComponentConfig(options.pop("name"), options)
@@ -143,7 +143,7 @@ class RunConfig:
 
 
 @cache
-def kinds() -> dict[str, tuple[str, Mapping[str, tuple[str, str]], type]]:
+def get_component_kinds() -> dict[str, tuple[str, Mapping[str, tuple[str, str]], type]]:
     """Return the parts of a run and the components inside them: what each is called, its names, and its base class."""
     from torch import nn  # these imports are what a plain --help does without
 
@@ -168,35 +168,35 @@ def kinds() -> dict[str, tuple[str, Mapping[str, tuple[str, str]], type]]:
 
 def find_class(kind: str, name: str) -> Callable[..., Any]:
     """Return the class that a name or dotted path stands for; a network may be a function. ``InputError`` if none."""
-    what, known, base = kinds()[kind]
+    what, known, base = get_component_kinds()[kind]
     found: Callable[..., Any] = resolve(what, name, known)
-    if GIVEN.get(kind) == {"info"} and callable(found) and not isinstance(found, type):
+    if RUN_ARGUMENTS.get(kind) == {"info"} and callable(found) and not isinstance(found, type):
         return found
     return resolve(what, name, known, base)
 
 
-def components_of(cls: Callable[..., Any]) -> Mapping[str, str]:
+def get_inner_components(cls: Callable[..., Any]) -> Mapping[str, str]:
     """Return the constructor arguments of a class that are components with options of their own, with their kinds."""
     return getattr(cls, "components", {})
 
 
-def config_of(data: Any, **options: Any) -> RunConfig:
+def build_config(data: Any, **options: Any) -> RunConfig:
     """Return the complete config of data and options, by default with method LC, or of a whole config."""
     given = {name: value for name, value in options.items() if value is not None}
     if isinstance(data, RunConfig):
         if given:
             raise InputError(f"{next(iter(given))} is given with a whole RunConfig: write it into the config")
-        return complete(data)
-    own = {name: given.pop(name) for name in OF_DATA if name in given}
-    return complete(given | {"data": source_of(data, **own)})
+        return complete_config(data)
+    own = {name: given.pop(name) for name in DATA_OPTIONS if name in given}
+    return complete_config(given | {"data": choose_source(data, **own)})
 
 
-def source_of(data: Any, label: Any = None, **options: Any) -> Any:
+def choose_source(data: Any, label: Any = None, **options: Any) -> Any:
     """Return the data source of rows with labels, or a source that is named with further options."""
     named = isinstance(data, Mapping) and isinstance(data.get("name"), str)
     if named or isinstance(data, str | Path | ComponentConfig):
         options |= {} if label is None else {"label": label}
-        return as_mapping("data", data) | options if options else data
+        return part_to_mapping("data", data) | options if options else data
     import numpy as np  # which --help does without, and torch
 
     from logit_correction.data.own import from_rows, from_table
@@ -208,7 +208,7 @@ def source_of(data: Any, label: Any = None, **options: Any) -> Any:
     return from_table(data, label=label, **options) if column else from_rows(data, label, **options)
 
 
-def complete(given: RunConfig | Mapping[str, Any]) -> RunConfig:
+def complete_config(given: RunConfig | Mapping[str, Any]) -> RunConfig:
     """Check every option and fill in the defaults, so that the result says all that a run depends on.
 
     ``given`` is a config, of which parts that are complete stay as they are, or a mapping of parts, training options,
@@ -216,11 +216,11 @@ def complete(given: RunConfig | Mapping[str, Any]) -> RunConfig:
     """
     if isinstance(given, RunConfig):
         given = {part: one for part in PARTS if (one := getattr(given, part)) and one.name} | vars(given.training)
-    options = {"method": {"name": "LC"}} | spelled_out(given)
+    options = {"method": {"name": "LC"}} | expand_short_options(given)
     if "data" not in options:
         raise InputError("--data is missing: give a folder of images, the file of a table, or a name of `list data`")
-    parts: dict[str, Any] = {name: completed_part(name, options.pop(name)) for name in PARTS if name in options}
-    training = TrainingConfig(**parsed(parser_of(()), options))
+    parts: dict[str, Any] = {name: complete_part(name, options.pop(name)) for name in PARTS if name in options}
+    training = TrainingConfig(**parse_options(build_parser(()), options))
     processes = training.devices * training.nodes
     if training.compile == "reduce-overhead" and processes > 1:
         raise InputError("--compile reduce-overhead is for one process: give --compile true with several devices")
@@ -229,16 +229,16 @@ def complete(given: RunConfig | Mapping[str, Any]) -> RunConfig:
     return RunConfig(**parts, training=training)
 
 
-def completed_part(kind: str, given: Any) -> ComponentConfig:
-    """Return a part of a run, given as ``as_mapping`` takes it, with all options checked and the defaults filled in."""
+def complete_part(kind: str, given: Any) -> ComponentConfig:
+    """Return a part, given as ``part_to_mapping`` takes it, with all options checked and the defaults filled in."""
     if isinstance(given, ComponentConfig) and given.cls is not None:
         return given
-    choices: dict[str, Chosen] = {}
-    options = {kind: choose(kind, kind, given, choices)}
-    return _completed(kind, parsed(parser_of(tuple(choices.items())), options)[kind], choices)
+    choices: dict[str, ResolvedClass] = {}
+    options = {kind: resolve_part(kind, kind, given, choices)}
+    return _completed(kind, parse_options(build_parser(tuple(choices.items())), options)[kind], choices)
 
 
-def as_mapping(part: str, given: Any) -> dict[str, Any]:
+def part_to_mapping(part: str, given: Any) -> dict[str, Any]:
     """Return a part that is given by its name, its place, its name and options, or as a ``ComponentConfig``."""
     if isinstance(given, ComponentConfig):
         return given.to_dict()
@@ -260,45 +260,47 @@ def load_preset(name: str) -> dict[str, Any]:
     return options
 
 
-def spelled_out(given: Mapping[str, Any]) -> dict[str, Any]:
+def expand_short_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return options with those of their preset under them, parts as mappings, and views in the estimator's.
 
     Parts that are complete stay as they are.
     """
-    short = (*PARTS, "preset", *OF_ESTIMATOR)
+    short = (*PARTS, "preset", *ESTIMATOR_OPTIONS)
     flat = {name: value for name, value in given.items() if value is not None or name not in short}
     for part in PARTS:
         if part in flat and getattr(flat[part], "cls", None) is None:
-            flat[part] = as_mapping(part, flat[part])
-    lists = {name: flat[name] for name in (*KNOWN_VIEWS, *LISTS) if isinstance(flat.get(name), str | list | tuple)}
+            flat[part] = part_to_mapping(part, flat[part])
+    lists = {
+        name: flat[name] for name in (*VIEW_OPTIONS, *LIST_OPTIONS) if isinstance(flat.get(name), str | list | tuple)
+    }
     flat |= {name: listed(value) for name, value in lists.items()}
-    known = {option: flat.pop(option, None) for option in OF_ESTIMATOR}
+    known = {option: flat.pop(option, None) for option in ESTIMATOR_OPTIONS}
     if (preset := flat.pop("preset", None)) is not None:
         base = load_preset(preset)
         own, chosen = base["method"]["name"], flat.get("method", {}).get("name")
         if chosen is not None and str(chosen).lower() != own.lower():
             raise InputError(f"preset {preset} is for method {own}, not {chosen}: leave one of them out")
-        flat = merge(base, flat)
+        flat = merge_options(base, flat)
     for option, value in known.items():
         if value:
-            flat = merge(flat, {"method": {"attributes": {option: value}}})
+            flat = merge_options(flat, {"method": {"attributes": {option: value}}})
     if isinstance(flat.get("method"), dict):  # options without a name are those of LC
-        flat = merge({"method": {"name": "LC"}}, flat)
+        flat = merge_options({"method": {"name": "LC"}}, flat)
     return flat
 
 
-def names_of_options(given: Mapping[str, Any]) -> list[str]:
-    """Return the full names of options as ``flat_options`` has them.
+def list_option_names(given: Mapping[str, Any]) -> list[str]:
+    """Return the full names of options as ``flatten_options`` has them.
 
-    >>> names_of_options({"data": "photos", "method": {"name": "LC", "q": 1}, "shortcut": "colour"})
+    >>> list_option_names({"data": "photos", "method": {"name": "LC", "q": 1}, "shortcut": "colour"})
     ['data.name', 'method.name', 'method.q', 'method.attributes.shortcut']
     """
     names = [name for name, _ in _leaves(given, ())]
-    names = [f"method.attributes.{name}" if name in OF_ESTIMATOR else name for name in names]
+    names = [f"method.attributes.{name}" if name in ESTIMATOR_OPTIONS else name for name in names]
     return [f"{name}.name" if name in PARTS else name for name in names]
 
 
-def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+def merge_options(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``base`` with ``change`` over it, mapping by mapping; a component of another name replaces the old one."""
     merged = dict(base)
     for key, value in change.items():
@@ -311,7 +313,7 @@ def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
             merged[key] = value
             continue
         another = "name" in value and "name" in old and str(value["name"]).lower() != str(old["name"]).lower()
-        merged[key] = value if another else merge(old, value)
+        merged[key] = value if another else merge_options(old, value)
     return merged
 
 
@@ -328,42 +330,44 @@ def as_option(value: Any) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
-def choose(kind: str, path: str, given: Any, choices: dict[str, Chosen], default: Any = None) -> Any:
+def resolve_part(kind: str, path: str, given: Any, choices: dict[str, ResolvedClass], default: Any = None) -> Any:
     """Return the options of a part with the names of all components inside, and put their classes into ``choices``."""
     if given is None:
         return None
-    full = {"name": default} | as_mapping(path, given)
+    full = {"name": default} | part_to_mapping(path, given)
     if full["name"] is None:
         raise InputError(f"--{path} has options, but no name: give --{path} NAME too")
     if kind == "data":
         full = resolve_source(full)
-    of_any_case = {one.lower(): one for one in kinds()[kind][1]}
+    of_any_case = {one.lower(): one for one in get_component_kinds()[kind][1]}
     full["name"] = name = of_any_case.get(full["name"].lower(), full["name"])
     if kind == "method" and name in PRESET_OF_METHOD:
-        full = merge(load_preset(PRESET_OF_METHOD[name])["method"], full | {"name": "LC"}) | {"name": name}
+        full = merge_options(load_preset(PRESET_OF_METHOD[name])["method"], full | {"name": "LC"}) | {"name": name}
     cls = find_class(kind, name)
     choices[path] = kind, name, cls
-    for argument, its_kind in components_of(cls).items():
+    for argument, its_kind in get_inner_components(cls).items():
         usual = signature(cls).parameters[argument].default
-        inner = choose(its_kind, f"{path}.{argument}", full.pop(argument, usual), choices, usual)
+        inner = resolve_part(its_kind, f"{path}.{argument}", full.pop(argument, usual), choices, usual)
         full |= {} if inner is None else {argument: inner}
     return full
 
 
-def _completed(path: str, found: Mapping[str, Any], choices: Mapping[str, Chosen]) -> ComponentConfig:
+def _completed(path: str, found: Mapping[str, Any], choices: Mapping[str, ResolvedClass]) -> ComponentConfig:
     """Return a part of what a parser has found."""
     kind, name, cls = choices[path]
     arguments = {option: value for option, value in found.items() if option != "name"}
-    for option in PATHS if kind != "attributes" else PATHS[:1]:  # a page shows the run that an audit examines
+    for option in (
+        PATH_OPTIONS if kind != "attributes" else PATH_OPTIONS[:1]
+    ):  # a page shows the run that an audit examines
         if isinstance(place := arguments.get(option), str) and os.path.exists(place):
             arguments[option] = os.path.abspath(place)
-    for argument in components_of(cls):
+    for argument in get_inner_components(cls):
         inner, value = f"{path}.{argument}", arguments.pop(argument, None)
         arguments[argument] = _completed(inner, value, choices) if inner in choices else None
     return ComponentConfig(name, as_option(arguments), cls, arguments)
 
 
-class Options(ArgumentParser):
+class OptionParser(ArgumentParser):
     """A parser of the options of classes and functions that says what it has.
 
     Attributes:
@@ -392,29 +396,29 @@ class Options(ArgumentParser):
                 kind = own[last].annotation
                 self.types[name] = kind if isinstance(kind, str) else formatannotation(kind)
 
-    def add_choices(self, choices: Mapping[str, Chosen]) -> None:
+    def add_choices(self, choices: Mapping[str, ResolvedClass]) -> None:
         """Add the options of the chosen classes."""
         for path, (kind, name, cls) in choices.items():
-            self.add_argument(f"--{path}.name", type=str, default=name, help=f"The {kinds()[kind][0]}.")
-            self.add(cls, path, {*GIVEN.get(kind, ()), *components_of(cls)})
+            self.add_argument(f"--{path}.name", type=str, default=name, help=f"The {get_component_kinds()[kind][0]}.")
+            self.add(cls, path, {*RUN_ARGUMENTS.get(kind, ()), *get_inner_components(cls)})
 
 
 @lru_cache(maxsize=256)
-def parser_of(choices: tuple[tuple[str, Chosen], ...]) -> Options:
+def build_parser(choices: tuple[tuple[str, ResolvedClass], ...]) -> OptionParser:
     """Return the parser of chosen classes, without any that of training; kept, as a grid asks for the same again."""
-    parser = Options()
+    parser = OptionParser()
     if not choices:
         parser.add(TrainingConfig)
     parser.add_choices(dict(choices))
     return parser
 
 
-def parsed(parser: Options, given: Mapping[str, Any]) -> dict[str, Any]:
+def parse_options(parser: OptionParser, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return all options of a parser, those that are not given with their defaults; ``InputError`` if one is wrong."""
     given = _take_values(as_option(given), parser)
     leaves = dict(_leaves(given, parser.actions))
     for option in leaves:
-        check_known(option, parser.actions)
+        check_option_name(option, parser.actions)
     try:
         for option, value in leaves.items():
             if value is None and parser.get_default(option) is not None:  # it would take it where none may stand
@@ -436,7 +440,7 @@ def parsed(parser: Options, given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _take_values(given: Mapping[str, Any], parser: Options, path: str = "") -> dict[str, Any]:
+def _take_values(given: Mapping[str, Any], parser: OptionParser, path: str = "") -> dict[str, Any]:
     """Return options with the values of unquoted words; ``InputError`` where a text is asked for."""
 
     def take(option: str, value: Any) -> Any:
@@ -464,14 +468,14 @@ def _take_values(given: Mapping[str, Any], parser: Options, path: str = "") -> d
     }
 
 
-def check_known(option: str, known: Collection[str], where: str = "") -> None:
+def check_option_name(option: str, known: Collection[str], where: str = "") -> None:
     """Raise ``InputError`` unless there is such an option; ``where`` ends the message."""
     if option in known:
         return
     path, _, last = option.rpartition(".")
-    if path.startswith("method") and last in OF_ESTIMATOR:
+    if path.startswith("method") and last in ESTIMATOR_OPTIONS:
         raise InputError(f"--{last} is for methods that look for a shortcut: take --method LC and its own attributes")
-    hint = f" (did you mean --{HABITS[option]}?)" if option in HABITS else did_you_mean(option, known, "--")
+    hint = f" (did you mean --{SYNONYMS[option]}?)" if option in SYNONYMS else did_you_mean(option, known, "--")
     beside = ", ".join(one.rpartition(".")[2] for one in known if one.rpartition(".")[0] == path)
     raise InputError(f"There is no option --{option}{hint}{where or ': there are ' + beside}")
 

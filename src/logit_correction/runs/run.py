@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -33,10 +34,11 @@ from logit_correction.pages.compare import build_comparison_table, read_reports
 from logit_correction.pages.console import render_run_html
 from logit_correction.registry import known_names_only, listed, without_download
 from logit_correction.runs import folder as run_folder
-from logit_correction.runs.assemble import build_algorithm, check_network_sizes, check_same_data, prepare_as
-from logit_correction.runs.encode import Encoder, batches_of, encode_table
-from logit_correction.runs.options import RunConfig, complete
-from logit_correction.runs.write import figures_of
+from logit_correction.runs.assemble import build_algorithm, check_network_sizes, check_same_data, prepare_like
+from logit_correction.runs.encode import Encoder, encode_table
+from logit_correction.runs.inference import iterate_batches
+from logit_correction.runs.options import RunConfig, complete_config
+from logit_correction.runs.write import evaluate_split
 from logit_correction.training.display import Display
 from logit_correction.training.fit import estimate_rows, estimate_split
 from logit_correction.training.record import read_checkpoint
@@ -56,8 +58,7 @@ class Run(os.PathLike[str]):
 
     Attributes:
         path: Its folder.
-        report: Content of its ``report.json``.
-        results: The same as an object.
+        report: The content of its ``report.json``; ``report.to_dict()`` is that of the file.
         label_names: L names, in the order of the columns of ``predict_proba``.
         device: Where it predicts.
         display: What shows how far a long prediction is; nothing by default.
@@ -68,9 +69,8 @@ class Run(os.PathLike[str]):
     def __init__(self, folder: Path | str, device: str = "cpu", *, trust_code: bool = False) -> None:
         """Read the report of the run in ``folder``; the network is loaded when it is first needed. See ``load``."""
         self.path, self.device, self.trust_code = Path(folder), torch.device(device), trust_code
-        self.results = Report.read(self.path)
-        self.report: dict[str, Any] = self.results.to_dict()
-        self.label_names: list[str] = self.results.data.label_names
+        self.report = Report.read(self.path)
+        self.label_names: list[str] = self.report.data.label_names
 
     def __fspath__(self) -> str:
         return str(self.path)
@@ -81,39 +81,45 @@ class Run(os.PathLike[str]):
         return self.path / name
 
     def __repr__(self) -> str:
-        return f"Run({self.results.method} on {self.results.data.name}, {str(self.path)!r})"
+        return f"Run({self.report.method} on {self.report.data.name}, {str(self.path)!r})"
 
     def _repr_html_(self) -> str:
         """Show its figures and groups in a notebook."""
-        return render_run_html(self.results)
+        return render_run_html(self.report)
+
+    @property
+    def results(self) -> Report:
+        """The former name of ``report``."""
+        warnings.warn("Run.results is now Run.report", DeprecationWarning, stacklevel=2)
+        return self.report
 
     @property
     def groups(self) -> pd.DataFrame:
         """One row for each group of the test split; see ``GroupReport.groups``."""
-        return self.results.test.groups.copy()
+        return self.report.test.groups.copy()
 
-    def names(self) -> AbstractContextManager[None]:
+    def restrict_imports(self) -> AbstractContextManager[None]:
         """Import no code that the folder names, unless it is trusted."""
         return nullcontext() if self.trust_code else known_names_only(self.path / run_folder.CONFIG)
 
     @cached_property
     def config(self) -> RunConfig:
         """What was run."""
-        with self.names():
-            return complete(RunConfig.read(self.path / run_folder.CONFIG))
+        with self.restrict_imports():
+            return complete_config(RunConfig.read(self.path / run_folder.CONFIG))
 
     @cached_property
     def source(self) -> DataSource:
         """The data source, as it was in training."""
         data = self.config.data
         source: DataSource = (data if self.trust_code else without_download(data)).make()
-        prepare_as(self.results, source, self.path)
+        prepare_like(self.report, source, self.path)
         return source
 
     @cached_property
     def info(self) -> DataInfo:
         """What the networks know of the data."""
-        data = self.results.data
+        data = self.report.data
         if not all(0 < size <= 2**31 for size in data.input_shape):
             raise InputError(f"{self.path}: data.input_shape is {data.input_shape}, which no inputs have: train again")
         names, table = tuple(data.attribute_names), data.correlation
@@ -128,14 +134,14 @@ class Run(os.PathLike[str]):
             attribute_names=names,
             correlation=None if table is None else Correlation.from_table(table, len(names) or None),
             tokens=data.tokens,
-            words=isinstance(reader, TextReader) and not data.tokens and self.results.encoder is None,
+            words=isinstance(reader, TextReader) and not data.tokens and self.report.encoder is None,
             input_names=inputs if [len(inputs)] == data.input_shape else (),
         )
 
     @property
     def inputs_info(self) -> DataInfo:
         """What new inputs are, before an encoder."""
-        encoder = self.results.encoder
+        encoder = self.report.encoder
         if encoder is None:
             return self.info
         return replace(self.info, input_shape=tuple(encoder.input_shape), tokens=encoder.tokens)
@@ -145,7 +151,7 @@ class Run(os.PathLike[str]):
         """The method with its networks."""
         place = self.path / run_folder.CHECKPOINT
         content = read_checkpoint(place)
-        with self.names(), without_pretrained_weights():
+        with self.restrict_imports(), without_pretrained_weights():
             if not self.trust_code:
                 state = content.get("algorithm", {})
                 held = sum(weight.numel() for weight in state.values() if isinstance(weight, Tensor))
@@ -166,7 +172,7 @@ class Run(os.PathLike[str]):
         """Yield new rows as ``DataSource.read`` does; nothing from elsewhere is read, unless the run is trusted."""
         parts = self.source.read(rows, self.inputs_info, bad_too)
         while True:
-            with self.names():
+            with self.restrict_imports():
                 part = next(parts, None)
             if part is None:
                 return
@@ -176,8 +182,8 @@ class Run(os.PathLike[str]):
     def encoder(self) -> Encoder:
         """The frozen network whose features take the place of the inputs; only of a run that has one."""
         assert self.config.encoder is not None
-        with self.names():
-            return Encoder(self.config.encoder, self.inputs_info, self.report["encoder"])
+        with self.restrict_imports():
+            return Encoder(self.config.encoder, self.inputs_info, vars(self.report.encoder))
 
     def predict_proba(self, inputs: NewInputs) -> NDArray[np.float32]:
         """Return the probability of every label, (n, L).
@@ -196,7 +202,7 @@ class Run(os.PathLike[str]):
     def predict(self, inputs: NewInputs) -> NDArray[Any]:
         """Return the most probable label of each input, (n,): a text, a number or a boolean, as in training."""
         kinds: dict[str, Any] = {"int": int, "float": float, "bool": "True".__eq__}
-        labels = list(map(kinds.get(self.results.data.label_kind, str), self.label_names))
+        labels = list(map(kinds.get(self.report.data.label_kind, str), self.label_names))
         exact = object if np.asarray(labels).dtype.kind == "f" and isinstance(labels[0], int) else None
         return np.asarray(labels, dtype=exact)[self.predict_proba(inputs).argmax(1)]
 
@@ -213,7 +219,7 @@ class Run(os.PathLike[str]):
 
     @torch.no_grad()
     def _logits(self, encoded: InputStore) -> Tensor:
-        parts = [self.algorithm.predict(inputs).float() for inputs in batches_of(encoded, self.device)]
+        parts = [self.algorithm.predict(inputs).float() for inputs in iterate_batches(encoded, self.device)]
         logits = torch.cat(parts).cpu() if parts else torch.zeros(0, len(self.label_names))
         if not bool(logits.isfinite().all()):  # of finite inputs and weights
             place = self.path / run_folder.CHECKPOINT
@@ -243,16 +249,16 @@ class Run(os.PathLike[str]):
             return self._evaluate_new(data, label, attribute, metrics)
         if data not in SPLITS:
             raise InputError(f"{data!r} is no split: give test, valid or train, new rows with their labels, or a Path")
-        with self.names():
+        with self.restrict_imports():
             table = self.source.build().check()
-        check_same_data(self.results, table, self.path, "judge other rows by `evaluate --on FILE`")
+        check_same_data(self.report, table, self.path, "judge other rows by `evaluate --on FILE`")
         if self.config.encoder is not None:
-            with self.names():
-                table = encode_table(table, self.config, expected=self.report["encoder"])
+            with self.restrict_imports():
+                table = encode_table(table, self.config, expected=vars(self.report.encoder))
         algorithm, batches = self.algorithm, BatchLoader(table, data, device=self.device).epoch()
         logits = collect(lambda batch: algorithm.predict(batch.inputs), batches)
         rows = predictions_of(table, data, logits, estimate_split(algorithm, table, data))
-        return figures_of(rows, table, metrics).to_dict()
+        return evaluate_split(rows, table, metrics).to_dict()
 
     def _evaluate_new(
         self, data: Path | NewInputs, label: RowValues | None, attribute: RowValues | None, metrics: Metrics
@@ -271,8 +277,8 @@ class Run(os.PathLike[str]):
         labels, correlation = get_label_indices(rows, label, self.label_names), None
         known: dict[str, Any] = {}
         if attribute is not None:
-            values, names = get_row_values(rows, attribute, "attribute"), self.results.data.attribute_names
-            there, table = sorted({name for name in values if name}), self.results.data.correlation
+            values, names = get_row_values(rows, attribute, "attribute"), self.report.data.attribute_names
+            there, table = sorted({name for name in values if name}), self.report.data.correlation
             if not set(there) <= set(names):
                 names = there
             elif table is not None:
@@ -320,12 +326,12 @@ def runs_table(runs: Sequence[os.PathLike[str] | str] | os.PathLike[str] | str) 
         InputError: If there is none, or a folder holds no finished run.
     """
     given = [runs] if isinstance(runs, os.PathLike | str) else runs
-    if not (folders := run_folder.runs_of(Path(run) for run in given)):
+    if not (folders := run_folder.find_runs(Path(run) for run in given)):
         raise InputError("runs_table has no runs: give some, or their folders")
     return build_comparison_table(read_reports(folders))
 
 
-def from_run(info: DataInfo, run: str) -> nn.Module:
+def build_network_from_run(info: DataInfo, run: str) -> nn.Module:
     """Return the predicting network of the finished run in a folder, with its weights; for data of the same inputs.
 
     Raises:

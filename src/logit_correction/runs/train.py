@@ -14,9 +14,9 @@ from logit_correction.distributed import rank, wait_for_processes
 from logit_correction.errors import InputError
 from logit_correction.files import SEAL, seal, write_text
 from logit_correction.runs import folder as run_folder
-from logit_correction.runs.assemble import launch_processes, prepare
-from logit_correction.runs.encode import keeping_threads
-from logit_correction.runs.options import Part, RunConfig, config_of
+from logit_correction.runs.assemble import launch_processes, prepare_run
+from logit_correction.runs.inference import keep_num_threads
+from logit_correction.runs.options import Part, RunConfig, build_config
 from logit_correction.runs.run import Run
 from logit_correction.runs.write import write_run
 from logit_correction.training.config import TrainingConfig
@@ -25,7 +25,7 @@ from logit_correction.training.fit import Fit
 from logit_correction.training.record import logging_to, tell
 
 #: Where launchers of several processes say which one a process is; the first one of all holds the folder's lock.
-RANKS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID")
+RANK_VARIABLES = ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID")
 
 
 def train(
@@ -85,15 +85,15 @@ def train(
     names, loggers = ([one for one in chosen if isinstance(one, str) is named] for named in (True, False))
     parts = {"method": method, "network": network, "biased_network": biased_network, "encoder": encoder}
     views = {"shortcut": shortcut, "legitimate": legitimate}
-    config = config_of(data, **parts, **views, preset=preset, logger=names or None, **options)
+    config = build_config(data, **parts, **views, preset=preset, logger=names or None, **options)
     if out is None and config.training.devices * config.training.nodes > 1:
         raise InputError("out is missing: several processes train into one folder, which out names")
-    folder, tie = run_folder.given_or_temporary(out, "run")
+    folder, tie = run_folder.choose_folder(out, "run")
     given: dict[str, Any] = {"resume": resume, "progress": progress, "after_epoch": after_epoch, "page": page}
     return tie(train_into(folder, config, **given, loggers=loggers))
 
 
-@keeping_threads()
+@keep_num_threads()
 def train_into(
     folder: Path,
     config: RunConfig,
@@ -111,19 +111,21 @@ def train_into(
     names others.
     """
     first = is_first_process(config.training)
-    started = any(name in os.environ for name in RANKS)
+    started = any(name in os.environ for name in RANK_VARIABLES)
     if config.training.devices > 1 and not started and not os.path.isfile(sys.argv[0] if sys.argv else ""):
         raise InputError("devices is more than 1, and each process starts the script again: write it into a file")
     display = progress if isinstance(progress, Display) else choose_display(quiet=not progress)
     display = display if first else Display()
     if first:
-        run_folder.check_free(folder)
-    run_folder.check_out(folder, config, resume)
-    built = None if resume and run_folder.is_finished(folder) else prepare(config, display)
+        run_folder.check_unlocked(folder)
+    run_folder.check_run_folder(folder, config, resume)
+    built = None if resume and run_folder.is_finished(folder) else prepare_run(config, display)
     if built is not None:
-        run_folder.make(folder)
-    with run_folder.acquire(folder) if first else nullcontext():
-        run_folder.check_out(folder, built.config if built else config, resume)  # others may have trained meanwhile
+        run_folder.make_folder(folder)
+    with run_folder.lock_folder(folder) if first else nullcontext():
+        run_folder.check_run_folder(
+            folder, built.config if built else config, resume
+        )  # others may have trained meanwhile
         if built is None or (resume and run_folder.is_finished(folder)):  # but perhaps it was killed before its page
             if not (folder / SEAL).is_file():
                 seal(folder, run_folder.SEALED)
@@ -138,7 +140,7 @@ def train_into(
                 announce(built.config, built.table)
         wait_for_processes()
         names, loggers = (built.config.training.logger, loggers) if rank() == 0 else ([], [])
-        with logging_to(names, loggers, folder, run_folder.flat_options(built.config)) as active:
+        with logging_to(names, loggers, folder, run_folder.flatten_options(built.config)) as active:
             fit = built.fit(display, device, folder / run_folder.RESUME, loggers=active, after_epoch=after_epoch)
             with display:
                 fit.run(resume=resume and (folder / run_folder.RESUME).is_file())
@@ -153,7 +155,7 @@ def train_into(
 
 def is_first_process(training: TrainingConfig) -> bool:
     """Return whether this process is the first one of those that train together."""
-    return training.devices * training.nodes == 1 or all(os.environ.get(name, "0") == "0" for name in RANKS)
+    return training.devices * training.nodes == 1 or all(os.environ.get(name, "0") == "0" for name in RANK_VARIABLES)
 
 
 def _finish(out: Path, page: bool) -> None:

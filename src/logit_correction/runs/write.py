@@ -108,14 +108,14 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
         diagnostics_labels_read={"train": both if table.has_attributes("train") else both[:1]},
         attributes=source,
         evidence=None if estimator is None or estimator.finding is None else estimator.finding.to_dict(),
-        environment=environment(fit.device),
+        environment=describe_environment(fit.device),
         selection=Selection(
             rule=rule.name,
             epoch=fit.progress.epoch if best is None else best.epoch,
             split="valid" if rule.reads else None,
             labels_read=list(rule.reads),
         ),
-        test=figures_of(test, table),
+        test=evaluate_split(test, table),
         group_prior=prior,
         estimated_minority=minority,
         warnings=warnings,
@@ -142,7 +142,7 @@ def _of_minority(count: int, rows: int, named: Sequence[str]) -> list[str]:
     return [] if 0 < count <= rows / 2 else [told]
 
 
-def figures_of(rows: Predictions, table: DataTable, metrics: Metrics = ()) -> GroupReport:
+def evaluate_split(rows: Predictions, table: DataTable, metrics: Metrics = ()) -> GroupReport:
     """Return the figures of predictions of a split of the data."""
     train_counts = table.count_groups("train") if table.has_attributes("train") else None
     return GroupReport.from_predictions(rows, table.correlation, train_counts, metrics)
@@ -235,7 +235,7 @@ def _examples(estimated: Tensor, minority: Tensor, table: DataTable, names: Sequ
     ]
 
 
-def environment(device: torch.device) -> dict[str, Any]:
+def describe_environment(device: torch.device) -> dict[str, Any]:
     """Return versions and machine."""
     from logit_correction import __version__
 

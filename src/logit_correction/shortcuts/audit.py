@@ -38,12 +38,19 @@ from logit_correction.finding import NEEDED_ROWS
 from logit_correction.pages.page import save_page
 from logit_correction.registry import ComponentConfig, known_names_only, listed, without_download
 from logit_correction.runs import folder as run_folder
-from logit_correction.runs.assemble import Built, launch_processes, prepare
-from logit_correction.runs.encode import keeping_threads
-from logit_correction.runs.options import KNOWN_VIEWS, PATHS, RunConfig, complete, completed_part, config_of
+from logit_correction.runs.assemble import PreparedRun, launch_processes, prepare_run
+from logit_correction.runs.inference import keep_num_threads
+from logit_correction.runs.options import (
+    PATH_OPTIONS,
+    VIEW_OPTIONS,
+    RunConfig,
+    build_config,
+    complete_config,
+    complete_part,
+)
 from logit_correction.runs.run import Run
 from logit_correction.runs.train import train
-from logit_correction.runs.write import environment
+from logit_correction.runs.write import describe_environment
 from logit_correction.shortcuts import new_rows as new_rows_of
 from logit_correction.shortcuts import rows as rows_of
 from logit_correction.shortcuts import words
@@ -104,7 +111,7 @@ class Audit:
     def trust_code(self) -> bool:
         return self._trusted or _mark(self.path).is_file()
 
-    def names(self) -> AbstractContextManager[None]:
+    def restrict_imports(self) -> AbstractContextManager[None]:
         """Import no code that the folder names, and ask nothing of the network, unless the audit is trusted."""
         return nullcontext() if self.trust_code else known_names_only(self.path / AUDIT)
 
@@ -112,7 +119,7 @@ class Audit:
         """Read what was found; wait for a process that is writing it, and finish what one that was stopped began."""
         file = self.path / AUDIT
         if (self.path / run_folder.LOCK).exists() or (self.path / CHANGE).exists():
-            with run_folder.acquire(self.path):
+            with run_folder.lock_folder(self.path):
                 finish_change(self.path)
         if not file.is_file():
             raise InputError(f"{self.path} holds no finished audit: run `logit-correction audit --data ... --out DIR`")
@@ -196,7 +203,7 @@ class Audit:
         """Keep other processes from the folder, and read what they have written since it was read."""
         if not (self.path / AUDIT).is_file():  # nor is a folder made
             self._read()
-        with run_folder.acquire(self.path):
+        with run_folder.lock_folder(self.path):
             self._read()
             try:
                 yield
@@ -231,13 +238,13 @@ class Audit:
 
         Args:
             config: Of a training that the audit is to choose for.
-            names: Of the options that a person gave, as ``flat_options`` has them; others may be anything.
+            names: Of the options that a person gave, as ``flatten_options`` has them; others may be anything.
         """
-        there = run_folder.flat_options(RunConfig.read(self.path / run_folder.CONFIG))
-        here = run_folder.flat_options(config)
+        there = run_folder.flatten_options(RunConfig.read(self.path / run_folder.CONFIG))
+        here = run_folder.flatten_options(config)
         there |= {f"method.attributes.{name}": value for name, value in (self.told.known or {}).items()}
         parts = [name.removesuffix("name") for name in names if name.endswith(".name") and name != "method.name"]
-        places = [name for name in here if name.startswith(tuple(parts)) and name.rpartition(".")[2] in PATHS]
+        places = [name for name in here if name.startswith(tuple(parts)) and name.rpartition(".")[2] in PATH_OPTIONS]
         given = {*names, *places} & {*here} - {"method.name"}
         if self.told.known is None:  # of an older version
             given = {name for name in given if not name.startswith("method.")}
@@ -251,7 +258,7 @@ class Audit:
 
     def to_train(self) -> RunConfig:
         """Return the complete config of ``advised``; call it, and train, within ``names``."""
-        config = complete(self.advised)
+        config = complete_config(self.advised)
         return config if self.trust_code else replace(config, data=without_download(config.data))
 
     def fix(self, out: Path | str | None = None, *, progress: bool = False) -> Run:
@@ -260,7 +267,7 @@ class Audit:
         Raises:
             InputError: ``out`` holds something else.
         """
-        with self.names():
+        with self.restrict_imports():
             return train(self.to_train(), out, progress=progress)
 
     def __repr__(self) -> str:
@@ -316,12 +323,12 @@ def audit(
     ('cannot tell', ['colour'])
     """
     known = {"shortcut": listed(shortcut), "legitimate": listed(legitimate), "when_unsure": when_unsure}
-    folder, tie = run_folder.given_or_temporary(out, "audit")
+    folder, tie = run_folder.choose_folder(out, "audit")
     given: dict[str, Any] = {"known": known, "run": run, "predictions": predictions, "new_rows": new_rows, "ask": ask}
-    return tie(audit_into(folder, config_of(data, **options), **given, try_fix=try_fix, progress=progress))
+    return tie(audit_into(folder, build_config(data, **options), **given, try_fix=try_fix, progress=progress))
 
 
-@keeping_threads()
+@keep_num_threads()
 def audit_into(
     folder: Path,
     config: RunConfig,
@@ -346,10 +353,10 @@ def audit_into(
     own = config.method.options.get("attributes")
     own = own if isinstance(own, dict) and own.get("name") == "Auto" else {}
     own = {**own, **{name: one for name, one in (known or {}).items() if one}, "name": "Auto", "search": True}
-    config = replace(config, method=completed_part("method", ComponentConfig("LC", {"attributes": own})))
+    config = replace(config, method=complete_part("method", ComponentConfig("LC", {"attributes": own})))
     check_new(folder, (run_folder.LOCK,))  # which an audit that was killed may have left
     display = choose_display(quiet=not progress)
-    built = prepare(config, display, examined=None if run is None else Path(run))
+    built = prepare_run(config, display, examined=None if run is None else Path(run))
     decides = new_rows is not None or bool(len(built.table.split.get(NEW, ())))
     if decides and (run is not None or predictions is not None):
         raise InputError(
@@ -367,9 +374,9 @@ def audit_into(
     elif predictions is not None:
         said = judged_by_file(str(predictions), estimator.rows, estimator.info.label_names, estimator.draw)
     try_fix = try_fix and not decides
-    run_folder.make(folder)
+    run_folder.make_folder(folder)
     started = time.monotonic()
-    with run_folder.acquire(folder), changing(folder) as staged:
+    with run_folder.lock_folder(folder), changing(folder) as staged:
         with display:
             if said is None:
                 built.fit(display).run(estimator_only=True)
@@ -384,7 +391,7 @@ def audit_into(
                 if len(sheet):
                     write_cells(sheet, staged / SHEET)
                     _write_pictures(staged, table)
-            known = {name: list(own.get(name) or ()) for name in KNOWN_VIEWS}
+            known = {name: list(own.get(name) or ()) for name in VIEW_OPTIONS}
             known |= {"when_unsure": own.get("when_unsure") or "leave"}
             told = _by_new_rows(replace(told, cost={}, new_rows=new, known=known), table, staged)
         _write_audit(staged, replace(told, seconds=time.monotonic() - started), folder, own=True)
@@ -395,7 +402,7 @@ def _check_new_rows(place: Path, config: RunConfig) -> None:
     """Raise ``InputError`` if new rows are not there, or are the data themselves; nothing is read."""
     if not os.path.exists(place):
         raise InputError(f"--new-rows {place} does not exist: give a folder or a table")
-    for name in PATHS:
+    for name in PATH_OPTIONS:
         data = str(config.data.options.get(name) or "")
         if os.path.exists(data) and os.path.samefile(place, data):
             raise InputError(f"--new-rows {place} is the data themselves: give rows that the model will be used on")
@@ -414,7 +421,7 @@ def _by_new_rows(told: AuditSummary, table: pd.DataFrame, out: Path) -> AuditSum
 
 
 def _written(
-    out: Path, place: Path, built: Built, examined: Path | str | None, try_fix: bool, quiet: bool
+    out: Path, place: Path, built: PreparedRun, examined: Path | str | None, try_fix: bool, quiet: bool
 ) -> AuditSummary:
     """Write every row and the fix, try the fix, and return what was found; ``out`` will be ``place``."""
     config, table, estimator = built.config, built.table, built.algorithm.attributes
@@ -484,7 +491,7 @@ def _written(
         network={"name": config.network.name, "options": config.network.options},
         training={"epochs": None if examined else estimator.length()[0], "seed": config.training.seed},
         labels_read={"train": ["label"], "valid": ["label"], "test": []},
-        environment=environment(torch.device(config.training.device.replace("auto", "cpu"))),
+        environment=describe_environment(torch.device(config.training.device.replace("auto", "cpu"))),
     )
 
 
@@ -495,7 +502,7 @@ def answers_of_lc(config: RunConfig, table: DataTable, estimator: Auto, quiet: b
     """
     epochs, size = estimator.length()
     training = replace(config.training, selection="last", epochs=epochs, batch_size=size - size // FOLDS)
-    config = replace(config, method=completed_part("method", config.method), training=training)
+    config = replace(config, method=complete_part("method", config.method), training=training)
     seen, rows = (estimator.fold >= 0).nonzero().squeeze(1), table.split["train"]
 
     def fit(learned: Tensor, number: int) -> Callable[[Tensor], Tensor]:

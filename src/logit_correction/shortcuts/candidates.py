@@ -20,10 +20,10 @@ from logit_correction.errors import InputError, TrainingError
 from logit_correction.files import available_cores
 from logit_correction.finding import BASELINE, name_training, name_views
 from logit_correction.registry import ComponentConfig
-from logit_correction.runs.assemble import Built, build_algorithm, training_rows
-from logit_correction.runs.encode import keeping_threads
-from logit_correction.runs.leave_out import undo
-from logit_correction.runs.options import RunConfig, completed_part
+from logit_correction.runs.assemble import PreparedRun, build_algorithm, build_training_rows
+from logit_correction.runs.inference import keep_num_threads
+from logit_correction.runs.leave_out import build_view_removal
+from logit_correction.runs.options import RunConfig, complete_part
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.search import Search
 from logit_correction.training.display import Display
@@ -52,7 +52,7 @@ class Candidate:
     views: tuple[str, ...] = ()
 
 
-def candidates_of(built: Built) -> list[Candidate]:
+def candidates_of(built: PreparedRun) -> list[Candidate]:
     """Return ERM, two for each group of promising views, and the estimators; ``built`` is after its search."""
     config, table, estimator = built.config, built.table, built.algorithm.attributes
     assert isinstance(estimator, Auto) and estimator.search is not None
@@ -62,7 +62,7 @@ def candidates_of(built: Built) -> list[Candidate]:
         """Add a training, each once, under a name of its own: long lists of words may begin alike."""
         method = ComponentConfig("LC", {"attributes": attributes}) if attributes else ComponentConfig(BASELINE)
         training = replace(config.training, leave_out=[*config.training.leave_out, *(views if leave_out else ())])
-        own, name = replace(config, method=completed_part("method", method), training=training), name.replace("`", "")
+        own, name = replace(config, method=complete_part("method", method), training=training), name.replace("`", "")
         if all(own != other.config for other in found):
             alike = sum(name == other.name.partition(" (no. ")[0] for other in found)
             found.append(Candidate(f"{name} (no. {alike + 1})" if alike else name, does, own, tuple(views)))
@@ -76,9 +76,9 @@ def candidates_of(built: Built) -> list[Candidate]:
             {**auto, "shortcut": [*names]},
             names,
         )
-        if gone := [one for one in names if undo(one, table.info) is not None]:
+        if gone := [one for one in names if build_view_removal(one, table.info) is not None]:
             add(name_training(BASELINE, gone), f"ERM that cannot see {name_views(gone)}", views=gone, leave_out=True)
-    if undo("spelling", table.info) is not None:
+    if build_view_removal("spelling", table.info) is not None:
         does = "ERM to which names that differ in case and blanks are one"
         add(name_training(BASELINE, ["spelling"]), does, views=["spelling"], leave_out=True)
     for name, told in ESTIMATORS.items():
@@ -128,8 +128,8 @@ def usual_splits(table: DataTable) -> list[str]:
 def fit_of(config: RunConfig, table: DataTable, display: Display) -> Fit:
     """Train a complete config on a table, and take the weights that `train` would keep."""
     algorithm = build_algorithm(config, table.info)
-    algorithm.setup(training_rows(table, algorithm, config.training.epochs or 0))
-    fit = Built(config, table, algorithm).fit(display)
+    algorithm.setup(build_training_rows(table, algorithm, config.training.epochs or 0))
+    fit = PreparedRun(config, table, algorithm).fit(display)
     fit.run()
     if (best := fit.progress.best.get(fit.rule.name)) is not None:
         algorithm.load_state_dict(best.state)
@@ -139,7 +139,7 @@ def fit_of(config: RunConfig, table: DataTable, display: Display) -> Fit:
 def trained(candidate: Candidate, table: DataTable) -> Trained:
     """Train a candidate."""
     started = time.monotonic()
-    with keeping_threads():
+    with keep_num_threads():
         fit = fit_of(candidate.config, table, Display())
         usual = torch.cat([fit.predict(split) for split in usual_splits(table)])
     return Trained(candidate, fit.algorithm.network.cpu().eval(), usual, time.monotonic() - started)

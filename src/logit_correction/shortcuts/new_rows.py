@@ -31,7 +31,7 @@ from logit_correction.finding import BASELINE, Choice, Tried
 from logit_correction.functional import wilson_interval
 from logit_correction.pages.compare import format_path
 from logit_correction.pages.plots import encode_png_uris
-from logit_correction.runs.assemble import Built
+from logit_correction.runs.assemble import PreparedRun
 from logit_correction.runs.encode import EncodedStore
 from logit_correction.shortcuts import choice
 from logit_correction.shortcuts.candidates import Trained, candidates_of, train_all
@@ -54,7 +54,7 @@ SIDE = 160
 # -- rows from anywhere
 
 
-def open_new_rows(given: Any, built: Built) -> list[Rows]:
+def open_new_rows(given: Any, built: PreparedRun) -> list[Rows]:
     """Return new rows as ``DataSource.new_rows`` takes them; a folder may hold a folder for each label.
 
     Images beside such folders are rows without a label.
@@ -82,7 +82,7 @@ def open_new_rows(given: Any, built: Built) -> list[Rows]:
     return rows
 
 
-def known_of(given: Sequence[Rows] | None, built: Built) -> pd.DataFrame:
+def known_of(given: Sequence[Rows] | None, built: PreparedRun) -> pd.DataFrame:
     """Return what is known of all new rows; what is wrong with them is told here, before anything is trained.
 
     ``given`` is as ``open_new_rows`` returns it; None takes the rows of the split ``new``. Rows that cannot be read are
@@ -116,7 +116,7 @@ def known_of(given: Sequence[Rows] | None, built: Built) -> pd.DataFrame:
     return known_table(frames, table)
 
 
-def network_inputs(given: Sequence[Rows] | None, built: Built) -> Iterator[Inputs]:
+def network_inputs(given: Sequence[Rows] | None, built: PreparedRun) -> Iterator[Inputs]:
     """Yield the inputs of a network of the same rows, some at a time: they need not fit into memory."""
     inputs = built.table.inputs
     if given is None:
@@ -135,7 +135,7 @@ def network_inputs(given: Sequence[Rows] | None, built: Built) -> Iterator[Input
             yield encoded.fetch(places)
 
 
-def _read(given: Sequence[Rows], built: Built) -> Iterator[tuple[Rows, InputStore, dict[str, Any]]]:
+def _read(given: Sequence[Rows], built: PreparedRun) -> Iterator[tuple[Rows, InputStore, dict[str, Any]]]:
     """Yield rows from elsewhere, some at a time, prepared by what the training rows have shown."""
     source, table, info = built.config.data.make(), built.table, built.table.info
     if isinstance(table.inputs, EncodedStore):
@@ -145,7 +145,7 @@ def _read(given: Sequence[Rows], built: Built) -> Iterator[tuple[Rows, InputStor
     yield from source.read(given, info, bad_too=True)
 
 
-def _told(rows: Rows, built: Built, forms: dict[str, Any]) -> pd.DataFrame:
+def _told(rows: Rows, built: PreparedRun, forms: dict[str, Any]) -> pd.DataFrame:
     """Return label, name and content of rows from elsewhere."""
     column = str(built.config.data.options.get("label") or "label")
     label: Sequence[str | None] = rows.label or [None] * len(rows)
@@ -195,7 +195,7 @@ def known_table(frames: Sequence[pd.DataFrame], table: DataTable) -> pd.DataFram
 
 
 def asked_of(
-    built: Built, known: pd.DataFrame, inputs: Iterable[Inputs], display: Display
+    built: PreparedRun, known: pd.DataFrame, inputs: Iterable[Inputs], display: Display
 ) -> tuple[pd.DataFrame, Choice]:
     """Train all candidates, and ask them about the new rows; ``built`` is after its search for promising views.
 
