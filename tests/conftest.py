@@ -23,7 +23,8 @@ from hypothesis import HealthCheck, settings
 from torch import Tensor, nn
 
 from logit_correction.attributes.base import AttributeEstimator
-from logit_correction.data.table import ArrayStore, DataTable
+from logit_correction.data.stores import ArrayStore
+from logit_correction.data.table import DataTable
 from logit_correction.registry import resolve
 from logit_correction.runs.options import get_component_kinds, get_inner_components
 from logit_correction.types import Correlation

@@ -25,7 +25,8 @@ from logit_correction.data import digits
 from logit_correction.data.cache import get_cache_folder
 from logit_correction.data.features import ColumnReader
 from logit_correction.data.rows import Rows, make_consecutive_splits
-from logit_correction.data.table import ArrayStore, DataTable
+from logit_correction.data.stores import ArrayStore
+from logit_correction.data.table import DataTable
 from logit_correction.data.texts import hash_words
 from logit_correction.errors import InputError
 from logit_correction.seeds import derive_seed, make_generator

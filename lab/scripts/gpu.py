@@ -30,7 +30,7 @@ import torch
 import yaml
 from gpu_steps import check_syncs, time_steps
 
-from logit_correction.data.loading import CropFlip
+from logit_correction.data.augment import CropFlip
 from logit_correction.data.table import DataTable
 from logit_correction.files import write_text
 from logit_correction.methods import METHODS

@@ -31,7 +31,8 @@ from logit_correction.attributes.given import TrueAttributes
 from logit_correction.attributes.online import Online
 from logit_correction.data.digits import COLORS, ColoredStore
 from logit_correction.data.loading import BatchLoader
-from logit_correction.data.table import ArrayStore, DataTable
+from logit_correction.data.stores import ArrayStore
+from logit_correction.data.table import DataTable
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
 from logit_correction.methods.parts import GroupMixUp, Moving, NoMixing

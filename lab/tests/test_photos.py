@@ -12,10 +12,11 @@ import pytest
 import torch
 from PIL import Image
 
-from logit_correction.data.loading import BatchLoader, OriginalCropFlip
+from logit_correction.data.loading import BatchLoader
 from logit_correction.data.rows import Rows
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
+from logit_correction_lab.original_crops import OriginalCropFlip
 from logit_correction_lab.sources.civilcomments import IDENTITIES, CivilComments
 from logit_correction_lab.sources.photos import BiasedFFHQ, CelebA, Waterbirds
 

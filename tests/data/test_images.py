@@ -11,15 +11,9 @@ import torch
 from PIL import EpsImagePlugin, Image
 
 from logit_correction.data import images
-from logit_correction.data.images import (
-    build_image_store,
-    convert_to_channels_first,
-    read_image,
-    read_image_sizes,
-    read_picture,
-)
+from logit_correction.data.images import build_image_store, convert_to_channels_first, read_image, read_picture
 from logit_correction.data.rows import RowErrors
-from logit_correction.data.table import InputStore
+from logit_correction.data.stores import InputStore
 from logit_correction.errors import InputError
 
 
@@ -68,21 +62,6 @@ def test_centre_is_what_torchvision_resizes_to_256_and_cuts(tmp_path: Path) -> N
         cut = transforms.Compose([transforms.Resize((larger, larger)), transforms.CenterCrop(side)])
         expected = np.asarray(cut(Image.open(tmp_path / "wide.png"))).transpose(2, 0, 1)
         assert (read_image(tmp_path / "wide.png", (side, side), "centre") == expected).all(), side
-
-
-def test_the_size_of_an_image_is_that_of_the_image_upright(tmp_path: Path) -> None:
-    image = Image.new("RGB", (5, 3))
-    image.save(tmp_path / "lies.png")
-    turned = Image.Exif()
-    turned[0x0112] = 6
-    image.save(tmp_path / "stands.jpg", exif=turned)
-    paths = [tmp_path / "lies.png", tmp_path / "stands.jpg"]
-    assert (
-        read_image_sizes(paths).tolist()
-        == [[3, 5], [5, 3]]
-        == [list(read_image(path, None).shape[1:]) for path in paths]
-    )
-    assert read_image_sizes([]).shape == (0, 2)
 
 
 def test_images_are_read_once_and_again_when_a_file_changes(paths: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from logit_correction.data.loading import BatchLoader, CropFlip, OriginalCropFlip, resized_crop_flip
-from logit_correction.data.table import ArrayStore, DataTable
+from logit_correction.data.augment import CropFlip, ResizedCropFlip
+from logit_correction.data.loading import BatchLoader
+from logit_correction.data.stores import ArrayStore
+from logit_correction.data.table import DataTable
 from logit_correction.types import Correlation
 
 
@@ -85,7 +87,7 @@ def test_every_row_is_in_the_share_of_one_process(rows: int, share: int, world: 
     for number, parts in enumerate(steps):
         sizes = [len(part) for part in parts]
         assert min(sizes) >= min(2, share) and max(sizes) - min(sizes) <= 1
-        weights = [loader.weight(number) for loader in loaders]
+        weights = [loader.compute_loss_weight(number) for loader in loaders]
         assert weights == [pytest.approx(size * world / sum(sizes)) for size in sizes]
     wanted = torch.ones(rows, dtype=torch.long) if weight is None else weight
     seen = torch.cat([part for parts in steps for part in parts])
@@ -95,20 +97,6 @@ def test_every_row_is_in_the_share_of_one_process(rows: int, share: int, world: 
         assert seen.tolist() == indices(alone, 1)  # in its order, whatever the number of processes
     else:
         assert bool((seen.bincount(minlength=rows) >= wanted).all())
-
-
-@pytest.mark.parametrize("fits", [True, False])
-def test_parts_of_originals_are_those_of_the_rows_and_training_alone_sees_them(fits: bool) -> None:
-    table = numbered_table(14)
-    numbers = torch.arange(20, dtype=torch.uint8)[:, None, None, None]
-    larger = ArrayStore(numbers.expand(20, 3, 12, 12) + 100)
-    larger.fits = lambda device: fits  # type: ignore[method-assign]
-    crop = OriginalCropFlip(larger, torch.tensor([[30, 40]]).repeat(20, 1), (7, 7))
-    table = replace(table, inputs=ArrayStore(numbers.expand(20, 3, 7, 7)), augment=crop)
-    for shuffle, more in ((True, 100), (False, 0)):
-        for batch in BatchLoader(table, "train", batch_size=4, shuffle=shuffle).epoch(1, 1):
-            expected = (table.split["train"][batch.index] + more) / 255
-            torch.testing.assert_close(batch.inputs, expected[:, None, None, None].expand(-1, 3, 7, 7))
 
 
 def batches(table: DataTable, first: int = 0, weight: Tensor | None = None) -> list:
@@ -124,7 +112,7 @@ def same(one: list, other: list) -> None:
 
 @pytest.mark.parametrize(
     ("augment", "weight"),
-    [(None, None), (CropFlip(), torch.arange(14) % 3), (resized_crop_flip, torch.arange(14) % 3)],
+    [(None, None), (CropFlip(), torch.arange(14) % 3), (ResizedCropFlip(), torch.arange(14) % 3)],
 )
 def test_images_that_are_read_ahead_come_as_those_in_memory(augment: object, weight: Tensor | None) -> None:
     images = torch.randint(0, 256, (20, 3, 10, 10), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from logit_correction.data.table import ArrayStore, DataTable
+from logit_correction.data.stores import ArrayStore
+from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.types import UNKNOWN, Correlation
 

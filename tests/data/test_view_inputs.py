@@ -11,7 +11,8 @@ import torch
 from PIL import Image
 
 from logit_correction.data.own import Table
-from logit_correction.data.table import ArrayStore, DataTable
+from logit_correction.data.stores import ArrayStore
+from logit_correction.data.table import DataTable
 
 ROWS = 40
 BAD = 7

@@ -14,7 +14,8 @@ import yaml
 
 from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig, load, train
 from logit_correction.data.digits import Digits
-from logit_correction.data.table import ArrayStore, DataTable
+from logit_correction.data.stores import ArrayStore
+from logit_correction.data.table import DataTable
 from logit_correction.runs.encode import EncodedStore, Encoder, encode_table
 from logit_correction.runs.options import complete_config
 from logit_correction.training.display import Lines

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from logit_correction.data.table import ArrayStore
+from logit_correction.data.stores import ArrayStore
 from logit_correction.errors import InputError
 from logit_correction.methods.base import Algorithm
 from logit_correction.training.fit import Fit

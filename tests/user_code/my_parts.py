@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.data.reader import DataSource
-from logit_correction.data.table import ArrayStore, DataTable
+from logit_correction.data.stores import ArrayStore
+from logit_correction.data.table import DataTable
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
 from logit_correction.types import UNKNOWN, Batch, Correlation, DataInfo, Step, ViewInputs

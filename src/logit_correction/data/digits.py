@@ -10,7 +10,8 @@ from torch import Tensor
 from logit_correction.data.images import ImageReader
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import make_consecutive_splits
-from logit_correction.data.table import DataTable, InputStore
+from logit_correction.data.stores import InputStore
+from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, check_range
 from logit_correction.seeds import make_generator
 from logit_correction.types import Correlation

@@ -26,7 +26,7 @@ from logit_correction.data.frames import (
     write_iso_dates,
 )
 from logit_correction.data.rows import MAX_SHOWN, FittedInputs, Reader, RowErrors, Rows
-from logit_correction.data.table import ArrayStore
+from logit_correction.data.stores import ArrayStore
 from logit_correction.errors import InputError, format_first
 from logit_correction.views.tables import FEWEST_NAMES, commonest, most_names
 

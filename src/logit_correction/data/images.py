@@ -29,7 +29,8 @@ from logit_correction.data.rows import (
     build_array_store,
     find_files_within,
 )
-from logit_correction.data.table import NEW, ArrayStore, InputStore
+from logit_correction.data.stores import ArrayStore, InputStore
+from logit_correction.data.table import NEW
 from logit_correction.errors import InputError, check_range, format_first, format_list, reason_of
 from logit_correction.files import canonical, in_threads, is_within, plain, printable
 from logit_correction.views.files import IMAGES
@@ -261,18 +262,6 @@ def build_image_store(
 ) -> InputStore:
     """Read image files of 8 bits into a store; see ``read_store``."""
     return read_store(paths, size, problems, fit, {}, skip)[0]
-
-
-def read_image_sizes(paths: Sequence[Path]) -> Tensor:
-    """Return height and width of each image as a person sees it, (n, 2) long, from the head of its file alone."""
-
-    def read_size(path: Path) -> tuple[int, int]:
-        with Image.open(plain(path), formats=IMAGES) as file:
-            width, height = file.size
-            lies_on_its_side = find_orientation(file) >= 5
-        return (width, height) if lies_on_its_side else (height, width)
-
-    return torch.tensor(list(in_threads(read_size, paths)), dtype=torch.long).reshape(-1, 2)
 
 
 def _read_into(

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from logit_correction.data.augment import AugmentationName, build_augmentation
 from logit_correction.data.cache import cache_file, get_cache_folder, is_cached_file
 from logit_correction.data.features import ColumnReader
 from logit_correction.data.frames import (
@@ -29,7 +30,6 @@ from logit_correction.data.frames import (
     read_frame,
 )
 from logit_correction.data.images import ImageReader, convert_to_channels_first, find_images, find_label_folders
-from logit_correction.data.loading import AugmentationName, build_augmentation
 from logit_correction.data.reader import DataSource, NumericReader, as_frame, iterate_rows
 from logit_correction.data.rows import Rows, Splitting, build_table
 from logit_correction.data.table import DataTable

@@ -42,7 +42,8 @@ from logit_correction.data.rows import (
     build_array_store,
     find_positions,
 )
-from logit_correction.data.table import DataTable, InputStore
+from logit_correction.data.stores import InputStore
+from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, InputWarning, format_first, reason_of
 from logit_correction.files import canonical
 from logit_correction.types import DataInfo, as_array

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.data.frames import FEWEST_ROWS, NUMBER, find_header_rows, format_row_names, match_names
-from logit_correction.data.table import LARGE, NEW, SPLITS, ArrayStore, DataTable, InputStore
+from logit_correction.data.stores import LARGE, ArrayStore, InputStore
+from logit_correction.data.table import NEW, SPLITS, DataTable
 from logit_correction.errors import InputError, InputWarning, check_range, format_first, format_rows
 from logit_correction.files import canonical, is_within, printable
 from logit_correction.seeds import make_generator

@@ -17,7 +17,7 @@ from torch.nn.functional import normalize
 from logit_correction.data.cache import compute_digest
 from logit_correction.data.frames import check_columns, convert_column_to_texts, convert_to_text
 from logit_correction.data.rows import FittedInputs, Reader, RowErrors, Rows
-from logit_correction.data.table import InputStore
+from logit_correction.data.stores import InputStore
 from logit_correction.errors import InputError, check_range, reason_of
 from logit_correction.networks.pretrained import of_transformers
 from logit_correction.registry import needed

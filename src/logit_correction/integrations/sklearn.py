@@ -28,7 +28,8 @@ from logit_correction.data.features import ColumnReader
 from logit_correction.data.frames import convert_to_label_array, convert_to_text
 from logit_correction.data.reader import DataSource, NumericReader, as_frame, get_label_indices, get_row_values
 from logit_correction.data.rows import Reader, Rows, Splitting, check_labels_distinct, encode_labels, make_splits
-from logit_correction.data.table import DataTable, InputStore, build_view_inputs
+from logit_correction.data.stores import InputStore, build_view_inputs
+from logit_correction.data.table import DataTable
 from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError, InputWarning, Interrupted
 from logit_correction.evaluation.metrics import find_metrics, takes_probability

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.data.cache import CacheUnavailable, cache_array, compute_digest, get_cache_folder
-from logit_correction.data.table import ArrayStore, DataTable, InputStore
+from logit_correction.data.stores import ArrayStore, InputStore
+from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import EncoderSummary
 from logit_correction.networks.base import Network

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from logit_correction.data.reader import DataSource, RowValues, get_label_indices, get_row_values
-from logit_correction.data.table import build_view_inputs
+from logit_correction.data.stores import build_view_inputs
 from logit_correction.errors import InputError
 from logit_correction.functional import count_prior
 from logit_correction.losses import LogitCorrectedLoss

@@ -22,7 +22,8 @@ from logit_correction.data.frames import convert_column_to_texts, list_column_in
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.reader import DataSource, RowValues, get_label_indices, get_row_values
 from logit_correction.data.rows import Rows, combine_attributes, find_positions
-from logit_correction.data.table import SPLITS, InputStore, build_view_inputs
+from logit_correction.data.stores import InputStore, build_view_inputs
+from logit_correction.data.table import SPLITS
 from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError, reason_of
 from logit_correction.evaluation.metrics import find_metrics

@@ -23,7 +23,8 @@ from logit_correction.data.frames import check_columns, convert_column_to_texts,
 from logit_correction.data.images import IMAGE_SUFFIXES, list_visible_folders, read_image
 from logit_correction.data.loading import BatchLoader, compute_evaluation_batch_size
 from logit_correction.data.rows import RowErrors, Rows, find_positions
-from logit_correction.data.table import NEW, DataTable, InputStore
+from logit_correction.data.stores import InputStore
+from logit_correction.data.table import NEW, DataTable
 from logit_correction.errors import InputError, InputWarning, format_first, format_rows, reason_of
 from logit_correction.evaluation.predictions import Array
 from logit_correction.files import canonical, printable, read_cells

@@ -198,7 +198,7 @@ class Fit:
                 self._layers.seed(progress.total_steps)
                 step = self.algorithm(batch, progress.epoch + progress.step / steps)
             optimizer.zero_grad()
-            (step.loss if single else step.loss * loader.weight(progress.step)).backward()
+            (step.loss if single else step.loss * loader.compute_loss_weight(progress.step)).backward()
             average_gradients(parameter for group in optimizer.param_groups for parameter in group["params"])
             if config.gradient_clip:
                 clip_gradients(optimizer.param_groups, config.gradient_clip)

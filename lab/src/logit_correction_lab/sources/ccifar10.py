@@ -11,12 +11,13 @@ import torch
 from numpy.typing import NDArray
 
 from logit_correction.data import digits
+from logit_correction.data.augment import AugmentationName, build_augmentation
 from logit_correction.data.cache import cache_array, compute_digest, get_cache_folder
 from logit_correction.data.images import ImageReader, build_image_store
-from logit_correction.data.loading import AugmentationName, build_augmentation
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import RowErrors
-from logit_correction.data.table import ArrayStore, DataTable
+from logit_correction.data.stores import ArrayStore
+from logit_correction.data.table import DataTable
 from logit_correction.errors import check_range
 from logit_correction.files import available_cores
 from logit_correction.seeds import make_generator

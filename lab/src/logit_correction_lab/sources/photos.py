@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
 
+from logit_correction.data.augment import Augmentation, AugmentationName, build_augmentation
 from logit_correction.data.frames import format_row_names
-from logit_correction.data.images import ImageReader, Resizing, build_image_store, read_image_sizes
-from logit_correction.data.loading import AugmentationName, OriginalCropFlip, build_augmentation
+from logit_correction.data.images import ImageReader, Resizing, build_image_store
 from logit_correction.data.rows import RowErrors, find_files_within
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, check_range
 from logit_correction.types import Correlation
+from logit_correction_lab.original_crops import OriginalCropFlip, read_image_sizes
 from logit_correction_lab.sources.published import (
     PublishedSource,
     encode_column,
@@ -73,7 +73,7 @@ class Photos(PublishedSource):
         inputs = build_image_store(paths, self.size, problems, self.fit)
         fix = f"get the images of {self.title} again, or fix them"
         problems.raise_if_any(fix=fix)
-        augment: Callable[..., Tensor] | None = self.augment
+        augment: Augmentation | None = self.augment
         size = "{} x {}".format(*self.size)
         metadata["images"] = {
             "stretch": f"resized to {size}",

@@ -17,7 +17,8 @@ from logit_correction.data.features import ColumnReader
 from logit_correction.data.images import ImageReader
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import RowErrors, Rows, make_consecutive_splits
-from logit_correction.data.table import ArrayStore, DataTable, InputStore
+from logit_correction.data.stores import ArrayStore, InputStore
+from logit_correction.data.table import DataTable
 from logit_correction.data.texts import TextReader, shorten_text
 from logit_correction.errors import InputError, check_range, did_you_mean
 from logit_correction.seeds import derive_seed, make_generator

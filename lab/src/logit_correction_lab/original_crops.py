@@ -1,0 +1,91 @@
+"""Crops of original photos, as published for Waterbirds: torchvision's RandomResizedCrop, a batch at a time."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from logit_correction.data.augment import DRAW_RANGE, MAX_ASPECT, Augmentation, draw_area, draw_aspect, resample
+from logit_correction.data.images import find_orientation
+from logit_correction.data.stores import InputStore
+from logit_correction.files import in_threads, plain
+from logit_correction.views.files import IMAGES
+
+
+class OriginalCropFlip(Augmentation):
+    """Takes 70 to 100 % of each original photo, resized to ``size``, and mirrors half of them.
+
+    As published for Waterbirds, which is torchvision's RandomResizedCrop: the part is a box of whole pixels of the
+    original, and the ratio of its sides lies between 3/4 and 4/3. Ten boxes are drawn and the first that fits into the
+    original is taken; where none does, the middle. So the proportions of what is shown vary by no more than that,
+    whatever the photo's own are, while a part of a stretched photo varies around the stretched ones.
+
+    The pixels come from ``store``, photos stretched to one size. A box that fits is at least 0.7 of the original high
+    and wide, so that a store of 10/7 of ``size`` is never enlarged. With 12/7 (384 pixels for 224), parts of two photos
+    differed from Pillow's own by 1.3 and 0.6 of 255 levels on average, with 8/7 by 2.4 and 1.1.
+    """
+
+    TRIES = 10
+    num_draws = 2 * TRIES + 3
+
+    def __init__(self, store: InputStore, originals: Tensor, size: tuple[int, int]) -> None:
+        """Keep what boxes are drawn in.
+
+        Args:
+            store: Stretched photos of all rows of the table, unsigned bytes.
+            originals: (M, 2) long, height and width of each row's original.
+            size: Height and width of the result.
+        """
+        self.store = store
+        self.originals = originals
+        self.size = size
+
+    def choose_store(self, inputs: InputStore) -> InputStore:
+        return self.store
+
+    def to(self, device: torch.device) -> OriginalCropFlip:
+        moved = copy.copy(self)
+        moved.originals = self.originals.to(device)
+        return moved
+
+    def __call__(self, images: Tensor, draws: Tensor, rows: Tensor) -> Tensor:
+        original = self.originals[rows.to(images.device)]
+        height, width = original.split(1, dim=1)  # each (B, 1), to be compared with every try
+        uniform = draws[:, : 2 * self.TRIES].float() / DRAW_RANGE
+        area = draw_area(uniform[:, : self.TRIES]) * height * width
+        aspect = draw_aspect(uniform[:, self.TRIES :])
+        down = (area / aspect).sqrt().round().long()
+        across = (area * aspect).sqrt().round().long()
+        fits = (down <= height) & (across <= width)
+        first = fits.int().argmax(dim=1, keepdim=True)
+        fits_once = fits.any(dim=1, keepdim=True)
+        largest_down = torch.minimum(height, (width * MAX_ASPECT).round().long())
+        largest_across = torch.minimum(width, (height * MAX_ASPECT).round().long())
+        box = torch.cat(
+            [
+                torch.where(fits_once, down.gather(1, first), largest_down),
+                torch.where(fits_once, across.gather(1, first), largest_across),
+            ],
+            dim=1,
+        )
+        room = original - box
+        corner = torch.where(fits_once, draws[:, -3:-1] % (room + 1), room // 2)
+        middle = (2 * corner + box) / original - 1
+        return resample(images, middle, box / original, draws[:, -1] % 2 == 1, self.size)
+
+
+def read_image_sizes(paths: Sequence[Path]) -> Tensor:
+    """Return height and width of each image as people see it, (n, 2) long, from the head of its file alone."""
+
+    def read_size(path: Path) -> tuple[int, int]:
+        with Image.open(plain(path), formats=IMAGES) as file:
+            width, height = file.size
+            lies_on_its_side = find_orientation(file) >= 5
+        return (width, height) if lies_on_its_side else (height, width)
+
+    return torch.tensor(list(in_threads(read_size, paths)), dtype=torch.long).reshape(-1, 2)
