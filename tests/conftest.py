@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
-from logit_correction.registry import resolve
+from logit_correction.registry import import_component
 from logit_correction.runs.options import get_component_kinds, get_inner_components
 from logit_correction.types import Correlation
 
@@ -177,7 +177,7 @@ def made(cls: type, options: Mapping[str, Any]) -> dict[str, Any]:
     for argument, kind in get_inner_components(cls).items():
         if isinstance(arguments.get(argument), Mapping):
             inner = dict(arguments[argument])
-            of_component = resolve(kind, inner.pop("name"), get_component_kinds()[kind][1])
+            of_component = import_component(kind, inner.pop("name"), get_component_kinds()[kind][1])
             arguments[argument] = of_component(**made(of_component, inner))
     return arguments
 

@@ -12,7 +12,7 @@ from logit_correction.attributes import ESTIMATORS
 from logit_correction.cli import COMMANDS
 from logit_correction.errors import MissingPackage
 from logit_correction.methods import METHODS
-from logit_correction.registry import resolve
+from logit_correction.registry import import_component
 from logit_correction.views import VIEWS
 
 ROOT = Path(__file__).parents[1]
@@ -99,4 +99,4 @@ def test_each_part_has_a_row_and_each_row_a_part(heading: str, known: dict[str, 
 @pytest.mark.parametrize("name", VIEWS)
 def test_the_row_of_a_view_says_what_it_looks_at(name: str) -> None:
     looks_at, breadth = rows_of("Views")[name][:2]
-    assert (looks_at, breadth) == (VIEWS[name][1], str(resolve("view", name, VIEWS).breadth))
+    assert (looks_at, breadth) == (VIEWS[name][1], str(import_component("view", name, VIEWS).breadth))

@@ -12,7 +12,7 @@ import pytest
 import logit_correction
 from logit_correction.cli import COMMANDS, load_command
 from logit_correction.data.rows import Splitting
-from logit_correction.registry import resolve
+from logit_correction.registry import import_component
 from logit_correction.runs.options import ESTIMATOR_OPTIONS, PARTS, get_component_kinds
 from logit_correction.runs.train import RANK_VARIABLES
 from logit_correction.training.config import TrainingConfig
@@ -55,7 +55,7 @@ def own_options() -> set[str]:
 def options_of(kind: str) -> set[str]:
     """All options of all classes of a kind."""
     known = get_component_kinds()[kind][1]
-    classes = [resolve(kind, one, known) for one in known] + [Splitting]  # whose options those of rows share
+    classes = [import_component(kind, one, known) for one in known] + [Splitting]  # whose options those of rows share
     return {name for one in classes for name in inspect.signature(one).parameters}
 
 

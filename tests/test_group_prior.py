@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from logit_correction.functional import shifted
+from logit_correction.functional import shift_log_prior
 from logit_correction.losses import GroupPrior
 
 ESTIMATORS = ("cell", "joint", "algorithm-1")
@@ -147,7 +147,7 @@ def test_two_processes_hold_the_prior_of_the_whole_batch(
 @pytest.mark.parametrize("averaging", ["fixed", "moving"])
 def test_logarithms_follow_the_table(averaging: Any) -> None:
     def expected(prior: GroupPrior, attribute: Tensor) -> Tensor:
-        return shifted(prior.log(prior.for_attribute(attribute)))
+        return shift_log_prior(prior.log(prior.for_attribute(attribute)))
 
     attribute = torch.tensor([1, -1, 0, 1])
     prior, other = (GroupPrior(2, 2, averaging=averaging, floor=0.0) for _ in range(2))

@@ -13,6 +13,6 @@ class Brightness(ImageView):
     name = "brightness"
     breadth = 0
 
-    def look(self, images: Tensor) -> Tensor:
+    def image_features(self, images: Tensor) -> Tensor:
         """Return the brightness (B, 1) of unsigned bytes (B, C, H, W)."""
         return images.float().mean(dim=(1, 2, 3)).unsqueeze(1) / 255

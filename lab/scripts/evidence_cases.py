@@ -30,7 +30,7 @@ from logit_correction.data.table import DataTable
 from logit_correction.data.texts import hash_words
 from logit_correction.errors import InputError
 from logit_correction.seeds import derive_seed, make_generator
-from logit_correction.types import UNKNOWN, Correlation
+from logit_correction.types import UNKNOWN_ATTRIBUTE, Correlation
 from logit_correction_lab.sources import colored_mnist, reviews
 from logit_correction_lab.sources.cifar10_images import read_cifar10
 from logit_correction_lab.sources.planted import draw_people
@@ -212,7 +212,7 @@ def build_case(case: Case, real: Path | None = None) -> BuiltCase:
     num_labels = len(source.names)
     split = make_consecutive_splits(sizes[0], sizes[1], sizes[2] + sizes[3])
     train, balanced = torch.arange(sum(sizes[:3])), torch.arange(sum(sizes[:3]), sum(sizes))
-    attribute, values = torch.full_like(label, UNKNOWN), []
+    attribute, values = torch.full_like(label, UNKNOWN_ATTRIBUTE), []
     for number, planted in enumerate(case.planted):
         generator = make_generator(case.seed, "evidence", case.number, "values", number)
         correlation = _correlation(num_labels, planted.values)

@@ -30,9 +30,9 @@ import torch
 import yaml
 from gpu_steps import check_syncs, time_steps
 
+from logit_correction.atomic_files import write_text_file
 from logit_correction.data.augment import CropFlip
 from logit_correction.data.table import DataTable
-from logit_correction.files import write_text
 from logit_correction.methods import METHODS
 from logit_correction.runs.options import complete_config, merge_options
 from logit_correction_lab.grid import read_grid
@@ -74,8 +74,8 @@ class Results:
             stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             line = {"part": part, "name": name, **found, "time": stamp, "commit": commit()}
             self.lines[part, name] = line
-            write_text(self.file, "".join(json.dumps(one) + "\n" for one in self.lines.values()))
-            write_text(self.out / "results.md", self.page())
+            write_text_file(self.file, "".join(json.dumps(one) + "\n" for one in self.lines.values()))
+            write_text_file(self.out / "results.md", self.page())
             print(json.dumps(line), flush=True)
 
     def page(self) -> str:

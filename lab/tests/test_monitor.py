@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from logit_correction import InputError, RunConfig
-from logit_correction.errors import Interrupted
+from logit_correction.errors import TrainingInterrupted
 from logit_correction.runs.run import Run
 from logit_correction.runs.train import train
 from logit_correction_lab.monitor import TrainingMonitor, compute_monitored_metrics, read_selections
@@ -59,7 +59,7 @@ def test_other_rules_choose_as_if_they_were_the_runs_own_and_nothing_else_change
             os.kill(os.getpid(), signal.SIGINT)
         return figures
 
-    with pytest.raises(Interrupted):
+    with pytest.raises(TrainingInterrupted):
         trained(out, "last", stopping)
     run = trained(out, "last", follower, resume=True)
     for name in ("labels_read", "test", "selection", "warnings"):

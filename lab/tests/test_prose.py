@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from logit_correction.errors import format_list
+from logit_correction.formatting import format_list
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "lab" / "results"

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from logit_correction.files import SEAL
+from logit_correction.checksums import CHECKSUMS_FILE
 from logit_correction.runs.folder import FolderHeld, lock_folder
 from logit_correction.runs.train import train
 from logit_correction_lab.comparison import read_predictions
@@ -99,7 +99,9 @@ def test_a_grid_is_run_once_and_its_table_is_that_of_its_runs(
     assert outcome.err.count("done in") == 2 and f"page: {out / 'report.html'}" in outcome.out
     assert "corrected" in outcome.out and "| corrected" not in outcome.out  # a table, not Markdown
     for report in reports(out):
-        assert {file.name for file in report.parent.iterdir()} - {SEAL} == run_files - {SEAL} | {SELECTIONS}
+        assert {file.name for file in report.parent.iterdir()} - {CHECKSUMS_FILE} == run_files - {CHECKSUMS_FILE} | {
+            SELECTIONS
+        }
     written = {
         "report.html",
         "table.csv",
@@ -151,7 +153,7 @@ def test_killed_at_random_moments_a_grid_has_the_same_table(start: Any, write_gr
     assert process.wait() == 0, process.told
     assert all(reports(out)[path] == when for path, when in kept.items())
     pd.testing.assert_frame_equal(table_of(out), trained_here(read_grid(str(grid)), tmp_path / "whole"))
-    assert {path.name for path in out.rglob(".*")} == {SEAL} and not list(out.rglob("*.log"))
+    assert {path.name for path in out.rglob(".*")} == {CHECKSUMS_FILE} and not list(out.rglob("*.log"))
 
 
 @pytest.mark.slow

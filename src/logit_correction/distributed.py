@@ -22,7 +22,7 @@ def rank() -> int:
     return torch.distributed.get_rank() if num_processes() > 1 else 0
 
 
-def lost_process(error: RuntimeError) -> bool:
+def is_lost_process(error: RuntimeError) -> bool:
     """Return whether an error means that another process has ended."""
     return num_processes() > 1 and (isinstance(error, torch.distributed.DistError) or "gloo/transport" in str(error))
 
@@ -36,7 +36,7 @@ def sum_over_processes(value: Tensor) -> Tensor:
     return total
 
 
-def join_over_processes(value: Tensor) -> Tensor:
+def concatenate_over_processes(value: Tensor) -> Tensor:
     """Return the rows (B, ...) of all processes one after another, without a gradient; B may differ."""
     if num_processes() == 1:
         return value

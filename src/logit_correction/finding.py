@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
-from logit_correction.errors import capitalize, format_first, format_list, format_percent, format_rows
-from logit_correction.files import from_plain, to_plain
+from logit_correction.formatting import capitalize, format_first, format_list, format_percent, format_row_count
+from logit_correction.serialization import from_json_values, to_json_values
 
 Verdict: TypeAlias = Literal["shortcut", "none found", "cannot tell"]
 
@@ -330,7 +330,7 @@ class Finding:
         if look.rows:
             follows = look.follows_view, look.follows_label
             with_view, with_label = (round(look.rows * (share or 0)) for share in follows)
-            where = f"On the {format_rows(look.rows)} where {they} clearly point{verb} to another label"
+            where = f"On the {format_row_count(look.rows)} where {they} clearly point{verb} to another label"
             told += [f"{where}, {self.who} follows {them} in {with_view:,} and the label in {with_label:,}"]
         else:
             told += [f"{capitalize(they)} never clearly point{verb} to another label"]
@@ -359,10 +359,10 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values and the sentence; for programs, the figures of what is corrected by stand on top."""
-        found = {"view": ", ".join(self.views) or None, "corrects": self.corrects, **to_plain(self)}
+        found = {"view": ", ".join(self.views) or None, "corrects": self.corrects, **to_json_values(self)}
         if self.decided_by == "person":  # as of everything that was found before there were others
             del found["decided_by"]
-        tops = [to_plain(self.candidate), to_plain(self.look) if self.corrects else None]
+        tops = [to_json_values(self.candidate), to_json_values(self.look) if self.corrects else None]
         inside = (*found, "signs")
         found |= {name: value for top in tops if top for name, value in top.items() if name not in inside}
         return found | {"sentence": self.sentence}
@@ -373,7 +373,7 @@ class Finding:
         missing = [one.name for one in fields(cls) if one.name not in (*plain, "decided_by")]
         if missing:
             raise ValueError(f"the finding of a shortcut has no {missing[0]}: it is damaged, or of another version")
-        found: Finding = from_plain(cls, plain)
+        found: Finding = from_json_values(cls, plain)
         return found
 
 

@@ -46,13 +46,13 @@ def generalized_cross_entropy(logits: Tensor, label: Tensor, q: float = 0.7, *, 
     >>> round(loss.item(), 6)
     0.5
     """
-    return generalize(cross_entropy(logits, label, reduction="none"), q, multiply_by_q=multiply_by_q)
+    return gce_from_cross_entropy(cross_entropy(logits, label, reduction="none"), q, multiply_by_q=multiply_by_q)
 
 
-def generalize(loss: Tensor, q: float = 0.7, *, multiply_by_q: bool = False) -> Tensor:
+def gce_from_cross_entropy(loss: Tensor, q: float = 0.7, *, multiply_by_q: bool = False) -> Tensor:
     """Return the generalized cross-entropy (B,) from cross-entropies (B,); see ``generalized_cross_entropy``.
 
-    >>> generalize(torch.tensor([0.5, 3.0]), q=1.0)  # 1 - p
+    >>> gce_from_cross_entropy(torch.tensor([0.5, 3.0]), q=1.0)  # 1 - p
     tensor([0.3935, 0.9502])
     """
     if not 0.0 <= q <= 1.0:
@@ -271,7 +271,7 @@ def wilson_interval(correct: Tensor | float, count: Tensor | float, confidence: 
 # -- Group priors P(y, a) as (L, K) tables
 
 
-def shifted(log_prior: Tensor, least: float = -30.0) -> Tensor:
+def shift_log_prior(log_prior: Tensor, least: float = -30.0) -> Tensor:
     """Return log priors (B, L) less each row's greatest one, none below ``least``.
 
     The shift does not change a corrected loss, and a uniform prior becomes exactly 0. What never occurs counts as very
@@ -282,7 +282,7 @@ def shifted(log_prior: Tensor, least: float = -30.0) -> Tensor:
     return (log_prior - greatest).clamp_min_(least)
 
 
-def cell_sums(
+def sum_by_group(
     label: Tensor, attribute: Tensor, value: Tensor, num_labels: int, num_attributes: int
 ) -> tuple[Tensor, Tensor]:
     """Return the sum of a value, and the number of rows, in each cell (label, attribute).
@@ -297,7 +297,7 @@ def cell_sums(
     Returns:
         Sums (L, K) and counts (L, K), both of the value's dtype; their quotient is the mean, NaN where empty.
 
-    >>> sums, counts = cell_sums(torch.tensor([0, 0]), torch.tensor([1, 1]), torch.tensor([0.5, 0.25]), 2, 2)
+    >>> sums, counts = sum_by_group(torch.tensor([0, 0]), torch.tensor([1, 1]), torch.tensor([0.5, 0.25]), 2, 2)
     >>> sums[0, 1], counts[0, 1]
     (tensor(0.7500), tensor(2.))
     """
@@ -333,7 +333,7 @@ def count_prior(label: Any, attribute: Any, num_labels: int, num_attributes: int
     known = (attribute >= 0).double()
     if not 0 <= smoothing < math.inf:
         raise ValueError(f"smoothing must be finite and 0 or more, but is {smoothing}.")
-    counts = cell_sums(label, attribute.clamp_min(0), known, num_labels, num_attributes)[0] + smoothing
+    counts = sum_by_group(label, attribute.clamp_min(0), known, num_labels, num_attributes)[0] + smoothing
     if not bool(counts.sum() > 0.0):
         raise ValueError("No row has a known attribute to count for the group prior: set smoothing above 0.")
     return (counts / counts.sum()).to(torch.get_default_dtype())

@@ -10,12 +10,12 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from logit_correction.distributed import join_over_processes, sum_over_processes
+from logit_correction.distributed import concatenate_over_processes, sum_over_processes
 from logit_correction.errors import InputError, check_range
-from logit_correction.functional import IGNORED, Reduction, cell_sums, logit_corrected_cross_entropy, shifted
+from logit_correction.functional import IGNORED, Reduction, logit_corrected_cross_entropy, shift_log_prior, sum_by_group
 
-Estimator: TypeAlias = Literal["cell", "joint", "algorithm-1", "published"]
-Averaging: TypeAlias = Literal["moving", "moving-rows", "batch", "dataset", "fixed"]
+PriorEstimator: TypeAlias = Literal["cell", "joint", "algorithm-1", "published"]
+PriorAveraging: TypeAlias = Literal["moving", "moving-rows", "batch", "dataset", "fixed"]
 
 #: Rows that "published" adds to the number of rows of a cell before it divides by it.
 EXTRA_ROWS = 1e-4
@@ -80,14 +80,14 @@ class GroupPrior(nn.Module):
         num_labels: int,
         num_attributes: int,
         *,
-        estimator: Estimator = "joint",
-        averaging: Averaging = "moving",
+        estimator: PriorEstimator = "joint",
+        averaging: PriorAveraging = "moving",
         momentum: float = 0.99,
         floor: float = 5e-5,
         normalize_columns: bool = False,
     ) -> None:
         super().__init__()
-        for name, value, kind in (("estimator", estimator, Estimator), ("averaging", averaging, Averaging)):
+        for name, value, kind in (("estimator", estimator, PriorEstimator), ("averaging", averaging, PriorAveraging)):
             if value not in get_args(kind):
                 raise ValueError(f"{name} must be one of {', '.join(get_args(kind))}, not {value!r}.")
         if num_labels < 1 or num_attributes < 1:
@@ -97,8 +97,8 @@ class GroupPrior(nn.Module):
         if averaging == "moving-rows" and estimator != "published":
             raise ValueError(f"averaging 'moving-rows' needs estimator 'published', not {estimator!r}.")
         self.num_labels = num_labels
-        self.estimator: Estimator = estimator
-        self.averaging: Averaging = averaging
+        self.estimator: PriorEstimator = estimator
+        self.averaging: PriorAveraging = averaging
         self.momentum = momentum
         self.floor = floor
         self.normalize_columns = normalize_columns
@@ -156,7 +156,7 @@ class GroupPrior(nn.Module):
             if self.averaging == "moving-rows":
                 self._average_rows(label, attribute, value)
                 return
-            sums, counts = cell_sums(label, attribute, value, self.num_labels, self.num_attributes)
+            sums, counts = sum_by_group(label, attribute, value, self.num_labels, self.num_attributes)
         sums, counts = sum_over_processes(torch.stack((sums, counts))).unbind(0)
         self._average_batch(sums, counts)
 
@@ -184,8 +184,8 @@ class GroupPrior(nn.Module):
 
         All rows at once: of n rows of a cell, row i has the weight (1 - momentum) * momentum ** (n - i).
         """
-        cell = join_over_processes(torch.add(attribute, label, alpha=self.num_attributes))
-        value = join_over_processes(value)
+        cell = concatenate_over_processes(torch.add(attribute, label, alpha=self.num_attributes))
+        value = concatenate_over_processes(value)
         sorted_cell, order = cell.sort(stable=True)
         first = torch.searchsorted(sorted_cell, torch.arange(self.table.numel() + 1, device=cell.device))
         counts = first.diff()
@@ -261,7 +261,7 @@ class GroupPrior(nn.Module):
         return torch.cat((self.unknown, rows))
 
     def _log_rows(self) -> Tensor:
-        return shifted(self.log(self._rows()))
+        return shift_log_prior(self.log(self._rows()))
 
 
 def _of(rows: Tensor, attribute: Tensor) -> Tensor:

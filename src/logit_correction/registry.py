@@ -15,8 +15,9 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from logit_correction.errors import InputError, MissingPackage, did_you_mean, format_list, reason_of
-from logit_correction.files import canonical
+from logit_correction.errors import InputError, MissingPackage
+from logit_correction.formatting import format_list, format_reason, suggest_name
+from logit_correction.unicode_text import normalize_text
 
 #: The folder whose names must not be imported; None if all may be.
 _untrusted: ContextVar[str | None] = ContextVar("untrusted", default=None)
@@ -50,16 +51,16 @@ class ComponentConfig:
         return self.cls(*given, **own, **more)
 
 
-def listed(names: str | Sequence[str] | None) -> list[str]:
+def parse_names(names: str | Sequence[str] | None) -> list[str]:
     """Return names in a list, of which one may stand alone, or none, or several in a text such as ``[a, b]``."""
     if isinstance(names, str):
         several = names[1:-1].split(",") if names.startswith("[") else [names]
-        return [canonical(name) for one in several if (name := one.strip(" '\""))]
-    return [] if names is None else [canonical(str(name)) for name in names]
+        return [normalize_text(name) for one in several if (name := one.strip(" '\""))]
+    return [] if names is None else [normalize_text(str(name)) for name in names]
 
 
 @contextmanager
-def known_names_only(place: object) -> Iterator[None]:
+def forbid_untrusted_names(place: object) -> Iterator[None]:
     """Refuse dotted paths inside the block: importing what ``place`` names would run its code."""
     token = _untrusted.set(str(place))
     try:
@@ -68,31 +69,33 @@ def known_names_only(place: object) -> Iterator[None]:
         _untrusted.reset(token)
 
 
-def is_untrusted() -> bool:
+def is_untrusted_config() -> bool:
     """Return whether what is made now was named by a folder that nobody has said to trust."""
     return _untrusted.get() is not None
 
 
-def refuse_outside(what: str, path: str) -> None:
+def refuse_untrusted_path(what: str, path: str) -> None:
     """Raise ``InputError`` if a folder that nobody has said to trust names something by a path of this machine."""
-    if is_untrusted() and (os.path.isabs(os.path.expanduser(path)) or path.startswith(".") or os.path.exists(path)):
+    if is_untrusted_config() and (
+        os.path.isabs(os.path.expanduser(path)) or path.startswith(".") or os.path.exists(path)
+    ):
         raise InputError(
             f"{_untrusted.get()} names {path}, which is outside of it, as its {what}: it is read only with "
             "--trust-code (in Python trust_code=True)"
         )
 
 
-def without_download(part: ComponentConfig) -> ComponentConfig:
+def disable_download(part: ComponentConfig) -> ComponentConfig:
     """Return a complete part that writes nothing here: its data are those that are there already."""
     return replace(part, arguments={**part.arguments, "download": False}) if part.arguments.get("download") else part
 
 
-def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]], base: type | None = None) -> Any:
+def import_component(kind: str, name: str, known: Mapping[str, tuple[str, str]], base: type | None = None) -> Any:
     """Return the class or function of a name in ``known``, or of a dotted path."""
     path = known[name][0] if name in known else str(name)
     module, _, attribute = path.rpartition(".")
     if not module or "/" in path or path.startswith("."):
-        names, hint = ", ".join(known), did_you_mean(path, known)
+        names, hint = ", ".join(known), suggest_name(path, known)
         raise InputError(f"{kind} {path!r} is unknown{hint}: take one of {names}, or package.Class of your own")
     untrusted = _untrusted.get()
     if untrusted is not None and name not in known:
@@ -110,15 +113,15 @@ def resolve(kind: str, name: str, known: Mapping[str, tuple[str, str]], base: ty
     return found
 
 
-def component(kind: str, given: Any, known: Mapping[str, tuple[str, str]], base: Any) -> Any:
+def make_component(kind: str, given: Any, known: Mapping[str, tuple[str, str]], base: Any) -> Any:
     """Return a component, given as such or by a name, which stands for one with default options."""
-    found = resolve(kind, given, known)() if isinstance(given, str) else given
+    found = import_component(kind, given, known)() if isinstance(given, str) else given
     if not isinstance(found, base):
         raise InputError(f"{given!r} is no {kind}: give a {base.__name__}, or one of {', '.join(known)}")
     return found
 
 
-def needed(package: str, what: str, extra: str = "", otherwise: str = "") -> ModuleType:
+def import_optional(package: str, what: str, extra: str = "", otherwise: str = "") -> ModuleType:
     """Import a package that may be missing or may not fit the others.
 
     Raises:
@@ -129,14 +132,14 @@ def needed(package: str, what: str, extra: str = "", otherwise: str = "") -> Mod
     try:
         return importlib.import_module(package)
     except ModuleNotFoundError as error:
-        install = to_install(extra) if extra else f"`pip install {name}`"
+        install = format_install_command(extra) if extra else f"`pip install {name}`"
         raise MissingPackage(f"{what} needs {error.name}: {install}{otherwise}") from error
     except (ImportError, RuntimeError, OSError, AttributeError) as error:  # as compiled code fails beside another torch
         together = dict.fromkeys(["torch", "torchvision", name])
         versions = format_list([f"{one} {_version(one)}" for one in together])
         raise MissingPackage(
-            f"{what} needs {name}, which cannot be loaded with {versions} ({reason_of(error)}): install versions that "
-            f"fit each other by `pip install --upgrade {' '.join(together)}`{otherwise}"
+            f"{what} needs {name}, which cannot be loaded with {versions} ({format_reason(error)}): install versions "
+            f"that fit each other by `pip install --upgrade {' '.join(together)}`{otherwise}"
         ) from error
 
 
@@ -147,12 +150,12 @@ def _version(package: str) -> str:
         return "of an unknown version"
 
 
-def to_install(extra: str) -> str:
+def format_install_command(extra: str) -> str:
     """Return the command that installs an extra, from the folder that this package was installed from, if any."""
     return f"`pip install {shlex.quote((_own_folder() or 'logit-correction') + f'[{extra}]')}`"
 
 
-def to_install_laboratory() -> str:
+def format_laboratory_install_command() -> str:
     """Return the command that installs the laboratory, which lies in the same checkout."""
     folder = _own_folder()
     return f"`pip install {shlex.quote(f'{folder}/lab' if folder else 'logit-correction-lab')}`"
@@ -166,6 +169,6 @@ def _own_folder() -> str:
     return ""
 
 
-def installed(group: str) -> dict[str, Any]:
+def load_entry_points(group: str) -> dict[str, Any]:
     """Return what installed packages offer as entry points of ``logit_correction.<group>``, such as the laboratory."""
     return {one.name: one.load() for one in entry_points(group=f"logit_correction.{group}")}

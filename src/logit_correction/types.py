@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from logit_correction.errors import InputError
 
 #: The attribute of a row of which nothing is known; such a row is not corrected.
-UNKNOWN = -1
+UNKNOWN_ATTRIBUTE = -1
 
 #: Rows that a view is given at a time.
-CHUNK = 512
+ROWS_PER_CHUNK = 512
 
 #: A batch of inputs: images (B, C, H, W), feature vectors (B, F), or a dict of (B, T) token tensors.
 Inputs: TypeAlias = Tensor | dict[str, Tensor]
@@ -109,7 +109,9 @@ class Correlation:
             ) from error
 
     @classmethod
-    def counted(cls, label: Tensor, attribute: Tensor, num_labels: int, num_attributes: int) -> Correlation:
+    def from_majority_attribute(
+        cls, label: Tensor, attribute: Tensor, num_labels: int, num_attributes: int
+    ) -> Correlation:
         """Return the correlation in which each label has its commonest attribute; (N,) each, -1 where unknown."""
         known = attribute >= 0
         cell = label[known] * num_attributes + attribute[known]
@@ -200,7 +202,7 @@ class DataInfo:
         if not self.attribute_names:
             object.__setattr__(self, "attribute_names", tuple(str(i) for i in range(self.num_attributes)))
 
-    def chosen_correlation(self, choice: str) -> Correlation:
+    def get_correlation(self, choice: str) -> Correlation:
         """Return the correlation to go by: ``one-to-one``, or with ``known`` the data source's."""
         if choice == "one-to-one":
             return Correlation.one_to_one(self.num_labels)
@@ -264,7 +266,7 @@ class ViewInputs:
 
     def chunks(self) -> Sequence[Tensor]:
         """The rows in order, in parts small enough to be looked at together."""
-        return torch.arange(self.num_rows).split(CHUNK)
+        return torch.arange(self.num_rows).split(ROWS_PER_CHUNK)
 
 
 @dataclass(frozen=True)
@@ -332,7 +334,7 @@ class Stage:
         return max(1, min(self.step_rows, 2 * asked) // processes) * processes
 
 
-def as_array(values: Any) -> NDArray[Any]:
+def to_numpy(values: Any) -> NDArray[Any]:
     """Return a tensor, a sparse matrix, or what NumPy takes, as an array; half precision as single."""
     if isinstance(values, Tensor):
         values = values.detach().cpu()

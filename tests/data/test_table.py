@@ -10,7 +10,7 @@ import torch
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
-from logit_correction.types import UNKNOWN, Correlation
+from logit_correction.types import UNKNOWN_ATTRIBUTE, Correlation
 
 
 @pytest.fixture
@@ -21,11 +21,11 @@ def table(make_table) -> DataTable:
 @pytest.mark.parametrize("split", ["train", "valid", "test"])
 def test_groups_are_counted_row_by_row(table: DataTable, split: str) -> None:
     assert table.has_attributes(split)
-    table.attribute[table.split[split][0]] = UNKNOWN
+    table.attribute[table.split[split][0]] = UNKNOWN_ATTRIBUTE
     assert not table.has_attributes(split)
     counts = [[0, 0], [0, 0], [0, 0]]
     for row in table.split[split].tolist():
-        if table.attribute[row] != UNKNOWN:
+        if table.attribute[row] != UNKNOWN_ATTRIBUTE:
             counts[int(table.label[row])][int(table.attribute[row])] += 1
     assert table.count_groups(split).tolist() == counts
 

@@ -13,7 +13,7 @@ from logit_correction.data.table import DataTable
 from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.small import MLP
-from logit_correction.registry import resolve
+from logit_correction.registry import import_component
 from logit_correction.runs.assemble import build_training_rows
 from logit_correction.types import Batch
 
@@ -24,7 +24,7 @@ Build = Callable[..., Algorithm]
 
 def build(name: str, table: DataTable, seed: int = 0, *, stage: int = 0, **options: Any) -> Algorithm:
     """The method ``name`` with a small network, at the begin of a stage; stages before it are not trained."""
-    cls = resolve("method", name, METHODS)
+    cls = import_component("method", name, METHODS)
     options = {"network": lambda: MLP(table.info, hidden=(16, 16)), **made(cls, options)}
     algorithm: Algorithm = cls(info=table.info, seed=seed, **options)
     algorithm.setup(build_training_rows(table, algorithm, 0, None))

@@ -19,7 +19,7 @@ from logit_correction.data.table import DataTable
 from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.small import MLP
-from logit_correction.registry import resolve
+from logit_correction.registry import import_component
 from logit_correction.runs.assemble import build_training_rows
 from logit_correction.seeds import StepRandomness
 from logit_correction.training.config import TrainingConfig
@@ -101,7 +101,7 @@ def said(value: Any) -> str:
 
 def cases(name: str, options: dict[str, Any], source: str, marks: Any = ()) -> list[Any]:
     """A method under its options in every stage; ``build`` takes the stage among the options."""
-    cls, info = resolve("method", name, METHODS), biased_table(**SOURCES[source]).info
+    cls, info = import_component("method", name, METHODS), biased_table(**SOURCES[source]).info
     stages = cls(lambda: MLP(info, hidden=(8,)), info, **made(cls, options)).num_stages
     named = f"{name} {said(options)} {source}"
     return [pytest.param(name, {**options, "stage": k}, source, id=f"{named} {k}", marks=marks) for k in range(stages)]
@@ -260,7 +260,7 @@ def fitted(
 def test_attributes_of_training_rows_do_not_reach_a_method_that_asks_for_none(
     name: str, options: dict[str, Any], table: DataTable, tmp_path: Path
 ) -> None:
-    cls: type[Algorithm] = resolve("method", name, METHODS)
+    cls: type[Algorithm] = import_component("method", name, METHODS)
     options = {key: value for key, value in options.items() if key != "stage"}
     if cls(lambda: MLP(table.info), table.info, **made(cls, options)).needs_attributes:
         pytest.skip("the method declares that it needs attributes")

@@ -25,10 +25,10 @@ from logit_correction.methods.dfa import DFA
 from logit_correction.methods.lc import LC
 from logit_correction.methods.parts import GroupMixUp
 from logit_correction.networks import NETWORKS
-from logit_correction.networks.base import DropoutLinear, mixing_place, without_pretrained_weights
+from logit_correction.networks.base import DropoutLinear, skip_pretrained_weights, split_at_mixing_point
 from logit_correction.networks.pretrained import ResNet18, Standardize, TextClassifier, Timm
 from logit_correction.networks.small import MLP
-from logit_correction.registry import resolve
+from logit_correction.registry import import_component
 from logit_correction.types import Batch, DataInfo, Inputs, TrainingRows
 
 SMALL = DataInfo(num_labels=4, num_rows=12, input_shape=(3, 8, 8))
@@ -81,7 +81,7 @@ def case(request: pytest.FixtureRequest) -> tuple[Make, DataInfo]:
         pytest.importorskip("timm")
     if name == "TextClassifier":
         options = {**options, "model": str(request.getfixturevalue("tiny_bert"))}
-    cls = resolve("network", name, NETWORKS)
+    cls = import_component("network", name, NETWORKS)
     return lambda: cls(info, **options), info
 
 
@@ -148,7 +148,7 @@ REFUSED: list[tuple[str, dict[str, Any], DataInfo, str]] = [
 @pytest.mark.parametrize(("name", "options", "info", "expected"), REFUSED)
 def test_what_cannot_be_is_refused(name: str, options: dict[str, Any], info: DataInfo, expected: str) -> None:
     with pytest.raises(InputError, match=expected):
-        resolve("network", name, NETWORKS)(info, **options)
+        import_component("network", name, NETWORKS)(info, **options)
 
 
 def test_the_mlp_equals_its_formula_and_mixing_behind_its_first_layer_is_mixing_inputs() -> None:
@@ -158,7 +158,7 @@ def test_the_mlp_equals_its_formula_and_mixing_behind_its_first_layer_is_mixing_
     for layer in range(2):
         value = (value @ weights[2 * layer].T + weights[2 * layer + 1]).clamp_min(0)
     torch.testing.assert_close(network(inputs), value @ weights[4].T + weights[5])
-    values, rest = mixing_place(network, inputs, "inputs")
+    values, rest = split_at_mixing_point(network, inputs, "inputs")
     assert values.shape == (7, 5)
     partner, weight = torch.arange(7).flip(0), torch.rand(7, dtype=torch.float64)
     mixed, expected = rest(mix(values, partner, weight)), network(mix(inputs, partner, weight))
@@ -167,7 +167,7 @@ def test_the_mlp_equals_its_formula_and_mixing_behind_its_first_layer_is_mixing_
     for gradient, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(gradient, other)
     wide, numbers = MLP(VECTORS, hidden=[9]), torch.randn(3, 7)
-    assert mixing_place(wide, numbers, "inputs")[0] is numbers
+    assert split_at_mixing_point(wide, numbers, "inputs")[0] is numbers
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ def test_imagenet_weights_are_read_from_the_cache_without_pickle(torch_home: Pat
     images = torch.rand(2, 3, 32, 32)
     torch.testing.assert_close(network.features(images), trunk(Standardize()(images)))
     monkeypatch.setattr(torch.hub, "load_state_dict_from_url", None)
-    with without_pretrained_weights():
+    with skip_pretrained_weights():
         assert ResNet18(info, weights="imagenet").metadata == {"stem": "imagenet", "weights": "imagenet"}
 
 
@@ -221,7 +221,7 @@ def test_timm_reads_a_file_of_weights(tmp_path: Path) -> None:
     standardized = Standardize(trunk.pretrained_cfg["mean"], trunk.pretrained_cfg["std"])(images)
     expected = trunk.forward_head(trunk.forward_features(standardized), pre_logits=True)
     torch.testing.assert_close(network.features(images), expected)
-    with without_pretrained_weights():
+    with skip_pretrained_weights():
         Timm(SMALL, model="test_resnet", weights="gone.safetensors")
 
 
@@ -255,7 +255,7 @@ def test_a_text_encoder_is_read_from_its_folder_and_padding_does_not_count(tiny_
         TextClassifier(TOKENS, model=str(tmp_path))
     drawn, name = TextClassifier(TOKENS, model=str(tmp_path), weights="none"), "embeddings.word_embeddings.weight"
     assert not torch.equal(drawn.state_dict()[f"features.encoder.{name}"], encoder.state_dict()[name])
-    with without_pretrained_weights():
+    with skip_pretrained_weights():
         TextClassifier(TOKENS, model=str(tmp_path))
     with pytest.raises(InputError, match=r"texts have 25 tokens, but .* takes 24"):
         TextClassifier(replace(TOKENS, input_shape=(25,)), model=str(tiny_bert))
@@ -288,7 +288,7 @@ def test_features_of_texts_are_mixed_before_the_dropout_that_every_reader_of_the
         dropped = nn.functional.dropout(encoder(**given).pooler_output, 0.1)
         torch.testing.assert_close(logits, dropped @ network.head.weight.T + network.head.bias)  # without mixing
         network.features.eval()
-        values, rest = mixing_place(network, given, "features")
+        values, rest = split_at_mixing_point(network, given, "features")
         torch.testing.assert_close(values, encoder.eval()(**given).pooler_output)
         partner = torch.arange(6).flip(0)
         weight = torch.rand(6)

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from logit_correction.errors import NBSP, InputError
+from logit_correction.errors import InputError
+from logit_correction.formatting import NBSP
 from logit_correction.pages.page import render_report_page, write_report_page
 
 from .conftest import found, look

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from logit_correction import train
-from logit_correction.files import new_folder, replacing
+from logit_correction.atomic_files import create_folder_atomically, replace_atomically
 from logit_correction.runs.folder import LOCK, FolderHeld, check_unlocked, lock_folder
 
 HOLD = """
@@ -69,23 +69,24 @@ def test_what_killed_processes_left_is_swept_by_the_next_one(tmp_path: Path) -> 
     script = """
 import os, sys
 from pathlib import Path
-from logit_correction.files import new_folder, replacing
-with replacing(Path(sys.argv[1]) / "out.csv") as file, new_folder(Path(sys.argv[1]) / "out") as folder:
+from logit_correction.atomic_files import create_folder_atomically, replace_atomically
+out = Path(sys.argv[1])
+with replace_atomically(out / "out.csv") as file, create_folder_atomically(out / "out") as folder:
     file.touch()
     os.kill(os.getpid(), 9)
 """
     subprocess.run([sys.executable, "-c", script, str(tmp_path)])
     assert len(list(tmp_path.iterdir())) == 2
-    with replacing(tmp_path / "out.csv") as mine:
+    with replace_atomically(tmp_path / "out.csv") as mine:
         mine.write_text("a")
-        with replacing(tmp_path / "out.csv") as other:  # of a living process
+        with replace_atomically(tmp_path / "out.csv") as other:  # of a living process
             other.write_text("b")
         assert mine.exists()
-    with pytest.raises(RuntimeError, match="broken"), replacing(tmp_path / "out.csv") as half:
+    with pytest.raises(RuntimeError, match="broken"), replace_atomically(tmp_path / "out.csv") as half:
         half.write_text("half")
         raise RuntimeError("broken")
     assert (tmp_path / "out.csv").read_text() == "a"
     for _ in range(2):  # the second time it is there: in place of a mount, which nothing can replace
-        with new_folder(tmp_path / "out"):
+        with create_folder_atomically(tmp_path / "out"):
             pass
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.csv"]

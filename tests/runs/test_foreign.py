@@ -14,9 +14,10 @@ import yaml
 from torch import Tensor
 
 from logit_correction import InputError, load
+from logit_correction.checksums import CHECKSUMS_FILE
 from logit_correction.cli import main
-from logit_correction.files import SEAL, read_yaml
 from logit_correction.training.record import read_checkpoint, write_checkpoint
+from logit_correction.yaml_files import read_yaml_file
 
 Foreign = Callable[..., Path]
 
@@ -108,8 +109,8 @@ def test_a_strange_run_downloads_nothing_and_makes_no_folders(
 
 @pytest.mark.parametrize("lay", [os.mkfifo, lambda place: place.symlink_to("/dev/zero")], ids=["queue", "device"])
 def test_checksums_that_never_end_are_refused(lay: Callable[[Path], None], run: Path) -> None:
-    (run / SEAL).unlink()
-    lay(run / SEAL)
+    (run / CHECKSUMS_FILE).unlink()
+    lay(run / CHECKSUMS_FILE)
     with pytest.raises(InputError, match=r"\.checksums cannot be read"):
         load(run)
 
@@ -123,4 +124,4 @@ def test_aliases_that_expand_without_bound_are_refused(run: Path, tmp_path: Path
             load(run)
     short = tmp_path / "short.yaml"
     short.write_text("usual: &usual {epochs: 3}\none: {<<: *usual, seed: 1}\ntwo: [*usual, *usual]\n")
-    assert read_yaml(short)["one"] == {"epochs": 3, "seed": 1}
+    assert read_yaml_file(short)["one"] == {"epochs": 3, "seed": 1}

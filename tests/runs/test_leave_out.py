@@ -154,7 +154,9 @@ def in_cell(row: int, column: int) -> Callable[[Tensor], Tensor]:
         across = slice((column - 1) * width // 4, column * width // 4)
         images[:, :, down, across] = torch.rand_like(images[:, :, down, across])
         view = looks.Places(row, column)
-        assert (view.look((images * 255).byte()) != view.look((painted((height, width)) * 255).byte())).any()
+        assert (
+            view.image_features((images * 255).byte()) != view.image_features((painted((height, width)) * 255).byte())
+        ).any()
         return images
 
     return change

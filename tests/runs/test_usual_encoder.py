@@ -15,9 +15,9 @@ from PIL import Image
 
 from logit_correction import ComponentConfig, RunConfig, load, train
 from logit_correction.data.texts import load_tokenizer, tokenize
-from logit_correction.errors import InputError, Interrupted
+from logit_correction.errors import InputError, TrainingInterrupted
 from logit_correction.networks import pretrained
-from logit_correction.networks.pretrained import PHOTOS, TEXTS, TextClassifier, Timm
+from logit_correction.networks.pretrained import PHOTO_ENCODER, TEXT_ENCODER, TextClassifier, Timm
 from logit_correction.runs import assemble
 from logit_correction.runs.assemble import prepare_run
 from logit_correction.runs.options import complete_config
@@ -110,9 +110,14 @@ def test_the_packages_hold_what_they_say(monkeypatch: pytest.MonkeyPatch) -> Non
     from sklearn.datasets import load_sample_images
 
     monkeypatch.delenv("LOGIT_CORRECTION_ENCODERS")
-    if pretrained.packaged(PHOTOS) is None or pretrained.packaged(TEXTS) is None:
+    if (
+        pretrained.find_packaged_weights(PHOTO_ENCODER) is None
+        or pretrained.find_packaged_weights(TEXT_ENCODER) is None
+    ):
         pytest.skip("the extras photos and texts are not installed")
-    network = Timm(DataInfo(num_labels=2, num_rows=2, input_shape=(3, 427, 640)), PHOTOS, "pretrained", 224).eval()
+    network = Timm(
+        DataInfo(num_labels=2, num_rows=2, input_shape=(3, 427, 640)), PHOTO_ENCODER, "pretrained", 224
+    ).eval()
     images = torch.stack([torch.from_numpy(image.copy()).permute(2, 0, 1) for image in load_sample_images().images])
     with torch.no_grad():
         temple, flower = network.features(images / 255)
@@ -120,10 +125,12 @@ def test_the_packages_hold_what_they_say(monkeypatch: pytest.MonkeyPatch) -> Non
     near = torch.nn.functional.cosine_similarity
     assert near(temple, again, dim=0) > 0.8 > near(temple, flower, dim=0) + 0.2  # a mirror changes less than a subject
     texts = ["A man is eating food.", "A man is eating a piece of bread.", "The girl is carrying a baby."]
-    encoder = TextClassifier(DataInfo(num_labels=2, num_rows=3, input_shape=(16,), tokens=True), TEXTS, pooling="mean")
+    encoder = TextClassifier(
+        DataInfo(num_labels=2, num_rows=3, input_shape=(16,), tokens=True), TEXT_ENCODER, pooling="mean"
+    )
     with torch.no_grad():
         found = torch.nn.functional.normalize(
-            encoder.eval().features(tokenize(texts, load_tokenizer(TEXTS), 16).fetch(torch.arange(3)))
+            encoder.eval().features(tokenize(texts, load_tokenizer(TEXT_ENCODER), 16).fetch(torch.arange(3)))
         )
     assert float(found[0] @ found[1]) == pytest.approx(0.7553, abs=2e-3) and float(found[0] @ found[2]) < 0
 
@@ -176,7 +183,7 @@ def test_fine_tuning_goes_on_where_it_was_stopped(config: RunConfig, tmp_path: P
 
     whole, stopped, resumed = (prepare_run(config, Display()) for _ in range(3))
     whole.fit(Display()).run()
-    with pytest.raises(Interrupted):
+    with pytest.raises(TrainingInterrupted):
         stopped.fit(AskToStop(), checkpoint=tmp_path / "resume.pt").run()
     ended = resumed.fit(Display(), checkpoint=tmp_path / "resume.pt")
     ended.run(resume=True)

@@ -16,10 +16,10 @@ import yaml
 from PIL import Image
 
 from logit_correction import Audit, DataInfo, InputError, RunConfig, load, train
+from logit_correction.checksums import write_checksums
 from logit_correction.cli import main
-from logit_correction.files import seal
 from logit_correction.networks.pretrained import TextClassifier
-from logit_correction.registry import known_names_only
+from logit_correction.registry import forbid_untrusted_names
 from logit_correction.shortcuts.audit import SEALED
 
 from .conftest import filled
@@ -35,7 +35,7 @@ def foreign(changed: Audit, tmp_path: Path) -> Callable[..., Path]:
         for candidate in content["new_rows"]["candidates"]:
             candidate["config"] |= change
         (folder / "audit.json").write_text(json.dumps(content))
-        seal(folder, SEALED)
+        write_checksums(folder, SEALED)
         filled(changed).to_csv(folder / "answered.csv", index=False)
         return Path(folder)
 
@@ -133,7 +133,7 @@ def test_paths_in_a_foreign_audit_are_not_followed(changed: Audit, tmp_path: Pat
     folder = Path(shutil.copytree(changed.path, tmp_path / "foreign"))
     pd.read_parquet(folder / "new_rows.parquet").assign(path=str(secret)).to_parquet(folder / "new_rows.parquet")
     (folder / "pictures.json").write_text('{"0": "https://example.com/seen.png", "1": "data:image/svg+xml,<svg/>"}')
-    seal(folder, SEALED)
+    write_checksums(folder, SEALED)
     assert main(["audit", "--ask", "40", "--out", str(folder)]) == 0
     page = (folder / "report.html").read_text()
     assert str(secret.name) in page and "data:image" not in page and "example.com" not in page
@@ -156,7 +156,7 @@ def test_whatever_a_foreign_audit_holds_ends_in_one_message(
         folder = Path(shutil.copytree(changed.path, tmp_path / str(number)))
         (folder / "audit.json").write_text(json.dumps(audit_json))
         rows.to_parquet(folder / "new_rows.parquet")
-        seal(folder, SEALED)
+        write_checksums(folder, SEALED)
         before = {path.name: path.read_bytes() for path in folder.iterdir()}
         for words in (("--answers", str(tmp_path / "filled.csv")), ("--ask", "30")):
             status = main(["audit", *words, "--out", str(folder)])
@@ -177,7 +177,7 @@ def test_nobody_is_asked_for_a_model_that_an_untrusted_folder_names(
     folder = tmp_path / "model"
     folder.mkdir()
     for model in ("nobody/there", str(folder)):
-        with known_names_only(tmp_path), pytest.raises(InputError, match=r"offline|--trust-code"):
+        with forbid_untrusted_names(tmp_path), pytest.raises(InputError, match=r"offline|--trust-code"):
             TextClassifier(info, model=model)
     assert not asked and constants.HF_HUB_OFFLINE is False
 

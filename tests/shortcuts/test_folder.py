@@ -13,7 +13,7 @@ import pytest
 
 from logit_correction import Audit, InputError, audit, train
 from logit_correction.cli import main
-from logit_correction.files import read_cells, write_cells
+from logit_correction.spreadsheets import read_spreadsheet_csv, write_spreadsheet_csv
 
 from .conftest import LABELS, data_of, online_alone
 
@@ -37,9 +37,9 @@ def cells(file: Path) -> list[str]:
 
 def test_a_cell_comes_back_as_it_was_and_is_no_formula(named: Audit, asked: Audit, tmp_path: Path) -> None:
     texts = ["=1", "'=1", "''-x", "-x", "@", "+1 day", "\t=1", "-", "plain", "'quoted'", "-1.5", "+3"]
-    write_cells(pd.DataFrame({"a": texts, "b": -1.5}), tmp_path / "x.csv")
+    write_spreadsheet_csv(pd.DataFrame({"a": texts, "b": -1.5}), tmp_path / "x.csv")
     held = pd.read_csv(tmp_path / "x.csv", dtype=str, keep_default_na=False)
-    assert set(held["b"]) == {"-1.5"} and read_cells(held)["a"].tolist() == texts
+    assert set(held["b"]) == {"-1.5"} and read_spreadsheet_csv(held)["a"].tolist() == texts
     assert "'=<b>no</b>" in cells(named.path / "rows.csv")
     for file in (named.path / "rows.csv", asked.path / "sheet.csv", tmp_path / "x.csv"):
         formulas = [cell for cell in cells(file) if cell.startswith(("=", "+", "-", "@", "\t"))]
@@ -55,7 +55,7 @@ def test_the_rows_train_and_the_sheet_is_taken_back_with_such_names(named: Audit
     assert len(sheet) == 30
     assert sheet["content"].str.contains("scanner [+@]", regex=True).all()  # a person sees what the row holds
     answers = true[sheet["line"] - 2].tolist()
-    write_cells(sheet.assign(answer=answers), folder / "sheet.csv")
+    write_spreadsheet_csv(sheet.assign(answer=answers), folder / "sheet.csv")
     assert main(["audit", "--answers", str(folder / "sheet.csv"), "--out", str(folder)]) == 0
     rows = Audit(folder).new_rows
     assert [LABELS[number] for number in rows["label_number"][sheet["row"]]] == answers

@@ -30,7 +30,7 @@ def test_two_columns_together_tell_what_neither_does() -> None:
     right = np.where(label.numpy() == 1, left, -left) + 0.1 * draw.normal(size=900)
     inputs = inputs_of(left=left, noise=draw.normal(size=900), right=right, place=["sea", "town", ""] * 300)
     search = search_of(inputs, label, torch.full((900, 2), 0.5))
-    search.look(Pairs.views_of(inputs))
+    search.look(Pairs.list_views(inputs))
     ((views, look),) = search.looks.items()
     assert views == ("pair:left & right",) and look.accuracy > 0.85
 
@@ -59,7 +59,7 @@ def test_many_places_together_are_no_narrow_look(num_labels: int, breadth: int) 
     inputs = ViewInputs(num_rows=len(label), inputs=lambda rows: images[rows] / 255, images=lambda rows: images[rows])
     network = torch.eye(num_labels)[label]
     search = search_of(inputs, label, network)
-    search.look(Places.views_of(inputs))
+    search.look(Places.list_views(inputs))
     ((views, look),) = search.looks.items()
     assert len(views) == num_labels and look.accuracy > 0.95
     assert search.seen[views].shape == network.shape and look.breadth == breadth

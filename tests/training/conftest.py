@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from logit_correction.data.table import DataTable
-from logit_correction.errors import Interrupted
+from logit_correction.errors import TrainingInterrupted
 from logit_correction.methods import METHODS
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.small import MLP
-from logit_correction.registry import resolve
+from logit_correction.registry import import_component
 from logit_correction.runs.assemble import build_training_rows
 from logit_correction.training import fit as fit_module
 from logit_correction.training.config import TrainingConfig
@@ -59,7 +59,7 @@ class Trainer:
         **config: Any,
     ) -> Fit:
         training = TrainingConfig(**{**SMALL, **config})
-        cls: Any = resolve("method", method, METHODS) if isinstance(method, str) else method
+        cls: Any = import_component("method", method, METHODS) if isinstance(method, str) else method
         build = network or (lambda: MLP(table.info, hidden=(8, 8)))
         # LC takes both networks side by side unless told otherwise, so that a training is one stage.
         options = options or ({"attributes": "Online"} if method == "LC" else {})
@@ -86,7 +86,7 @@ class Trainer:
 
         with self.monkeypatch.context() as patch:
             patch.setattr(fit_module, "stop_requests", requests)
-            with pytest.raises(Interrupted):
+            with pytest.raises(TrainingInterrupted):
                 fit.run(resume=resume)
         assert fit.progress.total_steps == steps
 

@@ -13,7 +13,7 @@ from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.lc import LC
-from logit_correction.types import UNKNOWN, Batch, Correlation, DataInfo, Step, ViewInputs
+from logit_correction.types import UNKNOWN_ATTRIBUTE, Batch, Correlation, DataInfo, Step, ViewInputs
 from logit_correction.views.base import View
 
 
@@ -33,7 +33,7 @@ class Points(DataSource):
         return DataTable(
             inputs=ArrayStore(values),
             label=label,
-            attribute=attribute if self.known else torch.full_like(attribute, UNKNOWN),
+            attribute=attribute if self.known else torch.full_like(attribute, UNKNOWN_ATTRIBUTE),
             split={"train": rows[:90], "valid": rows[90:110], "test": rows[110:]},
             label_names=["circle", "square", "star"],
             attribute_names=["red", "green", "blue"],
@@ -122,7 +122,7 @@ class Tail(View):
         self.name = "my_parts.Tail"
 
     @classmethod
-    def views_of(cls, inputs: ViewInputs) -> list[View]:
+    def list_views(cls, inputs: ViewInputs) -> list[View]:
         """Return the one view, where a row is numbers."""
         return [] if inputs.texts is not None else [cls()]
 

@@ -9,7 +9,7 @@ import torch
 
 from logit_correction.errors import InputError
 from logit_correction.types import ViewInputs
-from logit_correction.views.base import View, available_views, find_views, state_of, view_of
+from logit_correction.views.base import View, available_views, find_views, get_view_state, restore_view
 from logit_correction_lab.sources.planted import Planted
 
 from ..conftest import read_again
@@ -62,14 +62,35 @@ def test_every_view_looks_at_new_rows_as_before_and_not_at_rows_without_what_it_
     bare = replace(train, columns={}, texts=None, files=None, images=lambda rows: None)
     for view in available_views(train):
         view.fit(train)
-        again = view_of(read_again(state_of(view)))
-        assert type(again) is type(view) and again.name == view.name and again.can_look(new)
+        again = restore_view(read_again(get_view_state(view)))
+        assert type(again) is type(view) and again.name == view.name and again.is_applicable(new)
         assert torch.equal(again.features(new), view.features(new)), view.name
-        assert not view.can_look(bare), view.name
+        assert not view.is_applicable(bare), view.name
 
 
 def test_a_view_of_a_users_own_is_not_kept() -> None:
     (view,) = find_views(["my_parts.Tail"], IMAGES)
-    assert state_of(view) is None
+    assert get_view_state(view) is None
     with pytest.raises(KeyError):
-        view_of({"family": "my_parts.Tail", "values": {}})
+        restore_view({"family": "my_parts.Tail", "values": {}})
+
+
+def test_members_of_a_view_may_have_their_former_names_for_one_version() -> None:
+    with pytest.warns(DeprecationWarning, match="is now called"):
+
+        class Former(View):
+            name = "former"
+            few = 3
+
+            def is_applicable(self, inputs: ViewInputs) -> bool:
+                return inputs is IMAGES
+
+            def features(self, inputs: ViewInputs) -> torch.Tensor:
+                return torch.zeros(inputs.num_rows, 1)
+
+    assert [view.max_per_label for view in Former.list_views(IMAGES)] == [3] and Former.list_views(TEXTS) == []
+
+
+def test_a_view_of_a_checkpoint_of_the_last_version_is_restored() -> None:
+    view = restore_view({"family": "word", "values": {"name": "word:depot", "terms": ["depot"], "few": None}})
+    assert view.max_per_label is None and view.features(replace(TEXTS, texts=["the depot"])).tolist() == [[1.0]]

@@ -19,7 +19,7 @@ EXTENSION, LENGTH, FOLDER, ORDER = slice(43, 51), 51, slice(52, 68), slice(68, 7
 def facts(files: list[Path], position: list[int] | None = None) -> Tensor:
     where = None if position is None else np.array(position, dtype=np.int64)
     inputs = ViewInputs(len(files), lambda rows: torch.zeros(len(rows), 1), files=files, position=where)
-    (view,) = FileFacts.views_of(inputs)
+    (view,) = FileFacts.list_views(inputs)
     found = view.features(inputs)
     assert found.shape == (len(files), 75) and found.isfinite().all()
     return found

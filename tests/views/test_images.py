@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from logit_correction.types import ViewInputs
-from logit_correction.views.base import features_of
+from logit_correction.views.base import compute_features
 from logit_correction.views.images import (
     Border,
     Colour,
@@ -44,13 +44,13 @@ def moments(points: Tensor) -> Tensor:
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 16, 19), (4, 70, 65)])
 def test_images_of_any_size_give_the_same_numbers_alone_and_among_others(kind: Any, shape: tuple[int, ...]) -> None:
     x = images(5, *shape)
-    assert bool(kind.views_of(inputs_of(x))) is (min(shape[1:]) >= kind.least_side)
-    for view in kind.views_of(inputs_of(x))[:3]:
+    assert bool(kind.list_views(inputs_of(x))) is (min(shape[1:]) >= kind.min_side)
+    for view in kind.list_views(inputs_of(x))[:3]:
         view.fit(inputs_of(x))
         found = view.features(inputs_of(x))
         assert found.dtype == torch.float32 and len(found) == 5 and bool(found.isfinite().all())
         assert_close(found[3:4], view.features(inputs_of(x[3:4])), atol=1e-4, rtol=1e-4)
-    assert kind.views_of(ViewInputs(num_rows=3, inputs=lambda rows: torch.zeros(len(rows), 2))) == []
+    assert kind.list_views(ViewInputs(num_rows=3, inputs=lambda rows: torch.zeros(len(rows), 2))) == []
 
 
 @settings(max_examples=15)
@@ -60,8 +60,8 @@ def test_colours_equal_those_of_sorted_pixels(rows: int, channels: int, h: int, 
     flat = x.double().flatten(2) / 255
     wanted = [flat.mean(2), flat.std(2, correction=0), flat.amax(2), flat.amin(2)]
     wanted += list(torch.quantile(flat, torch.tensor([0.05, 0.25, 0.5, 0.75, 0.95], dtype=torch.float64), dim=2))
-    assert_close(Colour().look(x), torch.cat(wanted, dim=1).float(), atol=1e-6, rtol=0)
-    assert bool((Colour().look(torch.full_like(x, 201))[:, channels : 2 * channels] == 0).all())
+    assert_close(Colour().image_features(x), torch.cat(wanted, dim=1).float(), atol=1e-6, rtol=0)
+    assert bool((Colour().image_features(torch.full_like(x, 201))[:, channels : 2 * channels] == 0).all())
 
 
 def test_frame_and_centre_are_told_apart() -> None:
@@ -70,7 +70,9 @@ def test_frame_and_centre_are_told_apart() -> None:
     inside[2:-2, 2:-2], edge[1:-1, 1:-1] = True, False
     points = x.double() / 255
     frame, centre, outer = (moments(points[..., mask]) for mask in (~inside, inside, edge))
-    assert_close(Border().look(x), torch.cat([frame, centre, frame - centre, outer], 1).float(), atol=1e-6, rtol=0)
+    assert_close(
+        Border().image_features(x), torch.cat([frame, centre, frame - centre, outer], 1).float(), atol=1e-6, rtol=0
+    )
 
 
 # Places
@@ -80,8 +82,8 @@ def test_a_mark_in_a_corner_changes_its_cell_alone() -> None:
     plain = images(3, 3, 18, 18)
     marked = plain.clone()
     marked[:, 0, :3, -3:] = 255
-    cells = Places.views_of(inputs_of(plain))
-    before, after = features_of(cells, inputs_of(plain)), features_of(cells, inputs_of(marked))
+    cells = Places.list_views(inputs_of(plain))
+    before, after = compute_features(cells, inputs_of(plain)), compute_features(cells, inputs_of(marked))
     assert [i for i, (old, new) in enumerate(zip(before, after, strict=True)) if not torch.equal(old, new)] == [3]
     assert cells[3].name == "places:1,4"
 
@@ -99,7 +101,7 @@ def lit(slope: float, downwards: bool) -> Tensor:
 
 def medians(x: Tensor) -> Tensor:
     """Return the median slopes (B, step, direction): to the right, downwards."""
-    return Light().look(x).view(len(x), 2, 2, 7)[..., 1]
+    return Light().image_features(x).view(len(x), 2, 2, 7)[..., 1]
 
 
 @pytest.mark.parametrize("slope", [-0.01, 0.02])

@@ -17,8 +17,8 @@ from logit_correction.attributes.folds import draw_folds, held_out
 from logit_correction.shortcuts.evidence import information
 from logit_correction.shortcuts.heads import logistic, scaled
 from logit_correction.types import ViewInputs
-from logit_correction.views.base import find_views, state_of, view_of
-from logit_correction.views.tables import Missing, OneColumn, Pairs, columns_of
+from logit_correction.views.base import find_views, get_view_state, restore_view
+from logit_correction.views.tables import Missing, OneColumn, Pairs, find_viewed_columns
 
 
 def inputs_of(**columns: Any) -> ViewInputs:
@@ -49,9 +49,9 @@ def test_one_view_for_each_column_that_varies() -> None:
         nameless=["", "", ""],
         odd=[True, False, True],
     )
-    views = OneColumn.views_of(inputs)
+    views = OneColumn.list_views(inputs)
     assert [view.name for view in views] == ["column:age", "column:place", "column:gap", "column:odd"]
-    assert views[0].breadth == 0 and views[0].few is None
+    assert views[0].breadth == 0 and views[0].max_per_label is None
 
 
 def test_a_head_on_one_column_of_a_real_table_knows_what_scikit_learns_does() -> None:
@@ -88,12 +88,12 @@ def test_names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_pattern_of_missing_values() -> None:
     train = inputs_of(a=[1.0, np.nan, 2.0], b=["x", "", ""], c=[1, 2, 3])
-    (view,) = Missing.views_of(train)
+    (view,) = Missing.list_views(train)
     view.fit(train)
     assert view.features(train).tolist() == [[0, 0, 0], [1, 1, 2], [0, 1, 1]]
     new = inputs_of(a=[np.nan, 0.0], b=["x", "x"], c=[np.nan, 1.0])  # nothing was missing in c before
     assert view.features(new).tolist() == [[1, 0, 2], [0, 0, 0]] and view.features(new).dtype == torch.float32
-    assert Missing.views_of(inputs_of(a=[1.0, 2.0], b=["x", "y"])) == []
+    assert Missing.list_views(inputs_of(a=[1.0, 2.0], b=["x", "y"])) == []
 
 
 def test_a_pair_of_columns_is_kept_as_plain_values_and_nothing_is_less_than_a_gap() -> None:
@@ -102,12 +102,13 @@ def test_a_pair_of_columns_is_kept_as_plain_values_and_nothing_is_less_than_a_ga
         left=draw.normal(size=90), noise=draw.normal(size=90), right=draw.normal(size=90), place=["a", "b", ""] * 30
     )
     assert (
-        len(Pairs.views_of(inputs)) == 6 and Pairs.views_of(inputs_of(**{f"c{n}": [0.0, 1.0] for n in range(41)})) == []
+        len(Pairs.list_views(inputs)) == 6
+        and Pairs.list_views(inputs_of(**{f"c{n}": [0.0, 1.0] for n in range(41)})) == []
     )
-    assert columns_of(["pair:left & right", "column:place"], inputs.columns) == ["left", "right", "place"]
+    assert find_viewed_columns(["pair:left & right", "column:place"], inputs.columns) == ["left", "right", "place"]
     (pair,) = find_views(["pair:left & right", "pair:right & left"], inputs)
     pair.fit(inputs)
-    kept = state_of(pair)
-    assert kept is not None and torch.equal(view_of(kept).features(inputs), pair.features(inputs))
+    kept = get_view_state(pair)
+    assert kept is not None and torch.equal(restore_view(kept).features(inputs), pair.features(inputs))
     some = pair.features(inputs_of(left=[np.nan, 9e30, 1.0], right=[1.0, -9e30, np.nan]))
     assert some.sum(1).tolist() == [1, 3, 1]  # at a gap there is a cell, and nothing less, greater or apart

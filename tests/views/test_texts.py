@@ -11,8 +11,8 @@ import torch
 from logit_correction.errors import InputError
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.types import ViewInputs
-from logit_correction.views.base import find_views, state_of, view_of
-from logit_correction.views.texts import Characters, Closing, Form, Opening, TermView, Words, shortened
+from logit_correction.views.base import find_views, get_view_state, restore_view
+from logit_correction.views.texts import Characters, Closing, Form, Opening, TermView, Words, shorten_text
 
 VIEWS = [Words, Characters, Opening, Closing]
 
@@ -22,7 +22,7 @@ def inputs_of(texts: list[str]) -> ViewInputs:
 
 
 def fitted(kind: type[TermView], texts: list[str]) -> TermView:
-    (view,) = kind.views_of(inputs_of(texts))
+    (view,) = kind.list_views(inputs_of(texts))
     assert isinstance(view, TermView)
     view.fit(inputs_of(texts))
     return view
@@ -52,7 +52,7 @@ def test_words_against_a_count_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("kind", VIEWS)
 def test_views_of_texts(kind: type[TermView]) -> None:
-    assert kind.views_of(ViewInputs(num_rows=2, inputs=lambda rows: rows)) == []
+    assert kind.list_views(ViewInputs(num_rows=2, inputs=lambda rows: rows)) == []
     texts = [f"{'Yes' if i % 2 else 'No'}, it is number {i % 3} \ud83d 🙂." for i in range(1100)]  # one half of a pair
     view = fitted(kind, texts)
     found = view.features(inputs_of(texts))
@@ -75,7 +75,7 @@ def test_runs_of_characters_against_a_count_by_hand() -> None:
     assert set(view.terms) == runs(texts[0]) | runs(texts[1])
     assert has(view, " j.", ["by J.", "J", "aj."]) == [1, 0, 0]
     text = "Start" + "x" * 5000 + "END"
-    assert len(shortened(text)) == 2001 and shortened("Ab" * 1000) == "ab" * 1000
+    assert len(shorten_text(text)) == 2001 and shorten_text("Ab" * 1000) == "ab" * 1000
     assert has(fitted(Characters, [text, "other"] * 5), "end ", [text, "END"]) == [1, 1]
 
 
@@ -90,7 +90,7 @@ def test_openings_and_closings() -> None:
 
 
 def form(texts: list[str]) -> torch.Tensor:
-    (view,) = Form.views_of(inputs_of(texts))
+    (view,) = Form.list_views(inputs_of(texts))
     found = view.features(inputs_of(texts))
     assert found.dtype == torch.float32 and found.shape == (len(texts), 3 + len(Form.kinds) + len(Form.marks))
     return found
@@ -104,17 +104,19 @@ def test_the_form_against_a_count_by_hand() -> None:
     marks = torch.tensor([[float(text.count(mark)) for mark in Form.marks] for text in texts]).log1p()
     torch.testing.assert_close(form(texts)[:, 3 + len(Form.kinds) :], marks)
     assert len(set(Form.marks)) == len(Form.marks)
-    assert Form.views_of(ViewInputs(num_rows=2, inputs=lambda rows: rows)) == []
+    assert Form.list_views(ViewInputs(num_rows=2, inputs=lambda rows: rows)) == []
 
 
 def test_a_person_may_name_words() -> None:
     texts = ["the Nordby depot", "no depot"] * 5 + ["piotr"]
     inputs = inputs_of(texts)
     views = find_views(["word:Nordby", "word:depot"], inputs)
-    assert [view.name for view in views] == ["word:nordby", "word:depot"] and all(view.few is None for view in views)
+    assert [view.name for view in views] == ["word:nordby", "word:depot"] and all(
+        view.max_per_label is None for view in views
+    )
     assert views[0].features(inputs).flatten().tolist() == [1.0, 0.0] * 5 + [0.0]
-    kept = state_of(views[0])
-    assert kept is not None and torch.equal(view_of(kept).features(inputs), views[0].features(inputs))
+    kept = get_view_state(views[0])
+    assert kept is not None and torch.equal(restore_view(kept).features(inputs), views[0].features(inputs))
     with pytest.raises(InputError, match="'piotr' is in 1 texts"):
         find_views(["word:piotr"], inputs)
     with pytest.raises(InputError, match="all words together"):

@@ -39,7 +39,7 @@ def compressed(image: Image.Image, quality: int) -> Image.Image:
 
 
 def look(image: Image.Image) -> Tensor:
-    return Spectrum().look(torch.from_numpy(np.asarray(image).copy()).permute(2, 0, 1).unsqueeze(0))[0]
+    return Spectrum().image_features(torch.from_numpy(np.asarray(image).copy()).permute(2, 0, 1).unsqueeze(0))[0]
 
 
 def test_a_wave_has_its_power_in_its_band() -> None:
@@ -47,7 +47,7 @@ def test_a_wave_has_its_power_in_its_band() -> None:
         across = torch.arange(32) * (2 * torch.pi * cycles / 32)
         wave = (127.5 + 100 * across.cos()).round().to(torch.uint8).expand(1, 3, 32, 32)
         for images in (wave, wave.transpose(2, 3)):
-            found = Spectrum().look(images)[0]
+            found = Spectrum().image_features(images)[0]
             assert found[:16].argmax() == cycles - 1 and (found[SHARE] > 0.5) == (cycles > 8)
 
 
@@ -84,7 +84,7 @@ def test_faint_stripes_show_in_their_direction_and_width() -> None:
     for number, period in enumerate(PERIODS):
         for direction in range(DIRECTIONS):
             images = striped(scenes(4), 180 * direction / DIRECTIONS, period, phase=0.3, strength=15)
-            found = Stripes().look(images).view(4, len(PERIODS), DIRECTIONS)
+            found = Stripes().image_features(images).view(4, len(PERIODS), DIRECTIONS)
             assert (found[:, number].argmax(1) == direction).all()
 
 

@@ -16,11 +16,12 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from logit_correction.atomic_files import replace_atomically
 from logit_correction.errors import InputError
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import Report
-from logit_correction.files import plain, replacing
 from logit_correction.pages.compare import CONFIDENCE, compute_student_margin
+from logit_correction.paths import reject_special_file
 from logit_correction.runs.folder import PREDICTIONS
 from logit_correction.types import Correlation
 from logit_correction_lab.grid import Cell
@@ -103,7 +104,7 @@ def _shrink(values: NDArray[Any]) -> NDArray[Any]:
 
 def write_predictions(frame: pd.DataFrame, path: Path) -> None:
     """Write what ``collect_predictions`` returns as a Parquet file, about 3 kB for a run of 10,000 rows."""
-    with replacing(path) as temporary:
+    with replace_atomically(path) as temporary:
         frame.to_parquet(temporary, index=False, compression="zstd", compression_level=19)
 
 
@@ -123,7 +124,7 @@ def read_predictions(place: Path | str) -> pd.DataFrame:
     if path.is_dir():
         path = path / PREDICTIONS
     try:
-        return pd.read_parquet(plain(path))
+        return pd.read_parquet(reject_special_file(path))
     except FileNotFoundError as error:
         raise InputError(f"{path} does not exist: name a folder that `logit-correction benchmark` wrote") from error
     except Exception as error:  # pyarrow raises many kinds

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from logit_correction.errors import InputError, did_you_mean
-from logit_correction.files import read_yaml
-from logit_correction.registry import listed
+from logit_correction.errors import InputError
+from logit_correction.formatting import suggest_name
+from logit_correction.registry import parse_names
 from logit_correction.runs.options import RunConfig, complete_config, merge_options
+from logit_correction.yaml_files import read_yaml_file
 
 if TYPE_CHECKING:
     from logit_correction_lab.monitor import TrainingMonitor
@@ -121,7 +122,7 @@ class Cell:
         """Return what follows the run's training; None if nothing is to be followed."""
         from logit_correction_lab.monitor import TrainingMonitor
 
-        asked = {name: listed(self.options[name]) for name in FOLLOWED if self.options.get(name)}
+        asked = {name: parse_names(self.options[name]) for name in FOLLOWED if self.options.get(name)}
         try:
             return TrainingMonitor(self.folder.absolute(), **asked) if asked else None
         except InputError as error:
@@ -133,7 +134,7 @@ class Cell:
 
 def read_shipped_titles() -> dict[str, str]:
     """Return the shipped grids, name -> title."""
-    return {path.stem: read_yaml(path)["title"] for path in sorted(SHIPPED.glob("*.yaml"))}
+    return {path.stem: read_yaml_file(path)["title"] for path in sorted(SHIPPED.glob("*.yaml"))}
 
 
 def make_folder_name(name: str) -> str:
@@ -168,7 +169,7 @@ def read_grid(name: str, seeds: int | None = None, rows: Path | None = None, ref
             f"benchmark {name!r} is unknown: take one of {', '.join(read_shipped_titles())}, or a .yaml file"
         )
     known = [one.name.replace("cell_options", "cells") for one in fields(Benchmark) if one.name not in ("name", "text")]
-    content = read_yaml(path, f"a grid: {', '.join(known)}")
+    content = read_yaml_file(path, f"a grid: {', '.join(known)}")
     text = path.read_text("utf-8")
     _check_keys(content, known, f"benchmark {name}")
     try:
@@ -192,7 +193,7 @@ def _check_keys(content: Mapping[Any, Any], known: Iterable[str], where: str) ->
     """Raise ``InputError`` if a key is unknown."""
     for key in content:
         if key not in known:
-            raise InputError(f"{where}: key {key!r} is unknown{did_you_mean(str(key), known)}")
+            raise InputError(f"{where}: key {key!r} is unknown{suggest_name(str(key), known)}")
 
 
 def _name_by_text(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -205,7 +206,7 @@ def _name_by_text(content: Mapping[str, Any]) -> dict[str, Any]:
 
 def _add_rows(content: dict[str, Any], file: Path, name: str) -> dict[str, Any]:
     """Return the content of a grid with the rows of another file; ``InputError`` if one is there already."""
-    added = read_yaml(file, "rows of a grid, such as `mine: {method: {name: my_method.Mine}}`")
+    added = read_yaml_file(file, "rows of a grid, such as `mine: {method: {name: my_method.Mine}}`")
     if "rows" in added:
         _check_keys(added, ADDED, str(file))
     else:
@@ -217,7 +218,7 @@ def _add_rows(content: dict[str, Any], file: Path, name: str) -> dict[str, Any]:
     for key in ("cells", "tuning", "paper"):
         for row in added[key]:
             if row not in added["rows"]:
-                raise InputError(f"{file}: row {row!r} of {key} is unknown{did_you_mean(row, added['rows'])}")
+                raise InputError(f"{file}: row {row!r} of {key} is unknown{suggest_name(row, added['rows'])}")
     return content | {key: content[key] | added[key] for key in ADDED}
 
 
@@ -235,7 +236,7 @@ def _check(grid: Benchmark, where: str) -> None:
     def known(what: str, given: Iterable[Any], names: Iterable[str]) -> None:
         for one in given:
             if one not in list(names):
-                hint = did_you_mean(str(one), names) or f": take one of {', '.join(names)}"
+                hint = suggest_name(str(one), names) or f": take one of {', '.join(names)}"
                 raise InputError(f"{where}: {what} {one!r} is unknown{hint}")
 
     tables = [grid.rows, grid.columns, {"common": grid.common}, *grid.cell_options.values()]

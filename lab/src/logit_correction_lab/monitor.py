@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from logit_correction.atomic_files import write_text_file
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.evaluation.predictions import predictions_of
 from logit_correction.evaluation.report import JudgedRows
-from logit_correction.files import write_text
 from logit_correction.functional import group_margin, group_mean, group_membership, margin
 from logit_correction.runs.write import evaluate_split
 from logit_correction.training.fit import Fit
@@ -74,7 +74,7 @@ class TrainingMonitor:
             read = list(rules[name].reads)
             chosen[name] = {"rule": name, "epoch": epoch, "labels_read": read, "test": test}
         text = json.dumps([chosen[name] for name in rules if name in chosen], indent=1, allow_nan=False)
-        write_text(self.folder / SELECTIONS, text)
+        write_text_file(self.folder / SELECTIONS, text)
 
 
 def read_selections(folder: Path) -> list[dict[str, Any]]:

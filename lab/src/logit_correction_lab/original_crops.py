@@ -13,8 +13,9 @@ from torch import Tensor
 from logit_correction.data.augment import DRAW_RANGE, MAX_ASPECT, Augmentation, draw_area, draw_aspect, resample
 from logit_correction.data.images import find_orientation
 from logit_correction.data.stores import InputStore
-from logit_correction.files import in_threads, plain
-from logit_correction.views.files import IMAGES
+from logit_correction.paths import reject_special_file
+from logit_correction.threads import map_in_threads
+from logit_correction.views.files import IMAGE_FORMATS
 
 
 class OriginalCropFlip(Augmentation):
@@ -83,9 +84,9 @@ def read_image_sizes(paths: Sequence[Path]) -> Tensor:
     """Return height and width of each image as people see it, (n, 2) long, from the head of its file alone."""
 
     def read_size(path: Path) -> tuple[int, int]:
-        with Image.open(plain(path), formats=IMAGES) as file:
+        with Image.open(reject_special_file(path), formats=IMAGE_FORMATS) as file:
             width, height = file.size
             lies_on_its_side = find_orientation(file) >= 5
         return (width, height) if lies_on_its_side else (height, width)
 
-    return torch.tensor(list(in_threads(read_size, paths)), dtype=torch.long).reshape(-1, 2)
+    return torch.tensor(list(map_in_threads(read_size, paths)), dtype=torch.long).reshape(-1, 2)

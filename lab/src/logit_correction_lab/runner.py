@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from logit_correction.errors import InputError, Interrupted, TrainingError
+from logit_correction.errors import InputError, TrainingError, TrainingInterrupted
 from logit_correction.runs.options import RunConfig
 from logit_correction_lab.grid import Benchmark, Cell
 from logit_correction_lab.monitor import TrainingMonitor
@@ -162,7 +162,7 @@ def _train(config: RunConfig, folder: Path, monitor: TrainingMonitor | None) -> 
 
     try:
         train(config, folder, resume=True, progress=Lines(), after_epoch=monitor)
-    except (Interrupted, KeyboardInterrupt, SystemExit):
+    except (TrainingInterrupted, KeyboardInterrupt, SystemExit):
         return "stopped"
     except (InputError, TrainingError) as error:
         print_to_stderr(f"error: {error}")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from logit_correction.errors import format_list
 from logit_correction.evaluation.report import Report
+from logit_correction.formatting import format_list
 from logit_correction.methods import METHODS
 from logit_correction.pages.plots import assign_colors
 from logit_correction.runs.folder import METRICS, PREDICTIONS, is_finished
@@ -212,7 +212,7 @@ def format_markdown(benchmark: Benchmark, frame: pd.DataFrame, comparison: Compa
 
 def write_results(benchmark: Benchmark, out: Path, seeds: int | None = None) -> None:
     """Write tables, predictions, figures and the page of the finished runs, and show the first table."""
-    from logit_correction.files import replacing, write_text
+    from logit_correction.atomic_files import replace_atomically, write_text_file
     from logit_correction.pages.console import build_console_table, make_console, print_wrapped
     from logit_correction.pages.page import render_template, save_page
     from logit_correction.runs.folder import PAGE
@@ -220,19 +220,19 @@ def write_results(benchmark: Benchmark, out: Path, seeds: int | None = None) -> 
     frame, console = build_results_table(benchmark, out), make_console()
     predictions = collect_predictions(list_finished_cells(benchmark, out))
     comparison = compare_rows(benchmark, frame, predictions)
-    with replacing(out / "table.csv") as temporary:
+    with replace_atomically(out / "table.csv") as temporary:
         frame.to_csv(temporary, index=False)
     write_predictions(predictions, out / PREDICTIONS)
-    write_text(out / "table.md", format_markdown(benchmark, frame, comparison))
+    write_text_file(out / "table.md", format_markdown(benchmark, frame, comparison))
     changed = "" if seeds is None else f"# Run with --seeds {seeds}.\n"
-    write_text(out / "benchmark.yaml", changed + benchmark.text)
+    write_text_file(out / "benchmark.yaml", changed + benchmark.text)
     followed = build_history_table(benchmark, out)
     if len(followed):
-        with replacing(out / "history.csv") as temporary:
+        with replace_atomically(out / "history.csv") as temporary:
             followed.to_csv(temporary, index=False, float_format="%.4f")
     drawn = list(draw_figures(benchmark, frame, followed))
     for name, svg in drawn:
-        write_text(out / f"{name}.svg", svg + "\n")
+        write_text_file(out / f"{name}.svg", svg + "\n")
     shown = build_tables(benchmark, frame, comparison)
     headline = describe_outcome(benchmark, frame, comparison)
     page = {"title": benchmark.title, "headline": headline, "tables": shown, "machine": _machine(frame)}

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import InputError
 from logit_correction.finding import Finding
-from logit_correction.functional import cell_sums
+from logit_correction.functional import sum_by_group
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import (
-    UNKNOWN,
+    UNKNOWN_ATTRIBUTE,
     Batch,
     Correlation,
     DataInfo,
@@ -93,7 +93,7 @@ class AttributeEstimator(nn.Module, ABC):
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         """Learn of the data, and build what there is to build: ``build`` makes a ``network`` for a role."""
         self.info, self.seed, self.correlation = info, seed, Correlation.one_to_one(info.num_labels)
-        self.register_buffer("row_attribute", torch.full((info.num_rows,), UNKNOWN, dtype=torch.long))
+        self.register_buffer("row_attribute", torch.full((info.num_rows,), UNKNOWN_ATTRIBUTE, dtype=torch.long))
 
     @property
     def abstained(self) -> bool:
@@ -140,10 +140,10 @@ class AttributeEstimator(nn.Module, ABC):
             return
         found, shape, most = self.estimate_rows(outputs), tuple(self.row_attribute.shape), self.num_attributes - 1
         whole = isinstance(found, Tensor) and not found.is_floating_point() and found.shape == shape
-        if not whole or bool(((found < UNKNOWN) | (found > most)).any()):
+        if not whole or bool(((found < UNKNOWN_ATTRIBUTE) | (found > most)).any()):
             raise InputError(
                 f"{type(self).__name__}.estimate_rows must return a tensor of whole numbers of shape {shape}, from 0 "
-                f"to {most}, {UNKNOWN} where unknown"
+                f"to {most}, {UNKNOWN_ATTRIBUTE} where unknown"
             )
         self.row_attribute.copy_(found)
         broadcast_from_first(self.row_attribute)
@@ -170,7 +170,7 @@ class AttributeEstimator(nn.Module, ABC):
         """Return how many training rows each group has, (L, K); rows of unknown attribute are in none."""
         known = (self.row_attribute >= 0).double()
         label = self.rows.label.to(known.device)
-        return cell_sums(label, self.row_attribute.clamp_min(0), known, self.info.num_labels, self.num_attributes)[0]
+        return sum_by_group(label, self.row_attribute.clamp_min(0), known, self.info.num_labels, self.num_attributes)[0]
 
     def learn_from_losses(self, label: Tensor, losses: Tensor) -> None:
         """Take in the robust network's losses (B,) of a batch that was estimated last; by default do nothing."""

@@ -15,9 +15,9 @@ from logit_correction.attributes.base import AttributeEstimator, Builder, Estima
 from logit_correction.attributes.online import Online
 from logit_correction.distributed import sum_over_processes
 from logit_correction.errors import InputError
-from logit_correction.functional import cell_sums
-from logit_correction.networks.base import feature_size
-from logit_correction.registry import component
+from logit_correction.functional import sum_by_group
+from logit_correction.networks.base import get_feature_size
+from logit_correction.registry import make_component
 from logit_correction.seeds import StepRandomness, derive_seed
 from logit_correction.types import Batch, Correlation, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
 
@@ -58,7 +58,7 @@ class Clusters(AttributeEstimator):
         super().__init__()
         if attributes == "Online":
             attributes = Online(head_start_epochs=2)
-        inner = component("attribute estimator", attributes, ESTIMATORS, AttributeEstimator)
+        inner = make_component("attribute estimator", attributes, ESTIMATORS, AttributeEstimator)
         if not isinstance(inner, Online) or not inner.num_stages:
             raise InputError("Clusters needs Online with a head start: give head_start_epochs")
         inner.keeps_features = True
@@ -66,13 +66,13 @@ class Clusters(AttributeEstimator):
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
-        self.correlation = info.chosen_correlation("known")
+        self.correlation = info.get_correlation("known")
         shared_sets(self.correlation)  # refuses a table whose clusters could not be named
         self.inner.attach(build, network, info, seed)
         self.inner.correlation = Correlation.one_to_one(info.num_labels)  # its posterior is divided here
         size = info.num_labels, self.num_attributes
         self.register_buffer("table", self.correlation.weights.float(), persistent=False)
-        self.register_buffer("center", torch.zeros(self.num_attributes, feature_size(self.inner.network)))
+        self.register_buffer("center", torch.zeros(self.num_attributes, get_feature_size(self.inner.network)))
         self.register_buffer("variance", torch.ones(self.num_attributes))
         self.register_buffer("size", torch.zeros(size))
         self.register_buffer("loss", torch.zeros(size))  # 0 where none was seen
@@ -117,7 +117,7 @@ class Clusters(AttributeEstimator):
             self.center[places], self.variance[places] = center[by_size].to(self.center), variance
         own, parts = label.to(self.center.device), features.split(4096)
         cluster = [self._cluster(f.to(self.center), y) for f, y in zip(parts, own.split(4096), strict=True)]
-        self.size.copy_(cell_sums(own, torch.cat(cluster), self.size.new_ones(len(own)), *self.size.shape)[1])
+        self.size.copy_(sum_by_group(own, torch.cat(cluster), self.size.new_ones(len(own)), *self.size.shape)[1])
         self.loss.zero_()
 
     def estimate_rows(self, outputs: Tensor | None) -> Tensor:
@@ -141,7 +141,7 @@ class Clusters(AttributeEstimator):
         if self.settled:
             return
         cluster = self._cluster(self.inner.features, label)
-        sums, counts = cell_sums(label, cluster, losses.to(self.loss.dtype), *self.loss.shape)
+        sums, counts = sum_by_group(label, cluster, losses.to(self.loss.dtype), *self.loss.shape)
         sums, counts = sum_over_processes(torch.stack((sums, counts))).unbind(0)
         mean = sums / counts.clamp_min(1.0)
         moved = torch.where(self.loss > 0, torch.lerp(self.loss, mean, 0.3), mean)

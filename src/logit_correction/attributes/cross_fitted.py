@@ -50,7 +50,7 @@ class CrossFitted(AttributeEstimator):
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
-        self.correlation = info.chosen_correlation(self.choice)
+        self.correlation = info.get_correlation(self.choice)
         networks = [build(network, f"biased network {number}") for number in range(2 * self.splits)]
         halves = [draw_halves(info.num_rows, make_generator(seed, "split", split)) for split in range(self.splits)]
         self.networks = FoldNetworks(networks, torch.stack(halves))

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, log_softmax
 
 from logit_correction.errors import InputError
-from logit_correction.functional import generalize
-from logit_correction.networks.base import frozen_statistics
+from logit_correction.functional import gce_from_cross_entropy
+from logit_correction.networks.base import freeze_batch_norm_statistics
 from logit_correction.types import Batch, Inputs
 
 #: Called with the rows to learn from (n,) long and the number of the fold that is left out; returns what predicts rows
@@ -75,7 +75,7 @@ class FoldNetworks(nn.ModuleList):
             inputs = take_rows(batch.inputs, rows)
             logits = hidden_logits(network, inputs, dropout, generator) if generator is not None else network(inputs)
             loss = cross_entropy(logits, batch.label.index_select(0, rows), reduction="none")
-            total = total + (generalize(loss, q) * weight).sum()
+            total = total + (gce_from_cross_entropy(loss, q) * weight).sum()
         return total
 
     def held_out(self, batch: Batch, num_labels: int) -> Tensor:
@@ -127,7 +127,7 @@ def ramped_q(q: float, epoch: float, length: float) -> float:
     return q * min(1.0, epoch / length) if length else q
 
 
-def hide(inputs: Inputs, probability: float, generator: torch.Generator) -> Tensor:
+def apply_input_dropout(inputs: Inputs, probability: float, generator: torch.Generator) -> Tensor:
     """Return inputs (B, C, H, W) or (B, F) with pixels or features set to 0 at random, scaled to the same mean."""
     if not isinstance(inputs, Tensor):
         raise InputError("tokens cannot be hidden from a biased network: give input_dropout=0")
@@ -138,8 +138,8 @@ def hide(inputs: Inputs, probability: float, generator: torch.Generator) -> Tens
 
 def hidden_logits(network: nn.Module, inputs: Inputs, probability: float, generator: torch.Generator) -> Tensor:
     """Return logits (B, L) of partly hidden inputs; running statistics come from whole inputs."""
-    with frozen_statistics(network) as layers:
-        logits: Tensor = network(hide(inputs, probability, generator))
+    with freeze_batch_norm_statistics(network) as layers:
+        logits: Tensor = network(apply_input_dropout(inputs, probability, generator))
     if layers:
         # After the step's own pass: some versions of autocast keep the weights as they were first cast, and those
         # cast here have no gradient.

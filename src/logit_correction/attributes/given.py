@@ -10,8 +10,8 @@ from torch import Tensor
 from logit_correction.attributes.base import AttributeEstimator, Builder
 from logit_correction.data.frames import RowFile, check_column_names, convert_attributes_to_texts
 from logit_correction.errors import InputError
-from logit_correction.files import canonical
-from logit_correction.types import UNKNOWN, Correlation, DataInfo, NetworkFactory, TrainingRows
+from logit_correction.types import UNKNOWN_ATTRIBUTE, Correlation, DataInfo, NetworkFactory, TrainingRows
+from logit_correction.unicode_text import normalize_text
 
 
 class Given(AttributeEstimator):
@@ -37,15 +37,17 @@ class Given(AttributeEstimator):
         super().__init__()
         if file is None and column is None:
             raise InputError("Given needs a file, or a column of the data: give --method.attributes.file FILE")
-        self.file, self.column = None if file is None else Path(file).expanduser(), column and canonical(column)
+        self.file, self.column = None if file is None else Path(file).expanduser(), column and normalize_text(column)
 
     def setup(self, rows: TrainingRows) -> None:
         super().setup(rows)
         names = self._in_data(rows) if self.file is None else self._in_file(self.file, rows)
         self.attribute_names = sorted({name for name in names if name is not None})
         number = {name: i for i, name in enumerate(self.attribute_names)}
-        self.given = torch.tensor([UNKNOWN if name is None else number[name] for name in names])
-        self.correlation = Correlation.counted(rows.label, self.given, self.info.num_labels, len(number))
+        self.given = torch.tensor([UNKNOWN_ATTRIBUTE if name is None else number[name] for name in names])
+        self.correlation = Correlation.from_majority_attribute(
+            rows.label, self.given, self.info.num_labels, len(number)
+        )
 
     def _in_data(self, rows: TrainingRows) -> list[str | None]:
         """Return what the column of the data holds of each row, None where unknown."""
@@ -102,14 +104,14 @@ class TrueAttributes(AttributeEstimator):
 
     def setup(self, rows: TrainingRows) -> None:
         super().setup(rows)
-        if rows.attribute is None or bool((rows.attribute == UNKNOWN).any()):
+        if rows.attribute is None or bool((rows.attribute == UNKNOWN_ATTRIBUTE).any()):
             raise InputError(
                 "TrueAttributes needs the attribute of every row that learns by it, and some have none: name it "
                 "by --data.attribute and fill it in, or take Given, which leaves rows unknown"
             )
         if self.info.correlation is None:
             sizes = self.info.num_labels, self.info.num_attributes
-            self.correlation = Correlation.counted(rows.label, rows.attribute, *sizes)
+            self.correlation = Correlation.from_majority_attribute(rows.label, rows.attribute, *sizes)
 
     def estimate_rows(self, outputs: Tensor | None) -> Tensor:
         assert self.rows.attribute is not None

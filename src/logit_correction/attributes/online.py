@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.nn.functional import log_softmax, nll_loss, softmax
 
 from logit_correction.attributes.base import AttributeEstimator, Builder, Estimate, outputs_of
-from logit_correction.attributes.folds import hide, ramped_q
+from logit_correction.attributes.folds import apply_input_dropout, ramped_q
 from logit_correction.errors import check_range
-from logit_correction.functional import generalize
-from logit_correction.networks.base import Network, frozen_statistics
+from logit_correction.functional import gce_from_cross_entropy
+from logit_correction.networks.base import Network, freeze_batch_norm_statistics
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, ViewInputs
 
@@ -101,7 +101,7 @@ class Online(AttributeEstimator):
 
     def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
-        self.correlation = info.chosen_correlation(self.choice)
+        self.correlation = info.get_correlation(self.choice)
         self.network = build(network, "biased network")
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
@@ -139,15 +139,19 @@ class Online(AttributeEstimator):
         """Return the loss, and the log-softmax (B, L) that the attribute is estimated from."""
         hides = trains and self.input_dropout > 0
         # Running statistics are of whole inputs, each counted once, and stay as they are with the rest of the network.
-        statistics = frozen_statistics(self.network) if hides or not trains else nullcontext()
+        statistics = freeze_batch_norm_statistics(self.network) if hides or not trains else nullcontext()
         with torch.set_grad_enabled(trains), statistics:
             inputs = batch.inputs
-            shown = hide(inputs, self.input_dropout, randomness.next(batch.label.device)) if hides else inputs
+            shown = (
+                apply_input_dropout(inputs, self.input_dropout, randomness.next(batch.label.device))
+                if hides
+                else inputs
+            )
             # One log-softmax serves the loss and the estimate.
             log_probability = self.predict(shown)
             loss = nll_loss(log_probability, batch.label, reduction="none")
             q = ramped_q(self.q, epoch, self.q_ramp_up_epochs)
-            loss = generalize(loss, q, multiply_by_q=self.multiply_by_q).mean()
+            loss = gce_from_cross_entropy(loss, q, multiply_by_q=self.multiply_by_q).mean()
             if self.loss_weight != 1:
                 loss = self.loss_weight * loss
         if hides:

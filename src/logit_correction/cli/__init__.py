@@ -10,8 +10,9 @@ import warnings
 from collections.abc import Callable
 
 from logit_correction import __version__
-from logit_correction.errors import InputError, Interrupted, TrainingError, did_you_mean, wrap_prose
-from logit_correction.files import NoRoom
+from logit_correction.atomic_files import DiskFullError
+from logit_correction.errors import InputError, TrainingError, TrainingInterrupted
+from logit_correction.formatting import suggest_name, wrap_prose
 
 #: Name -> one line, in the order in which a person needs them.
 COMMANDS = {
@@ -81,14 +82,16 @@ def main(argv: list[str] | None = None) -> int:
 def load_command(command: str) -> Callable[..., int]:
     """Return the function of a command; ``benchmark`` is one of the laboratory."""
     if command not in COMMANDS:
-        hint = did_you_mean(command, COMMANDS)
+        hint = suggest_name(command, COMMANDS)
         raise InputError(f"There is no command {command!r}{hint}: take one of {', '.join(COMMANDS)}")
     if command == "benchmark":
-        from logit_correction.registry import installed, to_install_laboratory
+        from logit_correction.registry import format_laboratory_install_command, load_entry_points
 
-        found: Callable[..., int] | None = installed("commands").get(command)
+        found: Callable[..., int] | None = load_entry_points("commands").get(command)
         if found is None:
-            raise InputError(f"`benchmark` is a command of the laboratory: install it by {to_install_laboratory()}")
+            raise InputError(
+                f"`benchmark` is a command of the laboratory: install it by {format_laboratory_install_command()}"
+            )
         return found
     from logit_correction.cli import commands
 
@@ -100,8 +103,8 @@ def _report(error: BaseException, words: list[str]) -> int:
     command = words[0] if words else ""
     resume = ["--resume"] if command == "train" and "--resume" not in words else []
     again = shlex.join(["logit-correction", *words, *resume])
-    if isinstance(error, KeyboardInterrupt | Interrupted):
-        resumable = isinstance(error, Interrupted) or command in ("quickstart", "benchmark")
+    if isinstance(error, KeyboardInterrupt | TrainingInterrupted):
+        resumable = isinstance(error, TrainingInterrupted) or command in ("quickstart", "benchmark")
         print(f"stopped; continue with: {again}" if resumable else "interrupted", file=sys.stderr)
         return 130
     if isinstance(error, BrokenPipeError):
@@ -112,7 +115,7 @@ def _report(error: BaseException, words: list[str]) -> int:
         name = str(error.filename)[:60]
         error = InputError(f"No file can have the name {name!r}…, it is too long: give a file or folder")
     told = str(error)
-    if isinstance(error, NoRoom):
+    if isinstance(error, DiskFullError):
         goes_on = f" and continue with: {again}" if command == "train" else ", or give another place"
         told = f"{error.filename} cannot be written ({error.strerror}): make room{goes_on}"
     elif isinstance(error, MemoryError) or any(of_memory in told for of_memory in _OF_MEMORY):
@@ -120,9 +123,9 @@ def _report(error: BaseException, words: list[str]) -> int:
     elif not isinstance(error, InputError | TrainingError):
         told = f"{type(error).__name__}: {' '.join(told.split()) or 'no message'} (--debug shows where)"
         if isinstance(error, RuntimeError):
-            from logit_correction.distributed import lost_process  # torch, which is loaded where such an error is from
+            from logit_correction.distributed import is_lost_process
 
-            if lost_process(error):
+            if is_lost_process(error):
                 told = f"another process of this run has ended, perhaps for want of memory: continue with: {again}"
     _print_error(f"error: {told}")
     return 2 if isinstance(error, InputError) else 1

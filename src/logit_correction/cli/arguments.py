@@ -11,12 +11,13 @@ from inspect import Parameter, cleandoc, signature
 from pathlib import Path
 from typing import Any
 
-from logit_correction.errors import InputError, did_you_mean
-from logit_correction.files import read_yaml
-from logit_correction.registry import listed
+from logit_correction.errors import InputError
+from logit_correction.formatting import suggest_name
+from logit_correction.registry import parse_names
 from logit_correction.runs import options
 from logit_correction.runs.options import ESTIMATOR_OPTIONS, LIST_OPTIONS, PARTS, VIEW_OPTIONS, OptionParser
 from logit_correction.training.config import TrainingConfig
+from logit_correction.yaml_files import read_yaml_file
 
 #: What the help says where no class says it.
 HELP = {
@@ -90,9 +91,9 @@ def parse_arguments(command: str, function: Callable[..., int], words: Sequence[
     where = f"; `logit-correction {command} --help` shows what there is"
     for name, value in given.items():
         full = options.list_option_names({name: value})[0]  # such as data.attribute, where only attribute is there
-        options.check_option_name(name if name in known or did_you_mean(name, known) else full, known, where)
+        options.check_option_name(name if name in known or suggest_name(name, known) else full, known, where)
     own = {name: given.pop(name) for name in parameters if name in given}
-    file = read_yaml(Path(given.pop("config")), as_written=True) if "config" in given else {}
+    file = read_yaml_file(Path(given.pop("config")), as_written=True) if "config" in given else {}
     if shown:
         _add_run(parser, file | given, of_run, whole)
         print(_help(parser, command, cleandoc(function.__doc__ or ""), places, whole, shown == "help_all"))
@@ -109,7 +110,9 @@ def parse_arguments(command: str, function: Callable[..., int], words: Sequence[
     if finished is not None and not (file or named or "preset" in given):
         from logit_correction.runs.folder import find_runs
 
-        file = read_yaml(find_runs([finished])[0] / "config.yaml")  # all runs of --seeds have the options of the first
+        file = read_yaml_file(
+            find_runs([finished])[0] / "config.yaml"
+        )  # all runs of --seeds have the options of the first
     chosen = {name: value for name, value in options.merge_options(file, given).items() if name not in fixed}
     if tells_typed:
         found["typed"] = frozenset(options.list_option_names(chosen))
@@ -150,7 +153,7 @@ def _read(
         if not value:
             raise InputError(f"--{name} needs a value")
         if name in lists:
-            given[name] = [*given.get(name, []), *(listed(value) if name in REPEATED else [value])]
+            given[name] = [*given.get(name, []), *(parse_names(value) if name in REPEATED else [value])]
         else:
             _put(given, name.split("."), None if value == "null" else value)
     return given, shown
@@ -165,7 +168,7 @@ def _put(given: dict[str, Any], path: Sequence[str], value: Any) -> None:
     if isinstance(given.get(last), dict) and value is not None:
         given[last]["name"] = value
     elif outer and given.get(last) is not None and value is not None:  # given again: for options that are lists
-        given[last] = [*listed(given[last]), *listed(value)]
+        given[last] = [*parse_names(given[last]), *parse_names(value)]
     else:
         given[last] = value
 

@@ -17,7 +17,8 @@ from typing import Any, Literal, TextIO
 
 from jsonargparse.typing import PositiveInt
 
-from logit_correction.errors import InputError, InputWarning, check_range, did_you_mean
+from logit_correction.errors import InputError, InputWarning, check_range
+from logit_correction.formatting import suggest_name
 from logit_correction.registry import ComponentConfig
 from logit_correction.runs.options import ESTIMATOR_OPTIONS, PRESETS, RunConfig, complete_config
 
@@ -258,7 +259,7 @@ def predict_command(run: Path, inputs: list[Path], *, out: Path | None = None, t
         out: CSV to write; standard output by default
         trust_code: import the custom classes that RUN names; their code has your rights, so only for runs you trust
     """
-    from logit_correction.files import replacing
+    from logit_correction.atomic_files import replace_atomically
     from logit_correction.runs.folder import check_output_file
     from logit_correction.runs.run import load
     from logit_correction.training.display import choose_display
@@ -272,7 +273,9 @@ def predict_command(run: Path, inputs: list[Path], *, out: Path | None = None, t
     with ExitStack() as stack:
         file: TextIO = sys.stdout
         if out is not None:
-            file = stack.enter_context(stack.enter_context(replacing(out)).open("w", newline="", encoding="utf-8"))
+            file = stack.enter_context(
+                stack.enter_context(replace_atomically(out)).open("w", newline="", encoding="utf-8")
+            )
         for lines in _answers(model, inputs):
             csv.writer(file, lineterminator="\n").writerows(lines)
             file.flush()
@@ -287,18 +290,21 @@ def _answers(run: Any, inputs: list[Path]) -> Iterator[list[list[str]]]:
     A row that cannot be read has empty cells and is told of at the end. Of several inputs names hold the file too.
     """
     from logit_correction.data.frames import get_row_noun
-    from logit_correction.files import as_cell, printable
+    from logit_correction.spreadsheets import escape_formula
+    from logit_correction.unicode_text import escape_undecodable
 
-    labels, waiting, bad, good = list(map(as_cell, run.label_names)), list[list[str]](), list[Any](), 0
+    labels, waiting, bad, good = list(map(escape_formula, run.label_names)), list[list[str]](), list[Any](), 0
     for part, store, forms in run.read(run.source.new_rows(inputs), bad_too=True):
         key, names = get_row_noun(part.numbers), [str(number) for number in part.numbers]
         if "files" in forms:
-            key, names = "path", [printable(path) for path in forms["files"]]
+            key, names = "path", [escape_undecodable(path) for path in forms["files"]]
         if not good and not waiting:
             waiting = [[key, "label", *(f"probability_{name}" for name in run.label_names)]]
         if len(inputs) > 1 and key != "path":
             names = [f"{part.place}:{name}" for name in names]
-        for row, (name, probability) in enumerate(zip(map(as_cell, names), run.probabilities_of(store), strict=True)):
+        for row, (name, probability) in enumerate(
+            zip(map(escape_formula, names), run.probabilities_of(store), strict=True)
+        ):
             if row in part.errors.by_row:
                 waiting.append([name, *[""] * (1 + len(labels))])
             else:
@@ -381,7 +387,7 @@ def list_command(kind: str = "", *, all: bool = False) -> int:
     research: dict[str, Any] = {"estimators": ESTIMATORS, "presets": PRESETS, "rules": RULES}
     known = usual | {"formats": FORMATS, "metrics": METRICS} | research
     if kind and kind not in known:
-        raise InputError(f"There is no list of {kind!r}{did_you_mean(kind, known)}: take one of {', '.join(known)}")
+        raise InputError(f"There is no list of {kind!r}{suggest_name(kind, known)}: take one of {', '.join(known)}")
     for name in [kind] if kind else known if all else usual:
         lines = {one: line if isinstance(line, str) else line[1] for one, line in known[name].items()}
         width = max(map(len, lines), default=0) + 2

@@ -6,12 +6,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from logit_correction.errors import InputError, did_you_mean
-from logit_correction.registry import installed, to_install_laboratory
+from logit_correction.errors import InputError
+from logit_correction.formatting import suggest_name
+from logit_correction.registry import format_laboratory_install_command, load_entry_points
 
 #: The sources of other packages: each entry point of ``logit_correction.sources`` is such a mapping.
 _INSTALLED: dict[str, tuple[str, str]] = {
-    name: one for known in installed("sources").values() for name, one in known.items()
+    name: one for known in load_entry_points("sources").values() for name, one in known.items()
 }
 
 #: Name -> dotted path and one line. A dotted path of your own works wherever a name does.
@@ -41,9 +42,9 @@ def resolve_source(data: Any) -> Any:
         return data  # nearly a source's name, or the dotted path of a class
     there = list(path.parent.iterdir()) if path.parent.is_dir() else []
     # Beside `nofile.csv`, `wine.csv` is like it by its ending alone.
-    alike = [one.name for one in there if one.stem == path.stem or did_you_mean(path.stem, [one.stem])]
-    near = did_you_mean(path.name, alike, str(path.parent / " ")[:-1]) or did_you_mean(place, SOURCES)
-    laboratory = f". Published and planted data come with the laboratory: {to_install_laboratory()}"
+    alike = [one.name for one in there if one.stem == path.stem or suggest_name(path.stem, [one.stem])]
+    near = suggest_name(path.name, alike, str(path.parent / " ")[:-1]) or suggest_name(place, SOURCES)
+    laboratory = f". Published and planted data come with the laboratory: {format_laboratory_install_command()}"
     raise InputError(
         f"--data {place} is no folder, file or data source{near}: give a folder of images, a CSV or Parquet file, or a "
         f"name that `logit-correction list data` shows{'' if _INSTALLED else laboratory}"

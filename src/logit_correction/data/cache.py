@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from logit_correction.atomic_files import replace_atomically, write_text_file
+from logit_correction.checksums import compute_file_checksum
 from logit_correction.errors import InputError
-from logit_correction.files import checksum_of_file, plain, replacing, write_text
+from logit_correction.paths import reject_special_file
 
 #: Folders of the cache that hold what can be made or given again, and what that is. Data sets may lie beside them.
 CACHE_FOLDERS = {
@@ -64,8 +66,8 @@ def cache_file(folder: Path, content: bytes, suffix: str) -> Path:
     """Return a file in a folder that holds these bytes and has their checksum as its name."""
     path = folder / f"{hashlib.sha256(content).hexdigest()[:32]}{suffix}"
     with _writing(path):
-        if not path.is_file() or checksum_of_file(path)[:32] != path.stem:
-            with replacing(path) as temporary:
+        if not path.is_file() or compute_file_checksum(path)[:32] != path.stem:
+            with replace_atomically(path) as temporary:
                 temporary.write_bytes(content)
     return path
 
@@ -73,7 +75,7 @@ def cache_file(folder: Path, content: bytes, suffix: str) -> Path:
 def is_cached_file(path: Path, again: str) -> bool:
     """Return whether ``cache_file`` has named a file; ``InputError`` if it holds something else since."""
     named = re.fullmatch(r"[0-9a-f]{32}", path.stem) is not None
-    if named and path.is_file() and checksum_of_file(path)[:32] != path.stem:
+    if named and path.is_file() and compute_file_checksum(path)[:32] != path.stem:
         raise InputError(f"{path} has been changed since it was written (its checksum is not its name): {again}")
     return named
 
@@ -89,24 +91,26 @@ def cache_array(path: Path, write: Callable[[Path], Any]) -> tuple[NDArray[Any],
     beside = path.with_suffix(".json")
 
     def checksum(file: Path, told: Any) -> str:
-        return compute_digest([path.name, json.dumps(told), checksum_of_file(plain(file))])
+        return compute_digest([path.name, json.dumps(told), compute_file_checksum(reject_special_file(file))])
 
     with _writing(path), FileLock(path.with_suffix(".lock")):
         try:
-            known, told = json.loads(plain(beside).read_text(encoding="utf-8"))
+            known, told = json.loads(reject_special_file(beside).read_text(encoding="utf-8"))
             if known == checksum(path, told):
                 return _mapped(path), told
         except (OSError, ValueError, TypeError, RecursionError):  # not there, or damaged
             pass
-        with replacing(path) as temporary:
+        with replace_atomically(path) as temporary:
             told = write(temporary)
-            write_text(beside, json.dumps([checksum(temporary, told), told]))
+            write_text_file(beside, json.dumps([checksum(temporary, told), told]))
         return _mapped(path), told
 
 
 def _mapped(path: Path) -> NDArray[Any]:
     """Return the array in a file; what is written into it stays in this process."""
-    return np.lib.format.open_memmap(plain(path), mode="c")  # unlike np.load opens neither archives nor pickles
+    return np.lib.format.open_memmap(
+        reject_special_file(path), mode="c"
+    )  # unlike np.load opens neither archives nor pickles
 
 
 @contextmanager

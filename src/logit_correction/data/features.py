@@ -27,8 +27,9 @@ from logit_correction.data.frames import (
 )
 from logit_correction.data.rows import MAX_SHOWN, FittedInputs, Reader, RowErrors, Rows
 from logit_correction.data.stores import ArrayStore
-from logit_correction.errors import InputError, format_first
-from logit_correction.views.tables import FEWEST_NAMES, commonest, most_names
+from logit_correction.errors import InputError
+from logit_correction.formatting import format_first
+from logit_correction.views.tables import FEWEST_NAMES, compute_max_names, find_commonest_names
 
 #: What a column was found to be: its name, its kind, and its categories, or mean and std of its numbers; ``gaps`` if
 #: rows of any split had no value: true if training rows did. Among categories the empty text stands for no value.
@@ -274,7 +275,11 @@ def _fit_column(
     name: str, kind: str, values: NDArray[Any], train: NDArray[np.int64], good: NDArray[np.bool_]
 ) -> Column:
     if kind not in KINDS:
-        return {"name": name, "kind": kind, "categories": sorted(commonest(values[train], most_names(len(values))))}
+        return {
+            "name": name,
+            "kind": kind,
+            "categories": sorted(find_commonest_names(values[train], compute_max_names(len(values)))),
+        }
     present = values[train][np.isfinite(values[train])]
     mean, std = compute_mean_and_std(present) if len(present) else (0.0, 1.0)
     learnt: Column = {"name": name, "kind": kind, "mean": float(mean), "std": float(std)}

@@ -22,17 +22,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.errors import (
-    InputError,
-    did_you_mean,
+from logit_correction.errors import InputError
+from logit_correction.formatting import (
     format_first,
-    format_rows,
+    format_reason,
+    format_row_count,
     format_value,
     is_missing,
-    reason_of,
+    suggest_name,
 )
-from logit_correction.files import canonical, printable, read_cells
-from logit_correction.types import TrainingRows, as_array
+from logit_correction.spreadsheets import read_spreadsheet_csv
+from logit_correction.types import TrainingRows, to_numpy
+from logit_correction.unicode_text import escape_undecodable, normalize_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +83,7 @@ def read_frame(file: Path, encoding: str | None = None, fix: str | None = None) 
         else:
             frame = _csv(file, encoding or "utf-8-sig")
     except Exception as error:  # pandas and pyarrow raise many kinds on a damaged file
-        reason = reason_of(error).rpartition("C error: ")[2]
+        reason = format_reason(error).rpartition("C error: ")[2]
         long = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", reason)
         if long is not None:
             line = find_line(file, encoding or "utf-8-sig", int(long[2]))
@@ -241,7 +242,7 @@ def find_header_rows(frame: pd.DataFrame) -> list[int]:
 
     def normalize_cells(cells: Iterable[Any]) -> list[str]:
         texts = " , ".join("" if is_gap(cell) else str(cell) for cell in cells)
-        parts = re.split(r"[\t;,|]", canonical(texts, "NFKC"))
+        parts = re.split(r"[\t;,|]", normalize_text(texts, "NFKC"))
         return sorted(part for cell in parts if (part := cell.strip(" \"'").casefold()))
 
     header = normalize_cells(name for name in frame if not re.match(r"Unnamed: \d+$", str(name)))
@@ -279,7 +280,9 @@ def convert_to_storable(frame: pd.DataFrame, column: str) -> pd.Series[Any]:
     if not isinstance(of, pd.ArrowDtype) and values.dtype != object and not complex_numbers:
         return values
     if values.dtype == object:  # half a character, which pandas and files cannot hold
-        escaped = [printable(cell) if isinstance(cell, str) and not cell.isascii() else cell for cell in values]
+        escaped = [
+            escape_undecodable(cell) if isinstance(cell, str) and not cell.isascii() else cell for cell in values
+        ]
         values = pd.Series(escaped, frame.index, object)
     try:
         arrow: Any = pyarrow.array(values, from_pandas=True)
@@ -295,7 +298,7 @@ def convert_to_storable(frame: pd.DataFrame, column: str) -> pd.Series[Any]:
 
 def rename_columns(frame: pd.DataFrame, names: list[str], place: str) -> pd.DataFrame:
     """Return a table whose columns have these names; raise ``InputError`` if two have the same."""
-    named = frame.set_axis([canonical(name).strip() for name in names], axis="columns")
+    named = frame.set_axis([normalize_text(name).strip() for name in names], axis="columns")
     if named.columns.has_duplicates:
         twice = named.columns[named.columns.duplicated()][0]
         raise InputError(f"{place} has more than one column {twice!r}: rename all but one")
@@ -304,7 +307,7 @@ def rename_columns(frame: pd.DataFrame, names: list[str], place: str) -> pd.Data
 
 def check_column_names(names: Sequence[str], place: str, wanted: Sequence[str]) -> None:
     """Raise ``InputError`` unless the wanted columns are among the names of a table's columns."""
-    missing = [f"{name!r}{did_you_mean(name, names)}" for name in dict.fromkeys(wanted) if name not in names]
+    missing = [f"{name!r}{suggest_name(name, names)}" for name in dict.fromkeys(wanted) if name not in names]
     if missing:
         raise InputError(f"{place} has no column {', '.join(missing)}: it has {format_first(names, 20)}")
 
@@ -338,7 +341,7 @@ def convert_to_text(value: Any, as_written: bool = False) -> str | None:
         return None
     if isinstance(value, float | np.floating) and value.is_integer():
         value = int(value)
-    return (str(value) if as_written else canonical(str(value))).strip() or None
+    return (str(value) if as_written else normalize_text(str(value))).strip() or None
 
 
 def is_gap(value: Any) -> bool:
@@ -353,7 +356,7 @@ def convert_to_label_array(given: Any) -> NDArray[Any]:
     """Return labels or attributes as an array, as they were given: NumPy makes texts of gaps, and numbers of times."""
     import pandas as pd
 
-    values = as_array(given)
+    values = to_numpy(given)
     if values.dtype.kind == "U" and not hasattr(given, "dtype"):
         values = np.fromiter(given, dtype=object) if values.ndim == 1 else values
     return pd.Series(values).astype(object).to_numpy() if values.dtype.kind in "mM" and values.ndim == 1 else values
@@ -393,7 +396,7 @@ class RowFile:
     def __init__(self, path: Path | str) -> None:
         """Read the file; each row must be named, and once."""
         self.path = Path(path).expanduser()
-        self.frame = read_cells(read_frame(self.path))
+        self.frame = read_spreadsheet_csv(read_frame(self.path))
         self.key = next((name for name in ("row", "line", "path") if name in self.frame), "")
         if not self.key:
             raise InputError(f"{self.path} has no column row, line or path: name each row by its number or its path")
@@ -657,7 +660,7 @@ def read_column(
     Where ``foreign`` what is no number is a gap.
     """
     if kind not in KINDS:
-        texts = [canonical(text or "", "NFKC").strip() for text in convert_column_to_texts(frame, name)]
+        texts = [normalize_text(text or "", "NFKC").strip() for text in convert_column_to_texts(frame, name)]
         return np.asarray([WHOLE.sub(r"\1", text) for text in texts], dtype=object)
     values = KINDS[kind].read(frame[name])
     faulty = np.flatnonzero(~(np.abs(values) <= LARGEST))
@@ -714,7 +717,7 @@ def find_far_date(days: NDArray[np.float64]) -> str:
     for end in (there.min(), there.max()) if len(there) else ():
         others = there[np.abs(there - end) > DAYS_OF_YEAR]
         if 2 * len(others) > len(there) and there.std() > 10 * max(float(others.std()), 1):
-            return f"{_date(float(end))} in {format_rows(len(there) - len(others))}"
+            return f"{_date(float(end))} in {format_row_count(len(there) - len(others))}"
     return ""
 
 

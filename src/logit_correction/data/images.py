@@ -31,9 +31,12 @@ from logit_correction.data.rows import (
 )
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import NEW
-from logit_correction.errors import InputError, check_range, format_first, format_list, reason_of
-from logit_correction.files import canonical, in_threads, is_within, plain, printable
-from logit_correction.views.files import IMAGES
+from logit_correction.errors import InputError, check_range
+from logit_correction.formatting import format_first, format_list, format_reason
+from logit_correction.paths import is_within, reject_special_file
+from logit_correction.threads import map_in_threads
+from logit_correction.unicode_text import escape_undecodable, normalize_text
+from logit_correction.views.files import IMAGE_FORMATS
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 
@@ -135,7 +138,7 @@ def read_picture(
     """
     box = size and (size[1], size[0])
     is_outside = False
-    with Image.open(plain(path), formats=IMAGES) as file:
+    with Image.open(reject_special_file(path), formats=IMAGE_FORMATS) as file:
         depth = find_depth(file)
         is_animated = bool(getattr(file, "is_animated", False))
         # JPEG can be decoded at a half, a quarter or an eighth of its size, which takes a fraction of the time; twice
@@ -184,7 +187,11 @@ def survey_image_files(paths: Sequence[Path]) -> tuple[int, dict[str, Range]]:
     ends: dict[str, list[float]] = {}
     for path in paths[:: max(1, len(paths) // 100)]:
         # What cannot be read is told of when it is read.
-        with suppress(Exception), without_exif_warnings(), Image.open(plain(path), formats=IMAGES) as file:
+        with (
+            suppress(Exception),
+            without_exif_warnings(),
+            Image.open(reject_special_file(path), formats=IMAGE_FORMATS) as file,
+        ):
             sides.append(min(file.size))
             depth = find_depth(file)
             if depth != BYTES:
@@ -282,14 +289,14 @@ def _read_into(
         except UnidentifiedImageError:
             return "is no image that Pillow can read"
         except Exception as error:  # SyntaxError is among them
-            return f"cannot be read ({reason_of(error)})"
+            return f"cannot be read ({format_reason(error)})"
         values[row] = picture.pixels
         spread = int(np.ptp(picture.pixels.reshape(3, -1), axis=1).max())
         return picture.depth, picture.is_outside, picture.is_animated, spread
 
     facts = PictureFacts([], {}, [], [], [], [])
     with without_exif_warnings():
-        for row, seen in enumerate(in_threads(read, range(len(paths)), title)):
+        for row, seen in enumerate(map_in_threads(read, range(len(paths)), title)):
             if isinstance(seen, str):
                 facts.faults.append((row, seen))
             elif seen is not None:
@@ -341,7 +348,7 @@ class ImageReader(Reader):
         if rows.files is not None:
             return list(rows.files), list(rows.names), []
         files, names = self._named(rows, self.root or rows.folder or Path())
-        return files, [printable(name or "") for name in names], []
+        return files, [escape_undecodable(name or "") for name in names], []
 
     def _named(self, rows: Rows, folder: Path, also: Path | None = None) -> tuple[list[Path], list[str | None]]:
         """Return the files in a folder that the rows of a table name, and these names."""
@@ -546,18 +553,18 @@ def find_images(root: Path, folders: Mapping[Path, str | None]) -> tuple[Rows, l
     if not files:
         raise InputError(f"{root} holds no images ({', '.join(IMAGE_SUFFIXES)})")
     taken = {path for path, _ in files}
-    notes = [f"{printable(folder)} holds no image ({', '.join(IMAGE_SUFFIXES)})"
+    notes = [f"{escape_undecodable(folder)} holds no image ({', '.join(IMAGE_SUFFIXES)})"
              for folder, paths in found.items() if taken.isdisjoint(paths)]  # fmt: skip
-    other = [printable(path) for paths in found.values() for path in paths if path not in taken]
+    other = [escape_undecodable(path) for paths in found.values() for path in paths if path not in taken]
     if hidden:
-        names_of_hidden = [printable(path.relative_to(root)) for path in sorted(hidden)]
+        names_of_hidden = [escape_undecodable(path.relative_to(root)) for path in sorted(hidden)]
         what = "what computers put into folders is not read"
         notes.append(f"{what}: {format_first(names_of_hidden, MAX_SHOWN, '; ')}")
     if other:  # in one line: each folder may hold what its owner's computer puts into every folder
         notes.append(f"files that are no images by name are left out: {format_first(other, MAX_SHOWN, '; ')}")
     # Images that lie in the folder of a split itself have no label.
     names = {
-        folder: None if split and folder.parent == root else canonical(printable(folder.name))
+        folder: None if split and folder.parent == root else normalize_text(escape_undecodable(folder.name))
         for folder, split in folders.items()
     }
     rows = Rows(

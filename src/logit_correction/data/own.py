@@ -34,9 +34,11 @@ from logit_correction.data.reader import DataSource, NumericReader, as_frame, it
 from logit_correction.data.rows import Rows, Splitting, build_table
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import TextReader
-from logit_correction.errors import InputError, reason_of
-from logit_correction.files import canonical, plain, printable
-from logit_correction.registry import ComponentConfig, listed
+from logit_correction.errors import InputError
+from logit_correction.formatting import format_reason
+from logit_correction.paths import reject_special_file
+from logit_correction.registry import ComponentConfig, parse_names
+from logit_correction.unicode_text import escape_undecodable, normalize_text
 
 
 class ImageFolder(DataSource):
@@ -65,7 +67,9 @@ class ImageFolder(DataSource):
             raise InputError(f"--data.root {self.root} is no folder: give the folder that holds the images")
         folders = find_label_folders(self.root)
         if len({folder.name for folder in folders}) < 2:
-            holds = ", ".join(printable(path.relative_to(self.root)) for path in sorted(self.root.glob("*"))[:10])
+            holds = ", ".join(
+                escape_undecodable(path.relative_to(self.root)) for path in sorted(self.root.glob("*"))[:10]
+            )
             raise InputError(
                 f"{self.root} must hold a folder of images for each of at least two labels, or such folders in train, "
                 f"valid and test; it holds {holds or 'nothing'}: give the folder above it, or a table of images itself"
@@ -145,9 +149,15 @@ class Table(DataSource):
                 column tells by dates that fit one order alone; where both fit all rows you are asked.
             **splitting: Those of ``Splitting``.
         """
-        chosen, names, cells = listed(features) or ([] if text or path else ["*"]), listed(categorical), listed(numbers)
-        label, text, path, split, split_by = (one and canonical(one) for one in (label, text, path, split, split_by))
-        self.file, self.attributes = Path(file).expanduser(), listed(attribute)
+        chosen, names, cells = (
+            parse_names(features) or ([] if text or path else ["*"]),
+            parse_names(categorical),
+            parse_names(numbers),
+        )
+        label, text, path, split, split_by = (
+            one and normalize_text(one) for one in (label, text, path, split, split_by)
+        )
+        self.file, self.attributes = Path(file).expanduser(), parse_names(attribute)
         self.split, self.split_by = split, split_by
         self.encoding = encoding
         if label is None or sum(map(bool, (text, path, chosen))) != 1:
@@ -229,11 +239,11 @@ class Arrays(DataSource):
     def build(self) -> DataTable:
         is_cached_file(self.file, "call from_arrays again")
         try:
-            with np.load(plain(self.file), allow_pickle=False) as kept:
+            with np.load(reject_special_file(self.file), allow_pickle=False) as kept:
                 inputs, kind = kept["inputs"], str(kept["label_kind"].item())
                 texts = {name: [one or None for one in kept[name].tolist()] for name in self.TEXTS if name in kept}
         except Exception as error:  # zipfile and NumPy raise many kinds
-            raise InputError(f"{self.file} cannot be read ({reason_of(error)}): call from_arrays again") from error
+            raise InputError(f"{self.file} cannot be read ({format_reason(error)}): call from_arrays again") from error
         rows = Rows("the arrays", range(len(inputs)), values=inputs, label=texts["label"], split=texts.get("split"))
         return build_table(
             rows,
@@ -316,11 +326,11 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
         raise InputError(f"{told}: give a list of labels, or a data frame, a dataset or a mapping of columns")
     if not len(frame):
         raise InputError("the table has no rows: give one with some")
-    check_column_names(list(frame.columns), "the table", [canonical(str(label))])
+    check_column_names(list(frame.columns), "the table", [normalize_text(str(label))])
     try:
         content = frame.to_parquet(index=False)
     except pyarrow.ArrowException as error:
-        told = f"the table holds what no file can ({reason_of(error)})"
+        told = f"the table holds what no file can ({format_reason(error)})"
         raise InputError(f"{told}: leave the column out, or write what is in it anew") from error
     target = cache_file(get_cache_folder() / "tables" if folder is None else Path(folder), content, ".parquet")
     if "path" in options:

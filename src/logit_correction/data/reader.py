@@ -44,9 +44,10 @@ from logit_correction.data.rows import (
 )
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataTable
-from logit_correction.errors import InputError, InputWarning, format_first, reason_of
-from logit_correction.files import canonical
-from logit_correction.types import DataInfo, as_array
+from logit_correction.errors import InputError, InputWarning
+from logit_correction.formatting import format_first, format_reason
+from logit_correction.types import DataInfo, to_numpy
+from logit_correction.unicode_text import normalize_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,7 +130,7 @@ def iterate_rows(
         labelled: Whether a folder holds a folder of images for each label.
         encoding: Encoding of CSV files.
     """
-    given = [given] if isinstance(given, Path) else as_array(given) if hasattr(given, "toarray") else given
+    given = [given] if isinstance(given, Path) else to_numpy(given) if hasattr(given, "toarray") else given
     frame = as_frame(given)
     if frame is not None:
         yield Rows("the table of new rows", range(len(frame)), frame=frame)
@@ -148,7 +149,7 @@ def iterate_rows(
             odd = next(row for row, one in enumerate(given) if not isinstance(one, str | Path))
             raise InputError(f"row {odd} of the inputs is no text, as others are: give one there, or leave the row out")
     try:
-        values = as_array(given)
+        values = to_numpy(given)
     except ValueError:  # rows of different lengths
         values = np.empty((), dtype=object)
     if not values.ndim or values.dtype.kind not in "uifb":
@@ -171,12 +172,14 @@ def as_frame(given: Any) -> pd.DataFrame | None:
         return as_frame(given.to_pandas())
     try:
         if isinstance(given, Mapping) and not hasattr(given, "shape"):
-            columns = {name: as_array(one) if isinstance(one, Tensor) else one for name, one in given.items()}
+            columns = {name: to_numpy(one) if isinstance(one, Tensor) else one for name, one in given.items()}
             return as_frame(pd.DataFrame({name: list(values) for name, values in columns.items()}))
         if isinstance(given, Sequence) and given and all(isinstance(row, Mapping) for row in given):
             return as_frame(pd.DataFrame(given, dtype=object))  # a gap beside a 3 does not make it 3.0
     except (TypeError, ValueError) as error:
-        raise InputError(f"the inputs cannot be read as a table ({reason_of(error)}): give a list of rows") from error
+        raise InputError(
+            f"the inputs cannot be read as a table ({format_reason(error)}): give a list of rows"
+        ) from error
     return None
 
 
@@ -282,7 +285,7 @@ class DataSource(ABC):
 
 def get_row_values(rows: Rows, given: RowValues, what: str) -> Sequence[str | None]:
     """Return the names of rows as text, None where there is none."""
-    given = canonical(str(given)) if np.ndim(given) == 0 else given
+    given = normalize_text(str(given)) if np.ndim(given) == 0 else given
     if not isinstance(given, str):
         values = convert_to_label_array(given)
         names = (

@@ -21,10 +21,12 @@ from torch import Tensor
 from logit_correction.data.frames import FEWEST_ROWS, NUMBER, find_header_rows, format_row_names, match_names
 from logit_correction.data.stores import LARGE, ArrayStore, InputStore
 from logit_correction.data.table import NEW, SPLITS, DataTable
-from logit_correction.errors import InputError, InputWarning, check_range, format_first, format_rows
-from logit_correction.files import canonical, is_within, printable
+from logit_correction.errors import InputError, InputWarning, check_range
+from logit_correction.formatting import format_first, format_row_count
+from logit_correction.paths import is_within
 from logit_correction.seeds import make_generator
-from logit_correction.types import UNKNOWN
+from logit_correction.types import UNKNOWN_ATTRIBUTE
+from logit_correction.unicode_text import escape_undecodable, normalize_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,7 +70,7 @@ class RowErrors:
         total = len(self.rows)
         sentences = []
         for (fact, consequence), (count, example) in self.remarks.items():
-            share = f"in all {total:,} rows" if count == total > 1 else f"in {count:,} of {format_rows(total)}"
+            share = f"in all {total:,} rows" if count == total > 1 else f"in {count:,} of {format_row_count(total)}"
             sentences.append(f"{fact} {share}, such as {example}: {consequence}")
         return tuple(sentences)
 
@@ -144,7 +146,7 @@ class Rows:
         """What messages call each row."""
         if self.files is None:
             return format_row_names(self.numbers)
-        return [printable(path.relative_to(self.folder) if self.folder else path) for path in self.files]
+        return [escape_undecodable(path.relative_to(self.folder) if self.folder else path) for path in self.files]
 
     @cached_property
     def errors(self) -> RowErrors:
@@ -431,7 +433,7 @@ def build_table(
             f"{problems.place}: the attribute has {values:,} different values in {len(label):,} rows: name columns of "
             "few values, or write numbers as bins, such as pandas.cut(ages, 5) makes"
         )
-    unknown = attribute[split["test"]] == UNKNOWN
+    unknown = attribute[split["test"]] == UNKNOWN_ATTRIBUTE
     told = f"{int(unknown.sum()):,} of {len(unknown):,} test rows have no attribute: they count in no group"
     keys: Any = forms.get("texts", ())
     if isinstance(store, ArrayStore) and store.values.nbytes <= LARGE:
@@ -463,7 +465,7 @@ def check_labels_distinct(labels: Sequence[str | None], names: Sequence[str], pl
     """Raise ``InputError`` if two of these names of labels look alike to people."""
     alike: dict[str, list[str]] = {}
     for name in names:
-        key = " ".join(canonical(name, "NFKC").casefold().split())
+        key = " ".join(normalize_text(name, "NFKC").casefold().split())
         alike.setdefault(key, []).append(f"{name!r} ({labels.count(name):,})")
     same = [" and ".join(several) for several in alike.values() if len(several) > 1]
     if same:

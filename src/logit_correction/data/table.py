@@ -16,8 +16,9 @@ from logit_correction.data.augment import Augmentation
 from logit_correction.data.cache import compute_digest
 from logit_correction.data.frames import KINDS, list_column_inputs
 from logit_correction.data.stores import ArrayStore, InputStore, build_view_inputs
-from logit_correction.errors import InputError, format_value
-from logit_correction.types import CHUNK, UNKNOWN, Correlation, DataInfo, ViewInputs
+from logit_correction.errors import InputError
+from logit_correction.formatting import format_value
+from logit_correction.types import ROWS_PER_CHUNK, UNKNOWN_ATTRIBUTE, Correlation, DataInfo, ViewInputs
 
 SPLITS = ("train", "valid", "test")
 
@@ -103,13 +104,13 @@ class DataTable:
 
     def has_attributes(self, split: str) -> bool:
         """Return whether every row of ``split`` has a known attribute."""
-        return bool((self.attribute[self.split[split]] != UNKNOWN).all())
+        return bool((self.attribute[self.split[split]] != UNKNOWN_ATTRIBUTE).all())
 
     def count_groups(self, split: str) -> Tensor:
         """Return the number of rows per group of ``split``, (L, K) long; rows of unknown attribute are left out."""
         label, attribute = self.label[self.split[split]], self.attribute[self.split[split]]
         shape = len(self.label_names), len(self.attribute_names)
-        cell = (label * shape[1] + attribute)[attribute != UNKNOWN]
+        cell = (label * shape[1] + attribute)[attribute != UNKNOWN_ATTRIBUTE]
         return torch.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
 
     def describe_rows(self, rows: Tensor, first_columns: Sequence[str] = (), max_columns: int = 8) -> list[str] | None:
@@ -163,7 +164,7 @@ class DataTable:
             return [*inputs.values()] if isinstance(inputs, dict) else [inputs]
 
         rows = self.split["train"]
-        first, parts = part(rows[:1]), map(part, rows.split(CHUNK))
+        first, parts = part(rows[:1]), map(part, rows.split(ROWS_PER_CHUNK))
         return all(bool((one == a).all()) for some in parts for one, a in zip(some, first, strict=True))
 
 

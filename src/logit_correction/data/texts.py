@@ -18,10 +18,11 @@ from logit_correction.data.cache import compute_digest
 from logit_correction.data.frames import check_columns, convert_column_to_texts, convert_to_text
 from logit_correction.data.rows import FittedInputs, Reader, RowErrors, Rows
 from logit_correction.data.stores import InputStore
-from logit_correction.errors import InputError, check_range, reason_of
-from logit_correction.networks.pretrained import of_transformers
-from logit_correction.registry import needed
-from logit_correction.views.texts import ROWS, words_of
+from logit_correction.errors import InputError, check_range
+from logit_correction.formatting import format_reason
+from logit_correction.networks.pretrained import load_from_transformers
+from logit_correction.registry import import_optional
+from logit_correction.views.texts import MAX_VOCABULARY_TEXTS, split_words
 
 #: What a language model takes of a text.
 TOKENS = ("input_ids", "attention_mask")
@@ -108,8 +109,8 @@ class TextReader(Reader):
             if not text:
                 rows.errors.add(row, f"column {self.column!r} is empty" if self.column else "has no text")
         read = [text or "" for text in texts]
-        some = read[:: max(1, len(read) // ROWS)]
-        few = sum(len(words_of(text)) < 2 for text in some)
+        some = read[:: max(1, len(read) // MAX_VOCABULARY_TEXTS)]
+        few = sum(len(split_words(text)) < 2 for text in some)
         fix = "give another column by --data.text, or a column of categories by --data.features"
         note = f"{few:,} of {len(some):,} texts have fewer than 2 words: {fix}"
         return read, [shorten_text(text, 160) for text in read], [note] if 2 * few > len(some) else []
@@ -172,8 +173,8 @@ def compute_word_weights(texts: Sequence[str]) -> dict[str, float]:
     It is the square of the inverse document frequency, at most 1: boilerplate weighs nothing, even where its words
     vary. Without the limit rare words would outweigh common ones, by which ordinary texts are told apart.
     """
-    some = texts[:: max(1, len(texts) // ROWS)]
-    rows = Counter(word for text in some for word in set(words_of(text)))
+    some = texts[:: max(1, len(texts) // MAX_VOCABULARY_TEXTS)]
+    rows = Counter(word for text in some for word in set(split_words(text)))
     weight = {word: math.log((len(some) + 1) / count) for word, count in rows.items()}
     return {word: weight[word] ** 2 for word in sorted(weight) if weight[word] < 1}
 
@@ -188,7 +189,7 @@ def hash_words(
     from sklearn.feature_extraction import FeatureHasher
 
     weight_of = (weights or {}).get
-    words = (((word, n * weight_of(word, 1.0)) for word, n in Counter(words_of(text)).items()) for text in texts)
+    words = (((word, n * weight_of(word, 1.0)) for word, n in Counter(split_words(text)).items()) for text in texts)
     counts = FeatureHasher(num_features, input_type="pair", dtype=np.float32).transform(words)
     lengths = np.diff(counts.indptr)
     row = np.repeat(np.arange(len(lengths)), lengths)
@@ -211,11 +212,11 @@ def tokenize(texts: Sequence[str], tokenizer: Any, max_tokens: int) -> TokenStor
 
 def load_tokenizer(tokenizer: str) -> Any:
     """Load a tokenizer of the package transformers; ``InputError`` if that cannot be."""
-    needed("transformers", f"the tokenizer {tokenizer!r}", "texts", ", or take hashed words")
+    import_optional("transformers", f"the tokenizer {tokenizer!r}", "texts", ", or take hashed words")
     try:
-        return of_transformers("AutoTokenizer", tokenizer)
+        return load_from_transformers("AutoTokenizer", tokenizer)
     except (OSError, ValueError, KeyError) as error:
         raise InputError(
-            f"the tokenizer {tokenizer!r} cannot be loaded ({reason_of(error)}): give a name on the Hugging Face "
+            f"the tokenizer {tokenizer!r} cannot be loaded ({format_reason(error)}): give a name on the Hugging Face "
             "hub, with a connection, or a folder that holds one"
         ) from error

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from logit_correction.errors import InputError, reason_of
+from logit_correction.errors import InputError
 from logit_correction.evaluation import METRICS
-from logit_correction.registry import resolve
+from logit_correction.formatting import format_reason
+from logit_correction.registry import import_component
 
 if TYPE_CHECKING:
     from logit_correction.evaluation.report import JudgedRows
@@ -42,7 +43,7 @@ def find_metrics(metrics: str | Metric | Sequence[str | Metric], taken: Sequence
     """
     found: dict[str, Metric] = {}
     for metric in [metrics] if isinstance(metrics, str) or callable(metrics) else metrics:
-        function = metric if callable(metric) else resolve("metric", metric, METRICS)
+        function = metric if callable(metric) else import_component("metric", metric, METRICS)
         if not callable(function) or isinstance(function, type):
             raise InputError(f"metric {metric!r} is no function: give one of {', '.join(METRICS)}, or package.function")
         path = metric if isinstance(metric, str) else f"{function.__module__}.{getattr(function, '__name__', 'metric')}"
@@ -100,7 +101,7 @@ def _call(name: str, metric: Metric, has_label: Array, said: Array) -> float:
     except Exception as error:  # of a person's own function, any
         if isinstance(error, ValueError) and has_label.all():  # as many refuse rows of one label
             return float("nan")
-        shown = f"({len(said):,} rows): {type(error).__name__}: {reason_of(error)}"
+        shown = f"({len(said):,} rows): {type(error).__name__}: {format_reason(error)}"
         raise InputError(
             f"metric {name} fails {shown}. It is called with two arrays (n,), whether rows have a label and whether it "
             "is predicted, and must return a number"

@@ -15,10 +15,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from logit_correction.atomic_files import replace_atomically
+from logit_correction.checksums import verify_checksum
 from logit_correction.errors import InputError
-from logit_correction.files import check_seal, plain, replacing
 from logit_correction.functional import group_membership
-from logit_correction.types import Batch, Correlation, as_array
+from logit_correction.paths import reject_special_file
+from logit_correction.types import Batch, Correlation, to_numpy
 
 if TYPE_CHECKING:
     from logit_correction.data.table import DataTable
@@ -92,7 +94,7 @@ class Predictions:
 
     def __post_init__(self) -> None:
         """Convert and check all values."""
-        rows, width, logits = len(self.index), len(self.label_names), as_array(self.logits)
+        rows, width, logits = len(self.index), len(self.label_names), to_numpy(self.logits)
         _check_shape("logits", logits, (rows, width))
         known: dict[str, Any] = {
             "index": _codes("index", self.index, (rows,)),
@@ -106,7 +108,7 @@ class Predictions:
             attribute = _codes("attribute", self.attribute, (rows,), -1, len(self.attribute_names))
             known["attribute"] = attribute if (attribute >= 0).any() else None
         if self.membership is not None:
-            known["membership"] = as_array(self.membership).astype(bool)
+            known["membership"] = to_numpy(self.membership).astype(bool)
             _check_shape("membership", known["membership"], (rows, len(self.groups)))
         for name, value in known.items():
             object.__setattr__(self, name, value)
@@ -164,7 +166,7 @@ class Predictions:
             columns |= {"estimated_attribute": self.estimate.attribute}
             metadata["estimate"] = {name: getattr(self.estimate, name) for name in ("names", "table", "source")}
         table = pa.table(columns).replace_schema_metadata({self.METADATA: json.dumps(metadata).encode()})
-        with replacing(path) as temporary:
+        with replace_atomically(path) as temporary:
             pq.write_table(table, temporary, write_page_checksum=True)
 
     @classmethod
@@ -172,9 +174,9 @@ class Predictions:
         """Read what ``save`` wrote; raise ``InputError`` if the file is missing or damaged."""
         import pyarrow.parquet as pq
 
-        check_seal(Path(path), "evaluate the run again")
+        verify_checksum(Path(path), "evaluate the run again")
         try:
-            table = pq.read_table(plain(Path(path)), page_checksum_verification=True)
+            table = pq.read_table(reject_special_file(Path(path)), page_checksum_verification=True)
             metadata = json.loads(table.schema.metadata[cls.METADATA])
             column = {name: table[name].to_numpy() for name in table.column_names}
             if known := metadata.pop("estimate", None):
@@ -239,7 +241,7 @@ def _check_shape(name: str, values: Array, shape: tuple[int, ...]) -> None:
 
 def _codes(name: str, values: Any, shape: tuple[int, ...], least: int = 0, size: int | None = None) -> Array:
     """Return values as int64; raise ``ValueError`` unless they are whole, of this shape and in least..size-1."""
-    array = as_array(values)
+    array = to_numpy(values)
     _check_shape(name, array, shape)
     if array.dtype.kind == "f" and len(broken := array[array != np.floor(array)]):
         raise ValueError(f"{name} must be whole numbers, but some are not, such as {broken[0]}")

@@ -19,7 +19,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.errors import InputError, format_list, format_name
+from logit_correction.checksums import verify_checksum
+from logit_correction.errors import InputError
 from logit_correction.evaluation.metrics import (
     Metric,
     auroc,
@@ -29,8 +30,8 @@ from logit_correction.evaluation.metrics import (
     macro_f1,
 )
 from logit_correction.evaluation.predictions import Predictions
-from logit_correction.files import check_seal, frame_of, from_plain, read_json, to_plain
 from logit_correction.finding import Finding, name_training
+from logit_correction.formatting import format_list, format_name
 from logit_correction.functional import (
     group_count,
     group_margin,
@@ -40,6 +41,7 @@ from logit_correction.functional import (
     margin,
     wilson_interval,
 )
+from logit_correction.serialization import build_frame, from_json_values, read_json_file, to_json_values
 from logit_correction.types import Correlation
 
 #: Name of the file.
@@ -71,7 +73,7 @@ def figures(kind: type) -> dict[str, Figure]:
 
 
 def _computed(kind: type, rows: JudgedRows) -> dict[str, Any]:
-    return {name: to_plain(one.of(rows)) for name, one in figures(kind).items()}
+    return {name: to_json_values(one.of(rows)) for name, one in figures(kind).items()}
 
 
 @dataclass(frozen=True)
@@ -124,12 +126,12 @@ class JudgedRows:
 
     def value(self, name: str) -> Any:
         """Return the figure of ``GroupReport`` of a name; None if it is not defined."""
-        return to_plain(figures(GroupReport)[name].of(self))
+        return to_json_values(figures(GroupReport)[name].of(self))
 
     def table(self, metrics: Metrics = (), probability: NDArray[Any] | None = None) -> pd.DataFrame:
         """Return the frame of ``Group``, with a further column for each metric; see ``metrics.compute_metrics``."""
         found = compute_metrics(self, find_metrics(metrics, list(figures(Group))), probability)
-        return frame_of(Group, _computed(Group, self)).assign(**found)
+        return build_frame(Group, _computed(Group, self)).assign(**found)
 
     @cached_property
     def right(self) -> Tensor:
@@ -329,7 +331,7 @@ class GroupReport(FiguresByGroup):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the ``test`` block of ``report.json`` as strict JSON values; None if not defined."""
-        return cast(dict[str, Any], to_plain(self))
+        return cast(dict[str, Any], to_json_values(self))
 
 
 def estimated_report(rows: Predictions, metrics: Metrics = ()) -> EstimatedReport | None:
@@ -495,7 +497,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of the file as strict JSON values."""
-        return cast(dict[str, Any], to_plain(self))
+        return cast(dict[str, Any], to_json_values(self))
 
     def __getitem__(self, name: str) -> Any:
         """Return an entry of ``to_dict``, as when ``Run.report`` was a dict; deprecated."""
@@ -513,11 +515,11 @@ class Report:
             )
         if not file.is_file():
             raise InputError(f"{folder} is not a run folder: give one that `train` has written")
-        content = read_json(file, cls.FIX)
+        content = read_json_file(file, cls.FIX)
         try:
-            report = cast(Report, from_plain(cls, content))
+            report = cast(Report, from_json_values(cls, content))
             _ = report.finding  # so that one of another version is told here
         except (ValueError, TypeError) as error:  # Python names the entries that are missing
             raise InputError(f"{file} cannot be read ({error}): {cls.FIX}") from error
-        check_seal(file, cls.FIX)
+        verify_checksum(file, cls.FIX)
         return report

@@ -16,18 +16,19 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction import __version__
+from logit_correction.atomic_files import create_folder_atomically
 from logit_correction.data.features import ColumnEncoder
 from logit_correction.data.images import ImageReader
 from logit_correction.data.reader import NumericReader
 from logit_correction.data.texts import MAX_WORDS, TOKENS, LengthNormalization, TextReader, load_tokenizer
-from logit_correction.errors import InputError, reason_of
-from logit_correction.files import new_folder
+from logit_correction.errors import InputError
+from logit_correction.formatting import format_reason
 from logit_correction.integrations import FORMATS
-from logit_correction.registry import needed, resolve
+from logit_correction.registry import import_component, import_optional
 from logit_correction.runs.folder import write_json
 from logit_correction.runs.run import Run, load
 from logit_correction.types import Inputs
-from logit_correction.views.texts import PAIR, WORD
+from logit_correction.views.texts import PAIR_PATTERN, WORD_PATTERN
 
 #: What goes in and what comes out, for other programs; and the folder of what texts are read by.
 DESCRIPTION, TOKENIZER = "config.json", "tokenizer"
@@ -107,9 +108,9 @@ def export(
         InputError: If the run cannot be loaded, a package is missing, or the network cannot be written in the format
             or answers otherwise there. Nothing is written then.
     """
-    write = resolve("format", format, FORMATS)
+    write = import_component("format", format, FORMATS)
     folder, loaded = Path(out), load(run, trust_code=trust_code)
-    with new_folder(folder) as temporary:
+    with create_folder_atomically(folder) as temporary:
         prepare, given = _input(loaded)
         settings = {
             "library_name": "logit-correction",
@@ -135,8 +136,8 @@ def export(
 def write_onnx(exported: ExportedModel, folder: Path) -> str:
     """Write ``model.onnx``: rows in, ``logits`` out, of any number of rows; the labels lie in its metadata."""
     for package in ("onnx", "onnxscript"):
-        needed(package, "--format onnx", "onnx")
-    onnxruntime = needed("onnxruntime", "--format onnx", "onnx")
+        import_optional(package, "--format onnx", "onnx")
+    onnxruntime = import_optional("onnxruntime", "--format onnx", "onnx")
     program, names = _traced(exported), [one["name"] for one in exported.inputs]
     with _translating("written as ONNX"):
         made = torch.onnx.export(program, input_names=names, output_names=["logits"], dynamo=True, verbose=False)
@@ -185,7 +186,7 @@ def _translating(how: str) -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     except Exception as error:
-        told = f"this network cannot be {how} ({reason_of(error)})"
+        told = f"this network cannot be {how} ({format_reason(error)})"
         raise InputError(f"{told}: use the run itself, by `logit-correction predict` or `load` in Python") from error
 
 
@@ -238,7 +239,11 @@ def _input(run: Run) -> tuple[nn.Module, dict[str, Any]]:
         return ColumnEncoder(columns), described("columns", "float64", (len(columns),), columns=columns)
     if isinstance(reader, TextReader):
         more = {"class": "sklearn.feature_extraction.FeatureHasher", "n_features": shape[0], "input_type": "pair"}
-        more |= {"words": [WORD.pattern, PAIR.pattern], "weights": reader.weights, "most_words": MAX_WORDS}
+        more |= {
+            "words": [WORD_PATTERN.pattern, PAIR_PATTERN.pattern],
+            "weights": reader.weights,
+            "most_words": MAX_WORDS,
+        }
         return LengthNormalization(), described("words", "float32", shape, **more)
     if isinstance(reader, NumericReader) and reader.mean is not None:
         return Scaled(1 / reader.std, reader.mean), described("numbers", "float32", shape)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from logit_correction.errors import InputError, format_first
+from logit_correction.errors import InputError
+from logit_correction.formatting import format_first
 from logit_correction.losses import check_criterion
-from logit_correction.registry import needed
+from logit_correction.registry import import_optional
 from logit_correction.runs.estimate import AttributeEstimates
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 else:
     # Two copies of one package; the Trainer of one takes no callback of the other: the one that the program uses.
     _name = "pytorch_lightning" if "pytorch_lightning" in sys.modules else "lightning.pytorch"
-    Callback = needed(_name, "logit_correction.integrations.lightning", "lightning").Callback
+    Callback = import_optional(_name, "logit_correction.integrations.lightning", "lightning").Callback
 
 
 class CorrectLogits(Callback):

@@ -31,22 +31,22 @@ from logit_correction.data.rows import Reader, Rows, Splitting, check_labels_dis
 from logit_correction.data.stores import InputStore, build_view_inputs
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import TextReader
-from logit_correction.errors import InputError, InputWarning, Interrupted
+from logit_correction.errors import InputError, InputWarning, TrainingInterrupted
 from logit_correction.evaluation.metrics import find_metrics, takes_probability
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import JudgedRows, Metrics
-from logit_correction.files import to_plain
 from logit_correction.finding import ViewName, name_views
 from logit_correction.methods.base import Algorithm
-from logit_correction.networks.base import without_pretrained_weights
+from logit_correction.networks.base import skip_pretrained_weights
 from logit_correction.registry import ComponentConfig
 from logit_correction.runs.assemble import build_algorithm, prepare_run
 from logit_correction.runs.estimate import AttributeEstimates, run_estimator
 from logit_correction.runs.inference import iterate_batches, keep_num_threads
 from logit_correction.runs.options import Part, RunConfig, build_config, complete_config
+from logit_correction.serialization import to_json_values
 from logit_correction.training.display import choose_display
 from logit_correction.training.fit import attribute_names_of, estimate_rows
-from logit_correction.types import UNKNOWN, DataInfo, as_array
+from logit_correction.types import UNKNOWN_ATTRIBUTE, DataInfo, to_numpy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -258,7 +258,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             iterate_batches(store, torch.device("cpu")),
         )
         told = concluded(*asked_of(built, known, inputs, display), seed)
-        self.new_rows_ = to_plain(told)
+        self.new_rows_ = to_json_values(told)
         best = told.correction or told.candidates[0]
         return best.config["method"], best.config["leave_out"]
 
@@ -292,14 +292,18 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         try:
             with display:
                 fit.run()
-        except Interrupted as error:
+        except TrainingInterrupted as error:
             raise KeyboardInterrupt from error
         estimator, attribute = algorithm.attributes, fit.training_attributes()
         self.n_epochs_, self.correction_ = fit.progress.epoch, f"the training of {built.config.method.name}"
         finding = None if estimator is None else estimator.finding
         if finding is not None and not finding.corrects:
             self.correction_ = f"none: {finding.verdict}"
-        return algorithm, built.config, np.full(len(table.label), UNKNOWN) if attribute is None else attribute.numpy()
+        return (
+            algorithm,
+            built.config,
+            np.full(len(table.label), UNKNOWN_ATTRIBUTE) if attribute is None else attribute.numpy(),
+        )
 
     # -- answers
 
@@ -370,7 +374,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
 
     def _rows(self, X: Any, reset: bool = False) -> Rows:
         """Return checked rows as what they are; ``reset`` in ``fit``. An array may follow a data frame of numbers."""
-        X = as_array(X) if isinstance(X, torch.Tensor) else X
+        X = to_numpy(X) if isinstance(X, torch.Tensor) else X
         dense = not issparse(X)
         if dense and hasattr(X, "__len__") and not len(X):
             raise InputError("There are 0 rows: give at least one" + " of each label" * reset)
@@ -422,7 +426,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         if not hasattr(self, "_algorithm"):
             rows = ComponentConfig("rows in memory", cls=dict)  # which are not needed again
             config, info = complete_config({**self.model_["config"], "data": rows}), DataInfo(**self.model_["info"])
-            with without_pretrained_weights():
+            with skip_pretrained_weights():
                 algorithm = build_algorithm(config, info)
             weights = io.BytesIO(self.model_["weights"])
             algorithm.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))

@@ -15,7 +15,7 @@ from logit_correction.attributes.base import AttributeEstimator, Estimate
 from logit_correction.errors import InputError
 from logit_correction.losses import GroupPrior
 from logit_correction.methods.parts import PriorRule, lost_labels
-from logit_correction.registry import component
+from logit_correction.registry import make_component
 from logit_correction.seeds import StepRandomness, derive_seed
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
 
@@ -107,7 +107,7 @@ class Algorithm(nn.Module, ABC):
 
     def use_attributes(self, attributes: AttributeEstimator | str, network: NetworkFactory) -> None:
         """Attach an attribute estimator, given as such or by name; ``network`` builds the networks that it trains."""
-        estimator = component("attribute estimator", attributes, ESTIMATORS, AttributeEstimator)
+        estimator = make_component("attribute estimator", attributes, ESTIMATORS, AttributeEstimator)
         estimator.attach(self.build, network, self.info, self.seed)
         self.attributes, self.needs_attributes = estimator, estimator.needs_attributes
         self.num_stages = estimator.num_stages + 1

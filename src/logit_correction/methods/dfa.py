@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from logit_correction.errors import InputError, check_range
-from logit_correction.functional import generalize
+from logit_correction.functional import gce_from_cross_entropy
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import RelativeDifficulty
-from logit_correction.networks.base import DropoutLinear, Network, feature_size
+from logit_correction.networks.base import DropoutLinear, Network, get_feature_size
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Step, TrainingRows
 
 
@@ -21,7 +21,7 @@ class Disentangled(nn.Module):
 
     def __init__(self, intrinsic: nn.Module, biased: nn.Module) -> None:
         super().__init__()
-        width = feature_size(intrinsic) + feature_size(biased)
+        width = get_feature_size(intrinsic) + get_feature_size(biased)
         self.intrinsic, self.biased = cast(Network, intrinsic).features, cast(Network, biased).features
         head = cast(nn.Linear, intrinsic.head)
         kind = DropoutLinear if isinstance(head, DropoutLinear) else nn.Linear
@@ -106,7 +106,7 @@ class DFA(Algorithm):
         intrinsic, biased = self.network.intrinsic(batch.inputs), self.network.biased(batch.inputs)
         debiased_loss, biased_loss = self._losses(intrinsic, biased, batch.label, batch.label)
         weight: Tensor = self.difficulty(batch.index, batch.label, biased_loss, debiased_loss)
-        debiased, other = (weight * debiased_loss).mean(), generalize(biased_loss, self.q).mean()
+        debiased, other = (weight * debiased_loss).mean(), gce_from_cross_entropy(biased_loss, self.q).mean()
         loss = debiased + self.lambda_dis * other
         logs = {"loss_debiased": debiased.detach(), "loss_biased": other.detach(), "mean_weight": weight.mean()}
         if epoch < self.swap_from_epoch:
@@ -116,7 +116,7 @@ class DFA(Algorithm):
         order = order.to(batch.label.device, non_blocking=True)
         swapped_label = batch.label.index_select(0, order)
         debiased_loss, biased_loss = self._losses(intrinsic, biased.index_select(0, order), batch.label, swapped_label)
-        debiased, other = (weight * debiased_loss).mean(), generalize(biased_loss, self.q).mean()
+        debiased, other = (weight * debiased_loss).mean(), gce_from_cross_entropy(biased_loss, self.q).mean()
         logs |= {"loss_debiased_swapped": debiased.detach(), "loss_biased_swapped": other.detach()}
         return Step(loss + self.lambda_swap * (debiased + self.lambda_swap_b * other), logs)
 

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.distributed import sum_over_processes
 from logit_correction.errors import check_range
-from logit_correction.functional import cell_sums
+from logit_correction.functional import sum_by_group
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import check_settled
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
@@ -87,8 +87,8 @@ class GroupDRO(Algorithm):
         known = (attribute >= 0).to(loss.dtype)
         cells = batch.label, attribute.clamp_min(0)
         sizes = self.info.num_labels, self.attributes.num_attributes
-        sums = cell_sums(*cells, loss * known, *sizes)[0].flatten()
-        counts = cell_sums(*cells, known, *sizes)[0].flatten()
+        sums = sum_by_group(*cells, loss * known, *sizes)[0].flatten()
+        counts = sum_by_group(*cells, known, *sizes)[0].flatten()
         with torch.no_grad():
             present_sums, counts = sum_over_processes(torch.stack((sums, counts))).unbind(0)
             present, size = counts > 0, counts.clamp_min(1.0)

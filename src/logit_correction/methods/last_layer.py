@@ -16,7 +16,7 @@ from logit_correction.attributes.given import Given, TrueAttributes
 from logit_correction.errors import InputError, check_range
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import Network
-from logit_correction.registry import component
+from logit_correction.registry import make_component
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step, TrainingRows
 
 
@@ -63,7 +63,9 @@ class LastLayer(Algorithm):
         self.gamma, self.stage = gamma, self.num_stages - 1
         self.erm_head = copy.deepcopy(self.network.head)
         given = () if attributes is None else (attributes,)  # in a tuple, an estimator is no part of the state
-        self.of_valid = tuple(component("attribute estimator", one, ESTIMATORS, AttributeEstimator) for one in given)
+        self.of_valid = tuple(
+            make_component("attribute estimator", one, ESTIMATORS, AttributeEstimator) for one in given
+        )
         self.needs_valid_attributes = any(one.needs_attributes for one in self.of_valid)
         for name in ("features", "label", "weight"):
             self.register_buffer(name, None, persistent=False)

@@ -15,7 +15,7 @@ from logit_correction.functional import logit_corrected_cross_entropy
 from logit_correction.losses import GroupPrior
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import MIXING, PRIORS, Counted, Mixable, Mixing, Moving, PriorRule, check_settled
-from logit_correction.registry import component
+from logit_correction.registry import make_component
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
 
 
@@ -76,9 +76,9 @@ class LC(Algorithm):
         self.use_attributes(attributes, biased_network or network)
         if prior is None:
             prior = Counted() if self.attributes.settled else Moving()
-        self.prior_rule = component("prior", prior, PRIORS, PriorRule)
+        self.prior_rule = make_component("prior", prior, PRIORS, PriorRule)
         self.group_prior = self.prior_rule.make(self.attributes)
-        self.mixing = component("mixing", mixing, MIXING, Mixing)
+        self.mixing = make_component("mixing", mixing, MIXING, Mixing)
         self.mixing.check(self.network, info)
         self.strength = strength
         if oversampling:

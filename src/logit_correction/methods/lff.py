@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from logit_correction.errors import check_range
-from logit_correction.functional import generalize
+from logit_correction.functional import gce_from_cross_entropy
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import RelativeDifficulty
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Step
@@ -48,7 +48,7 @@ class LfF(Algorithm):
         biased = cross_entropy(self.biased_network(batch.inputs), batch.label, reduction="none")
         debiased = cross_entropy(self.network(batch.inputs), batch.label, reduction="none")
         weight: Tensor = self.difficulty(batch.index, batch.label, biased, debiased)
-        biased_loss, debiased_loss = generalize(biased, self.q).mean(), (weight * debiased).mean()
+        biased_loss, debiased_loss = gce_from_cross_entropy(biased, self.q).mean(), (weight * debiased).mean()
         logs = {
             "loss_debiased": debiased_loss.detach(),
             "loss_biased": biased_loss.detach(),

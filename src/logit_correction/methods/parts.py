@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.attributes.base import AttributeEstimator, Estimate
-from logit_correction.distributed import join_over_processes
+from logit_correction.distributed import concatenate_over_processes
 from logit_correction.errors import InputError, check_range
-from logit_correction.functional import MixupForm, count_prior, group_mixup, mix, ramp_up, shifted
-from logit_correction.losses import Estimator, GroupPrior
-from logit_correction.networks.base import mixing_place
+from logit_correction.functional import MixupForm, count_prior, group_mixup, mix, ramp_up, shift_log_prior
+from logit_correction.losses import GroupPrior, PriorEstimator
+from logit_correction.networks.base import split_at_mixing_point
 from logit_correction.types import Batch, Correlation, DataInfo
 
 _HERE = "logit_correction.methods.parts."
@@ -80,7 +80,7 @@ class Moving(PriorRule):
 
     def __init__(
         self,
-        estimator: Estimator = "joint",
+        estimator: PriorEstimator = "joint",
         averaging: Literal["moving", "moving-rows", "batch", "dataset"] = "moving",
         momentum: float | None = None,
         floor: float = 5e-5,
@@ -102,7 +102,7 @@ class Moving(PriorRule):
         self.momentum = 0.99 if momentum is None else momentum
         check_range("momentum", self.momentum, 0, 1, open_end=True)
         check_range("floor", floor, 0)
-        self.estimator: Estimator = estimator
+        self.estimator: PriorEstimator = estimator
         self.averaging: Literal["moving", "moving-rows", "batch", "dataset"] = averaging
         self.floor = floor
         self.normalize_columns = normalize_columns
@@ -204,7 +204,7 @@ class IndependentMixUp(Mixing):
 
     def __call__(self, network: nn.Module, given: Mixable) -> tuple[Tensor, Tensor]:
         size, device, drawn_by = len(given.batch.label), given.batch.label.device, given.generator
-        values, rest = mixing_place(network, given.batch.inputs, self.place)
+        values, rest = split_at_mixing_point(network, given.batch.inputs, self.place)
         partner = torch.randint(size, (size,), generator=drawn_by, device=drawn_by.device)
         own = torch.rsub(torch.rand(size, generator=drawn_by, device=drawn_by.device), 1, alpha=self.limit)
         mixed = mix(values, partner.to(device, non_blocking=True), own.to(device, non_blocking=True))
@@ -238,7 +238,7 @@ class GroupMixUp(Mixing):
 
     def __call__(self, network: nn.Module, given: Mixable) -> tuple[Tensor, Tensor]:
         label, prior, drawn_by = given.batch.label, given.prior, given.generator
-        values, rest = mixing_place(network, given.batch.inputs, self.place)
+        values, rest = split_at_mixing_point(network, given.batch.inputs, self.place)
         t = 2 * self.limit * ramp_up(given.epoch, self.ramp_up_epochs)
         low, high = (1 - 2 * t, 1 - t) if self.rows == "every-row" else (0.5, 1.0)
         weight = torch.empty((), device=drawn_by.device).uniform_(low, high, generator=drawn_by)
@@ -251,7 +251,7 @@ class GroupMixUp(Mixing):
             form=self.rows,
             generator=drawn_by,
         )
-        return rest(mixed), shifted(prior.log(prior_of_mixed))
+        return rest(mixed), shift_log_prior(prior.log(prior_of_mixed))
 
 
 class RelativeDifficulty(nn.Module):
@@ -284,12 +284,12 @@ class RelativeDifficulty(nn.Module):
             debiased: (B,) cross-entropy under the debiased network.
         """
         losses = torch.stack((biased, debiased), dim=1).to(self.average.dtype)
-        rows, current = join_over_processes(index), join_over_processes(losses).t()
+        rows, current = concatenate_over_processes(index), concatenate_over_processes(losses).t()
         past = self.average.index_select(1, rows)
         moved = torch.where(self.visited.index_select(0, rows), torch.lerp(current, past, self.momentum), current)
         self.average.index_copy_(1, rows, moved)
         self.visited.index_fill_(0, rows, True)
-        self.row_label.index_copy_(0, rows, join_over_processes(label))
+        self.row_label.index_copy_(0, rows, concatenate_over_processes(label))
         # A row not yet visited has the average 0 and so is never the greatest, whatever its label.
         greatest = self.average.new_zeros(2, self.num_labels)
         greatest.scatter_reduce_(1, self.row_label.expand(2, -1), self.average, "amax")

@@ -12,7 +12,7 @@ from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.losses import GroupPrior
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import Counted, check_settled
-from logit_correction.networks.base import feature_size
+from logit_correction.networks.base import get_feature_size
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Step
 
 
@@ -63,7 +63,7 @@ class PostHoc(Algorithm):
         check_settled(self.attributes, "PostHoc", "take Auto, CrossFitted or Given")
         self.prior_rule = Counted()
         self.group_prior = self.prior_rule.make(self.attributes)
-        size = feature_size(self.network)  # refuses a network without features
+        size = get_feature_size(self.network)  # refuses a network without features
         self.network.head = CorrectedHead(self.network.head, size, info.num_labels)  # type: ignore[arg-type]
 
     def forward(self, batch: Batch, epoch: float) -> Step:

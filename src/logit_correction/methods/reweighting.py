@@ -11,7 +11,7 @@ from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.losses import GroupPrior
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import PRIORS, Counted, Moving, PriorRule
-from logit_correction.registry import component
+from logit_correction.registry import make_component
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Step
 
 
@@ -55,7 +55,7 @@ class Reweighting(Algorithm):
         if prior is None:
             prior = Counted(smoothing=0.0) if self.attributes.settled else Moving()
         self.balance = balance
-        self.prior_rule = component("prior", prior, PRIORS, PriorRule)
+        self.prior_rule = make_component("prior", prior, PRIORS, PriorRule)
         self.group_prior = self.prior_rule.make(self.attributes)
 
     def forward(self, batch: Batch, epoch: float) -> Step:

@@ -49,7 +49,7 @@ class DropoutLinear(nn.Linear):
         return super().forward(self.dropout(features))
 
 
-def check_images(info: DataInfo, network: str) -> tuple[int, int, int]:
+def check_image_shape(info: DataInfo, network: str) -> tuple[int, int, int]:
     """Return channels, height and width of the images; raise ``InputError`` if the data holds something else."""
     refuse_tokens(info, network)
     if len(info.input_shape) != 3:
@@ -64,13 +64,13 @@ def refuse_tokens(info: DataInfo, network: str) -> None:
         raise InputError(f"network {network} takes numbers, but the inputs are texts as tokens: take TextClassifier")
 
 
-def weights_follow() -> bool:
+def awaits_checkpoint() -> bool:
     """Return whether a checkpoint will fill the network that is being built, so that it reads no pretrained weights."""
     return _WEIGHTS_FOLLOW.get()
 
 
 @contextmanager
-def without_pretrained_weights() -> Iterator[None]:
+def skip_pretrained_weights() -> Iterator[None]:
     """Build networks inside the block without reading pretrained weights."""
     token = _WEIGHTS_FOLLOW.set(True)
     try:
@@ -80,7 +80,7 @@ def without_pretrained_weights() -> Iterator[None]:
 
 
 @contextmanager
-def frozen_statistics(network: nn.Module) -> Iterator[list[_BatchNorm]]:
+def freeze_batch_norm_statistics(network: nn.Module) -> Iterator[list[_BatchNorm]]:
     """Keep the running statistics of batch normalisation inside the block, and yield its layers.
 
     For a second pass over a batch, or for partly hidden inputs: the statistics count each whole input once.
@@ -96,7 +96,7 @@ def frozen_statistics(network: nn.Module) -> Iterator[list[_BatchNorm]]:
             layer.momentum = momentum
 
 
-def feature_size(network: nn.Module) -> int:
+def get_feature_size(network: nn.Module) -> int:
     """Return F, the size of a network's features; raise ``InputError`` if it has no features or no linear head."""
     size = getattr(getattr(network, "head", None), "in_features", None)
     if not hasattr(network, "features") or size is None:
@@ -104,7 +104,7 @@ def feature_size(network: nn.Module) -> int:
     return int(size)
 
 
-def mixing_place(network: nn.Module, inputs: Inputs, place: str) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+def split_at_mixing_point(network: nn.Module, inputs: Inputs, place: str) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     """Return the values to mix at ``place``, and a function from mixed values to logits.
 
     The weights of a mix sum to 1, so mixing after a first linear layer equals mixing the inputs. If the layer is

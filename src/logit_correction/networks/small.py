@@ -9,7 +9,7 @@ from itertools import pairwise
 from torch import nn
 
 from logit_correction.errors import InputError
-from logit_correction.networks.base import Network, check_images, refuse_tokens
+from logit_correction.networks.base import Network, check_image_shape, refuse_tokens
 from logit_correction.types import DataInfo
 
 
@@ -62,7 +62,7 @@ class ConvNet(Network):
             hidden: Width of the fully connected layer with ReLU, the features.
         """
         super().__init__()
-        before, height, width = check_images(info, "ConvNet")
+        before, height, width = check_image_shape(info, "ConvNet")
         pixels = (height >> len(channels)) * (width >> len(channels))
         if not pixels or min([*channels, hidden]) < 1:
             size = f"images of {height}x{width}, which each block halves"

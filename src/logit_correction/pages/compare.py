@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 import torch
 
+from logit_correction.checksums import verify_checksum
 from logit_correction.data import SOURCES
-from logit_correction.errors import NBSP, InputError, format_list, format_name, format_percent, format_value, is_missing
+from logit_correction.errors import InputError
 from logit_correction.evaluation.metrics import Metric, compute_metrics
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import (
@@ -26,11 +27,12 @@ from logit_correction.evaluation.report import (
     estimated_report,
     figures,
 )
-from logit_correction.files import check_seal, plain
 from logit_correction.finding import BASELINE
+from logit_correction.formatting import NBSP, format_list, format_name, format_percent, format_value, is_missing
 from logit_correction.functional import wilson_interval
 from logit_correction.pages.plots import assign_colors
-from logit_correction.registry import resolve
+from logit_correction.paths import reject_special_file
+from logit_correction.registry import import_component
 
 #: Training options that change where and how fast a run goes, not what comes out of it.
 _NOT_THE_METHOD = ("threads", "log_every", "logger", "deterministic", "device", "devices", "nodes", "selection")
@@ -114,9 +116,9 @@ class RunFolder:
         """Read a run folder; raise ``InputError`` where it holds no finished run, or a file of it is damaged."""
         path, file = Path(path), Path(path) / "metrics.csv"
         report = Report.read(path)
-        check_seal(file, Report.FIX)
+        verify_checksum(file, Report.FIX)
         try:
-            metrics = pd.read_csv(plain(file)).apply(pd.to_numeric) if file.exists() else pd.DataFrame()
+            metrics = pd.read_csv(reject_special_file(file)).apply(pd.to_numeric) if file.exists() else pd.DataFrame()
         except (OSError, ValueError) as error:
             raise InputError(f"{file} cannot be read ({error}): {Report.FIX}, or remove it") from error
         return cls(path, report, metrics)
@@ -319,7 +321,7 @@ def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_user_data(data: DataSummary) -> bool:
     """Return whether a source reads a person's own folder or file."""
-    return data.name in SOURCES and resolve("data source", data.name, SOURCES).users_own
+    return data.name in SOURCES and import_component("data source", data.name, SOURCES).users_own
 
 
 def format_path(path: Path | str) -> str:

@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from logit_correction.errors import format_decimal, format_first, format_name, format_percent, format_value, wrap_prose
 from logit_correction.evaluation.report import Group, Report, figures
+from logit_correction.formatting import (
+    format_decimal,
+    format_first,
+    format_name,
+    format_percent,
+    format_value,
+    wrap_prose,
+)
 from logit_correction.pages.compare import FIGURES, build_comparison_table, find_best_value, read_reports, sides
 
 if TYPE_CHECKING:

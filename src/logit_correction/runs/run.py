@@ -25,15 +25,16 @@ from logit_correction.data.rows import Rows, combine_attributes, find_positions
 from logit_correction.data.stores import InputStore, build_view_inputs
 from logit_correction.data.table import SPLITS
 from logit_correction.data.texts import TextReader
-from logit_correction.errors import InputError, reason_of
+from logit_correction.errors import InputError
 from logit_correction.evaluation.metrics import find_metrics
 from logit_correction.evaluation.predictions import Predictions, collect, predictions_of
 from logit_correction.evaluation.report import GroupReport, Metrics, Report
+from logit_correction.formatting import format_reason
 from logit_correction.methods.base import Algorithm
-from logit_correction.networks.base import without_pretrained_weights
+from logit_correction.networks.base import skip_pretrained_weights
 from logit_correction.pages.compare import build_comparison_table, read_reports
 from logit_correction.pages.console import render_run_html
-from logit_correction.registry import known_names_only, listed, without_download
+from logit_correction.registry import disable_download, forbid_untrusted_names, parse_names
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import build_algorithm, check_network_sizes, check_same_data, prepare_like
 from logit_correction.runs.encode import Encoder, encode_table
@@ -101,7 +102,7 @@ class Run(os.PathLike[str]):
 
     def restrict_imports(self) -> AbstractContextManager[None]:
         """Import no code that the folder names, unless it is trusted."""
-        return nullcontext() if self.trust_code else known_names_only(self.path / run_folder.CONFIG)
+        return nullcontext() if self.trust_code else forbid_untrusted_names(self.path / run_folder.CONFIG)
 
     @cached_property
     def config(self) -> RunConfig:
@@ -113,7 +114,7 @@ class Run(os.PathLike[str]):
     def source(self) -> DataSource:
         """The data source, as it was in training."""
         data = self.config.data
-        source: DataSource = (data if self.trust_code else without_download(data)).make()
+        source: DataSource = (data if self.trust_code else disable_download(data)).make()
         prepare_like(self.report, source, self.path)
         return source
 
@@ -152,7 +153,7 @@ class Run(os.PathLike[str]):
         """The method with its networks."""
         place = self.path / run_folder.CHECKPOINT
         content = read_checkpoint(place)
-        with self.restrict_imports(), without_pretrained_weights():
+        with self.restrict_imports(), skip_pretrained_weights():
             if not self.trust_code:
                 state = content.get("algorithm", {})
                 held = sum(weight.numel() for weight in state.values() if isinstance(weight, Tensor))
@@ -161,7 +162,7 @@ class Run(os.PathLike[str]):
         try:
             algorithm.load_state_dict(content["algorithm"])
         except (RuntimeError, KeyError, AttributeError, TypeError, ValueError) as error:
-            raise InputError(f"{place} does not fit the run's config ({reason_of(error)}): train again") from error
+            raise InputError(f"{place} does not fit the run's config ({format_reason(error)}): train again") from error
         if not all(bool(one.isfinite().all()) for one in algorithm.network.parameters()):
             raise InputError(f"{place} holds weights that are NaN or infinite: train again")
         for name, _ in algorithm.named_parameters():
@@ -270,7 +271,7 @@ class Run(os.PathLike[str]):
         rows = found[0]
         if label is None and rows.frame is not None:
             label = str(options.get("label") or "label")
-        columns = listed(options.get("attribute"))
+        columns = parse_names(options.get("attribute"))
         if attribute is None and columns and rows.frame is not None and set(columns) <= set(rows.frame.columns):
             attribute = combine_attributes(
                 {name: convert_column_to_texts(rows.frame, name) for name in columns}, len(rows)

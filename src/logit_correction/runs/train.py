@@ -9,10 +9,11 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from logit_correction.atomic_files import write_text_file
+from logit_correction.checksums import CHECKSUMS_FILE, write_checksums
 from logit_correction.data.table import DataTable
 from logit_correction.distributed import rank, wait_for_processes
 from logit_correction.errors import InputError
-from logit_correction.files import SEAL, seal, write_text
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import launch_processes, prepare_run
 from logit_correction.runs.inference import keep_num_threads
@@ -127,15 +128,15 @@ def train_into(
             folder, built.config if built else config, resume
         )  # others may have trained meanwhile
         if built is None or (resume and run_folder.is_finished(folder)):  # but perhaps it was killed before its page
-            if not (folder / SEAL).is_file():
-                seal(folder, run_folder.SEALED)
+            if not (folder / CHECKSUMS_FILE).is_file():
+                write_checksums(folder, run_folder.SEALED)
             _finish(folder, page and not (folder / run_folder.PAGE).is_file())
             return Run(folder, trust_code=True)
         device = launch_processes(built.config.training)
         wait_for_processes()  # each process has found the folder free before the first one writes into it
         if rank() == 0:
             if not (folder / run_folder.CONFIG).is_file():
-                write_text(folder / run_folder.CONFIG, built.config.to_yaml())
+                write_text_file(folder / run_folder.CONFIG, built.config.to_yaml())
             if announce is not None:
                 announce(built.config, built.table)
         wait_for_processes()

@@ -15,9 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from logit_correction.atomic_files import write_text_file
 from logit_correction.attributes.given import Given
+from logit_correction.checksums import write_checksums
 from logit_correction.data.table import DataTable
-from logit_correction.errors import format_percent
 from logit_correction.evaluation.predictions import Predictions, predictions_of
 from logit_correction.evaluation.report import (
     DataSummary,
@@ -30,8 +31,8 @@ from logit_correction.evaluation.report import (
     Report,
     Selection,
 )
-from logit_correction.files import seal, write_text
 from logit_correction.finding import name_views
+from logit_correction.formatting import format_percent
 from logit_correction.methods.base import Algorithm
 from logit_correction.pages.compare import COLLAPSE_REMEDY
 from logit_correction.pages.plots import encode_png_uris
@@ -40,7 +41,7 @@ from logit_correction.runs.options import RunConfig
 from logit_correction.training.fit import Fit, attribute_names_of
 from logit_correction.training.record import write_checkpoint
 from logit_correction.training.rules import rule_of
-from logit_correction.types import UNKNOWN
+from logit_correction.types import UNKNOWN_ATTRIBUTE
 
 
 def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
@@ -79,11 +80,11 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     read_by = {
         "train": algorithm.needs_attributes,
         "valid": by_group or algorithm.needs_valid_attributes,
-        "test": table.scoring is not None or bool((table.attribute[table.split["test"]] != UNKNOWN).any()),
+        "test": table.scoring is not None or bool((table.attribute[table.split["test"]] != UNKNOWN_ATTRIBUTE).any()),
     }
     given = {"train": [estimator], "valid": algorithm.of_valid}
     more = {split: ["given attribute"] * any(isinstance(one, Given) for one in ones) for split, ones in given.items()}
-    write_text(out / run_folder.CONFIG, config.to_yaml())
+    write_text_file(out / run_folder.CONFIG, config.to_yaml())
     fit.record.write(out / run_folder.METRICS)
     test.save(out / run_folder.PREDICTIONS)
     validation.save(out / run_folder.VALIDATION)
@@ -122,7 +123,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
         seconds={"train": fit.progress.seconds, "evaluate": time.monotonic() - started},
     )
     run_folder.write_json(out / run_folder.REPORT, report.to_dict())
-    seal(out, run_folder.SEALED)
+    write_checksums(out, run_folder.SEALED)
     return report
 
 
@@ -228,7 +229,7 @@ def _examples(estimated: Tensor, minority: Tensor, table: DataTable, names: Sequ
             name=name and name[:300],
             label=str(table.label_names[int(label[i])]),
             estimated_attribute=str(names[int(estimated[i])]),
-            attribute=str(table.attribute_names[int(attribute)]) if int(attribute) != UNKNOWN else None,
+            attribute=str(table.attribute_names[int(attribute)]) if int(attribute) != UNKNOWN_ATTRIBUTE else None,
             picture=picture,
         )
         for i, name, attribute, picture in zip(index, told, table.attribute[rows], pictures, strict=True)

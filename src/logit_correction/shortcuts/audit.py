@@ -15,28 +15,24 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from logit_correction.atomic_files import (
+    CHANGE_FOLDER,
+    REMOVED_FILES,
+    change_folder_atomically,
+    check_new_folder,
+    finish_folder_change,
+    write_text_file,
+)
 from logit_correction.attributes.folds import held_out
+from logit_correction.checksums import CHECKSUMS_FILE, verify_checksum, write_checksums
 from logit_correction.data.cache import compute_digest, get_cache_folder
 from logit_correction.data.frames import check_columns, read_frame
 from logit_correction.data.table import NEW, DataTable
-from logit_correction.errors import NBSP, InputError, check_range, reason_of
-from logit_correction.files import (
-    CHANGE,
-    REMOVED,
-    SEAL,
-    changing,
-    check_new,
-    check_seal,
-    finish_change,
-    from_plain,
-    read_json,
-    seal,
-    write_cells,
-    write_text,
-)
+from logit_correction.errors import InputError, check_range
 from logit_correction.finding import NEEDED_ROWS
+from logit_correction.formatting import NBSP, format_reason
 from logit_correction.pages.page import save_page
-from logit_correction.registry import ComponentConfig, known_names_only, listed, without_download
+from logit_correction.registry import ComponentConfig, disable_download, forbid_untrusted_names, parse_names
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import PreparedRun, launch_processes, prepare_run
 from logit_correction.runs.inference import keep_num_threads
@@ -51,6 +47,7 @@ from logit_correction.runs.options import (
 from logit_correction.runs.run import Run
 from logit_correction.runs.train import train
 from logit_correction.runs.write import describe_environment
+from logit_correction.serialization import from_json_values, read_json_file
 from logit_correction.shortcuts import new_rows as new_rows_of
 from logit_correction.shortcuts import rows as rows_of
 from logit_correction.shortcuts import words
@@ -59,6 +56,7 @@ from logit_correction.shortcuts.candidates import fit_of
 from logit_correction.shortcuts.contrast import contrasts, spoken
 from logit_correction.shortcuts.search import judged_by_file, judged_by_run
 from logit_correction.shortcuts.words import AuditSummary
+from logit_correction.spreadsheets import write_spreadsheet_csv
 from logit_correction.training.display import choose_display
 
 #: The files of an audit beside its rows.
@@ -113,22 +111,22 @@ class Audit:
 
     def restrict_imports(self) -> AbstractContextManager[None]:
         """Import no code that the folder names, and ask nothing of the network, unless the audit is trusted."""
-        return nullcontext() if self.trust_code else known_names_only(self.path / AUDIT)
+        return nullcontext() if self.trust_code else forbid_untrusted_names(self.path / AUDIT)
 
     def _read(self) -> None:
         """Read what was found; wait for a process that is writing it, and finish what one that was stopped began."""
         file = self.path / AUDIT
-        if (self.path / run_folder.LOCK).exists() or (self.path / CHANGE).exists():
+        if (self.path / run_folder.LOCK).exists() or (self.path / CHANGE_FOLDER).exists():
             with run_folder.lock_folder(self.path):
-                finish_change(self.path)
+                finish_folder_change(self.path)
         if not file.is_file():
             raise InputError(f"{self.path} holds no finished audit: run `logit-correction audit --data ... --out DIR`")
-        held = read_json(file, AGAIN)
-        if not (self.path / SEAL).is_file():  # without it a file that was changed by hand fails anywhere
-            raise InputError(f"{self.path / SEAL} is missing, so {AUDIT} may have been changed: {AGAIN}")
-        check_seal(file, AGAIN)
+        held = read_json_file(file, AGAIN)
+        if not (self.path / CHECKSUMS_FILE).is_file():  # without it a file that was changed by hand fails anywhere
+            raise InputError(f"{self.path / CHECKSUMS_FILE} is missing, so {AUDIT} may have been changed: {AGAIN}")
+        verify_checksum(file, AGAIN)
         try:
-            self.told: AuditSummary = from_plain(AuditSummary, held)
+            self.told: AuditSummary = from_json_values(AuditSummary, held)
         except (TypeError, ValueError) as error:
             raise InputError(f"{file} is of another version ({error}): {AGAIN}") from error
 
@@ -150,7 +148,7 @@ class Audit:
     @cached_property
     def rows(self) -> pd.DataFrame:
         """Every row that was looked at; see ``rows_frame``."""
-        check_seal(self.path / rows_of.PARQUET, AGAIN)
+        verify_checksum(self.path / rows_of.PARQUET, AGAIN)
         return read_frame(self.path / rows_of.PARQUET)
 
     @property
@@ -158,7 +156,7 @@ class Audit:
         """Every new row: what each candidate says of it, and the answers; ``InputError`` of an audit without any."""
         if not (self.path / NEW_ROWS).is_file():
             raise InputError(f"{self.path} was made without new rows: audit again with --new-rows")
-        check_seal(self.path / NEW_ROWS, AGAIN)
+        verify_checksum(self.path / NEW_ROWS, AGAIN)
         table = read_frame(self.path / NEW_ROWS)
         numbers = range(len(self.told.new_rows.candidates) if self.told.new_rows else 0)
         check_columns(table, str(self.path / NEW_ROWS), [f"{what}_{i}" for what in ("says", "apart") for i in numbers])
@@ -210,19 +208,19 @@ class Audit:
             except Exception as error:  # what somebody else has written may be anything
                 if self.trust_code or isinstance(error, InputError | OSError):
                     raise
-                told = f"{self.path} does not hold what an audit writes ({reason_of(error)}): {AGAIN}"
+                told = f"{self.path} does not hold what an audit writes ({format_reason(error)}): {AGAIN}"
                 raise InputError(told) from error
 
     def _conclude(self, table: pd.DataFrame, sheet: pd.DataFrame | None = None) -> None:
         """Write what all answers come to, and the sheet of a further round: all of it or nothing."""
-        with changing(self.path) as staged:
+        with change_folder_atomically(self.path) as staged:
             summary = _by_new_rows(self.told, table, staged)
             if sheet is not None:
-                write_cells(sheet, staged / SHEET)
+                write_spreadsheet_csv(sheet, staged / SHEET)
                 if self.trust_code:  # a path that somebody else wrote is not followed
                     _write_pictures(staged, table)
             if not (staged / FIX).exists():
-                write_text(staged / REMOVED, FIX)
+                write_text_file(staged / REMOVED_FILES, FIX)
             _write_audit(staged, summary, self.path, own=self.trust_code)
         self.told = summary
 
@@ -259,7 +257,7 @@ class Audit:
     def to_train(self) -> RunConfig:
         """Return the complete config of ``advised``; call it, and train, within ``names``."""
         config = complete_config(self.advised)
-        return config if self.trust_code else replace(config, data=without_download(config.data))
+        return config if self.trust_code else replace(config, data=disable_download(config.data))
 
     def fix(self, out: Path | str | None = None, *, progress: bool = False) -> Run:
         """Train what the audit advises, and return the run: a correction, or ERM where it advises none.
@@ -322,7 +320,7 @@ def audit(
     >>> found.verdict, found.summary["question"]["views"]  # whether that is an accident only a person knows
     ('cannot tell', ['colour'])
     """
-    known = {"shortcut": listed(shortcut), "legitimate": listed(legitimate), "when_unsure": when_unsure}
+    known = {"shortcut": parse_names(shortcut), "legitimate": parse_names(legitimate), "when_unsure": when_unsure}
     folder, tie = run_folder.choose_folder(out, "audit")
     given: dict[str, Any] = {"known": known, "run": run, "predictions": predictions, "new_rows": new_rows, "ask": ask}
     return tie(audit_into(folder, build_config(data, **options), **given, try_fix=try_fix, progress=progress))
@@ -354,7 +352,7 @@ def audit_into(
     own = own if isinstance(own, dict) and own.get("name") == "Auto" else {}
     own = {**own, **{name: one for name, one in (known or {}).items() if one}, "name": "Auto", "search": True}
     config = replace(config, method=complete_part("method", ComponentConfig("LC", {"attributes": own})))
-    check_new(folder, (run_folder.LOCK,))  # which an audit that was killed may have left
+    check_new_folder(folder, (run_folder.LOCK,))  # which an audit that was killed may have left
     display = choose_display(quiet=not progress)
     built = prepare_run(config, display, examined=None if run is None else Path(run))
     decides = new_rows is not None or bool(len(built.table.split.get(NEW, ())))
@@ -376,7 +374,7 @@ def audit_into(
     try_fix = try_fix and not decides
     run_folder.make_folder(folder)
     started = time.monotonic()
-    with run_folder.lock_folder(folder), changing(folder) as staged:
+    with run_folder.lock_folder(folder), change_folder_atomically(folder) as staged:
         with display:
             if said is None:
                 built.fit(display).run(estimator_only=True)
@@ -389,7 +387,7 @@ def audit_into(
             if ask is not None or (new.changed and not new.labelled):
                 table, sheet = new_rows_of.ask(table, ask or ASK, config.training.seed)
                 if len(sheet):
-                    write_cells(sheet, staged / SHEET)
+                    write_spreadsheet_csv(sheet, staged / SHEET)
                     _write_pictures(staged, table)
             known = {name: list(own.get(name) or ()) for name in VIEW_OPTIONS}
             known |= {"when_unsure": own.get("when_unsure") or "leave"}
@@ -416,7 +414,7 @@ def _by_new_rows(told: AuditSummary, table: pd.DataFrame, out: Path) -> AuditSum
     (out / FIX).unlink(missing_ok=True)  # that of the search
     if new.correction is None:
         return replace(told, new_rows=new, verdict="none found" if new.chosen else "cannot tell", views=())
-    write_text(out / FIX, RunConfig.from_dict(new.correction.config).to_yaml())
+    write_text_file(out / FIX, RunConfig.from_dict(new.correction.config).to_yaml())
     return replace(told, new_rows=new, verdict="shortcut", views=new.correction.views)
 
 
@@ -442,7 +440,7 @@ def _written(
     shown = views or (doubted.weighed.views if doubted else ())
     frame = rows_of.rows_frame(table, estimator, views, doubted)
     rows_of.write_rows(frame, out)
-    write_text(out / run_folder.CONFIG, replace(config, method=ComponentConfig("LC")).to_yaml())
+    write_text_file(out / run_folder.CONFIG, replace(config, method=ComponentConfig("LC")).to_yaml())
     parts = len(estimator.kept)  # shortcuts; rows.csv has one of them for each row
     if views:
 
@@ -453,7 +451,7 @@ def _written(
             return replace(config, method=ComponentConfig("LC", {"attributes": by}))
 
         kept = "# Keeps the last epoch: rows.csv has no validation rows, by which `train --method LC` chooses one.\n"
-        write_text(out / FIX, ("" if parts > 1 else kept) + corrected(place / rows_of.CSV).to_yaml())
+        write_text_file(out / FIX, ("" if parts > 1 else kept) + corrected(place / rows_of.CSV).to_yaml())
         if try_fix and not examined:
             answers = answers_of_lc(corrected(out / rows_of.CSV), table, estimator, quiet)
             frame = rows_of.with_answers(frame, "fixed", looked.judged.rows, answers, table)
@@ -533,12 +531,12 @@ def _write_audit(out: Path, told: AuditSummary, place: Path, own: bool) -> None:
     if (out / NEW_ROWS).is_file():
         file = next((folder / PICTURES for folder in (out, place) if (folder / PICTURES).is_file()), None)
         if file == place / PICTURES:
-            check_seal(file, AGAIN)
-        pictures = {} if file is None else from_plain(dict[str, str], read_json(file, AGAIN), PICTURES)
+            verify_checksum(file, AGAIN)
+        pictures = {} if file is None else from_json_values(dict[str, str], read_json_file(file, AGAIN), PICTURES)
         asked = new_rows_of.open_rows(read_frame(out / NEW_ROWS), pictures)
     save_page(words.render_audit(told, place, asked), out / PAGE)
     run_folder.write_json(out / AUDIT, told.to_dict())
-    seal(out, SEALED, place)
+    write_checksums(out, SEALED, place)
     if not own:
         return
     with suppress(OSError):  # then the audit is as one from elsewhere
@@ -553,7 +551,7 @@ def _mark(folder: Path, place: Path | None = None) -> Path:
     Without a file in ``folder``, the config is that of the folder ``place``.
     """
     contents = list[bytes]()
-    for name in (SEAL, FIX, run_folder.CONFIG):
+    for name in (CHECKSUMS_FILE, FIX, run_folder.CONFIG):
         file = folder / name
         if name == run_folder.CONFIG and place is not None and not file.is_file():
             file = place / name

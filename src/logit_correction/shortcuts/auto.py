@@ -20,7 +20,7 @@ from logit_correction.seeds import StepRandomness, derive_seed, make_generator
 from logit_correction.shortcuts.heads import KeptHeads, estimate_by_heads, joined, joined_posterior
 from logit_correction.shortcuts.search import Judged, Search
 from logit_correction.types import (
-    UNKNOWN,
+    UNKNOWN_ATTRIBUTE,
     Batch,
     Correlation,
     DataInfo,
@@ -32,7 +32,7 @@ from logit_correction.types import (
     ViewInputs,
 )
 from logit_correction.views.base import View, available_views, find_views
-from logit_correction.views.tables import Pairs, columns_of
+from logit_correction.views.tables import Pairs, find_viewed_columns
 
 #: Parts that the rows are divided into; each is predicted by a network that was trained on the others. Most rows that
 #: are looked at; the estimate itself takes all.
@@ -117,7 +117,9 @@ class Auto(AttributeEstimator):
             return
         # What sees everything would be no evidence.
         usable = [view for view in available_views(rows.view_inputs) if view.breadth < EVERYTHING]
-        told = set(columns_of(self._never, rows.view_inputs.columns))  # a pair with one of them would be it again
+        told = set(
+            find_viewed_columns(self._never, rows.view_inputs.columns)
+        )  # a pair with one of them would be it again
         again = {view.name for view in usable if isinstance(view, Pairs) and told & {*view.columns}}
         self.views = [view for view in usable if view.name not in {*self._never} | again]
 
@@ -187,7 +189,7 @@ class Auto(AttributeEstimator):
 
     def estimate_rows(self, outputs: Tensor | None) -> Tensor:
         if self.abstained:
-            return torch.full_like(self.rows.label, UNKNOWN)
+            return torch.full_like(self.rows.label, UNKNOWN_ATTRIBUTE)
         assert self.rows.view_inputs is not None and self.finding is not None
         names = self.finding.views
         views, seed = self._corrected_by(names), derive_seed(self.seed, "estimate")
@@ -225,7 +227,7 @@ class Auto(AttributeEstimator):
 
     def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
         """Return the attribute (n,) of rows by the same odds as of training rows."""
-        if not self.kept or not all(view.can_look(rows) for heads in self.kept for view in heads.views):
+        if not self.kept or not all(view.is_applicable(rows) for heads in self.kept for view in heads.views):
             return None
         return joined([attribute for attribute, _ in self.estimates_of(label, rows)], self.info.num_labels)
 

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, TrainingError
-from logit_correction.files import available_cores
 from logit_correction.finding import BASELINE, name_training, name_views
 from logit_correction.registry import ComponentConfig
 from logit_correction.runs.assemble import PreparedRun, build_algorithm, build_training_rows
@@ -26,6 +25,7 @@ from logit_correction.runs.leave_out import build_view_removal
 from logit_correction.runs.options import RunConfig, complete_part
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.search import Search
+from logit_correction.threads import count_available_cores
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Fit
 
@@ -167,7 +167,7 @@ def train_all(candidates: Sequence[Candidate], table: DataTable, display: Displa
     A candidate that cannot be trained on these rows, such as by a label of two rows, is left out, and told.
     """
     found = dict[int, Trained]()
-    cores = available_cores() if sys.platform == "linux" else 1  # elsewhere a fork is not safe
+    cores = count_available_cores() if sys.platform == "linux" else 1  # elsewhere a fork is not safe
     on_processor = candidates[0].config.training.device == "cpu" or not torch.cuda.is_available()
     started, total = time.monotonic(), len(candidates)
 

@@ -21,15 +21,15 @@ from logit_correction.types import ViewInputs
 from logit_correction.views.base import available_views, find_views
 from logit_correction.views.tables import (
     Pairs,
-    commonest,
-    compared,
-    edges_by_label,
+    assign_parts,
+    compare_columns,
+    compute_edges_by_label,
+    describe_bins,
+    find_commonest_names,
+    find_missing,
     is_numeric,
-    missing_in,
-    names_of_bins,
-    part_of,
 )
-from logit_correction.views.texts import OUTERMOST, Form, TermView
+from logit_correction.views.texts import EDGE_MARK, Form, TermView
 
 #: Images of a kind side by side, labels that are shown, words of a label that tell and that a person reads, values of a
 #: column, bins of its numbers, and parts of each of two columns.
@@ -57,7 +57,7 @@ def contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str]) -> li
             view.fit(inputs)
             told = {"kind": "terms", "rows": _terms(_spelled(view), view.features(inputs), label, table.label_names)}
         elif view.name == "missing":
-            empty = {column: gaps for column, values in inputs.columns.items() if (gaps := missing_in(values)).any()}
+            empty = {column: gaps for column, values in inputs.columns.items() if (gaps := find_missing(values)).any()}
             features = torch.from_numpy(np.stack([*empty.values()], axis=1)).float()
             told = {"kind": "terms", "rows": _terms([*empty], features, label, table.label_names)}
         elif family == "column" and member in inputs.columns:
@@ -104,7 +104,7 @@ def _form(features: Tensor, label: Tensor, label_names: Sequence[str]) -> list[d
 def _spelled(view: TermView) -> list[str]:
     """Return the terms of a view for people: the outermost word of a text is told in words."""
     where = {"opening": " (first word)", "closing": " (last word)"}.get(view.name, "")
-    return [one.removeprefix(OUTERMOST) + where if one.startswith(OUTERMOST) else one for one in view.terms]
+    return [one.removeprefix(EDGE_MARK) + where if one.startswith(EDGE_MARK) else one for one in view.terms]
 
 
 def _terms(
@@ -134,13 +134,13 @@ def _parts(
     """
     if is_numeric(values):
         there = np.unique(values[np.isfinite(values)])
-        cuts = there[1:].tolist() if len(there) <= most else edges_by_label(values, label, min(most, BINS))
-        order = names_of_bins(values, cuts, spell)
+        cuts = there[1:].tolist() if len(there) <= most else compute_edges_by_label(values, label, min(most, BINS))
+        order = describe_bins(values, cuts, spell)
     else:
-        cuts = commonest(values[values != ""], most)
+        cuts = find_commonest_names(values[values != ""], most)
         order = [*cuts, "(others)"]
     order = [of + one for one in (*order, MISSING)]
-    return np.asarray(order, dtype=object)[part_of(values, cuts)], order
+    return np.asarray(order, dtype=object)[assign_parts(values, cuts)], order
 
 
 def _shortest(ends: NDArray[Any]) -> list[str]:
@@ -161,7 +161,7 @@ def _related(table: DataTable, pair: Pairs, inputs: ViewInputs, label: NDArray[A
     found = list[tuple[NDArray[Any], list[str]]]()
     if is_numeric(first) and is_numeric(second):
         order = [f"{a} < {b}", f"{a} = {b}", f"{a} > {b}", MISSING]
-        found.append((np.asarray(order, dtype=object)[compared(first, second)], order))
+        found.append((np.asarray(order, dtype=object)[compare_columns(first, second)], order))
         x, y = first.astype(np.float64), second.astype(np.float64)
         for sign, values in ({"−": x - y} | ({"/": x / y} if (y != 0).all() else {})).items():
             found.append(_parts(values, label, _shortest, of=f"{a} {sign} {b} "))

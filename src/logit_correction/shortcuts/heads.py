@@ -20,11 +20,11 @@ from torch.nn.functional import cross_entropy, linear, one_hot
 from logit_correction.attributes.base import likely_attribute
 from logit_correction.attributes.folds import Learner, draw_halves, held_out, ramped_q
 from logit_correction.errors import InputError
-from logit_correction.functional import generalize
+from logit_correction.functional import gce_from_cross_entropy
 from logit_correction.seeds import derive_seed, make_generator
 from logit_correction.training.optimizer import Optimizer
 from logit_correction.types import Correlation, TrainingRows, ViewInputs
-from logit_correction.views.base import View, features_of, state_of, view_of
+from logit_correction.views.base import View, compute_features, get_view_state, restore_view
 
 #: From so many features on a linear head is shrunk more: one that learns rows by heart tells nothing. Up to so many a
 #: linear head finds the shortcut, and is the surer for it; more want a hidden layer.
@@ -151,7 +151,7 @@ def hidden_layer(
                     loss = cross_entropy(network(features.index_select(0, batch)), target[batch], reduction="none")
                     q = ramped_q(0.7, epoch + step / steps, 2 / 3 * epochs)
                     optimizer.zero_grad()
-                    generalize(loss, q).mean().backward()
+                    gce_from_cross_entropy(loss, q).mean().backward()
                     optimizer.step()
         layers = [(layer.weight.detach(), layer.bias.detach()) for layer in (first, last)]
         head = Head(torch.arange(features.shape[1]), layers)
@@ -176,7 +176,7 @@ class KeptHeads:
 
     def probability(self, rows: ViewInputs) -> Tensor:
         """Return class probabilities (n, L) of rows by what the views keep of them, the mean over the heads."""
-        return self.of_features(torch.cat(features_of(self.views, rows), dim=1))
+        return self.of_features(torch.cat(compute_features(self.views, rows), dim=1))
 
     @torch.no_grad()
     def of_features(self, features: Tensor) -> Tensor:
@@ -186,14 +186,14 @@ class KeptHeads:
 
     def state(self) -> dict[str, Any] | None:
         """Return what a checkpoint holds; None with a view of a user's own, whose class no checkpoint brings back."""
-        views = [state_of(view) for view in self.views]
+        views = [get_view_state(view) for view in self.views]
         return None if None in views else {**vars(self), "views": views, "heads": [vars(head) for head in self.heads]}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> KeptHeads:
         """Return what ``state`` described."""
         try:
-            heads, views = [Head(**one) for one in state["heads"]], [view_of(one) for one in state["views"]]
+            heads, views = [Head(**one) for one in state["heads"]], [restore_view(one) for one in state["views"]]
             return cls(**{**state, "views": views, "heads": heads})
         except (KeyError, TypeError) as error:
             raise InputError("the heads of the run are of another version: train again") from error
@@ -221,9 +221,12 @@ def estimate_by_heads(
         rows.report(f"looking at {', '.join(view.name for view in views)}")
         for view in views:
             view.fit(rows.view_inputs)
-        features = torch.cat(features_of(views, rows.view_inputs), dim=1)
+        features = torch.cat(compute_features(views, rows.view_inputs), dim=1)
     scale = torch.std_mean(features, dim=0)
-    features, few = scaled(features, *scale), next((view.few for view in views if view.few is not None), None)
+    features, few = (
+        scaled(features, *scale),
+        next((view.max_per_label for view in views if view.max_per_label is not None), None),
+    )
     linear = few is not None or features.shape[1] <= LINEAR_FEATURES
     target, num_labels = rows.label, correlation.num_labels
     rounds = 0 if exact else ROUNDS

@@ -25,10 +25,10 @@ from logit_correction.data.loading import BatchLoader, compute_evaluation_batch_
 from logit_correction.data.rows import RowErrors, Rows, find_positions
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import NEW, DataTable
-from logit_correction.errors import InputError, InputWarning, format_first, format_rows, reason_of
+from logit_correction.errors import InputError, InputWarning
 from logit_correction.evaluation.predictions import Array
-from logit_correction.files import canonical, printable, read_cells
 from logit_correction.finding import BASELINE, Choice, Tried
+from logit_correction.formatting import format_first, format_reason, format_row_count
 from logit_correction.functional import wilson_interval
 from logit_correction.pages.compare import format_path
 from logit_correction.pages.plots import encode_png_uris
@@ -36,8 +36,10 @@ from logit_correction.runs.assemble import PreparedRun
 from logit_correction.runs.encode import EncodedStore
 from logit_correction.shortcuts import choice
 from logit_correction.shortcuts.candidates import Trained, candidates_of, train_all
+from logit_correction.spreadsheets import read_spreadsheet_csv
 from logit_correction.training.display import Display
 from logit_correction.types import Inputs
+from logit_correction.unicode_text import escape_undecodable, normalize_text
 
 #: Columns of the table of new rows: the number of a label that is known, the round in which a row was asked.
 LABEL, ROUND = "label_number", "round"
@@ -69,13 +71,13 @@ def open_new_rows(given: Any, built: PreparedRun) -> list[Rows]:
         return list(source.new_rows(given))
     names = {str(name).casefold() for name in table.label_names}
     # A name that differs in case alone is meant as a label, and refused as it is in a column.
-    labelled = any(canonical(folder.name).casefold() in names for folder in list_visible_folders(given))
+    labelled = any(normalize_text(folder.name).casefold() in names for folder in list_visible_folders(given))
     rows = list(source.new_rows(given, labelled=labelled))
     loose = [path for path in sorted(given.iterdir()) if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()]
     if labelled and loose:
         warnings.warn(
-            f"{given}: {format_rows(len(loose))} beside the folders of labels count as rows without a label, such as "
-            f"{loose[0].name}",
+            f"{given}: {format_row_count(len(loose))} beside the folders of labels count as rows without a label, such "
+            f"as {loose[0].name}",
             InputWarning,
             stacklevel=2,
         )
@@ -113,7 +115,9 @@ def known_of(given: Sequence[Rows] | None, built: PreparedRun) -> pd.DataFrame:
     if bad:
         shown = "; ".join(f"{problems.place}: {problems}" for problems in bad[:3])
         more = "; and more" if len(bad) > 3 else ""
-        warnings.warn(f"{format_rows(left_out)} left out of the new rows: {shown}{more}", InputWarning, stacklevel=2)
+        warnings.warn(
+            f"{format_row_count(left_out)} left out of the new rows: {shown}{more}", InputWarning, stacklevel=2
+        )
     return known_table(frames, table)
 
 
@@ -167,7 +171,7 @@ def _described(
     """Return what a person knows of rows of a table: label, file or line, and content."""
     frame = pd.DataFrame({"label": pd.Series(list(label), dtype=object)})
     if files is not None:
-        frame["path"] = [printable(os.path.abspath(file)) for file in files]
+        frame["path"] = [escape_undecodable(os.path.abspath(file)) for file in files]
     elif lines is not None:
         frame["line"] = list(lines)
     content = table.describe_rows(rows, max_columns=SHOWN_COLUMNS)
@@ -356,7 +360,11 @@ def holds_more(table: pd.DataFrame, file: Path) -> bool:
 
 def _sheet(file: Path | str | pd.DataFrame, place: str) -> tuple[pd.DataFrame, list[str | None], list[str | None]]:
     """Return a sheet, the numbers of its rows and the answers; ``InputError`` if it has no such columns."""
-    given = file if isinstance(file, pd.DataFrame) else read_cells(read_frame(Path(file), _encoding_of(Path(file))))
+    given = (
+        file
+        if isinstance(file, pd.DataFrame)
+        else read_spreadsheet_csv(read_frame(Path(file), _encoding_of(Path(file))))
+    )
     given = given.rename(columns={name: str(name).strip().casefold() for name in given})  # spreadsheets are edited
     check_columns(given, place, ("row", ANSWER))
     rows = [row if row is None else re.sub(r"\.0+$", "", row) for row in convert_column_to_texts(given, "row")]
@@ -386,7 +394,7 @@ def read_pictures(table: pd.DataFrame) -> dict[str, str]:
             pixels = read_image(path, (SIDE, SIDE), "crop")
         except Exception as error:  # Pillow raises many kinds
             fix = "put a good one there, or take it away"
-            raise InputError(f"{path} cannot be read as an image ({reason_of(error)}): {fix}") from error
+            raise InputError(f"{path} cannot be read as an image ({format_reason(error)}): {fix}") from error
         found[str(row["row"])] = encode_png_uris(torch.from_numpy(pixels)[None], SIDE)[0]
     return found
 

@@ -12,14 +12,15 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from logit_correction.atomic_files import replace_atomically
 from logit_correction.data.table import DataTable
-from logit_correction.files import replacing, write_cells
 from logit_correction.finding import BASELINE, NEEDED_ROWS, Finding
 from logit_correction.functional import wilson_interval
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.evidence import conflict_of
 from logit_correction.shortcuts.search import Correction
-from logit_correction.views.tables import columns_of
+from logit_correction.spreadsheets import write_spreadsheet_csv
+from logit_correction.views.tables import find_viewed_columns
 
 CSV, PARQUET = "rows.csv", "rows.parquet"
 
@@ -62,7 +63,7 @@ def rows_frame(
         frame["line"] = table.lines[rows].numpy()
     if table.row_names is not None and not table.columns:  # rows of columns are only numbered
         frame["path" if table.files is not None else "name"] = [str(table.row_names[row]) for row in rows.tolist()]
-    if (held := table.describe_rows(rows, columns_of(views, table.columns))) is not None:
+    if (held := table.describe_rows(rows, find_viewed_columns(views, table.columns))) is not None:
         frame[CONTENT] = held
     frame["split"] = np.where(np.arange(len(rows)) < len(table.split["train"]), "train", "valid")
     frame = frame.assign(label=names[label.numpy()], attribute=None, conflicting=None, score=np.nan)
@@ -184,7 +185,7 @@ def shown_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 def write_rows(frame: pd.DataFrame, out: Path) -> None:
     """Write ``rows.csv`` and ``rows.parquet``."""
-    write_cells(frame.drop(columns=CONTENT, errors="ignore"), out / CSV)
+    write_spreadsheet_csv(frame.drop(columns=CONTENT, errors="ignore"), out / CSV)
     typed = frame.astype({name: "boolean" for name in frame if name in ("conflicting", "sure")})
-    with replacing(out / PARQUET) as temporary:
+    with replace_atomically(out / PARQUET) as temporary:
         typed.to_parquet(temporary, index=False)

@@ -30,7 +30,7 @@ from logit_correction.finding import (
     Weighed,
 )
 from logit_correction.networks import NETWORKS
-from logit_correction.registry import resolve
+from logit_correction.registry import import_component
 from logit_correction.seeds import make_generator
 from logit_correction.shortcuts.evidence import LEAST_ROWS, Model, information, look_of, signs_of
 from logit_correction.shortcuts.heads import (
@@ -42,9 +42,9 @@ from logit_correction.shortcuts.heads import (
     telling_members,
 )
 from logit_correction.types import Correlation, DataInfo, TrainingRows
-from logit_correction.views.base import View, features_of
-from logit_correction.views.tables import GAP, Pairs, compared, cuts_of, part_of
-from logit_correction.views.texts import OUTERMOST, WORD, TermView
+from logit_correction.views.base import View, compute_features
+from logit_correction.views.tables import INCOMPARABLE, Pairs, assign_parts, compare_columns, compute_cuts
+from logit_correction.views.texts import EDGE_MARK, WORD_PATTERN, TermView
 
 #: A view is a candidate if it takes away more than this share of the label's entropy, or where none does.
 USEFUL = 0.03
@@ -152,12 +152,15 @@ class Search:
             return information(seen, label)
 
         part = {
-            name: part_of(values, cuts_of(values, Pairs.parts), Pairs.parts + 2) for name, values in columns.items()
+            name: assign_parts(values, compute_cuts(values, Pairs.parts), Pairs.parts + 2)
+            for name, values in columns.items()
         }
         alone = {name: max(0.0, tells(cell)) for name, cell in part.items()}
         beyond = []
         for a, b in (pair.columns for pair in pairs):
-            cell = (part[a] * (Pairs.parts + 2) + part[b]) * (GAP + 1) + compared(columns[a], columns[b])
+            cell = (part[a] * (Pairs.parts + 2) + part[b]) * (INCOMPARABLE + 1) + compare_columns(
+                columns[a], columns[b]
+            )
             beyond.append(tells(cell) - alone[a] - alone[b])
         best = int(np.argmax(beyond))
         return [pairs[best]] if beyond[best] > USEFUL else []
@@ -167,7 +170,7 @@ class Search:
         new = [view for view in views if view.name not in self._views]
         for view in new:
             view.fit(self._inputs[0])
-        parts = [features_of(new, part) for part in self._inputs] if new else []
+        parts = [compute_features(new, part) for part in self._inputs] if new else []
         self._views |= {view.name: (view, list(own)) for view, own in zip(new, zip(*parts, strict=True), strict=True)}
         return [list(part) for part in zip(*(self._views[view.name][1] for view in views), strict=True)]
 
@@ -179,10 +182,13 @@ class Search:
         if choose_members and len(views) > 1:  # once: heads of each fold would take one of two columns by chance
             told = telling_members(of_views, label, size)
             views, of_views = [views[member] for member in told], [of_views[member] for member in told]
-        features, few = torch.cat(of_views, dim=1), next((one.few for one in views if one.few is not None), None)
+        features, few = (
+            torch.cat(of_views, dim=1),
+            next((one.max_per_label for one in views if one.max_per_label is not None), None),
+        )
         seen = held_out(logistic(features, label, size, few), self._fold, size)[self._fold >= 0]
         breadth = max(view.breadth for view in views)
-        if any(view.together is not None and len(views) > view.together for view in views):
+        if any(view.max_narrow_members is not None and len(views) > view.max_narrow_members for view in views):
             breadth = max(breadth, RICH)
         columns = self._inputs[-1].columns
         if len(views) > 2 and 2 * len(views) > len(columns) > 0:  # that is the table
@@ -317,7 +323,7 @@ class Search:
 
     def take_word(self, views: Sequence[View]) -> Finding:
         """Take a person's word that these views are a shortcut."""
-        few = views[0].few if views and all(view.few is not None for view in views) else None
+        few = views[0].max_per_label if views and all(view.max_per_label is not None for view in views) else None
         if few is not None and len(views) > few * self.num_labels:  # a whole family of words
             features = torch.cat(self._features(views)[0], dim=1)
             telling = telling_features(features, self._label[: len(features)], self.num_labels, few)
@@ -348,8 +354,8 @@ class Search:
         if not isinstance(view, TermView) or not view.terms or view.name not in ("word", "opening", "closing"):
             return []
         columns = telling_features(features, self._label[: len(features)], self.num_labels, WORDS)
-        terms = [word for column in columns.tolist() for word in view.terms[column].removeprefix(OUTERMOST).split()]
-        return [word for word in dict.fromkeys(terms) if re.fullmatch(WORD, word)]
+        terms = [word for column in columns.tolist() for word in view.terms[column].removeprefix(EDGE_MARK).split()]
+        return [word for word in dict.fromkeys(terms) if re.fullmatch(WORD_PATTERN, word)]
 
     def correction_by(self, views: Sequence[str]) -> Correction | None:
         """Return the candidate of some views; None where they were not weighed."""
@@ -378,7 +384,7 @@ def judged_by_run(run: str, info: DataInfo, rows: TrainingRows, device: torch.de
     """Return what the network of a finished run on the same data says of all validation rows."""
     held_out = rows.held_out
     assert held_out is not None and held_out.view_inputs is not None
-    network: nn.Module = resolve("network", "FromRun", NETWORKS)(info=info, run=run).eval().to(device)
+    network: nn.Module = import_component("network", "FromRun", NETWORKS)(info=info, run=run).eval().to(device)
     found, places = outputs_of(network, held_out.view_inputs, device).softmax(dim=1), torch.arange(len(held_out.label))
     return Judged("valid", places, found, torch.zeros_like(places), EXAMINED)
 

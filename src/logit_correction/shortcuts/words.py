@@ -10,8 +10,6 @@ from typing import Any
 
 import pandas as pd
 
-from logit_correction.errors import capitalize, format_percent, format_rows
-from logit_correction.files import to_plain
 from logit_correction.finding import (
     BASELINE,
     NEEDED_ROWS,
@@ -23,6 +21,7 @@ from logit_correction.finding import (
     options,
     spell_out_views,
 )
+from logit_correction.formatting import capitalize, format_percent, format_row_count
 from logit_correction.pages import plots
 from logit_correction.pages.compare import format_path
 from logit_correction.pages.console import (
@@ -33,6 +32,7 @@ from logit_correction.pages.console import (
     print_wrapped,
 )
 from logit_correction.pages.page import build_evidence_context, render_template
+from logit_correction.serialization import to_json_values
 
 #: Pairs of labels that the page shows.
 MOST_PAIRS = 8
@@ -96,7 +96,7 @@ class AuditSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``audit.json``."""
-        return {**to_plain(self), "evidence": self.evidence.to_dict()}
+        return {**to_json_values(self), "evidence": self.evidence.to_dict()}
 
 
 def next_commands(told: AuditSummary, place: str) -> dict[str, str]:
@@ -259,8 +259,8 @@ def of_change(new: Choice) -> str:
     pair = f"{BASELINE} and `{most.name}`"
     if new.changed and new.more == 0 and not new.answers:
         sure = "how sure they are differs more than on rows like the training data"
-        return f"All candidates give each of the {format_rows(new.rows)} the label of {BASELINE}, but {sure}"
-    rows = f"{pair} disagree on {share} of the {format_rows(new.rows)} that are new"
+        return f"All candidates give each of the {format_row_count(new.rows)} the label of {BASELINE}, but {sure}"
+    rows = f"{pair} disagree on {share} of the {format_row_count(new.rows)} that are new"
     if new.changed:
         return f"{rows}, and on {usual} of rows like the training data: something that held there does not hold here"
     return f"{rows}, and on {usual} of rows like the training data, which is no more than chance"
@@ -310,7 +310,7 @@ def candidate_rows(new: Choice) -> list[dict[str, str]]:
 def _commands_for_new_rows(new: Choice, place: str) -> dict[str, str]:
     answer = f"logit-correction audit --answers {place}/sheet.csv --out {place}"
     asking = f"logit-correction audit --ask {new.more or 20} --out {place}"
-    left = format_rows(new.asked - new.sheet_answers)
+    left = format_row_count(new.asked - new.sheet_answers)
     fill_in = f"Write the labels of {left} into the column `answer` of `sheet.csv`"
     if new.answers == 0 and new.asked:
         return {f"{fill_in}, as many as you like, then:": answer}

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Any
 
-from logit_correction.errors import wrap_prose
+from logit_correction.formatting import wrap_prose
 
 
 class Display:

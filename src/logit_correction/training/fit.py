@@ -26,7 +26,7 @@ from logit_correction.distributed import (
     rank,
     wait_for_processes,
 )
-from logit_correction.errors import InputError, Interrupted, TrainingError
+from logit_correction.errors import InputError, TrainingError, TrainingInterrupted
 from logit_correction.evaluation.predictions import (
     EstimatedAttributes,
     Predictions,
@@ -279,7 +279,7 @@ class Fit:
         return self._collect("train", lambda batch: estimator(batch, 0.0, self.algorithm.randomness).attribute)
 
     def _save_if_due(self, optimizer: Optimizer, force: bool = False) -> None:
-        """Write the checkpoint if it is time, or if somebody has asked to stop; then raise ``Interrupted``."""
+        """Write the checkpoint if it is time, or if somebody has asked to stop; then raise ``TrainingInterrupted``."""
         stop = bool(self._asked)
         due = force or stop or time.monotonic() - self._saved_at >= self.checkpoint_seconds
         due, stop = broadcast_object((due, stop))
@@ -302,7 +302,7 @@ class Fit:
         self._saved_at = time.monotonic()
         wait_for_processes()
         if stop:
-            raise Interrupted
+            raise TrainingInterrupted
 
 
 def estimate_split(algorithm: Algorithm, table: DataTable, split: str) -> EstimatedAttributes | None:

@@ -17,8 +17,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from logit_correction.errors import InputError, InputWarning, TrainingError, reason_of
-from logit_correction.files import plain, replacing
+from logit_correction.atomic_files import replace_atomically
+from logit_correction.errors import InputError, InputWarning, TrainingError
+from logit_correction.formatting import format_reason
+from logit_correction.paths import reject_special_file
 from logit_correction.training.rules import Selected
 from logit_correction.types import Stage
 
@@ -105,7 +107,7 @@ class Record:
     def write(self, path: Path) -> None:
         """Write the rows as CSV; a figure that a row lacks is left empty."""
         columns = list(dict.fromkeys(name for row in self.rows for name in row))
-        with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        with replace_atomically(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, columns, restval="")
             writer.writeheader()
             writer.writerows(self.rows)
@@ -120,7 +122,9 @@ def tell(loggers: list[Any], act: Callable[[Any], object]) -> None:
         except Exception as error:  # a training does not end because a server is away
             loggers.remove(logger)
             name = type(logger).__name__
-            warnings.warn(f"{name} failed and gets no further figures ({reason_of(error)})", InputWarning, stacklevel=2)
+            warnings.warn(
+                f"{name} failed and gets no further figures ({format_reason(error)})", InputWarning, stacklevel=2
+            )
 
 
 @contextmanager
@@ -173,7 +177,10 @@ class Progress:
 
 def write_checkpoint(path: Path, **content: Any) -> None:
     """Write a checkpoint of tensors and plain values; an older file stays until the new one is complete."""
-    with replacing(path) as temporary, temporary.open("wb") as file:  # of a path torch does not tell why it failed
+    with (
+        replace_atomically(path) as temporary,
+        temporary.open("wb") as file,
+    ):  # of a path torch does not tell why it failed
         try:
             torch.save({"format": FORMAT, **content}, file)
         except RuntimeError as error:
@@ -185,7 +192,7 @@ def write_checkpoint(path: Path, **content: Any) -> None:
 def read_checkpoint(path: Path) -> dict[str, Any]:
     """Read what ``write_checkpoint`` wrote onto the CPU; never runs code from the file."""
     try:
-        with zipfile.ZipFile(plain(path)) as archive:
+        with zipfile.ZipFile(reject_special_file(path)) as archive:
             # Torch never compresses; compressed entries may unpack to more than the memory holds.
             packed = [entry.filename for entry in archive.infolist() if entry.file_size != entry.compress_size]
             # Every tensor has a checksum in the file, which torch writes and never reads.

@@ -11,7 +11,7 @@ from torch import Tensor
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import FiguresByGroup, JudgedRows, figures
 from logit_correction.functional import group_count, group_mean
-from logit_correction.registry import resolve
+from logit_correction.registry import import_component
 from logit_correction.training import RULES
 from logit_correction.training.config import TrainingConfig
 
@@ -95,7 +95,7 @@ class EstimatedWithinError(SelectionRule):
 
 def rule_of(name: str) -> SelectionRule:
     """Return the rule that a name or a dotted path stands for; ``InputError`` if there is none."""
-    rule: SelectionRule = resolve("selection rule", name, RULES, SelectionRule)(name)
+    rule: SelectionRule = import_component("selection rule", name, RULES, SelectionRule)(name)
     return rule
 
 

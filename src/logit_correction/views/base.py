@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -9,9 +10,10 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from logit_correction.errors import InputError, did_you_mean, format_first
+from logit_correction.errors import InputError
 from logit_correction.finding import ViewName
-from logit_correction.registry import resolve
+from logit_correction.formatting import format_first, suggest_name
+from logit_correction.registry import import_component
 from logit_correction.types import ViewInputs
 from logit_correction.views import VIEWS
 
@@ -27,9 +29,9 @@ class View(ABC):
         name: Name for reports and for ``--shortcut``: that of the family, and of a member ``family:member``.
         breadth: How much a view can see. 0: one thing (a column, a cell, a word). 1: one kind of simple summary. 2:
             rich statistics that may know something of the label's own shape. 3: everything; no evidence by itself.
-        few: How many of its features a head may use for each label; None for all of them. For views of very many
-            features, such as words, where a shortcut would take one or two.
-        together: How many members of a family are, side by side, as narrow as one; more of them count as rich
+        max_per_label: How many of its features a head may use for each label; None for all of them. For views of very
+            many features, such as words, where a shortcut would take one or two.
+        max_narrow_members: How many members of a family are, side by side, as narrow as one; more of them count as rich
             statistics. None for any number. For members that together are the whole input, such as places.
         needs: In what form the rows have to be there, as a message says it.
 
@@ -42,23 +44,42 @@ class View(ABC):
     ['colour']
     """
 
+    #: Former names of members, which a subclass may still use for one version.
+    _RENAMED: ClassVar[dict[str, str]] = {
+        "views_of": "list_views",
+        "named": "make_member",
+        "can_look": "is_applicable",
+        "look": "image_features",
+        "few": "max_per_label",
+        "together": "max_narrow_members",
+        "least_side": "min_side",
+    }
+
     name: str
     breadth: int = 1
-    few: int | None = None
-    together: ClassVar[int | None] = None
+    max_per_label: int | None = None
+    max_narrow_members: ClassVar[int | None] = None
     needs: ClassVar[str] = "other inputs"
 
-    @classmethod
-    def views_of(cls, inputs: ViewInputs) -> list[View]:
-        """Return the views of this kind that these inputs permit, not yet fitted; a family makes its members here."""
-        return [view] if (view := cls()).can_look(inputs) else []
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for former, name in cls._RENAMED.items():
+            if former in vars(cls):
+                message = f"{cls.__name__}.{former} is now called {name}: rename it"
+                warnings.warn(message, DeprecationWarning, stacklevel=2)
+                setattr(cls, name, vars(cls)[former])
 
     @classmethod
-    def named(cls, member: str, inputs: ViewInputs) -> View | None:
+    def list_views(cls, inputs: ViewInputs) -> list[View]:
+        """Return the views of this kind that these inputs permit, not yet fitted; a family makes its members here."""
+        return [view] if (view := cls()).is_applicable(inputs) else []
+
+    @classmethod
+    def make_member(cls, member: str, inputs: ViewInputs) -> View | None:
         """Return a member that only a person would name, such as one word of texts; None of a family without such."""
         return None
 
-    def can_look(self, inputs: ViewInputs) -> bool:
+    def is_applicable(self, inputs: ViewInputs) -> bool:
         """Return whether the view, fitted or not, finds in rows what it looks at."""
         return True
 
@@ -75,7 +96,7 @@ class View(ABC):
         return [view.features(inputs) for view in members]
 
 
-def features_of(views: Sequence[View], inputs: ViewInputs) -> list[Tensor]:
+def compute_features(views: Sequence[View], inputs: ViewInputs) -> list[Tensor]:
     """Return the features (N, F) of each of some fitted views."""
     found = []
     for family, members in groupby(views, key=lambda view: type(view)):
@@ -97,7 +118,7 @@ def available_views(inputs: ViewInputs, names: Iterable[str] | None = None) -> l
         Views in rising breadth; equally broad ones in the order of their families. It may be empty.
     """
     families = VIEWS if names is None else names
-    views = [view for name in families for view in resolve("view", name, VIEWS, View).views_of(inputs)]
+    views = [view for name in families for view in import_component("view", name, VIEWS, View).list_views(inputs)]
     return sorted(views, key=lambda view: view.breadth)
 
 
@@ -117,32 +138,32 @@ def find_views(names: Sequence[str], inputs: ViewInputs) -> list[View]:
         family, member = ViewName.of(name)
         if family not in VIEWS and "." not in family and family in inputs.columns:
             raise InputError(f"view {family!r} is unknown: of a column give column:{family}")
-        cls = resolve("view", family, VIEWS, View)
-        views = cls.views_of(inputs)
+        cls = import_component("view", family, VIEWS, View)
+        views = cls.list_views(inputs)
         if not views:
             raise InputError(f"view {family!r} does not apply to these inputs: it needs {cls.needs}")
         chosen = [view for view in views if not member or ViewName.of(view.name).member == member]
-        if not chosen and (one := cls.named(member, inputs)) is not None:
+        if not chosen and (one := cls.make_member(member, inputs)) is not None:
             chosen = [one]
         if not chosen:
             members = [view.name for view in views]
-            near = did_you_mean(name, members)
+            near = suggest_name(name, members)
             raise InputError(f"view {family!r} has no member {member!r}{near}: take {format_first(members, 8)}")
         found |= {view.name: view for view in chosen if view.name not in found}
     return list(found.values())
 
 
-def state_of(view: View) -> dict[str, Any] | None:
+def get_view_state(view: View) -> dict[str, Any] | None:
     """Return what a fitted view is and has learnt; None of a class of a user's own, which no checkpoint may name."""
     family = ViewName.of(view.name).family
     own = VIEWS.get(family, ("",))[0] != f"{type(view).__module__}.{type(view).__qualname__}"
     return None if own else {"family": family, "values": dict(vars(view))}
 
 
-def view_of(state: dict[str, Any]) -> View:
-    """Return the view that ``state_of`` described; of the shipped ones alone, else there is a ``KeyError``."""
+def restore_view(state: dict[str, Any]) -> View:
+    """Return the view that ``get_view_state`` described; of the shipped ones alone, else there is a ``KeyError``."""
     if state["family"] not in VIEWS:
         raise KeyError(state["family"])
-    view: View = object.__new__(resolve("view", state["family"], VIEWS, View))
-    vars(view).update(state["values"])
+    view: View = object.__new__(import_component("view", state["family"], VIEWS, View))
+    vars(view).update({View._RENAMED.get(name, name): value for name, value in state["values"].items()})
     return view

@@ -13,13 +13,13 @@ import torch
 from PIL import ExifTags, Image
 from torch import Tensor
 
-from logit_correction.files import MOST_THREADS, available_cores, in_threads
+from logit_correction.threads import MAX_THREADS, count_available_cores, map_in_threads
 from logit_correction.types import ViewInputs
 from logit_correction.views.base import View
 
 #: The formats that images are read in: not all that Pillow knows, for one of them, EPS, starts another program.
-IMAGES = ["BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP"]
-IMAGES += ["AVIF"] * (find_spec("PIL.AvifImagePlugin") is not None)  # from Pillow 11.3 on
+IMAGE_FORMATS = ["BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP"]
+IMAGE_FORMATS += ["AVIF"] * (find_spec("PIL.AvifImagePlugin") is not None)  # from Pillow 11.3 on
 
 
 class FileFacts(View):
@@ -35,14 +35,14 @@ class FileFacts(View):
     breadth = 0
     needs = "the files that the rows were read from"
 
-    def can_look(self, inputs: ViewInputs) -> bool:
+    def is_applicable(self, inputs: ViewInputs) -> bool:
         return inputs.files is not None
 
     def features(self, inputs: ViewInputs) -> Tensor:
-        threads = min(MOST_THREADS, 4 + available_cores())  # a few reads each: the waiting for a disk is shared
+        threads = min(MAX_THREADS, 4 + count_available_cores())  # a few reads each: the waiting for a disk is shared
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of huge or oddly written images: they are not decoded here
-            table = torch.tensor(list(in_threads(_facts, [*map(Path, inputs.files or ())], threads=threads)))
+            table = torch.tensor(list(map_in_threads(_facts, [*map(Path, inputs.files or ())], threads=threads)))
         order = torch.zeros(inputs.num_rows, 7)
         if inputs.position is not None:
             position = torch.as_tensor(inputs.position, dtype=torch.float64).unsqueeze(1)
@@ -57,7 +57,7 @@ def _facts(file: Path) -> list[float]:
     name = [*_hashed(file.suffix.lower(), 8), math.log1p(len(file.name)), *_hashed(file.parent.parent.name, 16)]
     try:
         size = file.stat().st_size
-        with Image.open(file, formats=IMAGES) as image:
+        with Image.open(file, formats=IMAGE_FORMATS) as image:
             width, height = image.size
             shape = [math.log1p(size), math.log(width), math.log(height), math.log(width / height)]
             known = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP")

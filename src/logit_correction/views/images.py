@@ -22,7 +22,7 @@ from logit_correction.views.base import View
 
 
 class ImageView(View):
-    """A view that looks at the bytes of each image by itself; a subclass writes ``look``.
+    """A view that looks at the bytes of each image by itself; a subclass writes ``image_features``.
 
     Attributes:
         least_side: Images of a shorter side hold so little that the view would see about everything in them.
@@ -31,12 +31,12 @@ class ImageView(View):
     """
 
     needs = "images, for most views of 16 pixels a side at least"
-    least_side: int = 0
+    min_side: int = 0
     values: ClassVar[int] = 1 << 17
 
-    def can_look(self, inputs: ViewInputs) -> bool:
+    def is_applicable(self, inputs: ViewInputs) -> bool:
         shape = inputs.image_shape
-        return shape is not None and min(shape[1:]) >= self.least_side
+        return shape is not None and min(shape[1:]) >= self.min_side
 
     def features(self, inputs: ViewInputs) -> Tensor:
         return self.features_together([self], inputs)[0]
@@ -49,11 +49,11 @@ class ImageView(View):
             images = inputs.images(rows)
             assert images is not None
             few = max(1, cls.values // max(1, images[0:1].numel()))
-            looks += [[view.look(part) for view in views] for part in images.split(few)]
+            looks += [[view.image_features(part) for view in views] for part in images.split(few)]
         return [torch.cat(of_view) for of_view in zip(*looks, strict=True)]
 
     @abstractmethod
-    def look(self, images: Tensor) -> Tensor:
+    def image_features(self, images: Tensor) -> Tensor:
         """Return the features (B, F) of the images (B, C, H, W), unsigned bytes."""
 
 
@@ -87,9 +87,9 @@ class Thumbnail(ImageView):
 
     name = "thumbnail"
     breadth = RICH
-    least_side = 16
+    min_side = 16
 
-    def look(self, images: Tensor) -> Tensor:
+    def image_features(self, images: Tensor) -> Tensor:
         return adaptive_avg_pool2d(images.float(), 4).flatten(1) / 255
 
 
@@ -98,7 +98,7 @@ class Colour(ImageView):
 
     name = "colour"
 
-    def look(self, images: Tensor) -> Tensor:
+    def image_features(self, images: Tensor) -> Tensor:
         """Return (B, 9 C) in [0, 1]: the means of all channels, then deviations, maxima, minima and quantiles."""
         flat = images.flatten(2)
         in_order = torch.from_numpy(np.sort(flat.numpy(), axis=-1, kind="stable"))  # of bytes, ten times as quick
@@ -123,9 +123,9 @@ class Border(ImageView):
     """
 
     name = "border"
-    least_side = 3  # else there is no centre
+    min_side = 3  # else there is no centre
 
-    def look(self, images: Tensor) -> Tensor:
+    def image_features(self, images: Tensor) -> Tensor:
         """Return (B, 8 C): frame, centre, frame less centre, and the outer half of the frame.
 
         Each is means, then standard deviations.
@@ -148,9 +148,9 @@ class Light(ImageView):
     """
 
     name = "light"
-    least_side = 16
+    min_side = 16
 
-    def look(self, images: Tensor) -> Tensor:
+    def image_features(self, images: Tensor) -> Tensor:
         # 4 is added to bytes before the logarithm, so that rounding of the dark ones does not count.
         light = halved(brightness(images).unsqueeze(1)).squeeze(1).add(4).log_()
         looks: list[Tensor] = []
@@ -171,9 +171,9 @@ class Places(ImageView):
     """
 
     breadth = 0
-    least_side = 16  # cells of smaller images hold a few points each, and together they are the image
+    min_side = 16  # cells of smaller images hold a few points each, and together they are the image
     values = 1 << 19
-    together = 4  # the corners; nine of the sixteen cells told ten handwritten digits apart
+    max_narrow_members = 4  # the corners; nine of the sixteen cells told ten handwritten digits apart
     grid = 4
 
     def __init__(self, row: int, column: int) -> None:
@@ -181,11 +181,11 @@ class Places(ImageView):
         self.name, self.cell = f"places:{row},{column}", (row - 1, column - 1)
 
     @classmethod
-    def views_of(cls, inputs: ViewInputs) -> list[View]:
+    def list_views(cls, inputs: ViewInputs) -> list[View]:
         cells = [cls(*place) for place in product(range(1, cls.grid + 1), repeat=2)]
-        return [cell for cell in cells if cell.can_look(inputs)]
+        return [cell for cell in cells if cell.is_applicable(inputs)]
 
-    def look(self, images: Tensor) -> Tensor:
+    def image_features(self, images: Tensor) -> Tensor:
         sides = zip(self.cell, images.shape[2:], strict=True)
         down, across = (slice(i * side // self.grid, (i + 1) * side // self.grid) for i, side in sides)
         part = images[:, :, down, across].float()
@@ -210,9 +210,9 @@ class Spectrum(ImageView):
     """
 
     name = "spectrum"
-    least_side = 16
+    min_side = 16
 
-    def look(self, images: Tensor) -> Tensor:
+    def image_features(self, images: Tensor) -> Tensor:
         grey = brightness(images)
         return torch.cat([_power(grey / 255), _blocks(grey), _blocks(grey.transpose(1, 2))], dim=1)
 
@@ -279,9 +279,9 @@ class Stripes(ImageView):
     """
 
     name = "stripes"
-    least_side = 16
+    min_side = 16
 
-    def look(self, images: Tensor) -> Tensor:
+    def image_features(self, images: Tensor) -> Tensor:
         grey = brightness(images).unsqueeze(1)
         small = halved(grey)
         looks = [_energies(grey)] if small.shape == grey.shape else [_energies(grey), _energies(small)]
@@ -325,7 +325,7 @@ class Texture(ImageView):
 
     name = "texture"
     breadth = RICH
-    least_side = 16
+    min_side = 16
     values = 1 << 21
 
     def __init__(self) -> None:
@@ -350,7 +350,7 @@ class Texture(ImageView):
         random = random / random.norm(dim=1, keepdim=True).clamp_min(1e-6)
         self._mean, self._components, self._filters = mean, components, components @ random.T
 
-    def look(self, images: Tensor) -> Tensor:
+    def image_features(self, images: Tensor) -> Tensor:
         if len(self._mean) != images.shape[1] * self._side**2 or min(images.shape[2:]) < self._side:
             raise InputError(f"Images of shape {tuple(images.shape[1:])} are not like those of training: give such")
         # So few images together that their responses stay in the processor's cache.

@@ -25,8 +25,8 @@ MOST_NAMES, FEWEST_NAMES, MOST_NUMBERS = 1000, 100, 2**27
 #: Most bins of equally many rows that numbers are cut into.
 BINS = 16
 
-#: What ``compared`` says of two values.
-LESS, EQUAL, GREATER, GAP = range(4)
+#: What ``compare_columns`` says of two values.
+LESS, EQUAL, GREATER, INCOMPARABLE = range(4)
 
 
 def is_numeric(values: NDArray[Any]) -> bool:
@@ -34,29 +34,29 @@ def is_numeric(values: NDArray[Any]) -> bool:
     return values.dtype.kind in "biuf"
 
 
-def missing_in(values: NDArray[Any]) -> NDArray[np.bool_]:
+def find_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Return where a column has no value (N,)."""
     return ~np.isfinite(values.astype(np.float64)) if is_numeric(values) else np.asarray(values == "", dtype=bool)
 
 
-def most_names(rows: int) -> int:
+def compute_max_names(rows: int) -> int:
     """Return how many names of a column views and networks tell apart, the commonest; the others share one."""
     return min(MOST_NAMES, max(FEWEST_NAMES, MOST_NUMBERS // max(rows, 1)))
 
 
-def commonest(names: NDArray[Any], most: int) -> list[str]:
+def find_commonest_names(names: NDArray[Any], most: int) -> list[str]:
     """Return the commonest names, of equally common ones those first in the alphabet."""
     count = Counter(names.tolist())
     return sorted(count, key=lambda name: (-count[name], name))[:most]
 
 
-def edges_of(numbers: NDArray[Any], bins: int) -> list[float]:
+def compute_quantile_edges(numbers: NDArray[Any], bins: int) -> list[float]:
     """Return the edges between so many bins of equally many numbers, fewer where numbers are equal."""
     there = numbers[np.isfinite(numbers)].astype(np.float64)
     return np.unique(np.quantile(there, np.arange(1, bins) / bins, method="higher")).tolist() if len(there) else []
 
 
-def edges_by_label(numbers: NDArray[Any], label: NDArray[Any], bins: int) -> list[float]:
+def compute_edges_by_label(numbers: NDArray[Any], label: NDArray[Any], bins: int) -> list[float]:
     """Return the edges between at most so many bins that end where the label changes; none where it does not."""
     from sklearn.tree import DecisionTreeClassifier
 
@@ -69,12 +69,16 @@ def edges_by_label(numbers: NDArray[Any], label: NDArray[Any], bins: int) -> lis
     return [float(different[int(cut) + 1]) for cut in sorted(nodes.threshold[nodes.feature >= 0])]
 
 
-def cuts_of(values: NDArray[Any], parts: int) -> list[Any]:
+def compute_cuts(values: NDArray[Any], parts: int) -> list[Any]:
     """Return where a column is cut into so many parts: edges between numbers, or its commonest names."""
-    return edges_of(values, parts) if is_numeric(values) else commonest(values[values != ""], parts)
+    return (
+        compute_quantile_edges(values, parts)
+        if is_numeric(values)
+        else find_commonest_names(values[values != ""], parts)
+    )
 
 
-def part_of(values: NDArray[Any], cuts: Sequence[Any], count: int = 0) -> NDArray[np.int64]:
+def assign_parts(values: NDArray[Any], cuts: Sequence[Any], count: int = 0) -> NDArray[np.int64]:
     """Return the part (N,) of each value among ``count``, by default two more than cuts.
 
     The last part is of missing values, and the last but one of names that are none of the cuts. A number at an edge
@@ -88,10 +92,10 @@ def part_of(values: NDArray[Any], cuts: Sequence[Any], count: int = 0) -> NDArra
     else:
         place = pd.Index(cuts, dtype=object).get_indexer(pd.Index(values, dtype=object))
         place = np.where(place < 0, count - 2, place)
-    return np.where(missing_in(values), count - 1, place).astype(np.int64)
+    return np.where(find_missing(values), count - 1, place).astype(np.int64)
 
 
-def names_of_bins(
+def describe_bins(
     numbers: NDArray[Any], edges: Sequence[float], spell: Callable[[NDArray[Any]], list[str]]
 ) -> list[str]:
     """Return what people call the bins between edges, by the least and the greatest number that lies in each."""
@@ -109,16 +113,16 @@ def names_of_bins(
     return told if len(told) == 1 else [f"up to {high[0]}", *told[1:-1], f"from {low[-1]}"]
 
 
-def compared(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.int64]:
-    """Return whether the first (N,) is ``LESS``, ``EQUAL`` or ``GREATER``, or a ``GAP``; names are equal or greater."""
+def compare_columns(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.int64]:
+    """Return whether the first (N,) is ``LESS``, ``EQUAL`` or ``GREATER``, or ``INCOMPARABLE``."""
     none = np.zeros(len(first), dtype=bool)
     equal = first == second if is_numeric(first) == is_numeric(second) else none
     less = first < second if is_numeric(first) and is_numeric(second) else none
     there = np.where(equal, EQUAL, np.where(less, LESS, GREATER))
-    return np.where(missing_in(first) | missing_in(second), GAP, there).astype(np.int64)
+    return np.where(find_missing(first) | find_missing(second), INCOMPARABLE, there).astype(np.int64)
 
 
-def columns_of(views: Iterable[str], columns: Iterable[str]) -> list[str]:
+def find_viewed_columns(views: Iterable[str], columns: Iterable[str]) -> list[str]:
     """Return those of some columns that views of these names look at."""
     family_and_member = [ViewName.of(view) for view in views]
     alone = {member for family, member in family_and_member if family == "column"}
@@ -145,7 +149,9 @@ class OneColumn(View):
 
     breadth = 0
     needs = "a table of features"
-    together = 2  # many columns side by side are as good as the whole table; five told seven kinds of ground apart
+    max_narrow_members = (
+        2  # many columns side by side are as good as the whole table; five told seven kinds of ground apart
+    )
 
     LEAST_OF_A_BIN = 100  # rows; with fewer a head learns rows by heart
     VALUES = 32  # single numbers with a feature of their own,
@@ -163,25 +169,25 @@ class OneColumn(View):
         self._median, self._spread = 0.0, 1.0
 
     @classmethod
-    def views_of(cls, inputs: ViewInputs) -> list[View]:
+    def list_views(cls, inputs: ViewInputs) -> list[View]:
         """Return one view for each column that is not the same in all rows; being missing is a value too."""
         views: list[View] = []
         for name, values in inputs.columns.items():
-            missing = missing_in(values)
+            missing = find_missing(values)
             present = values[~missing]
             if len(present) and (missing.any() or (present != present[0]).any()):
                 views.append(cls(name))
         return views
 
-    def can_look(self, inputs: ViewInputs) -> bool:
+    def is_applicable(self, inputs: ViewInputs) -> bool:
         return self.column in inputs.columns
 
     def fit(self, inputs: ViewInputs) -> None:
         values = inputs.columns[self.column]
         if not is_numeric(values):
-            self._names = cuts_of(values, most_names(inputs.num_rows))
+            self._names = compute_cuts(values, compute_max_names(inputs.num_rows))
             return
-        present = values[~missing_in(values)].astype(np.float64)
+        present = values[~find_missing(values)].astype(np.float64)
         if not len(present):
             return
         points = np.quantile(present, np.linspace(0, 1, self.POINTS), method="inverted_cdf")
@@ -194,12 +200,14 @@ class OneColumn(View):
         often = np.argsort(-count, kind="stable")[: self.VALUES]
         enough = max(self.LEAST_OF_A_VALUE, 0 if few else self.SHARE * len(present))
         self._common = np.sort(different[often[count[often] >= enough]]).tolist()
-        self._edges = [] if few else edges_of(present, min(BINS, max(1, len(present) // self.LEAST_OF_A_BIN)))
+        self._edges = (
+            [] if few else compute_quantile_edges(present, min(BINS, max(1, len(present) // self.LEAST_OF_A_BIN)))
+        )
 
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return the features of the column, (N, F); a missing number has the median's."""
         values = inputs.columns[self.column]
-        missing = missing_in(values)
+        missing = find_missing(values)
         if is_numeric(values):
             number = np.where(missing, self._median, values.astype(np.float64))
             value = np.clip((number - self._median) / self._spread, -self.FURTHEST, self.FURTHEST)
@@ -209,10 +217,10 @@ class OneColumn(View):
                 rank = (below + upto) / (2 * len(self._points))
             parts = [value[:, None], missing[:, None], rank[:, None]]
             if self._edges:
-                parts.append(_flags(part_of(values, self._edges), len(self._edges) + 1))
+                parts.append(_flags(assign_parts(values, self._edges), len(self._edges) + 1))
             parts.append(values.astype(np.float64)[:, None] == np.asarray(self._common))
         else:
-            part, others = part_of(values, self._names), len(self._names)
+            part, others = assign_parts(values, self._names), len(self._names)
             parts = [missing[:, None], (part == others)[:, None], _flags(part, others)]
         return torch.from_numpy(np.concatenate(parts, axis=1, dtype=np.float32))
 
@@ -235,23 +243,23 @@ class Pairs(View):
         self._edges: list[float] = []
 
     @classmethod
-    def views_of(cls, inputs: ViewInputs) -> list[View]:
+    def list_views(cls, inputs: ViewInputs) -> list[View]:
         """Return one view for each pair of columns that vary."""
-        columns = [ViewName.of(view.name).member for view in OneColumn.views_of(inputs)]
+        columns = [ViewName.of(view.name).member for view in OneColumn.list_views(inputs)]
         return [cls(*pair) for pair in combinations(columns, 2)] if len(columns) <= cls.most else []
 
     @classmethod
-    def named(cls, member: str, inputs: ViewInputs) -> View | None:
+    def make_member(cls, member: str, inputs: ViewInputs) -> View | None:
         """Return the pair that a person names in the other order."""
-        pairs = [view for view in cls.views_of(inputs) if isinstance(view, Pairs)]
+        pairs = [view for view in cls.list_views(inputs) if isinstance(view, Pairs)]
         return next((view for view in pairs if " & ".join(view.columns[::-1]) == member), None)
 
-    def can_look(self, inputs: ViewInputs) -> bool:
+    def is_applicable(self, inputs: ViewInputs) -> bool:
         return all(column in inputs.columns for column in self.columns)
 
     def fit(self, inputs: ViewInputs) -> None:
-        self._cuts = [cuts_of(inputs.columns[column], self.parts) for column in self.columns]
-        self._edges = edges_of(self._difference(inputs), BINS)
+        self._cuts = [compute_cuts(inputs.columns[column], self.parts) for column in self.columns]
+        self._edges = compute_quantile_edges(self._difference(inputs), BINS)
 
     def _difference(self, inputs: ViewInputs) -> NDArray[np.float64]:
         """Return the difference (N,) of two columns of numbers; of names there is none."""
@@ -264,10 +272,10 @@ class Pairs(View):
         """Return a flag for each cell, for less, equal and greater, and for each bin of the difference, (N, 119)."""
         values = [inputs.columns[name] for name in self.columns]
         side = self.parts + 2
-        first, second = (part_of(*one, side) for one in zip(values, self._cuts, strict=True))
-        parts = [_flags(first * side + second, side**2), _flags(compared(*values), GAP)]
+        first, second = (assign_parts(*one, side) for one in zip(values, self._cuts, strict=True))
+        parts = [_flags(first * side + second, side**2), _flags(compare_columns(*values), INCOMPARABLE)]
         if self._edges and len(difference := self._difference(inputs)):
-            parts.append(_flags(part_of(difference, self._edges), len(self._edges) + 1))
+            parts.append(_flags(assign_parts(difference, self._edges), len(self._edges) + 1))
         return torch.from_numpy(np.concatenate(parts, axis=1, dtype=np.float32))
 
 
@@ -282,17 +290,17 @@ class Missing(View):
         self._columns: list[str] = []
 
     @classmethod
-    def views_of(cls, inputs: ViewInputs) -> list[View]:
-        return [cls()] if any(missing_in(values).any() for values in inputs.columns.values()) else []
+    def list_views(cls, inputs: ViewInputs) -> list[View]:
+        return [cls()] if any(find_missing(values).any() for values in inputs.columns.values()) else []
 
-    def can_look(self, inputs: ViewInputs) -> bool:
+    def is_applicable(self, inputs: ViewInputs) -> bool:
         return bool(inputs.columns)
 
     def fit(self, inputs: ViewInputs) -> None:
-        self._columns = [name for name, values in inputs.columns.items() if missing_in(values).any()]
+        self._columns = [name for name, values in inputs.columns.items() if find_missing(values).any()]
 
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return a flag for each of these columns, and how many values a row misses in all of them, (N, F + 1)."""
-        missing = {name: missing_in(values) for name, values in inputs.columns.items()}
+        missing = {name: find_missing(values) for name, values in inputs.columns.items()}
         number = np.sum(list(missing.values()), axis=0)
         return torch.from_numpy(np.stack([*(missing[name] for name in self._columns), number], axis=1)).float()

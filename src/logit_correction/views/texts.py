@@ -15,15 +15,15 @@ import torch
 from torch import Tensor
 
 from logit_correction.errors import InputError
-from logit_correction.files import canonical
 from logit_correction.types import ViewInputs
+from logit_correction.unicode_text import normalize_text
 from logit_correction.views.base import View
 
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import CountVectorizer
 
 #: Texts of which words are learnt; more would find the same ones.
-ROWS = 20_000
+MAX_VOCABULARY_TEXTS = 20_000
 
 #: Characters that are words of their own: of scripts without blanks (Thai to Burmese, Khmer, Japanese, Chinese), emoji
 #: and other pictures. What stands within a word beside letters and digits: accents and vowel signs.
@@ -34,25 +34,25 @@ ALONE = (
 WITHIN = r"\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff\u200c\u200d"
 
 #: A word, in any script, and two neighbours of those that have no blanks.
-WORD = re.compile(rf"[{ALONE}]|[^\W_{ALONE}](?:[^\W_{ALONE}]|[{WITHIN}])*")
-PAIR = re.compile(rf"(?=([{ALONE}]{{2}}))")
+WORD_PATTERN = re.compile(rf"[{ALONE}]|[^\W_{ALONE}](?:[^\W_{ALONE}]|[{WITHIN}])*")
+PAIR_PATTERN = re.compile(rf"(?=([{ALONE}]{{2}}))")
 
 #: What stands before the first and the last word of a text; no word holds it.
-OUTERMOST = "|"
+EDGE_MARK = "|"
 
 
-def words_of(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Return the words of a text in lower case, as views and networks count them.
 
     Of scripts without blanks, and of emoji, each character is a word, and so is each pair of neighbours.
 
-    >>> words_of("I don't 很好"), words_of("naïve e\u0301t\u00e9")
+    >>> split_words("I don't 很好"), split_words("naïve e\u0301t\u00e9")
     (['i', 'don', 't', '很', '好', '很好'], ['naïve', 'été'])
     """
     if text.isascii():
-        return WORD.findall(text.lower())
-    text = canonical(text, "NFKC").lower()
-    return WORD.findall(text) + PAIR.findall(text)
+        return WORD_PATTERN.findall(text.lower())
+    text = normalize_text(text, "NFKC").lower()
+    return WORD_PATTERN.findall(text) + PAIR_PATTERN.findall(text)
 
 
 class TextView(View):
@@ -60,7 +60,7 @@ class TextView(View):
 
     needs = "texts"
 
-    def can_look(self, inputs: ViewInputs) -> bool:
+    def is_applicable(self, inputs: ViewInputs) -> bool:
         return inputs.texts is not None
 
 
@@ -89,8 +89,8 @@ class TermView(TextView):
     def fit(self, inputs: ViewInputs) -> None:
         """Learn the commonest terms that not nearly all texts have; of equally common ones the first."""
         texts = inputs.texts or []
-        step = max(1, len(texts) / ROWS)
-        some = [texts[int(i * step)] for i in range(min(len(texts), ROWS))]
+        step = max(1, len(texts) / MAX_VOCABULARY_TEXTS)
+        some = [texts[int(i * step)] for i in range(min(len(texts), MAX_VOCABULARY_TEXTS))]
         vectorizer, self.terms = self._vectorizer(), []
         try:
             present = vectorizer.fit_transform(some)
@@ -113,22 +113,22 @@ class Words(TermView):
 
     name = "word"
     breadth = 0
-    few: int | None = 1
+    max_per_label: int | None = 1
     most = 2000
-    terms_by: ClassVar[dict[str, Any]] = {"analyzer": words_of}
+    terms_by: ClassVar[dict[str, Any]] = {"analyzer": split_words}
 
     def __init__(self, word: str | None = None) -> None:
         """Look for all words, or for one alone."""
         super().__init__()
         self.word = word
         if word is not None:  # of several that are named each counts
-            self.name, self.terms, self.few = f"word:{word}", [word], None
+            self.name, self.terms, self.max_per_label = f"word:{word}", [word], None
 
     @classmethod
-    def named(cls, member: str, inputs: ViewInputs) -> View:
-        view = cls(word := canonical(member, "NFKC").lower())
+    def make_member(cls, member: str, inputs: ViewInputs) -> View:
+        view = cls(word := normalize_text(member, "NFKC").lower())
         # Few are to be split into words.
-        some = [text for text in inputs.texts or [] if word in canonical(text, "NFKC").lower()]
+        some = [text for text in inputs.texts or [] if word in normalize_text(text, "NFKC").lower()]
         there = view.features(ViewInputs(num_rows=len(some), inputs=inputs.inputs, texts=some))
         if (rows := int(there.sum())) < cls.least_rows:
             raise InputError(f"the word {member!r} is in {rows} texts: name one that is in at least {cls.least_rows}")
@@ -139,7 +139,7 @@ class Words(TermView):
             super().fit(inputs)
 
 
-def shortened(text: str) -> str:
+def shorten_text(text: str) -> str:
     """Return a text in lower case, without the middle of a long one, in which to look for runs would take minutes."""
     return (f"{text[:1000]} {text[-1000:]}" if len(text) > 2000 else text).lower()
 
@@ -153,43 +153,43 @@ class Characters(TermView):
 
     name = "characters"
     breadth = 0
-    few: int | None = 1
+    max_per_label: int | None = 1
     most = 3000
-    terms_by: ClassVar[dict[str, Any]] = {"analyzer": "char_wb", "ngram_range": (3, 5), "preprocessor": shortened}
+    terms_by: ClassVar[dict[str, Any]] = {"analyzer": "char_wb", "ngram_range": (3, 5), "preprocessor": shorten_text}
 
 
-def first_words(text: str) -> list[str]:
+def extract_first_words(text: str) -> list[str]:
     """Return the first words in lower case, and the very first once more, marked as such.
 
-    >>> first_words("Dear Sir, hello")
+    >>> extract_first_words("Dear Sir, hello")
     ['dear', 'sir', 'hello', '|dear']
     """
-    words = [match[0] for match in islice(WORD.finditer(canonical(text, "NFKC").lower()), 5)]
-    return words + [OUTERMOST + word for word in words[:1]]
+    words = [match[0] for match in islice(WORD_PATTERN.finditer(normalize_text(text, "NFKC").lower()), 5)]
+    return words + [EDGE_MARK + word for word in words[:1]]
 
 
 class Opening(TermView):
     """Which words a text has among its first five, and which is its first: "Dear", "RE", "Patient"."""
 
     name = "opening"
-    few = 2
+    max_per_label = 2
     most = 1000
-    terms_by: ClassVar[dict[str, Any]] = {"analyzer": first_words}
+    terms_by: ClassVar[dict[str, Any]] = {"analyzer": extract_first_words}
 
 
-def last_words(text: str) -> list[str]:
+def extract_last_words(text: str) -> list[str]:
     """Return the last words in lower case, and the very last once more, marked as such."""
-    words = WORD.findall(canonical(text, "NFKC").lower())[-5:]
-    return words + [OUTERMOST + word for word in words[-1:]]
+    words = WORD_PATTERN.findall(normalize_text(text, "NFKC").lower())[-5:]
+    return words + [EDGE_MARK + word for word in words[-1:]]
 
 
 class Closing(TermView):
     """Which words a text has among its last five, and which is its last: a signature, a source, a date."""
 
     name = "closing"
-    few = 2
+    max_per_label = 2
     most = 1000
-    terms_by: ClassVar[dict[str, Any]] = {"analyzer": last_words}
+    terms_by: ClassVar[dict[str, Any]] = {"analyzer": extract_last_words}
 
 
 class Form(TextView):

@@ -19,8 +19,8 @@ from logit_correction.data.rows import RowErrors
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import check_range
-from logit_correction.files import available_cores
 from logit_correction.seeds import make_generator
+from logit_correction.threads import count_available_cores
 from logit_correction.types import Correlation
 from logit_correction_lab.sources.cifar10_images import CLASSES, SIZE, ensure_cifar10, read_cifar10
 from logit_correction_lab.sources.corruptions import CORRUPTIONS, RECIPE, corrupt_all
@@ -107,7 +107,7 @@ class CorruptedCIFAR10(DataSource):
             / "corrupted-cifar10"
             / f"{compute_digest([*map(str, parts), chosen.tobytes(), *versions])}.npy"
         )
-        recipe = self.names, self.severity, self.seed, available_cores()
+        recipe = self.names, self.severity, self.seed, count_available_cores()
         images, _ = cache_array(file, lambda path: np.save(path, corrupt_all(cifar.images, chosen, *recipe)))
         metadata: dict[str, object] = {
             "source": f"{cifar.source}, corrupted here",

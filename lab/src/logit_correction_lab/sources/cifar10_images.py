@@ -14,10 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from logit_correction.checksums import compute_file_checksum
 from logit_correction.data.cache import cache_array, get_cache_folder
-from logit_correction.errors import InputError, reason_of
-from logit_correction.files import checksum_of_file, plain
-from logit_correction.views.files import IMAGES
+from logit_correction.errors import InputError
+from logit_correction.formatting import format_reason
+from logit_correction.paths import reject_special_file
+from logit_correction.views.files import IMAGE_FORMATS
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
@@ -63,7 +65,7 @@ def ensure_cifar10(root: Path, download: bool) -> None:
     try:
         CIFAR10(str(root), download=True)
     except (RuntimeError, OSError, ValueError, EOFError) as error:
-        raise InputError(f"CIFAR-10 cannot be downloaded to {root} ({reason_of(error)}): {_PUT}") from error
+        raise InputError(f"CIFAR-10 cannot be downloaded to {root} ({format_reason(error)}): {_PUT}") from error
 
 
 def _from_batches(folder: Path) -> Cifar10:
@@ -94,7 +96,7 @@ def _from_archive(archive: Path) -> Cifar10:
                     stream = members.extractfile(member)
                     if stream is None or len(parts) < 3 or parts[0] not in PER_CLASS or parts[1] not in CLASSES:
                         continue
-                    with Image.open(io.BytesIO(stream.read()), formats=IMAGES) as image:
+                    with Image.open(io.BytesIO(stream.read()), formats=IMAGE_FORMATS) as image:
                         if image.size != (SIZE, SIZE):
                             raise ValueError(f"is {image.size[0]} x {image.size[1]} rather than {SIZE} x {SIZE}")
                         found[parts] = np.asarray(image.convert("RGB")).transpose(2, 0, 1)
@@ -109,7 +111,7 @@ def _from_archive(archive: Path) -> Cifar10:
         return np.stack([found[key] for key in sorted(found, key=lambda key: (key[0] != "train", key))])
 
     try:
-        name = checksum_of_file(plain(archive))[:32]
+        name = compute_file_checksum(reject_special_file(archive))[:32]
     except OSError as error:
         raise InputError(f"{archive} cannot be read ({error.strerror}): get it again") from error
     values, _ = cache_array(get_cache_folder() / "cifar10" / f"{name}.npy", lambda path: np.save(path, make()))

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from logit_correction.files import in_threads
 from logit_correction.seeds import derive_seed
+from logit_correction.threads import map_in_threads
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
@@ -72,7 +72,7 @@ def corrupt_all(
     for value, name in enumerate(names):
         rows = (attribute == value).nonzero()[0]
         pieces += [(name, rows[start : start + _CHUNK]) for start in range(0, len(rows), _CHUNK)]
-    for _ in in_threads(work, pieces, "corrupting images, once", len(images), workers):
+    for _ in map_in_threads(work, pieces, "corrupting images, once", len(images), workers):
         pass
     return result
 

@@ -20,9 +20,10 @@ from logit_correction.data.rows import RowErrors, Rows, make_consecutive_splits
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import TextReader, shorten_text
-from logit_correction.errors import InputError, check_range, did_you_mean
+from logit_correction.errors import InputError, check_range
+from logit_correction.formatting import suggest_name
 from logit_correction.seeds import derive_seed, make_generator
-from logit_correction.types import UNKNOWN, Correlation
+from logit_correction.types import UNKNOWN_ATTRIBUTE, Correlation
 from logit_correction_lab.sources import colored_mnist, image_marks, reviews
 from logit_correction_lab.sources.cifar10_images import CLASSES, SIZE, ensure_cifar10, read_cifar10
 from logit_correction_lab.sources.published import draw_attributes_with_conflicts, get_data_folder
@@ -113,7 +114,7 @@ class Planted(DataSource):
             InputError: If there is no such set, or it has no such option.
         """
         if set not in SETS:
-            raise InputError(f"set {set!r} is unknown{did_you_mean(set, SETS)}: take one of {', '.join(SETS)}")
+            raise InputError(f"set {set!r} is unknown{suggest_name(set, SETS)}: take one of {', '.join(SETS)}")
         self.name, self.chosen, self.control, self.seed = set, SETS[set], control, seed
         self.kind, self.mark, self.labels = self.chosen.kind, self.chosen.mark, list(self.chosen.labels)
         if labels is not None:
@@ -267,7 +268,12 @@ class Planted(DataSource):
             parts[2] = parts[2].repeat_interleave(marks or 1)
         example, split = torch.cat(parts), make_consecutive_splits(*map(len, parts))
         label = example_label[example]
-        return example, split, label, self._marks_of(label, split) if marks else torch.full_like(label, UNKNOWN)
+        return (
+            example,
+            split,
+            label,
+            self._marks_of(label, split) if marks else torch.full_like(label, UNKNOWN_ATTRIBUTE),
+        )
 
     def _marks_of(self, label: Tensor, split: dict[str, Tensor]) -> Tensor:
         attribute, generator = torch.empty_like(label), make_generator(self.seed, "planted", self.kind, "marks")

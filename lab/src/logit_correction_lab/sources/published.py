@@ -17,7 +17,8 @@ from logit_correction.data.images import IMAGE_SUFFIXES, list_visible_files
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import RowErrors
 from logit_correction.data.table import SPLITS
-from logit_correction.errors import InputError, reason_of
+from logit_correction.errors import InputError
+from logit_correction.formatting import format_reason
 from logit_correction.types import Correlation
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def read_columns(file: Path, columns: Sequence[str], header: Sequence[str] = (),
             text: Any = {"dtype": str, "na_filter": False, "index_col": False}
             frame = pd.read_csv(file, sep=r"\s+", names=list(header), skiprows=skipped, **text)
         except Exception as error:  # pandas raises many kinds
-            raise InputError(f"{file} cannot be read as a list ({reason_of(error)}): get it again") from error
+            raise InputError(f"{file} cannot be read as a list ({format_reason(error)}): get it again") from error
         frame.index = pd.RangeIndex(skipped + 1, skipped + 1 + len(frame), name="line")
     else:
         frame = read_frame(file, fix="get it again")

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from logit_correction.files import read_yaml
+from logit_correction.yaml_files import read_yaml_file
 
-_PARTS = read_yaml(Path(__file__).with_name("reviews.yaml"))
+_PARTS = read_yaml_file(Path(__file__).with_name("reviews.yaml"))
 
 #: Topic -> what people say something about.
 TOPICS: dict[str, list[str]] = _PARTS["topics"]

@@ -10,14 +10,15 @@ import pandas as pd
 import torch
 from filelock import FileLock
 
+from logit_correction.atomic_files import replace_atomically
 from logit_correction.data.cache import compute_digest, get_cache_folder
 from logit_correction.data.frames import read_frame
 from logit_correction.data.images import ImageReader
 from logit_correction.data.rows import Rows
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import TextReader
-from logit_correction.errors import InputError, reason_of
-from logit_correction.files import replacing
+from logit_correction.errors import InputError
+from logit_correction.formatting import format_reason
 from logit_correction.types import Correlation
 from logit_correction_lab.sources.published import PublishedSource, encode_column, find_split_rows
 
@@ -117,11 +118,11 @@ def unpack_archives(archives: list[Path]) -> Path:
     with FileLock(get_cache_folder() / "unpacked.lock"):
         if folder.is_dir():
             return folder
-        with replacing(folder) as temporary:
+        with replace_atomically(folder) as temporary:
             for archive in archives:
                 try:
                     with tarfile.open(archive) as members:
                         members.extractall(temporary, filter="data")  # nothing outside of the folder
                 except (tarfile.TarError, EOFError) as error:
-                    raise InputError(f"{archive} cannot be unpacked ({reason_of(error)}): get it again") from error
+                    raise InputError(f"{archive} cannot be unpacked ({format_reason(error)}): get it again") from error
     return folder
