@@ -189,7 +189,7 @@ class Told(AttributeEstimator):
         super().__init__()
         self.attribute = attribute
 
-    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
+    def assign_training(self, outputs: Tensor | None) -> Tensor:
         return self.attribute
 
     def describe(self) -> str:

@@ -27,6 +27,11 @@ def test_every_public_name_is_there_and_documented(name: str) -> None:
     assert name in dir(logit_correction)
 
 
+def test_the_old_name_of_a_class_still_works_for_one_version() -> None:
+    with pytest.warns(DeprecationWarning, match="Estimate is now called BatchEstimate"):
+        assert logit_correction.Estimate is logit_correction.BatchEstimate
+
+
 def test_every_listed_name_leads_to_something() -> None:
     for known in (METHODS, ESTIMATORS, PRIORS, MIXING, SOURCES, NETWORKS, VIEWS):
         for path, line in known.values():

@@ -7,7 +7,7 @@ from typing import cast
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from logit_correction.attributes.base import AttributeEstimator, Builder
+from logit_correction.attributes.base import AttributeEstimator, NetworkBuilder
 from logit_correction.errors import check_range
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step
@@ -29,7 +29,7 @@ class Early(AttributeEstimator):
         check_range("epochs", epochs, 1)
         self.epochs = epochs
 
-    def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
+    def attach(self, build: NetworkBuilder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         """Build the network."""
         super().attach(build, network, info, seed)
         self.network = build(network, "biased network")
@@ -43,11 +43,11 @@ class Early(AttributeEstimator):
         loss = cross_entropy(self.predict(batch.inputs), batch.label)
         return Step(loss, {"loss_biased": loss.detach()})
 
-    def collect(self, batch: Batch) -> Tensor:
+    def collect_outputs(self, batch: Batch) -> Tensor:
         """Return class probabilities (B, L)."""
         return self.predict(batch.inputs).softmax(dim=1)
 
-    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
+    def assign_training(self, outputs: Tensor | None) -> Tensor:
         """Return the answers (N,) for all rows."""
         assert outputs is not None
         return outputs.argmax(dim=1)

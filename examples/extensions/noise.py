@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.errors import check_range
-from logit_correction.methods.parts import Mixable, Mixing
+from logit_correction.methods.parts import Mixing, MixingContext
 
 
 class Noise(Mixing):
@@ -21,7 +21,7 @@ class Noise(Mixing):
         check_range("deviation", deviation, 0)
         self.deviation = deviation
 
-    def __call__(self, network: nn.Module, given: Mixable) -> tuple[Tensor, Tensor]:
+    def __call__(self, network: nn.Module, given: MixingContext) -> tuple[Tensor, Tensor]:
         """Return the logits of noisy samples and each row's own log prior."""
         inputs = given.batch.inputs
         assert isinstance(inputs, Tensor)

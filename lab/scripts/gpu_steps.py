@@ -20,7 +20,7 @@ from logit_correction.data.table import DataTable
 from logit_correction.runs.assemble import build_algorithm, build_training_rows, launch_processes
 from logit_correction.runs.options import complete_config
 from logit_correction.training.display import Display
-from logit_correction.training.fit import Fit
+from logit_correction.training.fit import Trainer
 from logit_correction.types import Batch
 
 
@@ -50,13 +50,13 @@ class Clock:
         return [after - before for before, after in zip(self.epochs, self.epochs[1:], strict=False)]
 
 
-def make_fit(table: DataTable, flat: dict[str, Any], clock: Clock) -> Fit:
+def make_fit(table: DataTable, flat: dict[str, Any], clock: Clock) -> Trainer:
     """A training as the program makes it, without a checkpoint."""
     torch.use_deterministic_algorithms(False)  # a training before may have asked for them
     config = complete_config({**flat, "selection": "last"})
     algorithm = build_algorithm(config, table.info)
     algorithm.setup(build_training_rows(table, algorithm, config.training.epochs or 0, None))
-    return Fit(algorithm, table, config.training, launch_processes(config.training), None, Display(), loggers=(clock,))
+    return Trainer(algorithm, table, config.training, launch_processes(config.training), None, Display(), loggers=(clock,))
 
 
 @contextmanager

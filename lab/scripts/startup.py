@@ -24,9 +24,9 @@ PROGRAM = ["-m", "logit_correction"]
 UP_TO_TRAINING = """
 import os, sys
 from logit_correction.cli import main
-from logit_correction.training.fit import Fit
+from logit_correction.training.fit import Trainer
 
-Fit.run = lambda *_, **__: os._exit(0)
+Trainer.run = lambda *_, **__: os._exit(0)
 sys.exit(main(sys.argv[1:]) or "trained nothing")
 """
 

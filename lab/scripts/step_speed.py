@@ -40,7 +40,7 @@ from logit_correction.networks.small import MLP
 from logit_correction.runs.assemble import build_training_rows, launch_processes
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
-from logit_correction.training.fit import Fit
+from logit_correction.training.fit import Trainer
 from logit_correction.types import Batch
 from logit_correction_lab.sources.colored_mnist import NUM_TRAIN, ColoredMNIST
 
@@ -123,7 +123,7 @@ def fit(
         algorithm = method(lambda: MLP(table.info, hidden), table.info, **choose())
         algorithm.setup(build_training_rows(table, algorithm, epochs, None))
         with tempfile.TemporaryDirectory() as folder:
-            loop = Fit(algorithm, table, config, device, Path(folder) / "resume.pt", Display())
+            loop = Trainer(algorithm, table, config, device, Path(folder) / "resume.pt", Display())
             loop.run()
             loop.record.write(Path(folder) / "metrics.csv")
 
@@ -180,7 +180,7 @@ def compare_trainings(table: DataTable, rounds: int, epochs: int) -> Found:
 
 
 class TakingTurns(ArrayStore):
-    """Inputs that let plain steps run before each fetch, so that a step of ``Fit`` is timed among theirs."""
+    """Inputs that let plain steps run before each fetch, so that a step of ``Trainer`` is timed among theirs."""
 
     def __init__(self, values: torch.Tensor) -> None:
         super().__init__(values)

@@ -18,7 +18,7 @@ from scipy.stats import ttest_rel
 
 from logit_correction import InputError
 from logit_correction.evaluation import GroupReport, Predictions
-from logit_correction.evaluation.report import JudgedRows
+from logit_correction.evaluation.report import EvaluatedRows
 from logit_correction.types import Correlation
 from logit_correction_lab.comparison import (
     Comparison,
@@ -61,7 +61,7 @@ def score(rows: pd.DataFrame, metric: str) -> float:
     logits = np.eye(2)[rows["prediction"]]
     named = (["0", "1"], rows["attribute"].to_numpy(), ["0", "1"])
     predictions = Predictions(np.arange(len(rows)), rows["label"].to_numpy(), logits, *named)
-    return 100 * float(JudgedRows.of(predictions, Correlation.one_to_one(2)).value(metric))
+    return 100 * float(EvaluatedRows.from_predictions(predictions, Correlation.one_to_one(2)).compute_metric(metric))
 
 
 @pytest.mark.parametrize("metric", ["average", "group_balanced", "worst_group", "worst_class", "minority", "majority"])

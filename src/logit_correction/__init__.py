@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,9 @@ _PUBLIC = {
     )
 }
 
+#: Public names of the version before -> their names now.
+_RENAMED = {"Estimate": "BatchEstimate"}
+
 __all__ = ["__version__", "functional", *_PUBLIC]
 
 
@@ -38,6 +42,10 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for."""
     if name == "functional":
         return importlib.import_module("logit_correction.functional")
+    if name in _RENAMED:
+        new_name = _RENAMED[name]
+        warnings.warn(f"{name} is now called {new_name}", DeprecationWarning, stacklevel=2)
+        return __getattr__(new_name)
     if name not in _PUBLIC:
         raise AttributeError(f"module 'logit_correction' has no attribute {name!r}")
     return getattr(importlib.import_module(_PUBLIC[name]), name)

@@ -2,7 +2,7 @@
 
 from logit_correction import functional as functional
 from logit_correction.attributes.base import AttributeEstimator as AttributeEstimator
-from logit_correction.attributes.base import Estimate as Estimate
+from logit_correction.attributes.base import BatchEstimate as BatchEstimate
 from logit_correction.attributes.clusters import Clusters as Clusters
 from logit_correction.attributes.cross_fitted import CrossFitted as CrossFitted
 from logit_correction.attributes.given import Given as Given

@@ -27,8 +27,8 @@ NAMES = {
         LogitCorrectionClassifier runs_table RunConfig TrainingConfig ComponentConfig load_preset InputError
         InputWarning LogitCorrectedLoss GroupPrior Correlation GroupReport Predictions LC ERM StagedLC GroupDRO LfF
         JTT DFA Reweighting PostHoc LastLayer Auto Online CrossFitted Given TrueAttributes Clusters MLP Algorithm
-        AttributeEstimator Estimate View ViewInputs DataSource DataTable Network Batch DataInfo Stage Step TrainingRows
-        functional __version__""",
+        AttributeEstimator BatchEstimate View ViewInputs DataSource DataTable Network Batch DataInfo Stage Step
+        TrainingRows functional __version__""",
     "logit_correction.functional": """
         generalized_cross_entropy logit_corrected_cross_entropy group_mixup group_accuracy group_balanced_accuracy
         worst_group_accuracy margin count_prior group_membership""",

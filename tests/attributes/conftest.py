@@ -54,7 +54,9 @@ def prepared(
                 estimator.step(batch, epoch + number / len(loader), randomness).loss.backward()
                 optimizer.step()
         with torch.no_grad():
-            parts = [estimator.eval().collect(batch) for batch in BatchLoader(table, "train", batch_size=20).epoch()]
+            parts = [
+                estimator.eval().collect_outputs(batch) for batch in BatchLoader(table, "train", batch_size=20).epoch()
+            ]
         estimator.train()
         outputs = torch.cat(parts)
     estimator.finish(outputs)

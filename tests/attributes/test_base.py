@@ -46,7 +46,7 @@ def test_settled_estimates_are_looked_up_by_the_rows_index() -> None:
 
 @pytest.mark.parametrize("told", [ATTRIBUTE.numpy(), ATTRIBUTE[:5], ATTRIBUTE + 1, ATTRIBUTE - 1, ATTRIBUTE / 2])
 def test_estimates_that_are_none_are_refused_by_the_name_of_the_class(told: Any) -> None:
-    with pytest.raises(InputError, match=r"Told\.estimate_rows must return .* \(6,\), from 0 to 1, -1 where unknown"):
+    with pytest.raises(InputError, match=r"Told\.assign_training must return .* \(6,\), from 0 to 1, -1 where unknown"):
         ready(Told(told))
 
 

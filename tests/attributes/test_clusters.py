@@ -40,10 +40,10 @@ def agreement(found: Tensor, table: DataTable) -> float:
 def test_the_values_of_a_label_are_told_apart_and_come_back_with_the_state(epochs: int | None, make_table) -> None:
     table = make_table(SEVERAL, train=600)
     estimator, batch = prepared(Clusters(Online(head_start_epochs=3, epochs=epochs)), table), all_rows(table)
-    assert estimator.settled is (epochs == 3) and estimator.num_attributes == 5
+    assert estimator.is_static is (epochs == 3) and estimator.num_attributes == 5
     found = estimator(batch, 0.0, StepRandomness(0))
     assert agreement(found.attribute, table) > 0.9
-    if estimator.settled:
+    if estimator.is_static:
         # Both values of label 0 hold many rows: with the table alone, one of them would have none.
         assert float(estimator.group_counts()[0, :2].min()) > 50 and found.loss is None
     else:

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from logit_correction.attributes.folds import (
     FoldNetworks,
+    compute_dropout_logits,
     draw_folds,
     draw_halves,
-    held_out,
-    hidden_logits,
+    predict_out_of_fold,
 )
 from logit_correction.types import Batch
 
@@ -30,7 +30,7 @@ def test_every_row_of_a_fold_is_predicted_by_a_fit_to_all_other_folds(folds: lis
         fits.append((number, rows.tolist()))
         return lambda others: torch.tensor([[float(number), float(row)] for row in others.tolist()])
 
-    found = held_out(fit, fold, 2)
+    found = predict_out_of_fold(fit, fold, 2)
     for number, rows in fits:
         assert rows == [row for row, one in enumerate(folds) if one != number]
     judged = fold >= 0
@@ -86,8 +86,8 @@ def test_networks_that_predict_a_row_were_never_trained_on_it_and_are_averaged(f
             assert torch.equal(network.weight, other.weight) is left_out
             seen += [network(one.inputs).softmax(1)] if left_out else []
         expected = torch.stack(seen).sum(0) / 3 if seen else torch.zeros(1, 3)
-        torch.testing.assert_close(plain.held_out(one, 3), expected)
-        assert torch.equal(plain.held_out(one, 3), changed.held_out(one, 3))
+        torch.testing.assert_close(plain.predict_out_of_fold(one, 3), expected)
+        assert torch.equal(plain.predict_out_of_fold(one, 3), changed.predict_out_of_fold(one, 3))
 
 
 # Inputs of which a part is hidden
@@ -98,7 +98,7 @@ def test_running_statistics_are_of_whole_inputs_seen_after_those_that_are_learne
     torch.manual_seed(0)
     network, inputs, order = nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 3)), torch.randn(400, 6), []
     network.register_forward_pre_hook(lambda *_: order.append(torch.is_grad_enabled()))
-    hidden_logits(network, inputs, 0.9, torch.Generator().manual_seed(0)).sum().backward()
+    compute_dropout_logits(network, inputs, 0.9, torch.Generator().manual_seed(0)).sum().backward()
     assert order == [True, False]
     torch.testing.assert_close(network[0].running_mean, 0.1 * inputs.mean(0))  # one update with momentum 0.1, from 0
     torch.testing.assert_close(network[0].running_var, 0.9 + 0.1 * inputs.var(0))

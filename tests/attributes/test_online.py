@@ -89,7 +89,7 @@ def test_what_is_hidden_from_the_biased_network_while_it_trains(images: bool, ma
 
 def test_after_a_head_start_alone_every_row_is_settled_as_the_network_would_say(table) -> None:
     estimator, batch = prepared(Online(head_start_epochs=2, epochs=2, input_dropout=0.5), table), all_rows(table)
-    assert estimator.settled
+    assert estimator.is_static
     shown, randomness = watched(estimator), StepRandomness(0)
     found = estimator(batch, 5.0, randomness)
     assert found.posterior is None and found.loss is None and not shown and randomness.count == 0  # only a look-up

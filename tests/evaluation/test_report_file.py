@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from logit_correction.errors import InputError
-from logit_correction.evaluation.report import Group, GroupReport, Predictions, Report, figures
+from logit_correction.evaluation.report import GroupReport, GroupRow, Predictions, Report, get_metrics
 from logit_correction.finding import Finding
 
 
@@ -54,7 +54,7 @@ def test_a_report_is_read_as_it_was_written(content: dict[str, Any], tmp_path: P
     assert read(written, tmp_path).to_dict() == written
     assert report.test.to_dict() == content["test"] and report.evidence == content["evidence"]
     assert report.test.groups["accuracy"].isna().tolist() == [False, False, False, True]
-    assert list(report.test.groups) == list(figures(Group))
+    assert list(report.test.groups) == list(get_metrics(GroupRow))
 
 
 @pytest.mark.parametrize(

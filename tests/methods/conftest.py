@@ -38,7 +38,7 @@ def build(name: str, table: DataTable, seed: int = 0, *, stage: int = 0, **optio
 def collected(algorithm: Algorithm, table: DataTable) -> torch.Tensor:
     """What the loop hands to the next stage."""
     algorithm.eval()
-    parts = [algorithm.collect(batch) for batch in BatchLoader(table, "train", batch_size=20).epoch()]
+    parts = [algorithm.collect_outputs(batch) for batch in BatchLoader(table, "train", batch_size=20).epoch()]
     algorithm.train()
     return torch.cat(parts)
 

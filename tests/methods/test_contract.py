@@ -24,7 +24,7 @@ from logit_correction.runs.assemble import build_training_rows
 from logit_correction.seeds import StepRandomness
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
-from logit_correction.training.fit import Fit
+from logit_correction.training.fit import Trainer
 from logit_correction.types import Batch, Correlation, Step, TrainingRows
 
 from ..conftest import biased_table, differing, made, read_again, tensors
@@ -241,7 +241,7 @@ def test_training_lowers_the_loss_and_learns_the_rows(
 
 def fitted(
     cls: type[Algorithm], options: dict[str, Any], table: DataTable, folder: Path, watch: Callable[[object], None]
-) -> Fit:
+) -> Trainer:
     """Train a method; ``watch`` is called with all attributes that reach it."""
 
     class Watched(cls):  # type: ignore[misc, valid-type]
@@ -252,7 +252,7 @@ def fitted(
     algorithm = Watched(lambda: MLP(table.info, hidden=(8,)), table.info, seed=3, **options)
     algorithm.setup(build_training_rows(table, algorithm, 2, None))
     config = TrainingConfig(epochs=2, batch_size=20, learning_rate=1e-2, seed=3)
-    fit = Fit(algorithm, table, config, torch.device("cpu"), folder / "resume.pt", Display())
+    fit = Trainer(algorithm, table, config, torch.device("cpu"), folder / "resume.pt", Display())
     fit.run()
     return fit
 

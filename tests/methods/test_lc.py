@@ -32,7 +32,7 @@ PLAIN: dict[str, Any] = {
 class Abstains(AttributeEstimator):
     """Finds nothing to correct."""
 
-    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
+    def assign_training(self, outputs: Tensor | None) -> Tensor:
         self.finding = Finding("none found")
         return torch.full((self.info.num_rows,), -1)
 
@@ -43,7 +43,7 @@ class Abstains(AttributeEstimator):
 class Unknown(Abstains):
     """Knows no row's attribute, but does not say that there is nothing to correct."""
 
-    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
+    def assign_training(self, outputs: Tensor | None) -> Tensor:
         return torch.full((self.info.num_rows,), -1)
 
 

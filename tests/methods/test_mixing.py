@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from logit_correction.losses import GroupPrior
-from logit_correction.methods.parts import IndependentMixUp, Mixable
+from logit_correction.methods.parts import IndependentMixUp, MixingContext
 from logit_correction.types import Batch, Correlation
 
 
@@ -16,7 +16,7 @@ def test_partners_are_drawn_whatever_their_label() -> None:
     prior = GroupPrior(2, 2, averaging="fixed", floor=0.0)
     prior.set_table(torch.tensor([[9.0, 1.0], [2.0, 8.0]]))
     batch, generator = Batch(torch.eye(size), label, torch.arange(size)), torch.Generator().manual_seed(0)
-    given = Mixable(batch, label, prior, Correlation.one_to_one(2), 0.0, generator)
+    given = MixingContext(batch, label, prior, Correlation.one_to_one(2), 0.0, generator)
     # Rows are unit vectors: a mixed input tells who was mixed and how.
     mixed, log_prior = IndependentMixUp(limit=0.3)(torch.nn.Identity(), given)
     own = mixed.diagonal()

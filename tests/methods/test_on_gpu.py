@@ -45,7 +45,7 @@ def trained(build: Any, name: str, options: dict[str, Any], table: DataTable, de
     for stage in range(algorithm.num_stages):
         if stage:
             with torch.no_grad():
-                rows = torch.cat([algorithm.eval().collect(batch) for batch in loader().epoch()])
+                rows = torch.cat([algorithm.eval().collect_outputs(batch) for batch in loader().epoch()])
             algorithm.train().begin_stage(stage, rows)
         optimizer = torch.optim.SGD(algorithm.parameter_groups(), lr=0.05)
         batches = loader(shuffle=True)

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from logit_correction.evaluation import GroupReport, Predictions
-from logit_correction.evaluation.predictions import EstimatedAttributes
+from logit_correction.evaluation.predictions import PredictedAttributes
 from logit_correction.finding import Finding, Look, Signs, Verdict, Weighed
 from logit_correction.pages.plots import encode_png_uris
 from logit_correction.types import Correlation
@@ -114,7 +114,7 @@ def birds_run(
     known = {} if attribute_names is None else {"attribute": ground, "attribute_names": attribute_names}
     rows = Predictions(np.arange(len(label)), label, logits, label_names, **known)
     if estimated and method == "LC":
-        likely = EstimatedAttributes(ground, [f"that of {name}" for name in label_names], [[0], [1]], "heads on border")
+        likely = PredictedAttributes(ground, [f"that of {name}" for name in label_names], [[0], [1]], "heads on border")
         rows = replace(rows, estimate=likely)
     data = {"name": "Waterbirds", "options": {"root": "/data"}}
     return write_run(folder, method, rows, correlated and attribute_names is not None, data, {"seed": seed} | extra)

@@ -118,7 +118,7 @@ def test_the_estimate_of_one_run_serves_the_others(birds: Make, tmp_path: Path) 
     for folder, run in zip(folders, share_estimates([RunFolder.read(folder) for folder in folders]), strict=True):
         rows = Predictions.load(folder / "predictions.parquet")
         shares.append(float((rows.prediction == rows.label)[ground != rows.label].mean()))
-        assert run.report.test.value("estimated_minority") == pytest.approx(shares[-1])
+        assert run.report.test.get_metric("estimated_minority") == pytest.approx(shares[-1])
     before, after = (f"{100 * share:.1f}" for share in shares)
     assert f"ERM {before} % and LC {after} %. LC gains " in judged(folders)[0]
     (folders[0] / "predictions.parquet").unlink()  # without them it is shown by label

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from logit_correction.evaluation.report import DataSummary, GroupReport, Report, Selection
+from logit_correction.evaluation.report import DataSummary, GroupReport, Report, EpochSelection
 from logit_correction.pages.compare import build_comparison_table, read_reports
 from logit_correction.pages.console import build_runs_table, print_runs
 
@@ -27,7 +27,7 @@ def report(method: str, seed: int, minority: float | None, rule: str = "last") -
     names = [{"label": "y", "attribute": "a"}]
     test = GroupReport(groups=pd.DataFrame(names), **figures)
     data = DataSummary(name="Table", rows={"train": 9}, label_names=["y"], attribute_names=["a"], input_shape=[3])
-    return Report(method=method, seed=seed, epochs=30, data=data, test=test, selection=Selection(rule=rule))
+    return Report(method=method, seed=seed, epochs=30, data=data, test=test, selection=EpochSelection(rule=rule))
 
 
 def printed(table: Any, width: int = 80, named: bool = True) -> str:

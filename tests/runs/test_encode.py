@@ -18,7 +18,7 @@ from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.runs.encode import EncodedStore, Encoder, encode_table
 from logit_correction.runs.options import complete_config
-from logit_correction.training.display import Lines
+from logit_correction.training.display import LineDisplay
 
 from ..conftest import TableFactory
 
@@ -119,12 +119,12 @@ def test_a_run_trains_a_head_and_predicts_from_images(
     assert model.predict_proba(images[:0]).shape == (0, 10)
     few, told = images[:40], list[str]()
     expected, again = model.predict(few), load(run)
-    again.display = Lines()
+    again.display = LineDisplay()
     again.display.say = told.append  # type: ignore[method-assign]
     again.encoder.encode = None  # type: ignore[method-assign,assignment]
     assert (again.predict(few) == expected).all() and not told  # features are kept
     again = load(run)
-    again.display = Lines()
+    again.display = LineDisplay()
     again.display.say = told.append  # type: ignore[method-assign]
     again.predict(images[:33])
     assert told[-1] == "encode by ConvNet: step 33 of 33"

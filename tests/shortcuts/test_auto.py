@@ -81,7 +81,7 @@ def test_in_doubt_a_person_chooses_whether_to_correct(monkeypatch: pytest.Monkey
     for when_unsure, corrects in (("correct", True), ("leave", False)):
         estimator = prepared(Auto(when_unsure=when_unsure), table, epochs=10)
         assert estimator.finding.verdict == "cannot tell" and estimator.finding.corrects is corrects
-        assert estimator.abstained is not corrects and bool((estimator.row_attribute >= 0).any()) is corrects
+        assert estimator.has_abstained is not corrects and bool((estimator.row_attribute >= 0).any()) is corrects
 
 
 def test_a_run_of_other_data_is_refused(tmp_path: Path) -> None:

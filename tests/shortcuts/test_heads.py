@@ -12,8 +12,8 @@ from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from torch import Tensor
 
 from logit_correction import Auto
-from logit_correction.attributes.base import likely_attribute
-from logit_correction.attributes.folds import held_out
+from logit_correction.attributes.base import select_attribute
+from logit_correction.attributes.folds import predict_out_of_fold
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.shortcuts.heads import (
@@ -47,13 +47,13 @@ def test_rows_are_predicted_as_scikit_learn_does_it_and_heads_are_kept(labels: i
     features, label, _ = planted(120, labels)
     fold = torch.randperm(120, generator=torch.Generator().manual_seed(1)) % 3
     kept: list[Head] = []
-    found = held_out(logistic(features, label, labels, kept=kept), fold, labels)
+    found = predict_out_of_fold(logistic(features, label, labels, kept=kept), fold, labels)
     head = LogisticRegression(C=1.0, max_iter=300, tol=1e-3)
     splits = PredefinedSplit(fold.numpy())
     expected = cross_val_predict(head, features.numpy(), label.numpy(), cv=splits, method="predict_proba")
     torch.testing.assert_close(found.double(), torch.from_numpy(expected).double(), atol=1e-5, rtol=1e-4)
     few: list[Head] = []
-    held_out(logistic(features, label, labels, 1, few), fold, labels)
+    predict_out_of_fold(logistic(features, label, labels, 1, few), fold, labels)
     for number in range(3):
         rows = fold == number
         torch.testing.assert_close(kept[number](features[rows]), found[rows], atol=1e-5, rtol=1e-4)
@@ -79,9 +79,9 @@ def test_a_row_gets_another_target_and_counts_as_minority_only_from_the_odds_on(
     label, one_to_one = torch.tensor([1, 0, 1, 0]), Correlation.one_to_one(3)
     assert relabeled(probability, label).tolist() == [0, 0, 1, 2]
     for odds, expected in ((10, [0, 0, 1, 2]), (1, [0, 1, 1, 2]), (1e3, [1, 0, 1, 0])):
-        assert likely_attribute(probability, label, one_to_one, odds).tolist() == expected
+        assert select_attribute(probability, label, one_to_one, odds).tolist() == expected
     several = Correlation.from_table([[0, 1], [2], [2]])  # label 0 goes with values 0 and 1: neither needs odds
-    assert likely_attribute(probability, label, several, 1e3).tolist() == [2, 1, 2, 0]
+    assert select_attribute(probability, label, several, 1e3).tolist() == [2, 1, 2, 0]
 
 
 # In an estimator
@@ -102,7 +102,7 @@ def table() -> DataTable:
 
 
 def told(estimator: Any, table: DataTable, split: str = "test") -> Tensor:
-    found = estimator.eval().estimate_new(table.label[table.split[split]], table.view_inputs(split))
+    found = estimator.eval().predict_attributes(table.label[table.split[split]], table.view_inputs(split))
     assert found is not None and found.shape == (len(table.split[split]),)
     return found
 
@@ -130,4 +130,4 @@ def test_heads_of_another_version_are_refused_and_without_them_nothing_is_told(t
             again.load_state_dict(forged)
     state["_extra_state"]["kept"] = []
     again.load_state_dict(state)
-    assert again.estimate_new(table.label[table.split["test"]], table.view_inputs("test")) is None
+    assert again.predict_attributes(table.label[table.split["test"]], table.view_inputs("test")) is None

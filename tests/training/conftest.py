@@ -21,7 +21,7 @@ from logit_correction.runs.assemble import build_training_rows
 from logit_correction.training import fit as fit_module
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
-from logit_correction.training.fit import Fit
+from logit_correction.training.fit import Trainer
 
 from ..conftest import made
 
@@ -32,14 +32,14 @@ SMALL = {"epochs": 3, "batch_size": 16, "learning_rate": 1e-2, "log_every": 2, "
 class AskedAfter:
     """A request to stop that is there once ``fit`` has done so many steps."""
 
-    def __init__(self, fit: Fit, steps: int) -> None:
+    def __init__(self, fit: Trainer, steps: int) -> None:
         self.fit, self.steps = fit, steps
 
     def __bool__(self) -> bool:
         return self.fit.progress.total_steps >= self.steps
 
 
-class Trainer:
+class TrainingRunner:
     """Builds fits in one folder and runs them, whole or interrupted."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +57,7 @@ class Trainer:
         loggers: Sequence[Any] = (),
         checkpoint_seconds: float = 1e9,
         **config: Any,
-    ) -> Fit:
+    ) -> Trainer:
         training = TrainingConfig(**{**SMALL, **config})
         cls: Any = import_component("method", method, METHODS) if isinstance(method, str) else method
         build = network or (lambda: MLP(table.info, hidden=(8, 8)))
@@ -66,7 +66,7 @@ class Trainer:
         algorithm = cls(build, table.info, seed=training.seed, **made(cls, options))
         algorithm.setup(build_training_rows(table, algorithm, training.epochs, None))
         (self.folder / place).mkdir(exist_ok=True)
-        return Fit(
+        return Trainer(
             algorithm,
             table,
             training,
@@ -77,7 +77,7 @@ class Trainer:
             checkpoint_seconds=checkpoint_seconds,
         )
 
-    def run_until(self, fit: Fit, steps: int, *, resume: bool = False) -> None:
+    def run_until(self, fit: Trainer, steps: int, *, resume: bool = False) -> None:
         """Run until so many steps of the whole training are done; fails unless the run stops there."""
 
         @contextmanager
@@ -85,15 +85,15 @@ class Trainer:
             yield AskedAfter(fit, steps)
 
         with self.monkeypatch.context() as patch:
-            patch.setattr(fit_module, "stop_requests", requests)
+            patch.setattr(fit_module, "catch_stop_signals", requests)
             with pytest.raises(TrainingInterrupted):
                 fit.run(resume=resume)
         assert fit.progress.total_steps == steps
 
 
 @pytest.fixture
-def trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trainer:
-    return Trainer(tmp_path, monkeypatch)
+def trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrainingRunner:
+    return TrainingRunner(tmp_path, monkeypatch)
 
 
 def flat(value: Any, name: str = "") -> dict[str, Any]:
@@ -107,7 +107,7 @@ def flat(value: Any, name: str = "") -> dict[str, Any]:
     return {name: value}
 
 
-def assert_ended_alike(first: Fit, second: Fit) -> None:
+def assert_ended_alike(first: Trainer, second: Trainer) -> None:
     """Weights, prior, counters, figures and selected weights are the same, bit for bit."""
     states = []
     for fit in (first, second):
@@ -122,5 +122,5 @@ def assert_ended_alike(first: Fit, second: Fit) -> None:
 
 
 @pytest.fixture(name="assert_ended_alike")
-def _assert_ended_alike() -> Callable[[Fit, Fit], None]:
+def _assert_ended_alike() -> Callable[[Trainer, Trainer], None]:
     return assert_ended_alike

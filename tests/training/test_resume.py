@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from logit_correction.data.stores import ArrayStore
 from logit_correction.errors import InputError
 from logit_correction.methods.base import Algorithm
-from logit_correction.training.fit import Fit
+from logit_correction.training.fit import Trainer
 from logit_correction.training.record import read_checkpoint
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
 
@@ -68,7 +68,7 @@ class TwoStages(Algorithm):
         logits = self.network(batch.inputs + 0.1 * noise) + self.past[batch.index]
         return Step(cross_entropy(logits, batch.label))
 
-    def collect(self, batch: Batch) -> Tensor:
+    def collect_outputs(self, batch: Batch) -> Tensor:
         return 2 * self.predict(batch.inputs)
 
     def parameter_groups(self) -> list[dict[str, object]]:
@@ -76,13 +76,13 @@ class TwoStages(Algorithm):
 
 
 @pytest.fixture
-def resumed(make_table, trainer, assert_ended_alike) -> Callable[..., Iterator[tuple[int, Fit]]]:
+def resumed(make_table, trainer, assert_ended_alike) -> Callable[..., Iterator[tuple[int, Trainer]]]:
     """Interrupts a training after some steps, or after each one, and yields it as it ended when it was resumed."""
 
     def run(
         method: Any, options: dict[str, Any], steps: Sequence[int] = (), **config: Any
-    ) -> Iterator[tuple[int, Fit]]:
-        def fit() -> Fit:
+    ) -> Iterator[tuple[int, Trainer]]:
+        def fit() -> Trainer:
             return trainer.fit(make_table(), method, options=options, **config)
 
         whole = fit()

@@ -9,17 +9,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from logit_correction.evaluation.predictions import EstimatedAttributes, Predictions
-from logit_correction.training.rules import Selected, rule_of, update_best
+from logit_correction.evaluation.predictions import PredictedAttributes, Predictions
+from logit_correction.training.rules import SelectedWeights, build_rule, update_best_weights
 
 LABEL = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1, 1, 1])
 ATTRIBUTE = torch.tensor([0, 0, 0, 1, 0, 1, 1, 1, 1, 1])
 PREDICTION = torch.tensor([0, 0, 1, 1, 1, 1, 1, 1, 1, 0])
 
 
-def estimate(attribute: Tensor = ATTRIBUTE, labels: int = 2) -> EstimatedAttributes:
+def estimate(attribute: Tensor = ATTRIBUTE, labels: int = 2) -> PredictedAttributes:
     names = [f"that of {name}" for name in "abc"[:labels]]
-    return EstimatedAttributes(attribute.numpy(), names, [[i] for i in range(labels)], "heads on colour")
+    return PredictedAttributes(attribute.numpy(), names, [[i] for i in range(labels)], "heads on colour")
 
 
 def made(prediction: Tensor, label: Tensor, attribute: Tensor, known: bool) -> Predictions:
@@ -44,7 +44,7 @@ def made(prediction: Tensor, label: Tensor, attribute: Tensor, known: bool) -> P
 )
 def test_scores_equal_those_worked_out_by_hand(name: str, expected: float | None) -> None:
     rows = made(PREDICTION, LABEL, ATTRIBUTE, known="estimated" not in name)
-    assert rule_of(name).score(rows) == (expected if expected is None else pytest.approx(expected))
+    assert build_rule(name).score(rows) == (expected if expected is None else pytest.approx(expected))
 
 
 def rows_right(*right: int, size: int = 40) -> Predictions:
@@ -60,21 +60,21 @@ def test_a_later_epoch_is_level_within_one_standard_error_of_the_difference(lost
     # `lost` rows of one group are right in the earlier epoch alone, and one of another group in the later one alone.
     earlier, later = rows_right(40, 30, 20, 39), rows_right(40, 30 - lost, 20, 40)
     difference, error = (lost - 1) / 40 / 4, math.sqrt((lost + 1) / 40 / 40) / 4
-    rule = rule_of("valid_estimated_within_error")
+    rule = build_rule("valid_estimated_within_error")
     before = torch.from_numpy(earlier.prediction)
-    assert rule.is_level(later, before) is (difference <= error)
-    assert not rule_of("valid_estimated_group_balanced").is_level(later, before)
-    assert not rule.is_level(replace(later, estimate=None), before)
+    assert rule.is_tied(later, before) is (difference <= error)
+    assert not build_rule("valid_estimated_group_balanced").is_tied(later, before)
+    assert not rule.is_tied(replace(later, estimate=None), before)
 
 
 def test_the_latest_level_epoch_is_taken_and_what_is_better_counts_from_then_on() -> None:
-    rule, best = rule_of("valid_estimated_within_error"), dict[str, Selected]()
+    rule, best = build_rule("valid_estimated_within_error"), dict[str, SelectedWeights]()
     taken = []
     second = [20, 30, 29, 20, 31, 30]  # of these rows as many are right, epoch by epoch
     for epoch, number in enumerate(second, start=1):
         right = (20, 20, 20, 20) if epoch == 1 else (40, number, 20, 39)
         rows = rows_right(*right)
-        update_best(best, rule, rule.score(rows), rows, epoch, {"epoch": epoch})
+        update_best_weights(best, rule, rule.score(rows), rows, epoch, {"epoch": epoch})
         taken.append((best[rule.name].epoch, best[rule.name].state["epoch"]))
     assert taken == [(1, 1), (2, 2), (3, 3), (3, 3), (5, 5), (6, 6)]
     assert best[rule.name].score == rule.score(rows_right(40, 31, 20, 39))

@@ -13,7 +13,7 @@ from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from logit_correction.attributes.folds import draw_folds, held_out
+from logit_correction.attributes.folds import draw_folds, predict_out_of_fold
 from logit_correction.shortcuts.evidence import information
 from logit_correction.shortcuts.heads import logistic, scaled
 from logit_correction.types import ViewInputs
@@ -63,7 +63,7 @@ def test_a_head_on_one_column_of_a_real_table_knows_what_scikit_learns_does() ->
         split = PredefinedSplit(fold.numpy())
         wanted = cross_val_predict(usual, column[:, None], data.target, cv=split, method="predict_proba")
         found = features(column)
-        found = held_out(logistic(scaled(found, *torch.std_mean(found, dim=0)), label, labels), fold, labels)
+        found = predict_out_of_fold(logistic(scaled(found, *torch.std_mean(found, dim=0)), label, labels), fold, labels)
         assert information(found.numpy(), label.numpy()) > information(wanted, label.numpy()) - 0.02
 
 

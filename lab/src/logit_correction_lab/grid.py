@@ -255,7 +255,7 @@ def _check(grid: Benchmark, where: str) -> None:
             raise InputError(f"{where}: figure accuracy needs columns that are numbers ({error}): take bars") from error
     known("margin of figure", [one["margin"] for one in figures if "margin" in one], ("least", "mean"))
     of_figures = [one["metric"] for one in figures if "metric" in one]
-    accuracies = [name for name, one in report.figures(report.GroupReport).items() if one.in_tables]
+    accuracies = [name for name, one in report.get_metrics(report.GroupReport).items() if one.in_tables]
     known("metric", [grid.metric, *grid.column_metrics.values(), *of_figures], accuracies)
     known("row of cells", grid.cell_options, grid.rows)
     known("row of tuning", grid.tuning, grid.rows)

@@ -15,12 +15,12 @@ from torch import Tensor
 from logit_correction.atomic_files import write_text_file
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
-from logit_correction.evaluation.predictions import predictions_of
-from logit_correction.evaluation.report import JudgedRows
+from logit_correction.evaluation.predictions import build_predictions
+from logit_correction.evaluation.report import EvaluatedRows
 from logit_correction.functional import group_margin, group_mean, group_membership, margin
 from logit_correction.runs.write import evaluate_split
-from logit_correction.training.fit import Fit
-from logit_correction.training.rules import check_estimates, rule_of, update_best
+from logit_correction.training.fit import Trainer
+from logit_correction.training.rules import check_rule_has_estimates, build_rule, update_best_weights
 
 #: File of a run folder for what other selection rules chose.
 SELECTIONS = "selections.json"
@@ -47,31 +47,31 @@ class TrainingMonitor:
             if name not in ("test", "train_margins"):
                 raise InputError(f"watch: {name!r} is unknown: take test or train_margins")
         for name in self.also_select:
-            rule_of(name)
+            build_rule(name)
 
-    def __call__(self, fit: Fit) -> dict[str, float]:
+    def __call__(self, fit: Trainer) -> dict[str, float]:
         """Follow the training after an epoch, and return the figures for ``metrics.csv``."""
         if fit.progress.stage + 1 == fit.algorithm.num_stages:
             self._select(fit)
         return compute_monitored_metrics(self.watch, fit.table, fit.predict)
 
-    def _select(self, fit: Fit) -> None:
+    def _select(self, fit: Trainer) -> None:
         """Evaluate the weights if a rule takes them; what it holds to be best stands in the run's checkpoint."""
-        rules = {name: rule_of(name) for name in self.also_select if name != fit.rule.name}
+        rules = {name: build_rule(name) for name in self.also_select if name != fit.rule.name}
         for rule in rules.values():
-            check_estimates(rule, fit.algorithm, type(fit.algorithm).__name__)
+            check_rule_has_estimates(rule, fit.algorithm, type(fit.algorithm).__name__)
         held, epoch, table = fit.progress.best, fit.progress.epoch, fit.table
-        rows = fit.validation_rows(rules.values())
+        rows = fit.predict_validation_rows(rules.values())
         if rows is not None:
             for rule in rules.values():
-                update_best(held, rule, rule.score(rows), rows, epoch, {})
+                update_best_weights(held, rule, rule.score(rows), rows, epoch, {})
         taken = [name for name in rules if (held[name].epoch if name in held else fit.epochs) == epoch]
         if not taken:
             return
-        test = evaluate_split(predictions_of(table, "test", fit.predict("test"), fit.estimate("test")), table).to_dict()
+        test = evaluate_split(build_predictions(table, "test", fit.predict("test"), fit.estimate("test")), table).to_dict()
         chosen = {one["rule"]: one for one in read_selections(self.folder)}
         for name in taken:
-            read = list(rules[name].reads)
+            read = list(rules[name].labels_read)
             chosen[name] = {"rule": name, "epoch": epoch, "labels_read": read, "test": test}
         text = json.dumps([chosen[name] for name in rules if name in chosen], indent=1, allow_nan=False)
         write_text_file(self.folder / SELECTIONS, text)
@@ -96,9 +96,9 @@ def compute_monitored_metrics(
     """
     figures: dict[str, Tensor | float] = {}
     if "test" in watch:
-        judged = JudgedRows.of(predictions_of(table, "test", predict("test")))
+        judged = EvaluatedRows.from_predictions(build_predictions(table, "test", predict("test")))
         for name in ("average", "group_balanced", "worst_group"):
-            if (value := judged.value(name)) is not None:
+            if (value := judged.compute_metric(name)) is not None:
                 figures[f"test_{name}"] = value
     if "train_margins" in watch:
         if table.correlation is None or not table.has_attributes("train"):

@@ -158,10 +158,10 @@ def train_cell(
 
 def _train(config: RunConfig, folder: Path, monitor: TrainingMonitor | None) -> State:
     from logit_correction.runs.train import train
-    from logit_correction.training.display import Lines
+    from logit_correction.training.display import LineDisplay
 
     try:
-        train(config, folder, resume=True, progress=Lines(), after_epoch=monitor)
+        train(config, folder, resume=True, progress=LineDisplay(), after_epoch=monitor)
     except (TrainingInterrupted, KeyboardInterrupt, SystemExit):
         return "stopped"
     except (InputError, TrainingError) as error:

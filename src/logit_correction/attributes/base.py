@@ -30,11 +30,11 @@ from logit_correction.types import (
 )
 
 #: Builds a network whose weights depend on the run's seed and the network's role alone.
-Builder: TypeAlias = Callable[[NetworkFactory, str], nn.Module]
+NetworkBuilder: TypeAlias = Callable[[NetworkFactory, str], nn.Module]
 
 
 @dataclass
-class Estimate:
+class BatchEstimate:
     """What an estimator says of a batch; all but the loss without a gradient.
 
     Attributes:
@@ -57,11 +57,11 @@ class AttributeEstimator(nn.Module, ABC):
 
     1. ``attach`` once: sizes and names of the data, and a way to build networks;
     2. ``setup`` once, before training begins or resumes: the labels of all rows;
-    3. for each of ``num_stages`` stages ``begin_stage``, then ``step`` for each batch, then ``collect`` for all rows;
+    3. for each of ``num_stages`` stages ``begin_stage``, ``step`` for each batch, and ``collect_outputs`` for all rows;
     4. ``finish`` with what the last stage collected, in any case before the method's own stage;
     5. ``forward`` for each batch of the method's own stage.
 
-    A *settled* estimator knows each row's attribute for good when it is finished, by ``estimate_rows``. Otherwise
+    A *settled* estimator knows each row's attribute for good when it is finished, by ``assign_training``. Otherwise
     ``forward`` estimates anew, and may train on.
 
     Attributes:
@@ -80,7 +80,7 @@ class AttributeEstimator(nn.Module, ABC):
     components: ClassVar[Mapping[str, str]] = MappingProxyType({})
     needs_attributes: bool = False
     num_stages: int = 0
-    settled: bool = True
+    is_static: bool = True
     correlation: Correlation
     attribute_names: list[str] | None = None
     row_attribute: Tensor
@@ -90,13 +90,13 @@ class AttributeEstimator(nn.Module, ABC):
         self.finding: Finding | None = None
         self.row_posterior: Tensor | None = None
 
-    def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
+    def attach(self, build: NetworkBuilder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         """Learn of the data, and build what there is to build: ``build`` makes a ``network`` for a role."""
         self.info, self.seed, self.correlation = info, seed, Correlation.one_to_one(info.num_labels)
         self.register_buffer("row_attribute", torch.full((info.num_rows,), UNKNOWN_ATTRIBUTE, dtype=torch.long))
 
     @property
-    def abstained(self) -> bool:
+    def has_abstained(self) -> bool:
         """Whether nothing is to be corrected, so that a method trains as ERM does."""
         return self.finding is not None and not self.finding.corrects
 
@@ -110,14 +110,14 @@ class AttributeEstimator(nn.Module, ABC):
         self.rows = rows
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
-        """Prepare stage 0..num_stages-1; ``outputs`` (N, C) is what ``collect`` returned after the stage before."""
+        """Prepare stage 0..num_stages-1; ``outputs`` (N, C) are those of ``collect_outputs`` after the one before."""
         raise NotImplementedError
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
         """Return the loss of a batch in a stage of its own, ``epoch`` epochs after the stage began."""
         raise NotImplementedError
 
-    def collect(self, batch: Batch) -> Tensor:
+    def collect_outputs(self, batch: Batch) -> Tensor:
         """Return what is to be known of every row at the end of a stage, (B, C)."""
         raise NotImplementedError
 
@@ -136,30 +136,30 @@ class AttributeEstimator(nn.Module, ABC):
 
         Every process keeps those of the first one. There are none as yet where estimates are not settled.
         """
-        if not self.settled:
+        if not self.is_static:
             return
-        found, shape, most = self.estimate_rows(outputs), tuple(self.row_attribute.shape), self.num_attributes - 1
+        found, shape, most = self.assign_training(outputs), tuple(self.row_attribute.shape), self.num_attributes - 1
         whole = isinstance(found, Tensor) and not found.is_floating_point() and found.shape == shape
         if not whole or bool(((found < UNKNOWN_ATTRIBUTE) | (found > most)).any()):
             raise InputError(
-                f"{type(self).__name__}.estimate_rows must return a tensor of whole numbers of shape {shape}, from 0 "
+                f"{type(self).__name__}.assign_training must return a tensor of whole numbers of shape {shape}, from 0 "
                 f"to {most}, {UNKNOWN_ATTRIBUTE} where unknown"
             )
         self.row_attribute.copy_(found)
         broadcast_from_first(self.row_attribute)
 
-    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
+    def assign_training(self, outputs: Tensor | None) -> Tensor:
         """Return the attribute (N,) of all rows, -1 where unknown."""
         raise NotImplementedError
 
-    def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Estimate:
+    def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> BatchEstimate:
         """Estimate the attributes of a batch, ``epoch`` epochs after the method's own stage began.
 
         Without gradients it trains nothing and draws nothing.
         """
-        return Estimate(self.row_attribute.index_select(0, batch.index))
+        return BatchEstimate(self.row_attribute.index_select(0, batch.index))
 
-    def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
+    def predict_attributes(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
         """Return the attribute (n,) of rows that were not trained on, -1 where unknown; its networks are in evaluation.
 
         None, as by default, where the estimator knows its training rows alone.
@@ -172,7 +172,7 @@ class AttributeEstimator(nn.Module, ABC):
         label = self.rows.label.to(known.device)
         return sum_by_group(label, self.row_attribute.clamp_min(0), known, self.info.num_labels, self.num_attributes)[0]
 
-    def learn_from_losses(self, label: Tensor, losses: Tensor) -> None:
+    def update_from_losses(self, label: Tensor, losses: Tensor) -> None:
         """Take in the robust network's losses (B,) of a batch that was estimated last; by default do nothing."""
 
     def warnings(self) -> list[str]:
@@ -191,11 +191,11 @@ class AttributeEstimator(nn.Module, ABC):
         """Say in one plain sentence where the attributes come from."""
 
 
-def likely_attribute(posterior: Tensor, label: Tensor, correlation: Correlation, odds: float = 1.0) -> Tensor:
+def select_attribute(posterior: Tensor, label: Tensor, correlation: Correlation, odds: float = 1.0) -> Tensor:
     """Return each row's attribute (N,) by P(a | x), (N, K): a minority value where it exceeds the own ones by ``odds``.
 
     >>> posterior = torch.tensor([[0.75, 0.25], [0.95, 0.05]])
-    >>> likely_attribute(posterior, torch.tensor([1, 1]), Correlation.one_to_one(2), odds=10.0)
+    >>> select_attribute(posterior, torch.tensor([1, 1]), Correlation.one_to_one(2), odds=10.0)
     tensor([1, 0])
     """
     conflicting = correlation.minority_groups(posterior.device).index_select(0, label)
@@ -205,7 +205,7 @@ def likely_attribute(posterior: Tensor, label: Tensor, correlation: Correlation,
 
 
 @torch.no_grad()
-def outputs_of(network: Callable[[Inputs], Tensor], rows: ViewInputs, device: torch.device) -> Tensor:
+def compute_outputs(network: Callable[[Inputs], Tensor], rows: ViewInputs, device: torch.device) -> Tensor:
     """Return what a network makes of rows, (n, C), on the CPU."""
     found = []
     for chunk in rows.chunks():

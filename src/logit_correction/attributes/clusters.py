@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from logit_correction.attributes import ESTIMATORS
-from logit_correction.attributes.base import AttributeEstimator, Builder, Estimate, likely_attribute
+from logit_correction.attributes.base import AttributeEstimator, BatchEstimate, NetworkBuilder, select_attribute
 from logit_correction.attributes.online import Online
 from logit_correction.distributed import sum_over_processes
 from logit_correction.errors import InputError
@@ -62,9 +62,9 @@ class Clusters(AttributeEstimator):
         if not isinstance(inner, Online) or not inner.num_stages:
             raise InputError("Clusters needs Online with a head start: give head_start_epochs")
         inner.keeps_features = True
-        self.inner, self.settled = inner, inner.settled
+        self.inner, self.is_static = inner, inner.is_static
 
-    def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
+    def attach(self, build: NetworkBuilder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
         self.correlation = info.get_correlation("known")
         shared_sets(self.correlation)  # refuses a table whose clusters could not be named
@@ -87,9 +87,9 @@ class Clusters(AttributeEstimator):
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
         return self.inner.step(batch, epoch, randomness)
 
-    def collect(self, batch: Batch) -> Tensor:
+    def collect_outputs(self, batch: Batch) -> Tensor:
         """Return class probabilities of rows, and their features, (B, L + F)."""
-        return torch.cat([self.inner.collect(batch), self.inner.features], dim=1)
+        return torch.cat([self.inner.collect_outputs(batch), self.inner.features], dim=1)
 
     def predict(self, inputs: Inputs) -> Tensor:
         return self.inner.predict(inputs)
@@ -120,25 +120,25 @@ class Clusters(AttributeEstimator):
         self.size.copy_(sum_by_group(own, torch.cat(cluster), self.size.new_ones(len(own)), *self.size.shape)[1])
         self.loss.zero_()
 
-    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
+    def assign_training(self, outputs: Tensor | None) -> Tensor:
         assert outputs is not None
         posterior = torch.cat([self.posterior(part.to(self.center)) for part in outputs.split(4096)]).cpu()
-        return likely_attribute(posterior, self.rows.label, self.correlation)
+        return select_attribute(posterior, self.rows.label, self.correlation)
 
-    def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Estimate:
+    def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> BatchEstimate:
         """Divide the inner estimate of a label among its values (section 4.2.3)."""
-        if self.settled:
+        if self.is_static:
             return super().forward(batch, epoch, randomness)
-        estimate: Estimate = self.inner(batch, epoch, randomness)
+        estimate: BatchEstimate = self.inner(batch, epoch, randomness)
         assert estimate.posterior is not None
         with torch.no_grad():
             posterior = self.posterior(torch.cat([estimate.posterior, self.inner.features], dim=1))
         return replace(estimate, posterior=posterior, attribute=posterior.argmax(dim=1))
 
     @torch.no_grad()
-    def learn_from_losses(self, label: Tensor, losses: Tensor) -> None:
+    def update_from_losses(self, label: Tensor, losses: Tensor) -> None:
         """Update the clusters' weights by the losses (B,) of the last batch, of all processes together."""
-        if self.settled:
+        if self.is_static:
             return
         cluster = self._cluster(self.inner.features, label)
         sums, counts = sum_by_group(label, cluster, losses.to(self.loss.dtype), *self.loss.shape)
@@ -150,7 +150,7 @@ class Clusters(AttributeEstimator):
     def weights(self) -> Tensor:
         """Return w, (L, K); a cluster without losses takes its label's mean loss."""
         size, seen = self.size.clamp_min(1.0), self.loss > 0
-        if self.settled:
+        if self.is_static:
             return size
         mean = self.loss.sum(dim=1, keepdim=True) / seen.sum(dim=1, keepdim=True).clamp_min(1)
         return torch.where(seen, self.loss, torch.where(mean > 0, mean, 1.0)) / size

@@ -8,8 +8,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from logit_correction.attributes.base import AttributeEstimator, Builder, likely_attribute, outputs_of
-from logit_correction.attributes.folds import FoldNetworks, draw_halves, ramped_q
+from logit_correction.attributes.base import (
+    AttributeEstimator,
+    NetworkBuilder,
+    compute_outputs,
+    select_attribute,
+)
+from logit_correction.attributes.folds import FoldNetworks, draw_halves, ramp_up_q
 from logit_correction.errors import check_range
 from logit_correction.seeds import StepRandomness, make_generator
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, ViewInputs
@@ -48,7 +53,7 @@ class CrossFitted(AttributeEstimator):
         check_range("input_dropout", input_dropout, 0, 1, open_end=True)
         self.splits, self.epochs, self.input_dropout, self.choice = splits, epochs, input_dropout, correlation
 
-    def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
+    def attach(self, build: NetworkBuilder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
         self.correlation = info.get_correlation(self.choice)
         networks = [build(network, f"biased network {number}") for number in range(2 * self.splits)]
@@ -59,13 +64,13 @@ class CrossFitted(AttributeEstimator):
         return Stage(epochs=self.epochs)
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
-        q = ramped_q(self.Q, epoch, self.Q_RAMP_UP * self.epochs)
+        q = ramp_up_q(self.Q, epoch, self.Q_RAMP_UP * self.epochs)
         generator = randomness.next(batch.label.device) if self.input_dropout else None
         total = self.networks.loss(batch, q, self.input_dropout, generator)
         return Step(total, {"loss_biased": total.detach() / len(self.networks)})
 
-    def collect(self, batch: Batch) -> Tensor:
-        return self.networks.held_out(batch, self.info.num_labels)
+    def collect_outputs(self, batch: Batch) -> Tensor:
+        return self.networks.predict_out_of_fold(batch, self.info.num_labels)
 
     def parameter_groups(self) -> list[dict[str, object]]:
         return self.networks.parameter_groups("biased_network", schedule="none")
@@ -74,14 +79,14 @@ class CrossFitted(AttributeEstimator):
         """Return the logarithm (B, L) of the mean softmax of all networks, for rows that none was trained on."""
         return self.networks.log_probabilities(inputs).logsumexp(dim=0) - math.log(len(self.networks))
 
-    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
+    def assign_training(self, outputs: Tensor | None) -> Tensor:
         assert outputs is not None
         self.row_posterior = self.correlation.posterior(outputs)
-        return likely_attribute(self.row_posterior, self.rows.label, self.correlation)
+        return select_attribute(self.row_posterior, self.rows.label, self.correlation)
 
-    def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
-        probability = outputs_of(self.predict, rows, self.row_attribute.device).softmax(dim=1)
-        return likely_attribute(self.correlation.posterior(probability), label, self.correlation)
+    def predict_attributes(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
+        probability = compute_outputs(self.predict, rows, self.row_attribute.device).softmax(dim=1)
+        return select_attribute(self.correlation.posterior(probability), label, self.correlation)
 
     def describe(self) -> str:
         return "biased networks on the whole input, cross-fitted"

@@ -17,10 +17,10 @@ from logit_correction.types import Batch, Inputs
 
 #: Called with the rows to learn from (n,) long and the number of the fold that is left out; returns what predicts rows
 #: (m,) long, (m, C).
-Learner: TypeAlias = Callable[[Tensor, int], Callable[[Tensor], Tensor]]
+FoldFitter: TypeAlias = Callable[[Tensor, int], Callable[[Tensor], Tensor]]
 
 
-def held_out(fit: Learner, fold: Tensor, size: int) -> Tensor:
+def predict_out_of_fold(fit: FoldFitter, fold: Tensor, size: int) -> Tensor:
     """Return predictions (N, size) of each row by a learner fitted to the rows of all other folds.
 
     ``fold`` (N,) long is -1 for rows that every learner is fitted to; their predictions are NaN.
@@ -73,12 +73,16 @@ class FoldNetworks(nn.ModuleList):
         for network, left_out in self._left_out(batch.index):
             rows, weight = gather_members(~left_out, 1 - 1 / self.folds)
             inputs = take_rows(batch.inputs, rows)
-            logits = hidden_logits(network, inputs, dropout, generator) if generator is not None else network(inputs)
+            logits = (
+                compute_dropout_logits(network, inputs, dropout, generator)
+                if generator is not None
+                else network(inputs)
+            )
             loss = cross_entropy(logits, batch.label.index_select(0, rows), reduction="none")
             total = total + (gce_from_cross_entropy(loss, q) * weight).sum()
         return total
 
-    def held_out(self, batch: Batch, num_labels: int) -> Tensor:
+    def predict_out_of_fold(self, batch: Batch, num_labels: int) -> Tensor:
         """Return the mean softmax (B, L) of the networks that were not trained on each row; waits for the device."""
         total = torch.zeros(len(batch.label), num_labels, device=batch.label.device)
         for network, left_out in self._left_out(batch.index):
@@ -118,10 +122,10 @@ def gather_members(member: Tensor, share: float = 0.5) -> tuple[Tensor, Tensor]:
     return rows, (place < count) / count.clamp(1, room)
 
 
-def ramped_q(q: float, epoch: float, length: float) -> float:
+def ramp_up_q(q: float, epoch: float, length: float) -> float:
     """Return the exponent q after ``epoch`` epochs, which rises from 0 over ``length`` epochs.
 
-    >>> ramped_q(0.8, 0.5, 2.0), ramped_q(0.8, 5.0, 2.0), ramped_q(0.8, 0.0, 0.0)
+    >>> ramp_up_q(0.8, 0.5, 2.0), ramp_up_q(0.8, 5.0, 2.0), ramp_up_q(0.8, 0.0, 0.0)
     (0.2, 0.8, 0.8)
     """
     return q * min(1.0, epoch / length) if length else q
@@ -136,7 +140,9 @@ def apply_input_dropout(inputs: Inputs, probability: float, generator: torch.Gen
     return inputs * (kept / (1 - probability)).to(inputs.dtype)
 
 
-def hidden_logits(network: nn.Module, inputs: Inputs, probability: float, generator: torch.Generator) -> Tensor:
+def compute_dropout_logits(
+    network: nn.Module, inputs: Inputs, probability: float, generator: torch.Generator
+) -> Tensor:
     """Return logits (B, L) of partly hidden inputs; running statistics come from whole inputs."""
     with freeze_batch_norm_statistics(network) as layers:
         logits: Tensor = network(apply_input_dropout(inputs, probability, generator))

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from logit_correction.attributes.base import AttributeEstimator, Builder
+from logit_correction.attributes.base import AttributeEstimator, NetworkBuilder
 from logit_correction.data.frames import RowFile, check_column_names, convert_attributes_to_texts
 from logit_correction.errors import InputError
 from logit_correction.types import UNKNOWN_ATTRIBUTE, Correlation, DataInfo, NetworkFactory, TrainingRows
@@ -73,7 +73,7 @@ class Given(AttributeEstimator):
             given.check_labels(rows, self.info.label_names)
         return names
 
-    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
+    def assign_training(self, outputs: Tensor | None) -> Tensor:
         return self.given
 
     def warnings(self) -> list[str]:
@@ -95,7 +95,7 @@ class TrueAttributes(AttributeEstimator):
 
     needs_attributes = True
 
-    def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
+    def attach(self, build: NetworkBuilder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
         self.attribute_names = list(info.attribute_names)
         # Where the source has no table, one that serves until the rows are counted.
@@ -113,7 +113,7 @@ class TrueAttributes(AttributeEstimator):
             sizes = self.info.num_labels, self.info.num_attributes
             self.correlation = Correlation.from_majority_attribute(rows.label, rows.attribute, *sizes)
 
-    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
+    def assign_training(self, outputs: Tensor | None) -> Tensor:
         assert self.rows.attribute is not None
         return self.rows.attribute
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from logit_correction.attributes.base import AttributeEstimator, Builder, outputs_of
+from logit_correction.attributes.base import AttributeEstimator, NetworkBuilder, compute_outputs
 from logit_correction.errors import check_range
 from logit_correction.seeds import StepRandomness, make_generator
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, ViewInputs
@@ -35,7 +35,7 @@ class MST(AttributeEstimator):
         check_range("epochs", epochs, 1)
         self.epochs = epochs
 
-    def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
+    def attach(self, build: NetworkBuilder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
         self._fresh = partial(build, network)  # called with a role
         self.early = self._fresh("early network, round 0")
@@ -55,7 +55,7 @@ class MST(AttributeEstimator):
         loss = cross_entropy(self.early(batch.inputs), batch.label)
         return Step(loss, {"loss_early": loss.detach()})
 
-    def collect(self, batch: Batch) -> Tensor:
+    def collect_outputs(self, batch: Batch) -> Tensor:
         return self.predict(batch.inputs)
 
     def parameter_groups(self) -> list[dict[str, object]]:
@@ -69,12 +69,12 @@ class MST(AttributeEstimator):
         """Return the attribute (B,) of rows from the early network's logits (B, L)."""
         return logits.argmax(dim=1)
 
-    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
+    def assign_training(self, outputs: Tensor | None) -> Tensor:
         assert outputs is not None
         return self.attribute_of(outputs, self.rows.label)
 
-    def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
-        return self.attribute_of(outputs_of(self.predict, rows, self.row_attribute.device), label)
+    def predict_attributes(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
+        return self.attribute_of(compute_outputs(self.predict, rows, self.row_attribute.device), label)
 
     def describe(self) -> str:
         return "what an early network answers"

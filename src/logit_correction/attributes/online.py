@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import log_softmax, nll_loss, softmax
 
-from logit_correction.attributes.base import AttributeEstimator, Builder, Estimate, outputs_of
-from logit_correction.attributes.folds import apply_input_dropout, ramped_q
+from logit_correction.attributes.base import AttributeEstimator, NetworkBuilder, BatchEstimate, compute_outputs
+from logit_correction.attributes.folds import apply_input_dropout, ramp_up_q
 from logit_correction.errors import check_range
 from logit_correction.functional import gce_from_cross_entropy
 from logit_correction.networks.base import Network, freeze_batch_norm_statistics
@@ -97,9 +97,9 @@ class Online(AttributeEstimator):
         self.multiply_by_q = multiply_by_q
         self.choice = correlation
         self.num_stages = int(head_start_epochs > 0)
-        self.settled = epochs is not None and epochs == head_start_epochs
+        self.is_static = epochs is not None and epochs == head_start_epochs
 
-    def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
+    def attach(self, build: NetworkBuilder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
         self.correlation = info.get_correlation(self.choice)
         self.network = build(network, "biased network")
@@ -111,20 +111,20 @@ class Online(AttributeEstimator):
         loss = self._train_on(batch, epoch, randomness, torch.is_grad_enabled())[0]
         return Step(loss, {"loss_biased": loss.detach()})
 
-    def collect(self, batch: Batch) -> Tensor:
+    def collect_outputs(self, batch: Batch) -> Tensor:
         return self.probability(self.predict(batch.inputs))
 
-    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
+    def assign_training(self, outputs: Tensor | None) -> Tensor:
         assert outputs is not None
         return self.correlation.posterior(outputs).argmax(dim=1)
 
-    def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
-        found = outputs_of(self.predict, rows, self.row_attribute.device)
+    def predict_attributes(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
+        found = compute_outputs(self.predict, rows, self.row_attribute.device)
         return self.correlation.posterior(self.probability(found)).argmax(dim=1)
 
-    def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Estimate:
+    def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> BatchEstimate:
         """Train on a batch, unless training has stopped, and estimate the rows' attributes (eq. 3, 11, 12)."""
-        if self.settled:
+        if self.is_static:
             return super().forward(batch, epoch, randomness)
         age = epoch + self.head_start_epochs
         trains = torch.is_grad_enabled() and (self.epochs is None or age < self.epochs)
@@ -133,7 +133,7 @@ class Online(AttributeEstimator):
             probability = self.probability(log_probability)
             posterior = self.correlation.posterior(probability)
             own = probability.gather(1, batch.label.unsqueeze(1)).squeeze(1)
-            return Estimate(posterior.argmax(dim=1), posterior, own, loss)
+            return BatchEstimate(posterior.argmax(dim=1), posterior, own, loss)
 
     def _train_on(self, batch: Batch, epoch: float, randomness: StepRandomness, trains: bool) -> tuple[Tensor, Tensor]:
         """Return the loss, and the log-softmax (B, L) that the attribute is estimated from."""
@@ -150,7 +150,7 @@ class Online(AttributeEstimator):
             # One log-softmax serves the loss and the estimate.
             log_probability = self.predict(shown)
             loss = nll_loss(log_probability, batch.label, reduction="none")
-            q = ramped_q(self.q, epoch, self.q_ramp_up_epochs)
+            q = ramp_up_q(self.q, epoch, self.q_ramp_up_epochs)
             loss = gce_from_cross_entropy(loss, q, multiply_by_q=self.multiply_by_q).mean()
             if self.loss_weight != 1:
                 loss = self.loss_weight * loss

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from logit_correction.attributes.base import AttributeEstimator, Builder, outputs_of
+from logit_correction.attributes.base import AttributeEstimator, NetworkBuilder, compute_outputs
 from logit_correction.attributes.folds import FoldNetworks, draw_halves
 from logit_correction.errors import check_range
 from logit_correction.seeds import StepRandomness, make_generator
@@ -34,7 +34,7 @@ class XRM(AttributeEstimator):
         check_range("epochs", epochs, 1)
         self.epochs = epochs
 
-    def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
+    def attach(self, build: NetworkBuilder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
         half = draw_halves(info.num_rows, make_generator(seed, "twins"))
         self.twins = FoldNetworks([build(network, f"twin {number}") for number in range(2)], half.unsqueeze(0))
@@ -59,8 +59,8 @@ class XRM(AttributeEstimator):
         self.target.index_copy_(0, batch.index, answer.where(flip, target))
         return Step(loss, {"loss_twins": loss.detach(), "flipped": flip.float().mean()})
 
-    def collect(self, batch: Batch) -> Tensor:
-        return self.twins.held_out(batch, self.info.num_labels)
+    def collect_outputs(self, batch: Batch) -> Tensor:
+        return self.twins.predict_out_of_fold(batch, self.info.num_labels)
 
     def parameter_groups(self) -> list[dict[str, object]]:
         return self.twins.parameter_groups("twin", schedule="none")
@@ -68,13 +68,13 @@ class XRM(AttributeEstimator):
     def predict(self, inputs: Inputs) -> Tensor:
         return self.twins.log_probabilities(inputs).logsumexp(dim=0)
 
-    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
+    def assign_training(self, outputs: Tensor | None) -> Tensor:
         assert outputs is not None
         self.row_posterior = outputs
         return outputs.argmax(dim=1)
 
-    def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
-        return outputs_of(self.predict, rows, self.row_attribute.device).argmax(dim=1)
+    def predict_attributes(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
+        return compute_outputs(self.predict, rows, self.row_attribute.device).argmax(dim=1)
 
     def describe(self) -> str:
         return "twin networks that imitate each other's held-out mistakes (XRM)"

@@ -14,7 +14,7 @@ METRICS: dict[str, tuple[str, str]] = {
     "precision": (_METRICS + "precision", "share of the rows said to be of the label that are"),
     "specificity": (_METRICS + "specificity", "share of the other labels' rows that are not said to be of the label"),
     "f1": (_METRICS + "f1", "harmonic mean of precision and recall"),
-    "auroc": (_METRICS + "auroc_of_label", "area under the ROC curve of the label against the others"),
+    "auroc": (_METRICS + "label_auroc", "area under the ROC curve of the label against the others"),
 }
 
 _MODULES = {"GroupReport": "report", "Predictions": "predictions"}

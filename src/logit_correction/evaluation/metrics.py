@@ -16,12 +16,12 @@ from logit_correction.formatting import format_reason
 from logit_correction.registry import import_component
 
 if TYPE_CHECKING:
-    from logit_correction.evaluation.report import JudgedRows
+    from logit_correction.evaluation.report import EvaluatedRows
 
 Array: TypeAlias = NDArray[Any]
 
 #: Of whether n rows have a label (n,), 0 or 1, and what is said of them: a number.
-Metric: TypeAlias = Callable[[Array, Array], float]
+MetricFunction: TypeAlias = Callable[[Array, Array], float]
 
 #: Second parameters of metrics that take the probability of the label. Others take whether the label is predicted.
 SCORES = ("y_score", "y_prob", "y_proba", "pred_decision", "probability")
@@ -30,7 +30,9 @@ SCORES = ("y_score", "y_prob", "y_proba", "pred_decision", "probability")
 SCORED = ("log_loss", "d2_log_loss_score")
 
 
-def find_metrics(metrics: str | Metric | Sequence[str | Metric], taken: Sequence[str] = ()) -> dict[str, Metric]:
+def find_metrics(
+    metrics: str | MetricFunction | Sequence[str | MetricFunction], taken: Sequence[str] = ()
+) -> dict[str, MetricFunction]:
     """Return the name of each metric, as tables have it, and its function.
 
     Args:
@@ -41,7 +43,7 @@ def find_metrics(metrics: str | Metric | Sequence[str | Metric], taken: Sequence
     Raises:
         InputError: A name is unknown, or cannot be imported.
     """
-    found: dict[str, Metric] = {}
+    found: dict[str, MetricFunction] = {}
     for metric in [metrics] if isinstance(metrics, str) or callable(metrics) else metrics:
         function = metric if callable(metric) else import_component("metric", metric, METRICS)
         if not callable(function) or isinstance(function, type):
@@ -52,8 +54,8 @@ def find_metrics(metrics: str | Metric | Sequence[str | Metric], taken: Sequence
     return found
 
 
-def compute_metrics(
-    rows: JudgedRows, metrics: Mapping[str, Metric], probability: Array | None = None
+def compute_group_metrics(
+    rows: EvaluatedRows, metrics: Mapping[str, MetricFunction], probability: Array | None = None
 ) -> dict[str, NDArray[np.float64]]:
     """Return each metric of each group, (G,).
 
@@ -84,7 +86,7 @@ def compute_metrics(
     return found
 
 
-def takes_probability(metric: Metric) -> bool:
+def takes_probability(metric: MetricFunction) -> bool:
     """Return whether a metric takes the probability of the label, and not whether the label is predicted."""
     try:
         parameters = list(inspect.signature(metric).parameters)
@@ -93,7 +95,7 @@ def takes_probability(metric: Metric) -> bool:
     return getattr(metric, "__name__", "") in SCORED or (len(parameters) > 1 and parameters[1] in SCORES)
 
 
-def _call(name: str, metric: Metric, has_label: Array, said: Array) -> float:
+def _call(name: str, metric: MetricFunction, has_label: Array, said: Array) -> float:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # such as scikit-learn's where a metric is not defined
@@ -128,7 +130,7 @@ def f1(y_true: Array, y_pred: Array) -> float:
     return float(2 * (y_true * y_pred).sum() / (y_true.sum() + y_pred.sum()))
 
 
-def auroc_of_label(y_true: Array, y_score: Array) -> float:
+def label_auroc(y_true: Array, y_score: Array) -> float:
     """Return the area under the ROC curve of the label against the others; NaN without rows of others."""
     return auroc(np.column_stack([-y_score, y_score]), y_true)
 

@@ -29,7 +29,7 @@ Array: TypeAlias = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class EstimatedAttributes:
+class PredictedAttributes:
     """The attributes that an estimator gives n rows.
 
     Attributes:
@@ -90,7 +90,7 @@ class Predictions:
     split: str = "test"
     membership: Array | None = None
     groups: Sequence[tuple[str, str]] = ()
-    estimate: EstimatedAttributes | None = None
+    estimate: PredictedAttributes | None = None
 
     def __post_init__(self) -> None:
         """Convert and check all values."""
@@ -138,7 +138,7 @@ class Predictions:
         label = torch.from_numpy(self.label)
         return group_membership(label, torch.zeros_like(label), len(self.label_names), 1, sparse=True)
 
-    def by_estimate(self) -> Predictions | None:
+    def group_by_estimate(self) -> Predictions | None:
         """Return the rows with the estimated attributes in place of their groups; None without an estimate."""
         found = self.estimate
         if found is None or not (found.attribute >= 0).any():
@@ -180,7 +180,7 @@ class Predictions:
             metadata = json.loads(table.schema.metadata[cls.METADATA])
             column = {name: table[name].to_numpy() for name in table.column_names}
             if known := metadata.pop("estimate", None):
-                metadata["estimate"] = EstimatedAttributes(column["estimated_attribute"].astype(np.int64), **known)
+                metadata["estimate"] = PredictedAttributes(column["estimated_attribute"].astype(np.int64), **known)
             if groups := [column[f"group_{number}"] for number in range(len(metadata["groups"]))]:
                 metadata["membership"] = np.stack(groups, axis=1)
             logits = np.stack([column[f"logit_{number}"] for number in range(len(metadata["label_names"]))], axis=1)
@@ -191,11 +191,11 @@ class Predictions:
             raise InputError(f"the predictions at {path} cannot be read ({error}): evaluate the run again") from error
 
 
-def predictions_of(
+def build_predictions(
     table: DataTable,
     split: str,
     logits: Tensor,
-    estimate: EstimatedAttributes | None = None,
+    estimate: PredictedAttributes | None = None,
     groups: bool = True,
 ) -> Predictions:
     """Put logits (n, L) beside what is known, and what is estimated, of the rows of a split.
@@ -218,7 +218,7 @@ def predictions_of(
 
 
 @contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
+def evaluation_mode(module: nn.Module) -> Iterator[None]:
     """Put a module into evaluation mode inside the block."""
     training = module.training
     module.eval()
@@ -229,7 +229,7 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 
 @torch.no_grad()
-def collect(function: Callable[[Batch], Tensor], batches: Iterable[Batch]) -> Tensor:
+def collect_outputs(function: Callable[[Batch], Tensor], batches: Iterable[Batch]) -> Tensor:
     """Apply ``function`` to every batch and concatenate its results on the CPU."""
     return torch.cat([function(batch) for batch in batches]).cpu()
 

@@ -1,6 +1,6 @@
 """``report.json``: what was trained, on what, and how well it does; each entry is a field of ``Report``.
 
-A figure of the test rows is one field, made by ``figure``. Tables, pages and sentences take it from there.
+A figure of the test rows is one field, made by ``metric_field``. Tables, pages and sentences take it from there.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from torch import Tensor
 from logit_correction.checksums import verify_checksum
 from logit_correction.errors import InputError
 from logit_correction.evaluation.metrics import (
-    Metric,
+    MetricFunction,
     auroc,
     calibration_error,
-    compute_metrics,
+    compute_group_metrics,
     find_metrics,
     macro_f1,
 )
@@ -47,37 +47,37 @@ from logit_correction.types import Correlation
 #: Name of the file.
 REPORT = "report.json"
 
-#: Metrics as a person gives them.
-Metrics: TypeAlias = str | Metric | Sequence[str | Metric]
+#: MetricSpec as a person gives them.
+MetricSpec: TypeAlias = str | MetricFunction | Sequence[str | MetricFunction]
 
 
 @dataclass(frozen=True)
-class Figure:
+class Metric:
     """How a figure is computed and shown."""
 
     heading: str  # of its column; the console writes it one word a line
-    of: Callable[[Any], Any]  # JudgedRows -> value, None or NaN if not defined
+    of: Callable[[Any], Any]  # EvaluatedRows -> value, None or NaN if not defined
     meaning: str = ""  # in a few words
     best: Callable[..., float] = max  # or ``min``, of an error
     in_tables: bool = False  # of ``GroupReport``: whether console, pages and sentences show it, in per cent
 
 
-def figure(heading: str, of: Callable[[Any], Any], meaning: str = "", **more: Any) -> Any:
-    """Return a dataclass field with a ``Figure``."""
-    return field(default=None, metadata={"figure": Figure(heading, of, meaning, **more)})
+def metric_field(heading: str, of: Callable[[Any], Any], meaning: str = "", **more: Any) -> Any:
+    """Return a dataclass field with a ``Metric``."""
+    return field(default=None, metadata={"metric": Metric(heading, of, meaning, **more)})
 
 
-def figures(kind: type) -> dict[str, Figure]:
+def get_metrics(kind: type) -> dict[str, Metric]:
     """Return the figures of a dataclass by name, in order."""
-    return {one.name: one.metadata["figure"] for one in fields(kind) if one.metadata}
+    return {one.name: one.metadata["metric"] for one in fields(kind) if one.metadata}
 
 
-def _computed(kind: type, rows: JudgedRows) -> dict[str, Any]:
-    return {name: to_json_values(one.of(rows)) for name, one in figures(kind).items()}
+def _computed(kind: type, rows: EvaluatedRows) -> dict[str, Any]:
+    return {name: to_json_values(one.of(rows)) for name, one in get_metrics(kind).items()}
 
 
 @dataclass(frozen=True)
-class JudgedRows:
+class EvaluatedRows:
     """Predictions of N rows, and the G groups that a model is evaluated on.
 
     Attributes:
@@ -95,9 +95,9 @@ class JudgedRows:
     train_counts: NDArray[Any] | None = None
 
     @classmethod
-    def of(
+    def from_predictions(
         cls, rows: Predictions, correlation: Correlation | None = None, train_counts: Tensor | None = None
-    ) -> JudgedRows:
+    ) -> EvaluatedRows:
         """Return rows with their own groups, else label x attribute, else their labels; see ``GroupReport``."""
         labels, attributes = rows.label_names, rows.attribute_names
         names: Sequence[tuple[str, str | None]] = rows.groups
@@ -120,18 +120,18 @@ class JudgedRows:
         return cls(rows, membership, frame, minority, counts)
 
     @property
-    def named(self) -> bool:
+    def has_groups(self) -> bool:
         """Whether groups are more than labels."""
         return self.predictions.membership is not None or self.predictions.attribute is not None
 
-    def value(self, name: str) -> Any:
+    def compute_metric(self, name: str) -> Any:
         """Return the figure of ``GroupReport`` of a name; None if it is not defined."""
-        return to_json_values(figures(GroupReport)[name].of(self))
+        return to_json_values(get_metrics(GroupReport)[name].of(self))
 
-    def table(self, metrics: Metrics = (), probability: NDArray[Any] | None = None) -> pd.DataFrame:
-        """Return the frame of ``Group``, with a further column for each metric; see ``metrics.compute_metrics``."""
-        found = compute_metrics(self, find_metrics(metrics, list(figures(Group))), probability)
-        return build_frame(Group, _computed(Group, self)).assign(**found)
+    def table(self, metrics: MetricSpec = (), probability: NDArray[Any] | None = None) -> pd.DataFrame:
+        """Return the frame of ``GroupRow``, with a column for each further metric; see ``compute_group_metrics``."""
+        found = compute_group_metrics(self, find_metrics(metrics, list(get_metrics(GroupRow))), probability)
+        return build_frame(GroupRow, _computed(GroupRow, self)).assign(**found)
 
     @cached_property
     def right(self) -> Tensor:
@@ -203,89 +203,93 @@ class JudgedRows:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Group:
+class GroupRow:
     """A row of the table of groups; figures are NaN where the group is empty.
 
     ``low`` and ``high`` are the ends of the accuracy's 90 % Wilson interval, ``margin_min`` the margin of Appendix C.
     """
 
-    label: str = figure("Label", lambda rows: rows.names["label"])
-    attribute: str | None = figure("Attribute", lambda rows: rows.names["attribute"])
-    count: int = figure("Rows", lambda rows: rows.count)
-    correct: int = figure("Right", lambda rows: rows.correct)
-    accuracy: float | None = figure("Accuracy", lambda rows: rows.accuracy)
-    low: float | None = figure("Low", lambda rows: rows.interval(0))
-    high: float | None = figure("High", lambda rows: rows.interval(1))
-    margin_min: float | None = figure("Least margin", lambda rows: group_margin(rows.margins, rows.membership).double())
-    margin_mean: float | None = figure("Mean margin", lambda rows: group_mean(rows.margins, rows.membership))
-    ece: float | None = figure("Calibration error", lambda rows: rows.each_group(calibration_error))
-    minority: bool | None = figure(
+    label: str = metric_field("Label", lambda rows: rows.names["label"])
+    attribute: str | None = metric_field("Attribute", lambda rows: rows.names["attribute"])
+    count: int = metric_field("Rows", lambda rows: rows.count)
+    correct: int = metric_field("Right", lambda rows: rows.correct)
+    accuracy: float | None = metric_field("Accuracy", lambda rows: rows.accuracy)
+    low: float | None = metric_field("Low", lambda rows: rows.interval(0))
+    high: float | None = metric_field("High", lambda rows: rows.interval(1))
+    margin_min: float | None = metric_field(
+        "Least margin", lambda rows: group_margin(rows.margins, rows.membership).double()
+    )
+    margin_mean: float | None = metric_field("Mean margin", lambda rows: group_mean(rows.margins, rows.membership))
+    ece: float | None = metric_field("Calibration error", lambda rows: rows.each_group(calibration_error))
+    minority: bool | None = metric_field(
         "Bias-conflicting", lambda rows: [None] * len(rows.names) if rows.minority is None else rows.minority
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class FiguresByGroup:
+class GroupMetrics:
     """Figures that ask which groups there are: they stand in a report twice, by named and by estimated groups."""
 
-    minority: float | None = figure(
+    minority: float | None = metric_field(
         "Bias-conflicting", lambda rows: rows.side(True), "rows that conflict with the shortcut", in_tables=True
     )
-    majority: float | None = figure(
+    majority: float | None = metric_field(
         "Bias-aligned", lambda rows: rows.side(False), "rows that follow it", in_tables=True
     )
-    group_balanced: float | None = figure(
+    group_balanced: float | None = metric_field(
         "Group-balanced",
-        lambda rows: rows.accuracy.nanmean() if rows.named else None,
+        lambda rows: rows.accuracy.nanmean() if rows.has_groups else None,
         "mean over groups",
         in_tables=True,
     )
-    worst_group: float | None = figure(
+    worst_group: float | None = metric_field(
         "Worst group",
-        lambda rows: pd.Series(rows.accuracy.numpy()).min() if rows.named else None,
+        lambda rows: pd.Series(rows.accuracy.numpy()).min() if rows.has_groups else None,
         "the least accurate of them",
         in_tables=True,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class EstimatedReport(FiguresByGroup):
+class EstimatedGroupReport(GroupMetrics):
     """Figures by the groups that an estimator found, label by estimated attribute."""
 
     source: str
-    groups: Annotated[pd.DataFrame, Group]
+    groups: Annotated[pd.DataFrame, GroupRow]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupReport(FiguresByGroup):
+class GroupReport(GroupMetrics):
     """The figures of the test rows, overall and by group: the ``test`` block of ``report.json``.
 
     Accuracies are fractions; groups without rows do not count. A figure that is not defined is None: group figures
     without known attributes, minority and majority without a known correlation.
 
     Attributes:
-        groups: Frame of ``Group``.
+        groups: Frame of ``GroupRow``.
         estimated: Figures by estimated groups; None without an estimate.
     """
 
-    worst_class: float | None = figure(
+    worst_class: float | None = metric_field(
         "Worst label",
         lambda rows: pd.Series(group_mean(rows.right, rows.predictions.label_groups()).numpy()).min(),
         "the least accurate label",
         in_tables=True,
     )
-    count: int = figure("Rows", lambda rows: len(rows.predictions))
-    average: float | None = figure("Average", lambda rows: rows.right.double().mean(), "all test rows", in_tables=True)
-    adjusted_average: float | None = figure(
+    count: int = metric_field("Rows", lambda rows: len(rows.predictions))
+    average: float | None = metric_field(
+        "Average", lambda rows: rows.right.double().mean(), "all test rows", in_tables=True
+    )
+    adjusted_average: float | None = metric_field(
         "Adjusted average", lambda rows: rows.adjusted_average(), "groups weighted as in training", in_tables=True
     )
-    minority_margin: float | None = figure("Margin, bias-conflicting", lambda rows: rows.side_margin(True))
-    majority_margin: float | None = figure("Margin, bias-aligned", lambda rows: rows.side_margin(False))
-    auroc: float | None = figure("AUROC", lambda rows: rows.all_rows(auroc))
-    f1: float | None = figure("Macro F1", lambda rows: rows.all_rows(macro_f1))
-    ece: float | None = figure("Calibration error", lambda rows: rows.all_rows(calibration_error))
-    groups: Annotated[pd.DataFrame, Group]
-    estimated: EstimatedReport | None = None
+    minority_margin: float | None = metric_field("Margin, bias-conflicting", lambda rows: rows.side_margin(True))
+    majority_margin: float | None = metric_field("Margin, bias-aligned", lambda rows: rows.side_margin(False))
+    auroc: float | None = metric_field("AUROC", lambda rows: rows.all_rows(auroc))
+    f1: float | None = metric_field("Macro F1", lambda rows: rows.all_rows(macro_f1))
+    ece: float | None = metric_field("Calibration error", lambda rows: rows.all_rows(calibration_error))
+    groups: Annotated[pd.DataFrame, GroupRow]
+    estimated: EstimatedGroupReport | None = None
 
     @classmethod
     def from_predictions(
@@ -293,7 +297,7 @@ class GroupReport(FiguresByGroup):
         predictions: Predictions,
         correlation: Correlation | None = None,
         train_counts: Tensor | None = None,
-        metrics: Metrics = (),
+        metrics: MetricSpec = (),
     ) -> GroupReport:
         """Evaluate predictions by their own groups, else by label x attribute, else by label.
 
@@ -315,16 +319,16 @@ class GroupReport(FiguresByGroup):
         >>> report.average, report.worst_group, report.minority
         (0.75, 0.0, 0.5)
         """
-        judged = JudgedRows.of(predictions, correlation, train_counts)
+        judged = EvaluatedRows.from_predictions(predictions, correlation, train_counts)
         groups = judged.table(metrics)
-        return cls(**_computed(cls, judged), groups=groups, estimated=estimated_report(predictions, metrics))
+        return cls(**_computed(cls, judged), groups=groups, estimated=evaluate_by_estimate(predictions, metrics))
 
     @property
-    def named(self) -> bool:
+    def has_groups(self) -> bool:
         """Whether the rows have attributes, or groups of their own."""
         return bool(self.groups["attribute"].notna().any())
 
-    def value(self, name: str) -> float | None:
+    def get_metric(self, name: str) -> float | None:
         """Return the figure of a name; ``estimated_NAME`` is that by estimated groups."""
         estimated, own = name.startswith("estimated_"), name.removeprefix("estimated_")
         return getattr(self.estimated if estimated else self, own, None)
@@ -334,14 +338,14 @@ class GroupReport(FiguresByGroup):
         return cast(dict[str, Any], to_json_values(self))
 
 
-def estimated_report(rows: Predictions, metrics: Metrics = ()) -> EstimatedReport | None:
+def evaluate_by_estimate(rows: Predictions, metrics: MetricSpec = ()) -> EstimatedGroupReport | None:
     """Evaluate predictions by estimated groups; None without an estimate."""
-    own = rows.by_estimate()
+    own = rows.group_by_estimate()
     if own is None or rows.estimate is None:
         return None
-    judged = JudgedRows.of(own, rows.estimate.correlation)
-    return EstimatedReport(
-        **_computed(FiguresByGroup, judged), source=rows.estimate.source, groups=judged.table(metrics)
+    judged = EvaluatedRows.from_predictions(own, rows.estimate.correlation)
+    return EstimatedGroupReport(
+        **_computed(GroupMetrics, judged), source=rows.estimate.source, groups=judged.table(metrics)
     )
 
 
@@ -389,7 +393,7 @@ class EncoderSummary:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Selection:
+class EpochSelection:
     """The rule that chose the weights, the epoch that it chose, and the labels of the split that it read."""
 
     rule: str
@@ -415,7 +419,7 @@ class PriorSummary:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Example:
+class MinorityExample:
     """A row that was estimated to be bias-conflicting."""
 
     index: int
@@ -427,13 +431,13 @@ class Example:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EstimatedMinority:
+class MinoritySummary:
     """The training rows that a method estimated to be bias-conflicting: number, accuracy, examples."""
 
     count: int
     recall: float | None = None
     precision: float | None = None
-    examples: list[Example] = field(default_factory=list)
+    examples: list[MinorityExample] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -444,7 +448,7 @@ class Report:
     chosen.
     """
 
-    FIX: ClassVar[str] = "put a copy of it back, or train again into a new folder"  # where the file is damaged
+    REMEDY: ClassVar[str] = "put a copy of it back, or train again into a new folder"  # where the file is damaged
 
     method: str
     method_options: dict[str, Any] = field(default_factory=dict)
@@ -461,10 +465,10 @@ class Report:
     attributes: str | None = None
     evidence: dict[str, Any] | None = None
     environment: dict[str, Any] = field(default_factory=dict)
-    selection: Selection = Selection(rule="last")
+    selection: EpochSelection = EpochSelection(rule="last")
     test: GroupReport
     group_prior: PriorSummary | None = None
-    estimated_minority: EstimatedMinority | None = None
+    estimated_minority: MinoritySummary | None = None
     warnings: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -474,26 +478,26 @@ class Report:
         return None if self.evidence is None else Finding.from_dict(self.evidence)
 
     @property
-    def commonest(self) -> tuple[str, float]:
+    def majority_label(self) -> tuple[str, float]:
         """The commonest label of the test rows, and its share; 0 where rows of overlapping groups count twice."""
         counts = self.test.groups.groupby(self.test.groups["label"].astype(str))["count"].sum()
         overlapping = self.data.scoring is not None and self.data.scoring["overlapping"]
         return str(counts.idxmax()), 0.0 if overlapping else float(counts.max() / counts.sum())
 
     @property
-    def corrected(self) -> bool:
+    def is_corrected(self) -> bool:
         """Whether the method corrected; after a search that found nothing it trained as ERM does."""
         return self.finding is None or self.finding.corrects
 
     @property
-    def trained(self) -> str:
+    def training_name(self) -> str:
         """The method's name, and what its networks cannot see."""
         return name_training(self.method, self.training.get("leave_out") or ())
 
     @property
-    def called(self) -> str:
+    def display_name(self) -> str:
         """What was trained, with a note if it did not correct."""
-        return self.trained if self.corrected else f"{self.trained} (not corrected)"
+        return self.training_name if self.is_corrected else f"{self.training_name} (not corrected)"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of the file as strict JSON values."""
@@ -515,11 +519,11 @@ class Report:
             )
         if not file.is_file():
             raise InputError(f"{folder} is not a run folder: give one that `train` has written")
-        content = read_json_file(file, cls.FIX)
+        content = read_json_file(file, cls.REMEDY)
         try:
             report = cast(Report, from_json_values(cls, content))
             _ = report.finding  # so that one of another version is told here
         except (ValueError, TypeError) as error:  # Python names the entries that are missing
-            raise InputError(f"{file} cannot be read ({error}): {cls.FIX}") from error
-        verify_checksum(file, cls.FIX)
+            raise InputError(f"{file} cannot be read ({error}): {cls.REMEDY}") from error
+        verify_checksum(file, cls.REMEDY)
         return report

@@ -34,7 +34,7 @@ from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError, InputWarning, TrainingInterrupted
 from logit_correction.evaluation.metrics import find_metrics, takes_probability
 from logit_correction.evaluation.predictions import Predictions
-from logit_correction.evaluation.report import JudgedRows, Metrics
+from logit_correction.evaluation.report import EvaluatedRows, MetricSpec
 from logit_correction.finding import ViewName, name_views
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import skip_pretrained_weights
@@ -45,7 +45,7 @@ from logit_correction.runs.inference import iterate_batches, keep_num_threads
 from logit_correction.runs.options import Part, RunConfig, build_config, complete_config
 from logit_correction.serialization import to_json_values
 from logit_correction.training.display import choose_display
-from logit_correction.training.fit import attribute_names_of, estimate_rows
+from logit_correction.training.fit import get_attribute_names, predict_row_attributes
 from logit_correction.types import UNKNOWN_ATTRIBUTE, DataInfo, to_numpy
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         info = dict(vars(algorithm.info))  # sizes and names that networks are built by again
         self.model_ |= {"config": config.to_dict(), "info": info, "weights": weights.getvalue()}
         self.config_, self._algorithm = self.model_["config"], algorithm
-        corrects = estimator is not None and not estimator.abstained
+        corrects = estimator is not None and not estimator.has_abstained
         posterior = estimator.row_posterior if estimator is not None and corrects else None
         finding = None if estimator is None else estimator.finding
         self.evidence_ = None if finding is None else finding.to_dict()
@@ -234,7 +234,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
                 InputWarning,
                 stacklevel=2,
             )
-        self.attribute_names_ = attribute_names_of(algorithm) if corrects else []
+        self.attribute_names_ = get_attribute_names(algorithm) if corrects else []
         self.attribute_posterior_ = None if posterior is None else posterior.cpu().numpy()
         self.group_prior_ = prior.table.double().cpu().numpy() if corrects and prior is not None else None
         return self
@@ -294,7 +294,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
                 fit.run()
         except TrainingInterrupted as error:
             raise KeyboardInterrupt from error
-        estimator, attribute = algorithm.attributes, fit.training_attributes()
+        estimator, attribute = algorithm.attributes, fit.estimate_training_attributes()
         self.n_epochs_, self.correction_ = fit.progress.epoch, f"the training of {built.config.method.name}"
         finding = None if estimator is None else estimator.finding
         if finding is not None and not finding.corrects:
@@ -325,7 +325,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(self.estimator_.predict_proba(X))
 
     def group_report(
-        self, X: Any, y: ArrayLike, attribute: ArrayLike | None = None, metrics: Metrics = ()
+        self, X: Any, y: ArrayLike, attribute: ArrayLike | None = None, metrics: MetricSpec = ()
     ) -> pd.DataFrame:
         """Return how often the classifier is right in each group, label by attribute.
 
@@ -355,7 +355,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         if attribute is not None:
             number, names = _known_attribute(rows, attribute)
         else:
-            estimate = estimate_rows(self._method(), torch.from_numpy(label), build_view_inputs(store, forms))
+            estimate = predict_row_attributes(self._method(), torch.from_numpy(label), build_view_inputs(store, forms))
             if estimate is None:
                 none = f"there are no estimated groups (correction: {self.correction_})"
                 raise InputError(f"{none}: give attribute=, one for each row")
@@ -369,7 +369,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             attribute_names=names,
         )
         probability = self.predict_proba(X) if metrics and has_probability else None
-        groups = JudgedRows.of(told, correlation).table(metrics, probability)
+        groups = EvaluatedRows.from_predictions(told, correlation).table(metrics, probability)
         return groups.drop(columns=["margin_min", "margin_mean", "ece"])  # answers alone have none
 
     def _rows(self, X: Any, reset: bool = False) -> Rows:

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.attributes import ESTIMATORS
-from logit_correction.attributes.base import AttributeEstimator, Estimate
+from logit_correction.attributes.base import AttributeEstimator, BatchEstimate
 from logit_correction.errors import InputError
 from logit_correction.losses import GroupPrior
-from logit_correction.methods.parts import PriorRule, lost_labels
+from logit_correction.methods.parts import PriorRule, describe_lost_labels
 from logit_correction.registry import make_component
 from logit_correction.seeds import StepRandomness, derive_seed
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
@@ -46,23 +46,23 @@ class Algorithm(nn.Module, ABC):
             options of their own.
         needs_attributes: Whether the method reads attribute labels of training rows; otherwise it never sees any.
         needs_valid_attributes: Whether it learns from attribute labels of validation rows.
-        sized_by_data: Buffers that take the size that a checkpoint has.
+        resizable_buffers: Buffers that take the size that a checkpoint has.
         num_stages: Number of stages of the training.
         stage: The present stage, 0..num_stages-1; ``begin_stage`` sets it, and so does a resumed training.
         attributes: The attribute estimator; None without one.
-        of_valid: Estimators that give the attributes of the validation rows.
+        valid_estimators: Estimators that give the attributes of the validation rows.
         network: The network that predicts.
         group_prior: The estimated P(y, a); None without one.
         prior_rule: What makes the group prior and feeds it.
-        built: All networks that ``build`` has built.
+        built_networks: All networks that ``build`` has built.
     """
 
     components: ClassVar[Mapping[str, str]] = MappingProxyType({})
     needs_attributes: bool = False
     needs_valid_attributes: bool = False
-    sized_by_data: ClassVar[Sequence[str]] = ()
+    resizable_buffers: ClassVar[Sequence[str]] = ()
     num_stages: int = 1
-    of_valid: Sequence[AttributeEstimator] = ()
+    valid_estimators: Sequence[AttributeEstimator] = ()
 
     def __init__(self, network: NetworkFactory, info: DataInfo, *, seed: int = 0) -> None:
         """Build the network that predicts.
@@ -73,7 +73,7 @@ class Algorithm(nn.Module, ABC):
         """
         super().__init__()
         self.info, self.seed = info, seed
-        self.built: list[nn.Module] = []
+        self.built_networks: list[nn.Module] = []
         self.network = self.build(network, "network")
         self.randomness = StepRandomness(seed)
         self.group_prior: GroupPrior | None = None
@@ -91,8 +91,8 @@ class Algorithm(nn.Module, ABC):
             raise TypeError("network must build a network when called: give `lambda: MyNetwork()`, not the network")
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(derive_seed(self.seed, role))
-            self.built.append(network())
-        return self.built[-1]
+            self.built_networks.append(network())
+        return self.built_networks[-1]
 
     @abstractmethod
     def forward(self, batch: Batch, epoch: float) -> Step:
@@ -119,7 +119,7 @@ class Algorithm(nn.Module, ABC):
         return self.attributes is not None and self.stage < self.attributes.num_stages
 
     @staticmethod
-    def step_beside(loss: Tensor, estimate: Estimate) -> Step:
+    def add_estimator_loss(loss: Tensor, estimate: BatchEstimate) -> Step:
         """Return the step whose loss is the robust network's (0-d) plus the estimator's, if that trains along."""
         logs = {"loss_robust": loss.detach()}
         if estimate.loss is None:
@@ -138,8 +138,8 @@ class Algorithm(nn.Module, ABC):
 
         Args:
             stage: 0..num_stages-1.
-            outputs: (N, C), what ``collect`` returned for all training rows, in evaluation mode, at the end of the
-                previous stage, on any device; None at stage 0.
+            outputs: (N, C), what ``collect_outputs`` returned for all training rows, in evaluation mode, at the end of
+                the previous stage, on any device; None at stage 0.
         """
         self.stage = stage
         if self.attributes is None:
@@ -155,15 +155,19 @@ class Algorithm(nn.Module, ABC):
         self.attributes.finish(outputs)
         if self.prior_rule is not None and self.group_prior is not None:
             self.prior_rule.begin(self.group_prior, self.attributes)
-        return self.begin_own_stage()
+        return self.begin_method_stage()
 
-    def begin_own_stage(self) -> Stage:
+    def begin_method_stage(self) -> Stage:
         """Return what the method's own stage asks of the loop; the estimates and the prior are there."""
         return Stage()
 
-    def collect(self, batch: Batch) -> Tensor:
+    def collect_outputs(self, batch: Batch) -> Tensor:
         """Return what ``begin_stage`` of the next stage gets of training rows, (B, C)."""
-        return self.attributes.collect(batch) if self.in_pretraining and self.attributes else self.predict(batch.inputs)
+        return (
+            self.attributes.collect_outputs(batch)
+            if self.in_pretraining and self.attributes
+            else self.predict(batch.inputs)
+        )
 
     def end_epoch(self) -> list[str]:
         """End an epoch and return the warnings that hold now."""
@@ -174,7 +178,7 @@ class Algorithm(nn.Module, ABC):
         warnings = self.attributes.warnings()
         if self.group_prior is None:
             return warnings
-        return warnings + lost_labels(self.group_prior, self.attributes.correlation, self.info.label_names)
+        return warnings + describe_lost_labels(self.group_prior, self.attributes.correlation, self.info.label_names)
 
     def parameter_groups(self) -> list[dict[str, object]]:
         """Return one optimizer group for each network that trains in the present stage.
@@ -183,7 +187,7 @@ class Algorithm(nn.Module, ABC):
         schedule that replaces the run's; ``schedule_epochs``, the epochs that the schedule takes, instead of those of
         the stage; and ``weight_decay``, which replaces the run's.
         """
-        trains = self.attributes is not None and (self.in_pretraining or not self.attributes.settled)
+        trains = self.attributes is not None and (self.in_pretraining or not self.attributes.is_static)
         estimator = self.attributes.parameter_groups() if self.attributes is not None and trains else []
         if self.in_pretraining:
             return estimator
@@ -191,7 +195,7 @@ class Algorithm(nn.Module, ABC):
 
 
 def _take_sizes(method: Algorithm, state: Mapping[str, Tensor], prefix: str, *_: Any) -> None:
-    """Give the buffers ``sized_by_data`` the sizes that the state has, before it is loaded."""
-    for name in method.sized_by_data:
+    """Give the buffers ``resizable_buffers`` the sizes that the state has, before it is loaded."""
+    for name in method.resizable_buffers:
         if (kept := state.get(f"{prefix}{name}")) is not None:
             setattr(method, name, torch.empty_like(kept, device=getattr(method, name).device))

@@ -13,7 +13,7 @@ from logit_correction.distributed import sum_over_processes
 from logit_correction.errors import check_range
 from logit_correction.functional import sum_by_group
 from logit_correction.methods.base import Algorithm
-from logit_correction.methods.parts import check_settled
+from logit_correction.methods.parts import check_is_static
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
 
 
@@ -33,7 +33,7 @@ class GroupDRO(Algorithm):
     """
 
     components = MappingProxyType({"attributes": "attributes"})
-    sized_by_data = ("q", "count")
+    resizable_buffers = ("q", "count")
     attributes: AttributeEstimator
     q: Tensor
     count: Tensor
@@ -61,13 +61,13 @@ class GroupDRO(Algorithm):
         check_range("adjustment", adjustment, 0)
         super().__init__(network, info, seed=seed)
         self.use_attributes(attributes, biased_network or network)
-        check_settled(self.attributes, "GroupDRO", "take Auto")
+        check_is_static(self.attributes, "GroupDRO", "take Auto")
         self.step_size, self.adjustment = step_size, adjustment
         num_groups = info.num_labels * self.attributes.num_attributes
         self.register_buffer("q", torch.full((num_groups,), 1.0 / num_groups))
         self.register_buffer("count", torch.zeros(num_groups))
 
-    def begin_own_stage(self) -> Stage:
+    def begin_method_stage(self) -> Stage:
         counts = self.attributes.group_counts().float()
         self.count = counts.flatten().to(self.count.device)
         # A group without rows never has a loss, so it gets no weight.

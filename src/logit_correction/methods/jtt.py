@@ -68,7 +68,7 @@ class JTT(Algorithm):
         logits: Tensor = self._trained(inputs)
         return logits
 
-    def collect(self, batch: Batch) -> Tensor:
+    def collect_outputs(self, batch: Batch) -> Tensor:
         logits = self.predict(batch.inputs)  # less the label's: a positive one says that the row is predicted wrong
         return logits - logits.gather(1, batch.label.unsqueeze(1))
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes import ESTIMATORS
-from logit_correction.attributes.base import AttributeEstimator, outputs_of
+from logit_correction.attributes.base import AttributeEstimator, compute_outputs
 from logit_correction.attributes.given import Given, TrueAttributes
 from logit_correction.errors import InputError, check_range
 from logit_correction.methods.base import Algorithm
@@ -63,10 +63,10 @@ class LastLayer(Algorithm):
         self.gamma, self.stage = gamma, self.num_stages - 1
         self.erm_head = copy.deepcopy(self.network.head)
         given = () if attributes is None else (attributes,)  # in a tuple, an estimator is no part of the state
-        self.of_valid = tuple(
+        self.valid_estimators = tuple(
             make_component("attribute estimator", one, ESTIMATORS, AttributeEstimator) for one in given
         )
-        self.needs_valid_attributes = any(one.needs_attributes for one in self.of_valid)
+        self.needs_valid_attributes = any(one.needs_attributes for one in self.valid_estimators)
         for name in ("features", "label", "weight"):
             self.register_buffer(name, None, persistent=False)
 
@@ -75,12 +75,12 @@ class LastLayer(Algorithm):
         if held is None or not len(held.label) or held.view_inputs is None:
             raise InputError("LastLayer retrains on validation rows, but there are none: give the data some")
         self.label, self.rows, self.group = held.label, held.view_inputs, held.label
-        for one in self.of_valid:
+        for one in self.valid_estimators:
             if not isinstance(one, Given | TrueAttributes):
                 raise InputError("LastLayer needs known groups: take Given or TrueAttributes, or no attributes for AFR")
             one.attach(self.build, nn.Identity, replace(self.info, num_rows=len(held.label)), 0)
             one.setup(held)
-            attribute = one.estimate_rows(None)
+            attribute = one.assign_training(None)
             self.group = torch.where(attribute < 0, -1, held.label * one.num_attributes + attribute)
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
@@ -97,11 +97,11 @@ class LastLayer(Algorithm):
         kind, group = next(self.parameters()), self.group
         device = kind.device
         self.network.eval()
-        self.features = outputs_of(self.network.features, self.rows, device).to(kind)
+        self.features = compute_outputs(self.network.features, self.rows, device).to(kind)
         self.network.train(self.training)
         self.label = self.label.to(device)
         weight = ((group >= 0) / group[group >= 0].bincount()[group.clamp_min(0)].clamp_min(1)).to(device)
-        if not self.of_valid:
+        if not self.valid_estimators:
             said = self.erm_head.eval()(self.features).softmax(1)
             wrong, own = said.argmax(1) != self.label, said.gather(1, self.label[:, None])[:, 0]
             weights = weight * (torch.linspace(0, -self.gamma, 101, device=device)[:, None] * own).exp()

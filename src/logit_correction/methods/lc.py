@@ -14,7 +14,7 @@ from logit_correction.errors import check_range
 from logit_correction.functional import logit_corrected_cross_entropy
 from logit_correction.losses import GroupPrior
 from logit_correction.methods.base import Algorithm
-from logit_correction.methods.parts import MIXING, PRIORS, Counted, Mixable, Mixing, Moving, PriorRule, check_settled
+from logit_correction.methods.parts import MIXING, PRIORS, Counted, MixingContext, Mixing, Moving, PriorRule, check_is_static
 from logit_correction.registry import make_component
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
 
@@ -40,7 +40,7 @@ class LC(Algorithm):
     """
 
     components = MappingProxyType({"attributes": "attributes", "prior": "prior", "mixing": "mixing"})
-    sized_by_data = ("row_weight",)  # a checkpoint loads whether or not images are augmented
+    resizable_buffers = ("row_weight",)  # a checkpoint loads whether or not images are augmented
     group_prior: GroupPrior
     prior_rule: PriorRule
     attributes: AttributeEstimator
@@ -75,20 +75,20 @@ class LC(Algorithm):
         super().__init__(network, info, seed=seed)
         self.use_attributes(attributes, biased_network or network)
         if prior is None:
-            prior = Counted() if self.attributes.settled else Moving()
+            prior = Counted() if self.attributes.is_static else Moving()
         self.prior_rule = make_component("prior", prior, PRIORS, PriorRule)
         self.group_prior = self.prior_rule.make(self.attributes)
         self.mixing = make_component("mixing", mixing, MIXING, Mixing)
         self.mixing.check(self.network, info)
         self.strength = strength
         if oversampling:
-            check_settled(self.attributes, "oversampling", "leave it out")
-        usual = 0.25 if info.augmented and self.attributes.settled else 0.0
+            check_is_static(self.attributes, "oversampling", "leave it out")
+        usual = 0.25 if info.augmented and self.attributes.is_static else 0.0
         self.oversampling = usual if oversampling is None else oversampling
         self.register_buffer("row_weight", torch.ones(info.num_rows if self.oversampling else 0))
 
-    def begin_own_stage(self) -> Stage:
-        if self.attributes.abstained or not self.oversampling:
+    def begin_method_stage(self) -> Stage:
+        if self.attributes.has_abstained or not self.oversampling:
             return Stage()
         rates = self.attributes.group_counts().double().clamp_min(1.0).pow(-self.oversampling).cpu()
         attribute = self.attributes.row_attribute.cpu()
@@ -100,23 +100,23 @@ class LC(Algorithm):
     def forward(self, batch: Batch, epoch: float) -> Step:
         if self.in_pretraining:
             return self.attributes.step(batch, epoch, self.randomness)
-        if self.attributes.abstained:
+        if self.attributes.has_abstained:
             loss = cross_entropy(self.network(batch.inputs), batch.label)
             return Step(loss, {"loss_robust": loss.detach()})
         estimate = self.attributes(batch, epoch, self.randomness)  # eq. 3, 11, 12: P(a | x) and a_x
         self.prior_rule.update(self.group_prior, batch.label, estimate)  # eq. 9, 10: P(y, a)
         generator, correlation = self.randomness.next(batch.label.device), self.attributes.correlation
-        given = Mixable(batch, estimate.attribute, self.group_prior, correlation, epoch, generator)
+        given = MixingContext(batch, estimate.attribute, self.group_prior, correlation, epoch, generator)
         logits, log_prior = self.mixing(self.network, given)  # eq. 13: x', P'
         if self.strength != 1.0:
             log_prior = self.strength * log_prior
-        at_once = self.attributes.settled and not self.oversampling
+        at_once = self.attributes.is_static and not self.oversampling
         loss = logit_corrected_cross_entropy(logits, batch.label, log_prior, "mean" if at_once else "none")  # eq. 7
-        if not self.attributes.settled:
-            self.attributes.learn_from_losses(batch.label, loss.detach())
+        if not self.attributes.is_static:
+            self.attributes.update_from_losses(batch.label, loss.detach())
         if self.oversampling:
             loss = loss * self.row_weight.index_select(0, batch.index)
-        return self.step_beside(loss.mean(), estimate)
+        return self.add_estimator_loss(loss.mean(), estimate)
 
 
 def StagedLC(network: NetworkFactory, info: DataInfo, **options: Any) -> LC:  # noqa: N802  (users know it as a method)

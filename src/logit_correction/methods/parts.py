@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from logit_correction.attributes.base import AttributeEstimator, Estimate
+from logit_correction.attributes.base import AttributeEstimator, BatchEstimate
 from logit_correction.distributed import concatenate_over_processes
 from logit_correction.errors import InputError, check_range
 from logit_correction.functional import MixupForm, count_prior, group_mixup, mix, ramp_up, shift_log_prior
@@ -31,9 +31,9 @@ MIXING: dict[str, tuple[str, str]] = {
 }
 
 
-def check_settled(attributes: AttributeEstimator, what: str, fix: str) -> None:
+def check_is_static(attributes: AttributeEstimator, what: str, fix: str) -> None:
     """Raise ``InputError`` unless the estimates are settled before the method's own stage; ``fix`` is the advice."""
-    if not attributes.settled:
+    if not attributes.is_static:
         name = type(attributes).__name__
         raise InputError(f"{what} needs estimates that are settled, and {name}'s are not: {fix}")
 
@@ -48,7 +48,7 @@ class PriorRule(ABC):
     def begin(self, prior: GroupPrior, attributes: AttributeEstimator) -> None:  # noqa: B027  (by default nothing)
         """Set the prior by the estimates of all rows, before the method's own stage."""
 
-    def update(self, prior: GroupPrior, label: Tensor, estimate: Estimate) -> None:  # noqa: B027
+    def update(self, prior: GroupPrior, label: Tensor, estimate: BatchEstimate) -> None:  # noqa: B027
         """Update the prior by a batch (eq. 9, 10)."""
 
 
@@ -65,7 +65,7 @@ class Counted(PriorRule):
         self.smoothing = smoothing
 
     def make(self, attributes: AttributeEstimator) -> GroupPrior:
-        check_settled(attributes, "prior=Counted", "give prior=Moving")
+        check_is_static(attributes, "prior=Counted", "give prior=Moving")
         return GroupPrior(attributes.info.num_labels, attributes.num_attributes, averaging="fixed", floor=0.0)
 
     def begin(self, prior: GroupPrior, attributes: AttributeEstimator) -> None:
@@ -110,17 +110,17 @@ class Moving(PriorRule):
             raise InputError(f"averaging=moving-rows needs estimator=published, not {estimator}")
 
     def make(self, attributes: AttributeEstimator) -> GroupPrior:
-        if attributes.settled:
+        if attributes.is_static:
             name = type(attributes).__name__
             raise InputError(f"prior=Moving follows estimates that change, and {name}'s do not: give prior=Counted")
         return GroupPrior(attributes.info.num_labels, attributes.num_attributes, **vars(self))
 
-    def update(self, prior: GroupPrior, label: Tensor, estimate: Estimate) -> None:
+    def update(self, prior: GroupPrior, label: Tensor, estimate: BatchEstimate) -> None:
         assert estimate.posterior is not None
         prior.update(label, estimate.posterior, estimate.label_probability, estimate.attribute)
 
 
-def lost_labels(prior: GroupPrior, correlation: Correlation, names: tuple[str, ...]) -> list[str]:
+def describe_lost_labels(prior: GroupPrior, correlation: Correlation, names: tuple[str, ...]) -> list[str]:
     """Return a warning of labels most rows of which are taken for bias-conflicting, by a moving joint prior."""
     if prior.estimator != "joint" or prior.averaging == "fixed" or not bool(prior.visited.any()):
         return []
@@ -135,7 +135,7 @@ def lost_labels(prior: GroupPrior, correlation: Correlation, names: tuple[str, .
 
 
 @dataclass(frozen=True)
-class Mixable:
+class MixingContext:
     """A batch and all that a way of mixing may use.
 
     Attributes:
@@ -175,14 +175,14 @@ class Mixing(ABC):
             raise InputError("mixing features needs a network with `features` and `head`: give one, or mix inputs")
 
     @abstractmethod
-    def __call__(self, network: nn.Module, given: Mixable) -> tuple[Tensor, Tensor]:
+    def __call__(self, network: nn.Module, given: MixingContext) -> tuple[Tensor, Tensor]:
         """Return the robust network's logits (B, L) and log priors (B, L), finite, up to a constant for each row."""
 
 
 class NoMixing(Mixing):
     """Mixes nothing."""
 
-    def __call__(self, network: nn.Module, given: Mixable) -> tuple[Tensor, Tensor]:
+    def __call__(self, network: nn.Module, given: MixingContext) -> tuple[Tensor, Tensor]:
         return network(given.batch.inputs), given.prior.log_for_attribute(given.attribute)
 
 
@@ -202,7 +202,7 @@ class IndependentMixUp(Mixing):
         check_range("limit", limit, 0, 1)
         self.limit, self.place = limit, place
 
-    def __call__(self, network: nn.Module, given: Mixable) -> tuple[Tensor, Tensor]:
+    def __call__(self, network: nn.Module, given: MixingContext) -> tuple[Tensor, Tensor]:
         size, device, drawn_by = len(given.batch.label), given.batch.label.device, given.generator
         values, rest = split_at_mixing_point(network, given.batch.inputs, self.place)
         partner = torch.randint(size, (size,), generator=drawn_by, device=drawn_by.device)
@@ -236,7 +236,7 @@ class GroupMixUp(Mixing):
         self.rows: MixupForm = rows
         self.limit, self.ramp_up_epochs, self.place = limit, ramp_up_epochs, place
 
-    def __call__(self, network: nn.Module, given: Mixable) -> tuple[Tensor, Tensor]:
+    def __call__(self, network: nn.Module, given: MixingContext) -> tuple[Tensor, Tensor]:
         label, prior, drawn_by = given.batch.label, given.prior, given.generator
         values, rest = split_at_mixing_point(network, given.batch.inputs, self.place)
         t = 2 * self.limit * ramp_up(given.epoch, self.ramp_up_epochs)

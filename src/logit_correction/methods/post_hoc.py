@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.losses import GroupPrior
 from logit_correction.methods.base import Algorithm
-from logit_correction.methods.parts import Counted, check_settled
+from logit_correction.methods.parts import Counted, check_is_static
 from logit_correction.networks.base import get_feature_size
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Step
 
@@ -60,7 +60,7 @@ class PostHoc(Algorithm):
         super().__init__(network, info, seed=seed)
         self.use_attributes(attributes, biased_network or network)
         self.finished = bool(getattr(self.network, "finished", False))
-        check_settled(self.attributes, "PostHoc", "take Auto, CrossFitted or Given")
+        check_is_static(self.attributes, "PostHoc", "take Auto, CrossFitted or Given")
         self.prior_rule = Counted()
         self.group_prior = self.prior_rule.make(self.attributes)
         size = get_feature_size(self.network)  # refuses a network without features

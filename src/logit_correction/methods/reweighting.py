@@ -53,7 +53,7 @@ class Reweighting(Algorithm):
         super().__init__(network, info, seed=seed)
         self.use_attributes(attributes, biased_network or network)
         if prior is None:
-            prior = Counted(smoothing=0.0) if self.attributes.settled else Moving()
+            prior = Counted(smoothing=0.0) if self.attributes.is_static else Moving()
         self.balance = balance
         self.prior_rule = make_component("prior", prior, PRIORS, PriorRule)
         self.group_prior = self.prior_rule.make(self.attributes)
@@ -64,10 +64,10 @@ class Reweighting(Algorithm):
         estimate = self.attributes(batch, epoch, self.randomness)
         self.prior_rule.update(self.group_prior, batch.label, estimate)
         losses = cross_entropy(self.network(batch.inputs), batch.label, reduction="none")
-        self.attributes.learn_from_losses(batch.label, losses.detach())
+        self.attributes.update_from_losses(batch.label, losses.detach())
         prior = self.group_prior.table + self.group_prior.floor
         value = estimate.attribute.clamp_min(0)
         rate = (prior > 0).sum() if self.balance == "groups" else len(prior) / prior.sum(dim=0)[value]
         weight = 1.0 / (rate * prior[batch.label, value])
         loss = (weight.where(estimate.attribute >= 0, 1.0) * losses).mean()
-        return self.step_beside(loss, estimate)
+        return self.add_estimator_loss(loss, estimate)

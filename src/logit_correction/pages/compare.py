@@ -16,16 +16,16 @@ import torch
 from logit_correction.checksums import verify_checksum
 from logit_correction.data import SOURCES
 from logit_correction.errors import InputError
-from logit_correction.evaluation.metrics import Metric, compute_metrics
+from logit_correction.evaluation.metrics import MetricFunction, compute_group_metrics
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import (
     DataSummary,
-    Figure,
+    EvaluatedRows,
     GroupReport,
-    JudgedRows,
+    Metric,
     Report,
-    estimated_report,
-    figures,
+    evaluate_by_estimate,
+    get_metrics,
 )
 from logit_correction.finding import BASELINE
 from logit_correction.formatting import NBSP, format_list, format_name, format_percent, format_value, is_missing
@@ -37,7 +37,7 @@ from logit_correction.registry import import_component
 #: Training options that change where and how fast a run goes, not what comes out of it.
 _NOT_THE_METHOD = ("threads", "log_every", "logger", "deterministic", "device", "devices", "nodes", "selection")
 
-_SHOWN = {name: one for name, one in figures(GroupReport).items() if one.in_tables}
+_SHOWN = {name: one for name, one in get_metrics(GroupReport).items() if one.in_tables}
 _ESTIMATED = {
     f"estimated_{name}": replace(_SHOWN[name], heading=f"Estimated {words}", meaning=f"rows estimated to be {words}")
     for name, words in (("minority", "bias-conflicting"), ("majority", "bias-aligned"))
@@ -73,13 +73,14 @@ def compute_student_margin(values: Sequence[float]) -> float:
     return quantile * float(np.std(values, ddof=1)) / math.sqrt(count)
 
 
-def select_shown_metrics(tests: Sequence[GroupReport]) -> dict[str, Figure]:
+def select_shown_metrics(tests: Sequence[GroupReport]) -> dict[str, Metric]:
     """Return the figures that runs have; the worst label and estimates only where no run names attributes."""
-    named = any(test.named for test in tests)
+    named = any(test.has_groups for test in tests)
     return {
         name: one
         for name, one in FIGURES.items()
-        if any(test.value(name) is not None for test in tests) and not (named and name in ("worst_class", *_ESTIMATED))
+        if any(test.get_metric(name) is not None for test in tests)
+        and not (named and name in ("worst_class", *_ESTIMATED))
     }
 
 
@@ -116,11 +117,11 @@ class RunFolder:
         """Read a run folder; raise ``InputError`` where it holds no finished run, or a file of it is damaged."""
         path, file = Path(path), Path(path) / "metrics.csv"
         report = Report.read(path)
-        verify_checksum(file, Report.FIX)
+        verify_checksum(file, Report.REMEDY)
         try:
             metrics = pd.read_csv(reject_special_file(file)).apply(pd.to_numeric) if file.exists() else pd.DataFrame()
         except (OSError, ValueError) as error:
-            raise InputError(f"{file} cannot be read ({error}): {Report.FIX}, or remove it") from error
+            raise InputError(f"{file} cannot be read ({error}): {Report.REMEDY}, or remove it") from error
         return cls(path, report, metrics)
 
     def groups(self, estimated: bool = False) -> pd.DataFrame:
@@ -158,7 +159,7 @@ def share_estimates(runs: Sequence[RunFolder]) -> list[RunFolder]:
 
     def rows_of(run: RunFolder) -> Predictions | None:
         there = (run.path / "predictions.parquet").is_file()
-        return run.predictions() if there and not run.report.test.named else None
+        return run.predictions() if there and not run.report.test.has_groups else None
 
     rows, judged = [rows_of(run) for run in runs], []
     tasks = [_key([run.report.data.name, run.report.data.options]) for run in runs]
@@ -167,7 +168,7 @@ def share_estimates(runs: Sequence[RunFolder]) -> list[RunFolder]:
             if own is None or theirs is None or theirs.estimate is None or task != other:
                 continue
             if np.array_equal(own.index, theirs.index) and np.array_equal(own.label, theirs.label):
-                block = estimated_report(replace(own, estimate=theirs.estimate))
+                block = evaluate_by_estimate(replace(own, estimate=theirs.estimate))
                 run = replace(run, report=replace(run.report, test=replace(run.report.test, estimated=block)))
                 break
         judged.append(run)
@@ -182,7 +183,7 @@ def read_reports(folders: Iterable[Path]) -> list[Report]:
 def build_comparison_table(reports: Sequence[Report]) -> pd.DataFrame:
     """Return one row for each report; see ``runs.run.runs_table``."""
     shown = select_shown_metrics([report.test for report in reports])
-    rows = [[one.called, one.epochs, one.seed, *map(one.test.value, shown), str(one.selection)] for one in reports]
+    rows = [[one.display_name, one.epochs, one.seed, *map(one.test.get_metric, shown), str(one.selection)] for one in reports]
     columns = ["method", "epochs", "seed", *shown, "selection"]
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(shown, float))
 
@@ -203,11 +204,11 @@ class Series:
     @property
     def is_baseline(self) -> bool:
         """Whether it is ERM that sees all of the inputs, by which others are judged."""
-        return self.runs[0].report.trained == BASELINE
+        return self.runs[0].report.training_name == BASELINE
 
     def values(self, key: str) -> list[float]:
         """Return a figure of every run; none at all where a run lacks it."""
-        values = [value for run in self.runs if (value := run.report.test.value(key)) is not None]
+        values = [value for run in self.runs if (value := run.report.test.get_metric(key)) is not None]
         return values if len(values) == len(self.runs) else []
 
     def figure(self, key: str) -> float | None:
@@ -222,9 +223,9 @@ class Series:
         ends = {"accuracy": accuracy.mean(axis=1), "low": accuracy.min(axis=1), "high": accuracy.max(axis=1)}
         return frames[0] if len(frames) == 1 else frames[0].assign(**ends)
 
-    def metrics(self, metrics: Mapping[str, Metric]) -> pd.DataFrame:
+    def metrics(self, metrics: Mapping[str, MetricFunction]) -> pd.DataFrame:
         """Return metrics (G, M) of the groups of the test rows, of several runs their means; reads the predictions."""
-        found = [compute_metrics(JudgedRows.of(run.predictions()), metrics) for run in self.runs]
+        found = [compute_group_metrics(EvaluatedRows.from_predictions(run.predictions()), metrics) for run in self.runs]
         return pd.DataFrame({name: np.mean([values[name] for values in found], axis=0) for name in metrics})
 
     def differs(self, other: Series, key: str) -> bool:
@@ -277,14 +278,14 @@ def group_runs_by_task(runs: Sequence[RunFolder]) -> list[tuple[str, list[Series
 
 
 def _series(runs: Sequence[RunFolder]) -> list[Series]:
-    ordered = sorted(runs, key=lambda run: run.report.trained != BASELINE)
-    apart = _apart(ordered, lambda run: run.report.trained, RunFolder.settings, RunFolder.settings)
+    ordered = sorted(runs, key=lambda run: run.report.training_name != BASELINE)
+    apart = _apart(ordered, lambda run: run.report.training_name, RunFolder.settings, RunFolder.settings)
     found = {}
     for trained, told, own in apart:
-        left = sum(not run.report.corrected for run in own)
+        left = sum(not run.report.is_corrected for run in own)
         told = [*told, "not corrected" if left == len(own) else f"{left} of {len(own)} not corrected"] if left else told
         found[f"{trained} ({', '.join(told)})" if told else trained] = own
-    colors = assign_colors({name: own[0].report.trained for name, own in found.items()})
+    colors = assign_colors({name: own[0].report.training_name for name, own in found.items()})
     return [Series(name, colors[name], tuple(own)) for name, own in found.items()]
 
 
@@ -378,7 +379,7 @@ def conclude(series: Sequence[Series], figures: Mapping[str, Any], named: bool) 
         advice.append(f"The test rows name no attributes, so they cannot show whether a shortcut misleads: {on}.")
     if len(series) == 1 and series[0].method != BASELINE:
         advice.append(f"Train the same with `--method {BASELINE}`, then compare: `report RUN RUN`.")
-    label, most = series[0].runs[0].report.commonest
+    label, most = series[0].runs[0].report.majority_label
     below = [one for one in series if (one.figure("average") or 0.0) < most + 1e-9]
     if below:  # no other figure stands above that
         right = format_list([f"{one.name} in {format_percent(one.figure('average'), 1)}" for one in below])

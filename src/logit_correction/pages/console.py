@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from logit_correction.evaluation.report import Group, Report, figures
+from logit_correction.evaluation.report import GroupRow, Report, get_metrics
 from logit_correction.formatting import (
     format_decimal,
     format_first,
@@ -33,7 +33,7 @@ HEADING_WIDTH = 11
 #: Labels that are named; characters that an attribute's column takes; of more groups those without rows are left out.
 MOST_LABELS, NARROWEST, MOST_EMPTY = 30, 6, 30
 
-_HEADINGS = {name: one.heading for name, one in (FIGURES | figures(Group)).items()}
+_HEADINGS = {name: one.heading for name, one in (FIGURES | get_metrics(GroupRow)).items()}
 _HEADINGS |= {"method": "Method", "epochs": "Epochs", "seed": "Seed", "selection": "Selection"}
 _UNNAMED = "The test rows name no attributes; plain accuracy favours models that rely on the shortcut, so none is bold."
 
@@ -154,7 +154,7 @@ def print_runs(folders: Sequence[Path], page: Path, told: Sequence[str] = ()) ->
     """Print figures of finished runs, of several seeds mean and spread, what was found, and warnings not ``told``."""
     reports, console = read_reports(folders), make_console()
     table = build_comparison_table(reports)
-    console.print(build_runs_table(table, any(report.test.named for report in reports)))
+    console.print(build_runs_table(table, any(report.test.has_groups for report in reports)))
     if len({report.method for report in reports}) == 1:
         for report in reports:
             if report.finding:
@@ -185,7 +185,7 @@ def print_evaluation(evaluation: Mapping[str, Any], title: str, estimated: Mappi
     def show(groups: Any, what: str) -> None:
         whole = pd.DataFrame(groups)
         frame = whole[columns].astype(dict.fromkeys(columns[3:], float))
-        for name in whole.columns.difference(list(figures(Group)), sort=False):  # a metric need not be a share
+        for name in whole.columns.difference(list(get_metrics(GroupRow)), sort=False):  # a metric need not be a share
             frame[name.replace("_", " ")] = list(map(format_decimal, whole[name]))
         frame = frame.drop(columns="attribute") if frame["attribute"].isna().all() else frame
         shown = frame if len(frame) <= MOST_EMPTY else frame[frame["count"] > 0]

@@ -15,8 +15,8 @@ import yaml
 
 from logit_correction.atomic_files import DiskFullError, write_text_file
 from logit_correction.errors import InputError
-from logit_correction.evaluation.metrics import Metric, find_metrics
-from logit_correction.evaluation.report import Metrics
+from logit_correction.evaluation.metrics import MetricFunction, find_metrics
+from logit_correction.evaluation.report import MetricSpec
 from logit_correction.finding import EVERYTHING, Finding, ViewName, name_views
 from logit_correction.formatting import NBSP, format_list, format_percent, is_missing
 from logit_correction.pages import plots
@@ -45,13 +45,13 @@ _MOST_GROUPS, _MOST_VIEWS = 12, 12
 _GAPS = (("minority", "majority"), ("worst_group", "average"), ("estimated_minority", "estimated_majority"))
 
 
-def write_report_page(run_folders: Sequence[Path | str], out: Path | str, metrics: Metrics = ()) -> None:
+def write_report_page(run_folders: Sequence[Path | str], out: Path | str, metrics: MetricSpec = ()) -> None:
     """Write one self-contained page that compares finished runs; those that differ only by their seed are averaged."""
     save_page(render_report_page(run_folders, out, metrics), out)
 
 
 def render_report_page(
-    run_folders: Sequence[Path | str], out: Path | str = "report.html", metrics: Metrics = ()
+    run_folders: Sequence[Path | str], out: Path | str = "report.html", metrics: MetricSpec = ()
 ) -> str:
     """Return the page as text.
 
@@ -64,7 +64,7 @@ def render_report_page(
     folders = {Path(folder).resolve(): Path(folder) for folder in run_folders}.values()
     runs = [RunFolder.read(folder) for folder in folders]
     comparisons = group_runs_by_task(runs)
-    methods = dict.fromkeys(run.report.called for run in runs)
+    methods = dict.fromkeys(run.report.display_name for run in runs)
     sources = [run.report.data for run in runs]
     data = dict.fromkeys(
         str((is_user_data(one) and one.facts.get("source")) or one.name) for one in sources
@@ -120,10 +120,10 @@ def save_page(page: str, out: Path | str) -> None:
         raise InputError(f"{out} cannot be written ({error.strerror}): choose another place by --out") from error
 
 
-def _part(title: str | None, series: Sequence[Series], metrics: Mapping[str, Metric]) -> dict[str, Any]:
+def _part(title: str | None, series: Sequence[Series], metrics: Mapping[str, MetricFunction]) -> dict[str, Any]:
     """Everything about one task, which is named where the page holds others too."""
     tests = [run.report.test for one in series for run in one.runs]
-    named, columns = tests[0].named, select_shown_metrics(tests)
+    named, columns = tests[0].has_groups, select_shown_metrics(tests)
     estimates = [test.estimated for test in tests if test.estimated and not named]
     source = estimates[0].source if len(estimates) == len(tests) else None
     headline, details, advice = conclude(series, columns, named)
@@ -186,7 +186,7 @@ def _groups(series: Sequence[Series], estimated: str | None) -> dict[str, Any]:
     }
 
 
-def _metrics(series: Sequence[Series], metrics: Mapping[str, Metric]) -> dict[str, Any]:
+def _metrics(series: Sequence[Series], metrics: Mapping[str, MetricFunction]) -> dict[str, Any]:
     """Return metrics of each group: a row for each group with rows, and a figure for each metric of each series."""
     found = [one.metrics(metrics) for one in series] if metrics else []
     groups = series[0].groups()
@@ -222,7 +222,7 @@ def _conflicting(series: Series) -> dict[str, Any] | None:
     """The rows that a run takes for bias-conflicting; None where it takes none, as ERM does."""
     report = series.runs[0].report
     found, data = report.estimated_minority, report.data
-    if not found or not report.corrected:
+    if not found or not report.is_corrected:
         return None
     return {
         **vars(found),

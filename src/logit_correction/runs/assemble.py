@@ -29,8 +29,8 @@ from logit_correction.runs.leave_out import make_network_factory
 from logit_correction.runs.options import RunConfig, complete_part
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
-from logit_correction.training.fit import Fit
-from logit_correction.training.rules import check_estimates, rule_for
+from logit_correction.training.fit import Trainer
+from logit_correction.training.rules import check_rule_has_estimates, choose_rule
 from logit_correction.types import DataInfo, TrainingRows
 
 #: Weights of a network that is trained since a folder of somebody else names it, at most.
@@ -251,10 +251,10 @@ class PreparedRun:
         device: torch.device | None = None,
         checkpoint: Path | None = None,
         **options: Any,
-    ) -> Fit:
+    ) -> Trainer:
         """Return the loop, by default on the devices of the config and without a file to resume from."""
         device = device or launch_processes(self.config.training)
-        return Fit(self.algorithm, self.table, self.config.training, device, checkpoint, display, **options)
+        return Trainer(self.algorithm, self.table, self.config.training, device, checkpoint, display, **options)
 
 
 def prepare_run(
@@ -272,7 +272,7 @@ def prepare_run(
         )
     if config.training.device == "cuda" and config.training.devices > torch.cuda.device_count():
         raise InputError(f"--device cuda: torch sees {torch.cuda.device_count()} CUDA devices here")
-    rule = rule_for(config.training)
+    rule = choose_rule(config.training)
     if "tensorboard" in config.training.logger:
         import_optional("tensorboard", "--logger tensorboard", "tensorboard", ", or leave it out")
     source, told, earlier = config.data.make(), list[str](), read_earlier_reports(config)
@@ -283,7 +283,7 @@ def prepare_run(
         if results.data.preparation != next(iter(earlier.values())).data.preparation:
             raise InputError(f"{' and '.join(map(str, earlier))} read their inputs in different ways: take one of them")
     table = source.build().check(splits)
-    if "attribute" in rule.reads and table.scoring is None and not table.has_attributes("valid"):
+    if "attribute" in rule.labels_read and table.scoring is None and not table.has_attributes("valid"):
         raise InputError(
             f"selection rule {rule.name} reads validation attributes, but some are unknown: take last, "
             "valid_average or valid_worst_class, or one that goes by estimated groups (`list rules`)"
@@ -310,10 +310,10 @@ def prepare_run(
         )
     if examined is not None:  # it may have seen the validation rows
         check_same_data(earlier[examined], table, examined, "give its answers for these data by `--predictions`")
-    check_estimates(rule, algorithm, config.method.name)
+    check_rule_has_estimates(rule, algorithm, config.method.name)
     algorithm.setup(build_training_rows(table, algorithm, config.training.epochs or 0, display))
     if chosen:  # after all that may be refused: a refusal stands alone
-        display.say(f"chosen to fit the data: {'; '.join(chosen)}")
+        display.show_message(f"chosen to fit the data: {'; '.join(chosen)}")
     return PreparedRun(config, table, algorithm)
 
 
@@ -340,7 +340,7 @@ def build_training_rows(
         attribute=table.attribute[table.split["train"]] if algorithm.needs_attributes else None,
         epochs=epochs,
         held_out=held_out,
-        report=(display or Display()).say,
+        report=(display or Display()).show_message,
     )
 
 

@@ -26,7 +26,7 @@ from logit_correction.runs.inference import keep_num_threads
 from logit_correction.runs.options import Part, RunConfig, build_config, choose_source, part_to_mapping
 from logit_correction.runs.run import NewInputs
 from logit_correction.training.display import Display, choose_display
-from logit_correction.training.fit import attribute_names_of, estimate_rows
+from logit_correction.training.fit import get_attribute_names, predict_row_attributes
 from logit_correction.types import DataInfo
 
 #: Added to the count of each group where nobody says; that of LC.
@@ -107,7 +107,7 @@ class AttributeEstimates:
             named = replace(rows, label=get_row_values(rows, label, "label"))
             for part, store, forms in source.read([named], info):
                 own = torch.from_numpy(get_label_indices(part, None, self.label_names))
-                estimate = estimate_rows(algorithm, own, build_view_inputs(store, forms))
+                estimate = predict_row_attributes(algorithm, own, build_view_inputs(store, forms))
                 if estimate is None and self.corrects:
                     name = type(algorithm.attributes).__name__
                     raise InputError(f"{name} knows its training rows alone: estimate by Auto instead")
@@ -195,7 +195,7 @@ def run_estimator(config: RunConfig, display: Display) -> tuple[AttributeEstimat
     built = prepare_run(config, display, splits=("train",))
     config, table, algorithm = built.config, built.table, built.algorithm
     attributes = algorithm.attributes
-    if attributes is None or not attributes.settled:
+    if attributes is None or not attributes.is_static:
         name = type(attributes or algorithm).__name__
         raise InputError(f"{name} settles no attributes before the training: take another estimator, such as Auto")
     with display:
@@ -207,7 +207,7 @@ def run_estimator(config: RunConfig, display: Display) -> tuple[AttributeEstimat
         label=table.label[rows].numpy(),
         attribute=attributes.row_attribute.cpu().numpy(),
         label_names=tuple(str(name) for name in table.label_names),
-        attribute_names=tuple(attribute_names_of(algorithm)),
+        attribute_names=tuple(get_attribute_names(algorithm)),
         posterior=None if posterior is None else posterior.float().cpu().numpy(),
         rows=rows.numpy(),
         evidence=None if attributes.finding is None else attributes.finding.to_dict(),

@@ -27,8 +27,8 @@ from logit_correction.data.table import SPLITS
 from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError
 from logit_correction.evaluation.metrics import find_metrics
-from logit_correction.evaluation.predictions import Predictions, collect, predictions_of
-from logit_correction.evaluation.report import GroupReport, Metrics, Report
+from logit_correction.evaluation.predictions import Predictions, build_predictions, collect_outputs
+from logit_correction.evaluation.report import GroupReport, MetricSpec, Report
 from logit_correction.formatting import format_reason
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import skip_pretrained_weights
@@ -42,7 +42,7 @@ from logit_correction.runs.inference import iterate_batches
 from logit_correction.runs.options import RunConfig, complete_config
 from logit_correction.runs.write import evaluate_split
 from logit_correction.training.display import Display
-from logit_correction.training.fit import estimate_rows, estimate_split
+from logit_correction.training.fit import predict_row_attributes, predict_split_attributes
 from logit_correction.training.record import read_checkpoint
 from logit_correction.types import Correlation, DataInfo
 
@@ -233,7 +233,7 @@ class Run(os.PathLike[str]):
         data: str | Path | NewInputs = "test",
         label: RowValues | None = None,
         attribute: RowValues | None = None,
-        metrics: Metrics = (),
+        metrics: MetricSpec = (),
     ) -> dict[str, Any]:
         """Return the figures of ``report.json``'s test block on a split of the run's data, or on new labelled rows.
 
@@ -258,12 +258,12 @@ class Run(os.PathLike[str]):
             with self.restrict_imports():
                 table = encode_table(table, self.config, expected=vars(self.report.encoder))
         algorithm, batches = self.algorithm, BatchLoader(table, data, device=self.device).epoch()
-        logits = collect(lambda batch: algorithm.predict(batch.inputs), batches)
-        rows = predictions_of(table, data, logits, estimate_split(algorithm, table, data))
+        logits = collect_outputs(lambda batch: algorithm.predict(batch.inputs), batches)
+        rows = build_predictions(table, data, logits, predict_split_attributes(algorithm, table, data))
         return evaluate_split(rows, table, metrics).to_dict()
 
     def _evaluate_new(
-        self, data: Path | NewInputs, label: RowValues | None, attribute: RowValues | None, metrics: Metrics
+        self, data: Path | NewInputs, label: RowValues | None, attribute: RowValues | None, metrics: MetricSpec
     ) -> dict[str, Any]:
         found, options = list(self.source.new_rows(data, labelled=True)), self.config.data.options
         if len(found) != 1:
@@ -291,7 +291,7 @@ class Run(os.PathLike[str]):
             encoded, own = self.encoded(store), torch.from_numpy(labels[start : start + len(store)])
             start += len(own)
             logits.append(self._logits(encoded))
-            estimates.append(estimate_rows(self.algorithm, own, build_view_inputs(encoded, forms)))
+            estimates.append(predict_row_attributes(self.algorithm, own, build_view_inputs(encoded, forms)))
         told = [one for one in estimates if one is not None]
         if told and len(told) == len(estimates):
             known["estimate"] = replace(told[0], attribute=np.concatenate([one.attribute for one in told]))

@@ -22,8 +22,8 @@ from logit_correction.runs.run import Run
 from logit_correction.runs.write import write_run
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display, choose_display
-from logit_correction.training.fit import Fit
-from logit_correction.training.record import logging_to, tell
+from logit_correction.training.fit import Trainer
+from logit_correction.training.record import notify_loggers, open_loggers
 
 #: Where launchers of several processes say which one a process is; the first one of all holds the folder's lock.
 RANK_VARIABLES = ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID")
@@ -42,7 +42,7 @@ def train(
     legitimate: str | Sequence[str] | None = None,
     resume: bool = False,
     progress: bool | Display = False,
-    after_epoch: Callable[[Fit], Mapping[str, float]] | None = None,
+    after_epoch: Callable[[Trainer], Mapping[str, float]] | None = None,
     page: bool = True,
     logger: Any = (),
     **options: Any,
@@ -64,7 +64,7 @@ def train(
         legitimate: Views that are known to be legitimate causes of the label.
         resume: Continue an unfinished run; a finished one is left as it is.
         progress: Show progress as the command does.
-        after_epoch: Called after each epoch; what it returns stands in ``metrics.csv``, see ``Fit``.
+        after_epoch: Called after each epoch; what it returns stands in ``metrics.csv``, see ``Trainer``.
         page: Write ``report.html``.
         logger: Where figures go in addition to ``metrics.csv``: ``csv``, ``tensorboard``, or loggers of Lightning's.
         **options: Of the data: ``label``, the column of labels or one label for each row, and others of ``Table``: all
@@ -102,7 +102,7 @@ def train_into(
     resume: bool = False,
     progress: bool | Display = False,
     announce: Callable[[RunConfig, DataTable], None] | None = None,
-    after_epoch: Callable[[Fit], Mapping[str, float]] | None = None,
+    after_epoch: Callable[[Trainer], Mapping[str, float]] | None = None,
     page: bool = True,
     loggers: Sequence[Any] = (),
 ) -> Run:
@@ -141,7 +141,7 @@ def train_into(
                 announce(built.config, built.table)
         wait_for_processes()
         names, loggers = (built.config.training.logger, loggers) if rank() == 0 else ([], [])
-        with logging_to(names, loggers, folder, run_folder.flatten_options(built.config)) as active:
+        with open_loggers(names, loggers, folder, run_folder.flatten_options(built.config)) as active:
             fit = built.fit(display, device, folder / run_folder.RESUME, loggers=active, after_epoch=after_epoch)
             with display:
                 fit.run(resume=resume and (folder / run_folder.RESUME).is_file())
@@ -149,7 +149,7 @@ def train_into(
                 test = write_run(fit, built.config, folder).test.to_dict()
                 _finish(folder, page)
                 figures = {f"test/{name}": value for name, value in test.items() if isinstance(value, float)}
-                tell(active, lambda logger: logger.log_metrics(figures, step=fit.progress.total_steps))
+                notify_loggers(active, lambda logger: logger.log_metrics(figures, step=fit.progress.total_steps))
         wait_for_processes()
     return Run(folder, trust_code=True)  # all that it names was imported here
 

@@ -19,17 +19,17 @@ from logit_correction.atomic_files import write_text_file
 from logit_correction.attributes.given import Given
 from logit_correction.checksums import write_checksums
 from logit_correction.data.table import DataTable
-from logit_correction.evaluation.predictions import Predictions, predictions_of
+from logit_correction.evaluation.predictions import Predictions, build_predictions
 from logit_correction.evaluation.report import (
     DataSummary,
-    EstimatedMinority,
-    Example,
+    EpochSelection,
     GroupReport,
-    Metrics,
+    MetricSpec,
+    MinorityExample,
+    MinoritySummary,
     NetworkSummary,
     PriorSummary,
     Report,
-    Selection,
 )
 from logit_correction.finding import name_views
 from logit_correction.formatting import format_percent
@@ -38,13 +38,13 @@ from logit_correction.pages.compare import COLLAPSE_REMEDY
 from logit_correction.pages.plots import encode_png_uris
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.options import RunConfig
-from logit_correction.training.fit import Fit, attribute_names_of
+from logit_correction.training.fit import Trainer, get_attribute_names
 from logit_correction.training.record import write_checkpoint
-from logit_correction.training.rules import rule_of
+from logit_correction.training.rules import build_rule
 from logit_correction.types import UNKNOWN_ATTRIBUTE
 
 
-def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
+def write_run(fit: Trainer, config: RunConfig, out: Path) -> Report:
     """Evaluate what was trained and write the folder; the report comes last, so a finished run has it all.
 
     The weights of the rule to report are the method's afterwards.
@@ -52,27 +52,27 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
     started, both = time.monotonic(), ["label", "attribute"]
     algorithm, table, training = fit.algorithm, fit.table, config.training
     if training.selection is None and fit.rule.name not in fit.progress.best:  # the default had nothing to go by
-        fit.rule = rule_of("last")
+        fit.rule = build_rule("last")
     rule, best = fit.rule, fit.progress.best.get(fit.rule.name)
-    found = None if algorithm.needs_attributes else fit.training_attributes()
+    found = None if algorithm.needs_attributes else fit.estimate_training_attributes()
     minority = _estimated_minority(found, table, algorithm)
     estimator = algorithm.attributes
     source = None if estimator is None else estimator.describe()
     warnings = [*table.notes, *table.attribute_notes, *fit.progress.warnings]
-    if minority is not None and estimator is not None and not estimator.abstained:
+    if minority is not None and estimator is not None and not estimator.has_abstained:
         warnings += _of_minority(minority.count, table.info.num_rows, getattr(estimator, "shortcut", ()))
     if rule.needs_estimate and best is None:
         warnings.append(f"rule {rule.name} had no estimated groups of validation rows to go by: took the last epoch")
     prior = _group_prior(algorithm, table)  # before weights of another epoch come with another one
     if best is not None:
         algorithm.load_state_dict(best.state)
-    test = predictions_of(table, "test", fit.predict("test"), fit.estimate("test"))
-    by_group = "attribute" in rule.reads  # attributes only if the rule has read them
-    validation = predictions_of(table, "valid", fit.predict("valid"), fit.estimate("valid"), by_group)
+    test = build_predictions(table, "test", fit.predict("test"), fit.estimate("test"))
+    by_group = "attribute" in rule.labels_read  # attributes only if the rule has read them
+    validation = build_predictions(table, "valid", fit.predict("valid"), fit.estimate("valid"), by_group)
     counts = np.bincount(validation.label, minlength=len(table.label_names))
     right, most = float((validation.prediction == validation.label).mean()), float(counts.max() / counts.sum())
     if right <= most < 1:
-        corrects = estimator is not None and not estimator.abstained
+        corrects = estimator is not None and not estimator.has_abstained
         remedy, label = COLLAPSE_REMEDY if corrects else "train longer, or lower --learning_rate", counts.argmax()
         always = f"always saying `{table.label_names[int(label)]}` in {format_percent(most, unit=' %')}"
         told = f"the network is right in {format_percent(right, unit=' %')} of the validation rows"
@@ -82,7 +82,7 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
         "valid": by_group or algorithm.needs_valid_attributes,
         "test": table.scoring is not None or bool((table.attribute[table.split["test"]] != UNKNOWN_ATTRIBUTE).any()),
     }
-    given = {"train": [estimator], "valid": algorithm.of_valid}
+    given = {"train": [estimator], "valid": algorithm.valid_estimators}
     more = {split: ["given attribute"] * any(isinstance(one, Given) for one in ones) for split, ones in given.items()}
     write_text_file(out / run_folder.CONFIG, config.to_yaml())
     fit.record.write(out / run_folder.METRICS)
@@ -110,11 +110,11 @@ def write_run(fit: Fit, config: RunConfig, out: Path) -> Report:
         attributes=source,
         evidence=None if estimator is None or estimator.finding is None else estimator.finding.to_dict(),
         environment=describe_environment(fit.device),
-        selection=Selection(
+        selection=EpochSelection(
             rule=rule.name,
             epoch=fit.progress.epoch if best is None else best.epoch,
-            split="valid" if rule.reads else None,
-            labels_read=list(rule.reads),
+            split="valid" if rule.labels_read else None,
+            labels_read=list(rule.labels_read),
         ),
         test=evaluate_split(test, table),
         group_prior=prior,
@@ -143,7 +143,7 @@ def _of_minority(count: int, rows: int, named: Sequence[str]) -> list[str]:
     return [] if 0 < count <= rows / 2 else [told]
 
 
-def evaluate_split(rows: Predictions, table: DataTable, metrics: Metrics = ()) -> GroupReport:
+def evaluate_split(rows: Predictions, table: DataTable, metrics: MetricSpec = ()) -> GroupReport:
     """Return the figures of predictions of a split of the data."""
     train_counts = table.count_groups("train") if table.has_attributes("train") else None
     return GroupReport.from_predictions(rows, table.correlation, train_counts, metrics)
@@ -177,7 +177,7 @@ def _group_prior(algorithm: Algorithm, table: DataTable) -> PriorSummary | None:
     prior = algorithm.group_prior
     if prior is None:
         return None
-    counts, names = table.count_groups("train"), attribute_names_of(algorithm)
+    counts, names = table.count_groups("train"), get_attribute_names(algorithm)
     comparable = table.has_attributes("train") and names == list(table.attribute_names)
     return PriorSummary(
         estimator=prior.estimator,
@@ -189,7 +189,7 @@ def _group_prior(algorithm: Algorithm, table: DataTable) -> PriorSummary | None:
     )
 
 
-def _estimated_minority(found: Tensor | None, table: DataTable, algorithm: Algorithm) -> EstimatedMinority | None:
+def _estimated_minority(found: Tensor | None, table: DataTable, algorithm: Algorithm) -> MinoritySummary | None:
     """Return how many training rows the method takes for minority, how rightly, and some of them."""
     if found is None or algorithm.attributes is None:
         return None
@@ -201,15 +201,15 @@ def _estimated_minority(found: Tensor | None, table: DataTable, algorithm: Algor
         hits = int((truth & minority).sum())
         recall = hits / int(truth.sum()) if bool(truth.any()) else None
         precision = hits / int(minority.sum()) if bool(minority.any()) else None
-    return EstimatedMinority(
+    return MinoritySummary(
         count=int(minority.sum()),
         recall=recall,
         precision=precision,
-        examples=_examples(found, minority, table, attribute_names_of(algorithm)),
+        examples=_examples(found, minority, table, get_attribute_names(algorithm)),
     )
 
 
-def _examples(estimated: Tensor, minority: Tensor, table: DataTable, names: Sequence[str]) -> list[Example]:
+def _examples(estimated: Tensor, minority: Tensor, table: DataTable, names: Sequence[str]) -> list[MinorityExample]:
     """Return the first 24 rows taken for minority, the labels taking turns, with at most 300 characters of a text."""
     order, label = minority.nonzero().flatten(), table.label[table.split["train"]]
     turn = torch.zeros(len(order), dtype=torch.long)
@@ -224,7 +224,7 @@ def _examples(estimated: Tensor, minority: Tensor, table: DataTable, names: Sequ
     if table.row_names is not None and not table.columns and table.texts is None:
         told = [str(table.row_names[row]) for row in rows.tolist()]
     return [
-        Example(
+        MinorityExample(
             index=int(i),
             name=name and name[:300],
             label=str(table.label_names[int(label[i])]),

@@ -507,13 +507,13 @@ def answers_of_lc(config: RunConfig, table: DataTable, estimator: Auto, quiet: b
         def answers(judged: Tensor) -> Tensor:
             part = replace(table, split={**table.split, "train": rows[seen[learned]], "test": rows[seen[judged]]})
             display = choose_display(quiet=quiet)
-            display.say(f"what LC would bring: training {number + 1} of {FOLDS}")
+            display.show_message(f"what LC would bring: training {number + 1} of {FOLDS}")
             with display:
                 return fit_of(config, part, display).predict("test").softmax(dim=1)
 
         return answers
 
-    return held_out(fit, estimator.fold[seen], len(table.label_names))
+    return predict_out_of_fold(fit, estimator.fold[seen], len(table.label_names))
 
 
 def _write_pictures(out: Path, table: pd.DataFrame) -> None:

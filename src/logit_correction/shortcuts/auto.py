@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from logit_correction.attributes.base import AttributeEstimator, Builder, likely_attribute
+from logit_correction.attributes.base import AttributeEstimator, NetworkBuilder, select_attribute
 from logit_correction.attributes.folds import FoldNetworks, draw_folds
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import InputError
@@ -97,7 +97,7 @@ class Auto(AttributeEstimator):
         self.estimates: list[tuple[Tensor, Tensor]] = []  # attribute and class probabilities by each shortcut
         self.search: Search | None = None  # what it saw, row by row, for those who ask
 
-    def attach(self, build: Builder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
+    def attach(self, build: NetworkBuilder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
         self.fold = self.draw(info.num_rows)
         networks = [build(network, f"ordinary network {number}") for number in range(FOLDS * self.num_stages)]
@@ -148,8 +148,8 @@ class Auto(AttributeEstimator):
         total = self.networks.loss(batch)
         return Step(total, {"loss_ordinary": total.detach() / FOLDS})
 
-    def collect(self, batch: Batch) -> Tensor:
-        return self.networks.held_out(batch, self.info.num_labels)
+    def collect_outputs(self, batch: Batch) -> Tensor:
+        return self.networks.predict_out_of_fold(batch, self.info.num_labels)
 
     def parameter_groups(self) -> list[dict[str, object]]:
         return self.networks.parameter_groups("ordinary_network")
@@ -187,8 +187,8 @@ class Auto(AttributeEstimator):
         """Forget networks whose work is done: a checkpoint need not hold them."""
         self.networks = FoldNetworks([], self.fold.unsqueeze(0))
 
-    def estimate_rows(self, outputs: Tensor | None) -> Tensor:
-        if self.abstained:
+    def assign_training(self, outputs: Tensor | None) -> Tensor:
+        if self.has_abstained:
             return torch.full_like(self.rows.label, UNKNOWN_ATTRIBUTE)
         assert self.rows.view_inputs is not None and self.finding is not None
         names = self.finding.views
@@ -225,7 +225,7 @@ class Auto(AttributeEstimator):
         step = sum(size**place for place in range(len(values)))
         self.correlation = Correlation.from_table([[label * step] for label in range(size)], size ** len(values))
 
-    def estimate_new(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
+    def predict_attributes(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
         """Return the attribute (n,) of rows by the same odds as of training rows."""
         if not self.kept or not all(view.is_applicable(rows) for heads in self.kept for view in heads.views):
             return None
@@ -235,7 +235,7 @@ class Auto(AttributeEstimator):
         """Return attribute (n,) and class probabilities (n, L) of other rows by each shortcut."""
         own = Correlation.one_to_one(self.info.num_labels)
         seen = [(heads.probability(rows), heads.odds) for heads in self.kept]
-        return [(likely_attribute(own.posterior(one), label, own, odds), one) for one, odds in seen]
+        return [(select_attribute(own.posterior(one), label, own, odds), one) for one, odds in seen]
 
     def get_extra_state(self) -> dict[str, Any]:
         kept = [heads.state() for heads in self.kept]
@@ -252,7 +252,7 @@ class Auto(AttributeEstimator):
     def describe(self) -> str:
         if self.finding is None:
             return "a search for a shortcut"
-        if self.abstained:
+        if self.has_abstained:
             return "nowhere, for no shortcut was found"
         return f"a classifier of {name_views(self.finding.views)} alone, cross-fitted"
 

@@ -27,7 +27,7 @@ from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.search import Search
 from logit_correction.threads import count_available_cores
 from logit_correction.training.display import Display
-from logit_correction.training.fit import Fit
+from logit_correction.training.fit import Trainer
 
 #: Ways to estimate the attribute that are tried whatever the views show -> what they take for it.
 ESTIMATORS = {
@@ -125,7 +125,7 @@ def usual_splits(table: DataTable) -> list[str]:
     return ["valid", *(["test"] if "test" in table.drawn else [])]
 
 
-def fit_of(config: RunConfig, table: DataTable, display: Display) -> Fit:
+def fit_of(config: RunConfig, table: DataTable, display: Display) -> Trainer:
     """Train a complete config on a table, and take the weights that `train` would keep."""
     algorithm = build_algorithm(config, table.info)
     algorithm.setup(build_training_rows(table, algorithm, config.training.epochs or 0))
@@ -175,11 +175,11 @@ def train_all(candidates: Sequence[Candidate], table: DataTable, display: Displa
         try:
             found[number] = result()
         except (InputError, TrainingError) as error:
-            display.say(f"{candidates[number].name} is left out: {error}")
+            display.show_message(f"{candidates[number].name} is left out: {error}")
             return
         passed, done = time.monotonic() - started, len(found)
         left = f", about {passed / done * (total - done):.0f} s left" if done < total else ""
-        display.say(f"{candidates[number].name}: {found[number].seconds:.0f} s ({done} of {total}{left})")
+        display.show_message(f"{candidates[number].name}: {found[number].seconds:.0f} s ({done} of {total}{left})")
 
     if cores == 1 or not on_processor:
         for number, candidate in enumerate(candidates):

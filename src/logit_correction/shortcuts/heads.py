@@ -17,8 +17,8 @@ from threadpoolctl import ThreadpoolController
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear, one_hot
 
-from logit_correction.attributes.base import likely_attribute
-from logit_correction.attributes.folds import Learner, draw_halves, held_out, ramped_q
+from logit_correction.attributes.base import select_attribute
+from logit_correction.attributes.folds import FoldFitter, draw_halves, predict_out_of_fold, ramp_up_q
 from logit_correction.errors import InputError
 from logit_correction.functional import gce_from_cross_entropy
 from logit_correction.seeds import derive_seed, make_generator
@@ -65,8 +65,8 @@ def scaled(features: Tensor, deviation: Tensor, mean: Tensor) -> Tensor:
 
 def logistic(
     features: Tensor, label: Tensor, num_labels: int, few: int | None = None, kept: list[Head] | None = None
-) -> Learner:
-    """Return logistic regression for ``held_out``, on the ``telling_features`` of the rows; ``kept`` takes heads."""
+) -> FoldFitter:
+    """Return logistic regression for ``predict_out_of_fold``, on the rows' ``telling_features``; ``kept`` takes heads."""
     from sklearn.linear_model import LogisticRegression
 
     def fit(rows: Tensor, number: int) -> Callable[[Tensor], Tensor]:
@@ -127,8 +127,8 @@ def telling_members(members: Sequence[Tensor], label: Tensor, num_labels: int) -
 
 def hidden_layer(
     features: Tensor, target: Tensor, num_labels: int, seed_of: Callable[[int], int], kept: list[Head]
-) -> Learner:
-    """Return heads with a hidden layer for ``held_out``, of a seed for each fold; ``kept`` takes the heads.
+) -> FoldFitter:
+    """Return heads with a hidden layer for ``predict_out_of_fold``, of a seed for each fold; ``kept`` takes the heads.
 
     They are trained by Adam with generalized cross-entropy, over 3 passes and at least 150 steps, q rising from 0 to
     0.7 over two thirds of them, and one feature in five hidden.
@@ -149,7 +149,7 @@ def hidden_layer(
                 order = rows[torch.randperm(len(rows), generator=generator)]
                 for step, batch in enumerate(order.split(size)):
                     loss = cross_entropy(network(features.index_select(0, batch)), target[batch], reduction="none")
-                    q = ramped_q(0.7, epoch + step / steps, 2 / 3 * epochs)
+                    q = ramp_up_q(0.7, epoch + step / steps, 2 / 3 * epochs)
                     optimizer.zero_grad()
                     gce_from_cross_entropy(loss, q).mean().backward()
                     optimizer.step()
@@ -241,7 +241,7 @@ def estimate_by_heads(
         found = (found.log() + weight).softmax(dim=1)
         for head in heads:
             head.layers[-1][1].add_(weight)
-    return likely_attribute(correlation.posterior(found), rows.label, correlation, kept.odds), found, kept
+    return select_attribute(correlation.posterior(found), rows.label, correlation, kept.odds), found, kept
 
 
 def cross_fit(
@@ -254,7 +254,7 @@ def cross_fit(
             fit = logistic(features, target, num_labels, few, heads)
         else:
             fit = hidden_layer(features, target, num_labels, partial(derive_seed, seed, "half", split), heads)
-        total += held_out(fit, draw_halves(len(features), make_generator(seed, "halves", split)), num_labels)
+        total += predict_out_of_fold(fit, draw_halves(len(features), make_generator(seed, "halves", split)), num_labels)
     return total / splits, heads
 
 

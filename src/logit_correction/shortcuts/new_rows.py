@@ -211,7 +211,7 @@ def asked_of(
         asked; of each candidate ``says_``, the number of a label, and ``apart_``, how far it is from ERM.
     """
     models = train_all(candidates_of(built), built.table, display)
-    display.say("asking all candidates about the new rows")
+    display.show_message("asking all candidates about the new rows")
     said, apart = list[Tensor](), list[Tensor]()
     with torch.no_grad():
         for one in inputs:

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from logit_correction.attributes.base import likely_attribute, outputs_of
+from logit_correction.attributes.base import select_attribute, compute_outputs
 from logit_correction.attributes.folds import held_out
 from logit_correction.data.frames import RowFile, check_column_names
 from logit_correction.errors import InputError
@@ -186,7 +186,7 @@ class Search:
             torch.cat(of_views, dim=1),
             next((one.max_per_label for one in views if one.max_per_label is not None), None),
         )
-        seen = held_out(logistic(features, label, size, few), self._fold, size)[self._fold >= 0]
+        seen = predict_out_of_fold(logistic(features, label, size, few), self._fold, size)[self._fold >= 0]
         breadth = max(view.breadth for view in views)
         if any(view.max_narrow_members is not None and len(views) > view.max_narrow_members for view in views):
             breadth = max(breadth, RICH)
@@ -293,7 +293,7 @@ class Search:
         attribute, seen, kept = estimate
         if len(of_parts) > 1:
             seen = kept.of_features(torch.cat(of_parts[1], dim=1))
-            attribute = likely_attribute(self.correlation.posterior(seen), self.label, self.correlation, kept.odds)
+            attribute = select_attribute(self.correlation.posterior(seen), self.label, self.correlation, kept.odds)
         rows = self._inputs[-1]
         kind = "texts" if rows.texts else "tables" if rows.columns else "images"
         others = [one.numpy() for views, one in self.seen.items() if not {*views} & {*names}]
@@ -385,7 +385,7 @@ def judged_by_run(run: str, info: DataInfo, rows: TrainingRows, device: torch.de
     held_out = rows.held_out
     assert held_out is not None and held_out.view_inputs is not None
     network: nn.Module = import_component("network", "FromRun", NETWORKS)(info=info, run=run).eval().to(device)
-    found, places = outputs_of(network, held_out.view_inputs, device).softmax(dim=1), torch.arange(len(held_out.label))
+    found, places = compute_outputs(network, held_out.view_inputs, device).softmax(dim=1), torch.arange(len(held_out.label))
     return Judged("valid", places, found, torch.zeros_like(places), EXAMINED)
 
 

@@ -18,7 +18,7 @@ class Display:
     def __exit__(self, *error: object) -> None:
         """End."""
 
-    def say(self, what: str) -> None:
+    def show_message(self, message: str) -> None:
         """Show a line of text."""
 
     def start(self, title: str, total_steps: int, done: int) -> None:
@@ -28,13 +28,13 @@ class Display:
         """Show that ``done`` steps of the stage are done; ``figures`` are the latest."""
 
 
-class Lines(Display):
+class LineDisplay(Display):
     """A line of text every ten seconds, with an estimate of the time left; for log files."""
 
     _next = 0.0
 
-    def say(self, what: str) -> None:
-        print(wrap_prose(what, sys.stderr), file=sys.stderr, flush=True)
+    def show_message(self, message: str) -> None:
+        print(wrap_prose(message, sys.stderr), file=sys.stderr, flush=True)
 
     def start(self, title: str, total_steps: int, done: int) -> None:
         self._title, self._total, self._before, self._started = title, total_steps, done, time.monotonic()
@@ -46,10 +46,10 @@ class Lines(Display):
         self._next = now + 10
         left = (now - self._started) / max(1, done - self._before) * (self._total - done)
         told = f", {int(left) // 60}:{int(left) % 60:02} left" if done < self._total else ""
-        self.say(f"{self._title}: step {done} of {self._total}{told}{_format_figures(figures)}")
+        self.show_message(f"{self._title}: step {done} of {self._total}{told}{_format_figures(figures)}")
 
 
-class Bar(Display):
+class BarDisplay(Display):
     """A progress bar with the losses, the validation figure and the time left, in 80 columns."""
 
     def __init__(self) -> None:
@@ -61,15 +61,15 @@ class Bar(Display):
         self._bar = Progress(*columns, console=Console(stderr=True), refresh_per_second=4)
         self._task: Any = None
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> BarDisplay:
         self._bar.start()
         return self
 
     def __exit__(self, *error: object) -> None:
         self._bar.stop()
 
-    def say(self, what: str) -> None:
-        self._bar.console.print(wrap_prose(what, sys.stderr), highlight=False, markup=False, soft_wrap=True)
+    def show_message(self, message: str) -> None:
+        self._bar.console.print(wrap_prose(message, sys.stderr), highlight=False, markup=False, soft_wrap=True)
 
     def start(self, title: str, total_steps: int, done: int) -> None:
         self._task = self._bar.add_task(title, total=total_steps, completed=done, figures="")
@@ -89,4 +89,4 @@ def choose_display(quiet: bool = False) -> Display:
     """Return a bar on a terminal, lines elsewhere, nothing if ``quiet``."""
     if quiet:
         return Display()
-    return Bar() if sys.stderr.isatty() else Lines()
+    return BarDisplay() if sys.stderr.isatty() else LineDisplay()

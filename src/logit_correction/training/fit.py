@@ -28,25 +28,31 @@ from logit_correction.distributed import (
 )
 from logit_correction.errors import InputError, TrainingError, TrainingInterrupted
 from logit_correction.evaluation.predictions import (
-    EstimatedAttributes,
+    PredictedAttributes,
     Predictions,
-    collect,
-    evaluating,
-    predictions_of,
+    build_predictions,
+    collect_outputs,
+    evaluation_mode,
 )
-from logit_correction.evaluation.report import JudgedRows
+from logit_correction.evaluation.report import EvaluatedRows
 from logit_correction.methods.base import Algorithm
 from logit_correction.seeds import LayerRandomness, derive_seed
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
 from logit_correction.training.optimizer import Optimizer
-from logit_correction.training.record import OTHER_VERSION, Progress, Record, read_checkpoint, write_checkpoint
-from logit_correction.training.rules import SelectionRule, rule_for, update_best
+from logit_correction.training.record import (
+    OTHER_VERSION,
+    MetricsRecorder,
+    TrainingProgress,
+    read_checkpoint,
+    write_checkpoint,
+)
+from logit_correction.training.rules import SelectionRule, choose_rule, update_best_weights
 from logit_correction.types import Batch, Inputs, ViewInputs
 
 
 @dataclass
-class Fit:
+class Trainer:
     """One training of an algorithm on a table, resumable at any step.
 
     Attributes:
@@ -71,17 +77,17 @@ class Fit:
     display: Display
     loggers: list[Any] | None = None
     checkpoint_seconds: float = 30.0
-    after_epoch: Callable[[Fit], Mapping[str, float]] | None = None
+    after_epoch: Callable[[Trainer], Mapping[str, float]] | None = None
 
     def __post_init__(self) -> None:
-        self.progress, self.record = Progress(), Record(self.loggers)
-        self.rule = rule_for(self.config, self.algorithm)
+        self.progress, self.record = TrainingProgress(), MetricsRecorder(self.loggers)
+        self.rule = choose_rule(self.config, self.algorithm)
         self._valid = BatchLoader(self.table, "valid", device=self.device)
-        self._estimates: dict[str, EstimatedAttributes | None] = {}
+        self._estimates: dict[str, PredictedAttributes | None] = {}
         self.algorithm.to(self.device)
         if self.config.channels_last:
             self.algorithm.to(memory_format=torch.channels_last)
-        for network in self.algorithm.built if self.config.compile else ():
+        for network in self.algorithm.built_networks if self.config.compile else ():
             # In place, so that names in checkpoints stay. Features apart from the head, a single layer, since some
             # methods mix or swap features.
             features = getattr(network, "features", None)  # of a user's network it may be anything
@@ -111,14 +117,14 @@ class Fit:
         optimizer_state = self._read_checkpoint(self.checkpoint_path) if resume and self.checkpoint_path else None
         progress = self.progress
         self._started = time.monotonic() - progress.seconds
-        with torch.random.fork_rng(devices=self._cuda), stop_requests() as self._asked:
+        with torch.random.fork_rng(devices=self._cuda), catch_stop_signals() as self._asked:
             if progress.plan is None:
                 self._begin_stage(0, None)
             while not (last := progress.stage + 1 == self.algorithm.num_stages) or not estimator_only:
                 self._run_stage(optimizer_state)
                 if last:
                     break
-                optimizer_state, outputs = None, self.predict("train", self.algorithm.collect)
+                optimizer_state, outputs = None, self.predict("train", self.algorithm.collect_outputs)
                 # Running statistics are each process's own, the next stage is common.
                 self._begin_stage(progress.stage + 1, broadcast_object(outputs))
         progress.seconds = time.monotonic() - self._started
@@ -132,7 +138,7 @@ class Fit:
                 "inputs, labels or splits; put the former data back, or train into a new folder"
             )
         try:
-            self.progress = Progress.from_plain(content["progress"])
+            self.progress = TrainingProgress.from_plain(content["progress"])
             self.algorithm.load_state_dict(content["algorithm"])
             self.record.load(content["record"])
             self.algorithm.stage = self.progress.stage
@@ -165,10 +171,12 @@ class Fit:
         # own: the methods reduce what must be common.
         for parameter in algorithm.parameters():
             broadcast_from_first(parameter.data)
-        features = [getattr(network, "features", None) for network in algorithm.built] if config.finetune else []
+        features = (
+            [getattr(network, "features", None) for network in algorithm.built_networks] if config.finetune else []
+        )
         pretrained = [list(one.parameters()) for one in features if isinstance(one, torch.nn.Module)]
         theirs, rate = {id(one) for layers in pretrained for one in layers}, self.FINETUNE_RATE
-        groups = split(algorithm.parameter_groups(), lambda one: id(one) in theirs, learning_rate_scale=rate)
+        groups = split_groups(algorithm.parameter_groups(), lambda one: id(one) in theirs, learning_rate_scale=rate)
         optimizer = make_optimizer(groups, config, plan.learning_rate or config.learning_rate)
         if optimizer_state is not None:
             optimizer.load_state_dict(optimizer_state)
@@ -193,7 +201,7 @@ class Fit:
             now = progress.epoch * steps + progress.step
             for group in optimizer.param_groups:
                 length = group.get("schedule_epochs", epochs) * steps
-                group["lr"] = group["start"] * scheduled_factor(group["schedule"], now, length, config)
+                group["lr"] = group["start"] * compute_schedule_factor(group["schedule"], now, length, config)
             with self._autocast():
                 self._layers.seed(progress.total_steps)
                 step = self.algorithm(batch, progress.epoch + progress.step / steps)
@@ -215,7 +223,7 @@ class Fit:
         self._flush((progress.epoch + 1) * steps, optimizer)
 
     def _flush(self, done: int, optimizer: Optimizer) -> None:
-        """Record and show the steps since the last row of figures; ``done`` steps of the stage are done."""
+        """MetricsRecorder and show the steps since the last row of figures; ``done`` steps of the stage are done."""
         where = {"stage": self.progress.stage, "epoch": self.progress.epoch}
         if self.record.flush(self.progress.total_steps, **where, learning_rate=optimizer.param_groups[0]["lr"]):
             self._show(done)
@@ -225,34 +233,34 @@ class Fit:
         self._shown_at = time.monotonic()
 
     def _validate(self) -> None:
-        progress, rows, rule = self.progress, self.validation_rows([self.rule]), self.rule
+        progress, rows, rule = self.progress, self.predict_validation_rows([self.rule]), self.rule
         figures: dict[str, float | None] = {}
         if rows is not None:
-            judged, score = JudgedRows.of(rows), rule.score(rows)
-            figures = {f"valid_{name}": judged.value(name) for name in self.RECORDED} | {rule.name: score}
+            judged, score = EvaluatedRows.from_predictions(rows), rule.score(rows)
+            figures = {f"valid_{name}": judged.compute_metric(name) for name in self.RECORDED} | {rule.name: score}
             if progress.stage + 1 == self.algorithm.num_stages:  # only models of the last stage are what it makes
-                update_best(progress.best, rule, score, rows, progress.epoch, self.algorithm.state_dict())
+                update_best_weights(progress.best, rule, score, rows, progress.epoch, self.algorithm.state_dict())
         row: dict[str, float] = {"step": progress.total_steps, "stage": progress.stage, "epoch": progress.epoch}
         row |= {name: value for name, value in figures.items() if value is not None}
         self.record.append(row | dict(self.after_epoch(self) if self.after_epoch else {}))
 
-    def validation_rows(self, rules: Collection[SelectionRule]) -> Predictions | None:
+    def predict_validation_rows(self, rules: Collection[SelectionRule]) -> Predictions | None:
         """Return what these rules may look at of the model as it is; None without validation rows."""
         if not len(self.table.split["valid"]):
             return None
         estimate = self.estimate("valid") if any(rule.needs_estimate for rule in rules) else None
-        groups = any("attribute" in rule.reads for rule in rules)
-        rows = predictions_of(self.table, "valid", self.predict("valid"), estimate, groups)
+        groups = any("attribute" in rule.labels_read for rule in rules)
+        rows = build_predictions(self.table, "valid", self.predict("valid"), estimate, groups)
         # Running statistics are each process's own, the epoch to keep is common.
         return broadcast_object(rows)
 
-    def estimate(self, split: str) -> EstimatedAttributes | None:
+    def estimate(self, split: str) -> PredictedAttributes | None:
         """Return the estimated attributes of the rows of ``split``; settled ones are computed once."""
         if split in self._estimates:
             return self._estimates[split]
-        estimate, estimator = estimate_split(self.algorithm, self.table, split), self.algorithm.attributes
+        estimate, estimator = predict_split_attributes(self.algorithm, self.table, split), self.algorithm.attributes
         # None is remembered too, since looking needs every form of the rows.
-        if estimator is not None and estimator.settled and not self.algorithm.in_pretraining:
+        if estimator is not None and estimator.is_static and not self.algorithm.in_pretraining:
             self._estimates[split] = estimate
         return estimate
 
@@ -263,18 +271,18 @@ class Fit:
 
     def _collect(self, split: str, function: Callable[[Batch], Tensor]) -> Tensor:
         loader = self._valid if split == "valid" else BatchLoader(self.table, split, device=self.device)
-        with evaluating(self.algorithm), self._autocast():
-            return collect(function, loader.epoch())
+        with evaluation_mode(self.algorithm), self._autocast():
+            return collect_outputs(function, loader.epoch())
 
     def _autocast(self) -> AbstractContextManager[Any]:
         if self.config.precision == "32-true":
             return nullcontext()
         return torch.autocast(self.device.type, dtype=torch.bfloat16)
 
-    def training_attributes(self) -> Tensor | None:
+    def estimate_training_attributes(self) -> Tensor | None:
         """Return the estimated attribute (N,) of all training rows as things stand; None without an estimator."""
         estimator = self.algorithm.attributes
-        if estimator is None or estimator.settled:
+        if estimator is None or estimator.is_static:
             return None if estimator is None else estimator.row_attribute.cpu()
         return self._collect("train", lambda batch: estimator(batch, 0.0, self.algorithm.randomness).attribute)
 
@@ -288,7 +296,7 @@ class Fit:
         step = self.progress.total_steps
         self.record.pending(step)  # refuses a loss that is not finite
         if not all(bool(weight.isfinite().all()) for weight in self.algorithm.parameters()):  # by a bad gradient
-            raise TrainingError(f"the weights are not finite after step {step}: {Record.FIX}")
+            raise TrainingError(f"the weights are not finite after step {step}: {MetricsRecorder.REMEDY}")
         self.progress.seconds = time.monotonic() - self._started
         if self.checkpoint_path is not None and rank() == 0:
             write_checkpoint(
@@ -305,16 +313,16 @@ class Fit:
             raise TrainingInterrupted
 
 
-def estimate_split(algorithm: Algorithm, table: DataTable, split: str) -> EstimatedAttributes | None:
-    """Return the estimated attributes of all rows of a split; see ``estimate_rows``."""
-    return estimate_rows(algorithm, table.label[table.split[split]], table.view_inputs(split))
+def predict_split_attributes(algorithm: Algorithm, table: DataTable, split: str) -> PredictedAttributes | None:
+    """Return the estimated attributes of all rows of a split; see ``predict_row_attributes``."""
+    return predict_row_attributes(algorithm, table.label[table.split[split]], table.view_inputs(split))
 
 
 @torch.no_grad()
-def estimate_rows(algorithm: Algorithm, label: Tensor, rows: ViewInputs) -> EstimatedAttributes | None:
+def predict_row_attributes(algorithm: Algorithm, label: Tensor, rows: ViewInputs) -> PredictedAttributes | None:
     """Return the estimated attributes of rows (n,) of these labels; reads no attribute label."""
     estimator = algorithm.attributes
-    if estimator is None or estimator.abstained or algorithm.in_pretraining:
+    if estimator is None or estimator.has_abstained or algorithm.in_pretraining:
         return None
     dtype = next((weight.dtype for weight in algorithm.parameters() if weight.is_floating_point()), None)
 
@@ -323,15 +331,15 @@ def estimate_rows(algorithm: Algorithm, label: Tensor, rows: ViewInputs) -> Esti
         inputs = rows.inputs(part)
         return inputs.to(dtype) if isinstance(inputs, Tensor) and inputs.is_floating_point() else inputs
 
-    with evaluating(estimator):
-        found = estimator.estimate_new(label, replace(rows, inputs=fetch))
+    with evaluation_mode(estimator):
+        found = estimator.predict_attributes(label, replace(rows, inputs=fetch))
     if found is None:
         return None
-    names = attribute_names_of(algorithm)
-    return EstimatedAttributes(found.cpu().numpy(), names, estimator.correlation.to_table(), estimator.describe())
+    names = get_attribute_names(algorithm)
+    return PredictedAttributes(found.cpu().numpy(), names, estimator.correlation.to_table(), estimator.describe())
 
 
-def attribute_names_of(algorithm: Algorithm) -> list[str]:
+def get_attribute_names(algorithm: Algorithm) -> list[str]:
     """Return the names of a method's attribute values: the data's, or where they are not known "that of LABEL"."""
     estimator, info = algorithm.attributes, algorithm.info
     if estimator is not None and estimator.attribute_names is not None:
@@ -342,7 +350,7 @@ def attribute_names_of(algorithm: Algorithm) -> list[str]:
 
 
 @contextmanager
-def stop_requests() -> Iterator[list[int]]:
+def catch_stop_signals() -> Iterator[list[int]]:
     """Collect Ctrl-C and SIGTERM in the list that is yielded, inside the block and in the main thread.
 
     A second signal raises ``KeyboardInterrupt`` at once; the last complete checkpoint stays.
@@ -370,7 +378,9 @@ def make_optimizer(groups: list[dict[str, Any]], config: TrainingConfig, learnin
     """Return the optimizer of one stage for ``Algorithm.parameter_groups()``."""
     decay = config.weight_decay or 0.0
     if decay and not config.decay_norm_and_bias:
-        groups = split(groups, lambda one: one.dim() <= 1, weight_decay=0.0)  # biases and norms have one dimension
+        groups = split_groups(
+            groups, lambda one: one.dim() <= 1, weight_decay=0.0
+        )  # biases and norms have one dimension
     prepared = []
     for group in groups:
         start = learning_rate * group.get("learning_rate_scale", 1.0)
@@ -378,7 +388,7 @@ def make_optimizer(groups: list[dict[str, Any]], config: TrainingConfig, learnin
     return Optimizer(prepared, learning_rate, config.optimizer, weight_decay=decay, momentum=config.sgd_momentum)
 
 
-def split(groups: list[dict[str, Any]], apart: Callable[[Tensor], bool], **options: Any) -> list[dict[str, Any]]:
+def split_groups(groups: list[dict[str, Any]], apart: Callable[[Tensor], bool], **options: Any) -> list[dict[str, Any]]:
     """Split each group: the parameters that are ``apart`` get further options."""
     parts = []
     for group in groups:
@@ -396,7 +406,7 @@ def clip_gradients(groups: Iterable[dict[str, Any]], largest: float) -> None:
         torch.nn.utils.clip_grad_norm_(parameters, largest)
 
 
-def scheduled_factor(schedule: str, step: int, total_steps: float, config: TrainingConfig) -> float:
+def compute_schedule_factor(schedule: str, step: int, total_steps: float, config: TrainingConfig) -> float:
     """Return what the learning rate is multiplied by in ``step`` (0-based) of a schedule of ``total_steps``."""
     progress = min(step / total_steps, 1.0)
     if schedule == "cosine":

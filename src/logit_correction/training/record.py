@@ -21,10 +21,10 @@ from logit_correction.atomic_files import replace_atomically
 from logit_correction.errors import InputError, InputWarning, TrainingError
 from logit_correction.formatting import format_reason
 from logit_correction.paths import reject_special_file
-from logit_correction.training.rules import Selected
+from logit_correction.training.rules import SelectedWeights
 from logit_correction.types import Stage
 
-Row = dict[str, float | int]
+MetricsRow = dict[str, float | int]
 
 #: Of checkpoints.
 FORMAT = 1
@@ -32,14 +32,14 @@ FORMAT = 1
 OTHER_VERSION = "was written by another version of logit-correction: train again into a new folder"
 
 
-class Record:
+class MetricsRecorder:
     """Collects the figures of steps on the device and reads them together: each reading waits for a GPU."""
 
-    FIX: ClassVar[str] = "lower --learning_rate, or set --gradient_clip 1"  # where figures are not finite
+    REMEDY: ClassVar[str] = "lower --learning_rate, or set --gradient_clip 1"  # where figures are not finite
 
     def __init__(self, loggers: list[Any] | None = None) -> None:
         """Start empty; ``loggers`` of Lightning take each row of figures with its step."""
-        self.rows: list[Row] = []
+        self.rows: list[MetricsRow] = []
         self.loggers = loggers or []
         self._pending: list[dict[str, Tensor]] = []
 
@@ -59,7 +59,7 @@ class Record:
         steps = [dict(zip(figures, islice(numbers, len(figures)), strict=True)) for figures in self._pending]
         for number, figures in enumerate(steps, start=step - len(steps) + 1):
             if not math.isfinite(figures["loss"]):
-                raise TrainingError(f"the loss became {figures['loss']} at step {number}: {self.FIX}")
+                raise TrainingError(f"the loss became {figures['loss']} at step {number}: {self.REMEDY}")
         return steps
 
     def flush(self, step: int, **where: float | int) -> bool:
@@ -71,20 +71,20 @@ class Record:
         if not steps:
             return False
         self._pending = []
-        row: Row = {"step": step, **where}
+        row: MetricsRow = {"step": step, **where}
         for name in dict.fromkeys(name for figures in steps for name in figures):
             known = [figures[name] for figures in steps if name in figures]
             row[name] = math.fsum(known) / len(known)
         self.append(row)
         return True
 
-    def append(self, row: Row) -> None:
+    def append(self, row: MetricsRow) -> None:
         """Keep a row of figures and tell the loggers."""
         self.rows.append(row)
         figures = {name: value for name, value in row.items() if name != "step"}
-        tell(self.loggers, lambda logger: logger.log_metrics(figures, step=int(row["step"])))
+        notify_loggers(self.loggers, lambda logger: logger.log_metrics(figures, step=int(row["step"])))
 
-    def latest(self) -> Row:
+    def latest(self) -> MetricsRow:
         """Return the latest figure of every kind."""
         return {name: value for row in self.rows[-8:] for name, value in row.items()}
 
@@ -113,7 +113,7 @@ class Record:
             writer.writerows(self.rows)
 
 
-def tell(loggers: list[Any], act: Callable[[Any], object]) -> None:
+def notify_loggers(loggers: list[Any], act: Callable[[Any], object]) -> None:
     """Let each logger do something; one that fails is left out with a warning, and the training goes on."""
     for logger in list(loggers):
         try:
@@ -128,7 +128,7 @@ def tell(loggers: list[Any], act: Callable[[Any], object]) -> None:
 
 
 @contextmanager
-def logging_to(
+def open_loggers(
     names: Sequence[str], given: Sequence[Any], folder: Path, options: Mapping[str, Any]
 ) -> Iterator[list[Any]]:
     """Begin loggers with the options of a run, and close them when the block ends.
@@ -141,16 +141,16 @@ def logging_to(
 
         board = partial(TensorBoardLogger, name="", version="tensorboard", default_hp_metric=False)
         loggers = [CSVLogger(folder, "csv") if one == "csv" else board(folder) for one in names] + loggers
-    tell(loggers, lambda logger: logger.log_hyperparams(dict(options)))
+    notify_loggers(loggers, lambda logger: logger.log_hyperparams(dict(options)))
     try:
         yield loggers
         status = "success"
     finally:
-        tell(loggers, lambda logger: logger.finalize(status))
+        notify_loggers(loggers, lambda logger: logger.finalize(status))
 
 
 @dataclass
-class Progress:
+class TrainingProgress:
     """Where a run stands."""
 
     stage: int = 0
@@ -158,7 +158,7 @@ class Progress:
     step: int = 0  # steps done in the present epoch
     total_steps: int = 0
     plan: Stage | None = None  # what the method asked for in this stage; None before it begins
-    best: dict[str, Selected] = field(default_factory=dict)  # what each selection rule holds
+    best: dict[str, SelectedWeights] = field(default_factory=dict)  # what each selection rule holds
     seconds: float = 0.0  # the work between stages and validation included
     warnings: list[str] = field(default_factory=list)
 
@@ -168,10 +168,10 @@ class Progress:
         return {**vars(self), "plan": None if self.plan is None else dict(vars(self.plan)), "best": best}
 
     @classmethod
-    def from_plain(cls, values: Mapping[str, Any]) -> Progress:
+    def from_plain(cls, values: Mapping[str, Any]) -> TrainingProgress:
         """Return the progress that ``to_plain`` turned into plain values."""
         plan = None if values["plan"] is None else Stage(**values["plan"])
-        best = {rule: Selected(**selected) for rule, selected in values["best"].items()}
+        best = {rule: SelectedWeights(**selected) for rule, selected in values["best"].items()}
         return cls(**{**values, "plan": plan, "best": best})
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.errors import InputError
-from logit_correction.evaluation.report import FiguresByGroup, JudgedRows, figures
+from logit_correction.evaluation.report import EvaluatedRows, GroupMetrics, get_metrics
 from logit_correction.functional import group_count, group_mean
 from logit_correction.registry import import_component
 from logit_correction.training import RULES
@@ -38,26 +38,30 @@ class SelectionRule:
         self.name = name
 
     @property
-    def figure(self) -> str:
+    def metric(self) -> str:
         """The figure that is the score."""
         return self.name.removeprefix("valid_")
 
     @property
-    def reads(self) -> tuple[str, ...]:
+    def labels_read(self) -> tuple[str, ...]:
         """The labels of the validation rows that it reads."""
-        return ("label", "attribute") if self.figure in figures(FiguresByGroup) else ("label",)
+        return ("label", "attribute") if self.metric in get_metrics(GroupMetrics) else ("label",)
 
     @property
     def needs_estimate(self) -> bool:
         """Whether it goes by estimated attributes."""
-        return self.figure.startswith("estimated_")
+        return self.metric.startswith("estimated_")
 
     def score(self, rows: Predictions) -> float | None:
         """Return how good a model is, more being better; None where it cannot be told, and the last epoch is taken."""
-        judged = rows.by_estimate() if self.needs_estimate else rows
-        return None if judged is None else JudgedRows.of(judged).value(self.figure.removeprefix("estimated_"))
+        judged = rows.group_by_estimate() if self.needs_estimate else rows
+        return (
+            None
+            if judged is None
+            else EvaluatedRows.from_predictions(judged).compute_metric(self.metric.removeprefix("estimated_"))
+        )
 
-    def is_level(self, rows: Predictions, best: Tensor) -> bool:
+    def is_tied(self, rows: Predictions, best: Tensor) -> bool:
         """Return whether an epoch is as good as the best before it, of predictions (n,), whatever their scores."""
         return False
 
@@ -65,7 +69,7 @@ class SelectionRule:
 class Last(SelectionRule):
     """Takes the weights at the end of the training, whatever the validation rows say."""
 
-    reads = ()
+    labels_read = ()
 
     def score(self, rows: Predictions) -> float | None:
         return None
@@ -78,13 +82,13 @@ class EstimatedWithinError(SelectionRule):
     is taken that is not worse by more than one standard error of the difference on the same rows.
     """
 
-    figure = "estimated_group_balanced"
+    metric = "estimated_group_balanced"
 
-    def is_level(self, rows: Predictions, best: Tensor) -> bool:
-        judged = rows.by_estimate()
+    def is_tied(self, rows: Predictions, best: Tensor) -> bool:
+        judged = rows.group_by_estimate()
         if judged is None:
             return False
-        groups = JudgedRows.of(judged).membership
+        groups = EvaluatedRows.from_predictions(judged).membership
         lost = (best == torch.from_numpy(rows.label)).double() - rows.right.double()
         difference = group_mean(lost, groups).nanmean()
         # Of independent groups of n rows each; the second moment is the variance where there is no difference.
@@ -93,20 +97,20 @@ class EstimatedWithinError(SelectionRule):
         return bool(difference <= variance.sqrt())
 
 
-def rule_of(name: str) -> SelectionRule:
+def build_rule(name: str) -> SelectionRule:
     """Return the rule that a name or a dotted path stands for; ``InputError`` if there is none."""
     rule: SelectionRule = import_component("selection rule", name, RULES, SelectionRule)(name)
     return rule
 
 
-def rule_for(config: TrainingConfig, algorithm: Algorithm | None = None) -> SelectionRule:
+def choose_rule(config: TrainingConfig, algorithm: Algorithm | None = None) -> SelectionRule:
     """Return the rule that selects a run's epoch; ``algorithm`` as far as it is known."""
     estimator = None if algorithm is None else algorithm.attributes
-    estimates = estimator is not None and estimator.settled and not estimator.abstained
-    return rule_of(config.selection or (DEFAULT if estimates else "last"))
+    estimates = estimator is not None and estimator.is_static and not estimator.has_abstained
+    return build_rule(config.selection or (DEFAULT if estimates else "last"))
 
 
-def check_estimates(rule: SelectionRule, algorithm: Algorithm, method: str) -> None:
+def check_rule_has_estimates(rule: SelectionRule, algorithm: Algorithm, method: str) -> None:
     """Raise ``InputError`` if a rule goes by estimated attributes and the method estimates none."""
     if rule.needs_estimate and algorithm.attributes is None:
         raise InputError(
@@ -116,7 +120,7 @@ def check_estimates(rule: SelectionRule, algorithm: Algorithm, method: str) -> N
 
 
 @dataclass
-class Selected:
+class SelectedWeights:
     """The weights that a rule takes, of ``epoch``; ``score`` and ``prediction`` (n,) are those of the best epoch."""
 
     score: float
@@ -125,8 +129,8 @@ class Selected:
     prediction: Tensor
 
 
-def update_best(
-    best: dict[str, Selected],
+def update_best_weights(
+    best: dict[str, SelectedWeights],
     rule: SelectionRule,
     score: float | None,
     rows: Predictions,
@@ -142,8 +146,8 @@ def update_best(
         return
     held, prediction = best.get(rule.name), torch.from_numpy(rows.prediction)
     if held is not None and score < held.score:
-        if not rule.is_level(rows, held.prediction):
+        if not rule.is_tied(rows, held.prediction):
             return
         score, prediction = held.score, held.prediction
     kept = {key: one.detach().clone() if isinstance(one, Tensor) else one for key, one in state.items()}
-    best[rule.name] = Selected(score, epoch, kept, prediction)
+    best[rule.name] = SelectedWeights(score, epoch, kept, prediction)
