@@ -56,7 +56,9 @@ def make_fit(table: DataTable, flat: dict[str, Any], clock: Clock) -> Trainer:
     config = complete_config({**flat, "selection": "last"})
     algorithm = build_algorithm(config, table.info)
     algorithm.setup(build_training_rows(table, algorithm, config.training.epochs or 0, None))
-    return Trainer(algorithm, table, config.training, launch_processes(config.training), None, Display(), loggers=(clock,))
+    return Trainer(
+        algorithm, table, config.training, launch_processes(config.training), None, Display(), loggers=(clock,)
+    )
 
 
 @contextmanager

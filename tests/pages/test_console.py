@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from logit_correction.evaluation.report import DataSummary, GroupReport, Report, EpochSelection
+from logit_correction.evaluation.report import DataSummary, EpochSelection, GroupReport, Report
 from logit_correction.pages.compare import build_comparison_table, read_reports
 from logit_correction.pages.console import build_runs_table, print_runs
 

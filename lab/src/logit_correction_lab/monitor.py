@@ -20,7 +20,7 @@ from logit_correction.evaluation.report import EvaluatedRows
 from logit_correction.functional import group_margin, group_mean, group_membership, margin
 from logit_correction.runs.write import evaluate_split
 from logit_correction.training.fit import Trainer
-from logit_correction.training.rules import check_rule_has_estimates, build_rule, update_best_weights
+from logit_correction.training.rules import build_rule, check_rule_has_estimates, update_best_weights
 
 #: File of a run folder for what other selection rules chose.
 SELECTIONS = "selections.json"
@@ -68,7 +68,9 @@ class TrainingMonitor:
         taken = [name for name in rules if (held[name].epoch if name in held else fit.epochs) == epoch]
         if not taken:
             return
-        test = evaluate_split(build_predictions(table, "test", fit.predict("test"), fit.estimate("test")), table).to_dict()
+        test = evaluate_split(
+            build_predictions(table, "test", fit.predict("test"), fit.estimate("test")), table
+        ).to_dict()
         chosen = {one["rule"]: one for one in read_selections(self.folder)}
         for name in taken:
             read = list(rules[name].labels_read)

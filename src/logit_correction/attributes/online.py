@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import log_softmax, nll_loss, softmax
 
-from logit_correction.attributes.base import AttributeEstimator, NetworkBuilder, BatchEstimate, compute_outputs
+from logit_correction.attributes.base import AttributeEstimator, BatchEstimate, NetworkBuilder, compute_outputs
 from logit_correction.attributes.folds import apply_input_dropout, ramp_up_q
 from logit_correction.errors import check_range
 from logit_correction.functional import gce_from_cross_entropy

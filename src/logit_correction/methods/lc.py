@@ -14,7 +14,16 @@ from logit_correction.errors import check_range
 from logit_correction.functional import logit_corrected_cross_entropy
 from logit_correction.losses import GroupPrior
 from logit_correction.methods.base import Algorithm
-from logit_correction.methods.parts import MIXING, PRIORS, Counted, MixingContext, Mixing, Moving, PriorRule, check_is_static
+from logit_correction.methods.parts import (
+    MIXING,
+    PRIORS,
+    Counted,
+    Mixing,
+    MixingContext,
+    Moving,
+    PriorRule,
+    check_is_static,
+)
 from logit_correction.registry import make_component
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
 

@@ -183,7 +183,10 @@ def read_reports(folders: Iterable[Path]) -> list[Report]:
 def build_comparison_table(reports: Sequence[Report]) -> pd.DataFrame:
     """Return one row for each report; see ``runs.run.runs_table``."""
     shown = select_shown_metrics([report.test for report in reports])
-    rows = [[one.display_name, one.epochs, one.seed, *map(one.test.get_metric, shown), str(one.selection)] for one in reports]
+    rows = [
+        [one.display_name, one.epochs, one.seed, *map(one.test.get_metric, shown), str(one.selection)]
+        for one in reports
+    ]
     columns = ["method", "epochs", "seed", *shown, "selection"]
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(shown, float))
 

@@ -23,7 +23,7 @@ from logit_correction.atomic_files import (
     finish_folder_change,
     write_text_file,
 )
-from logit_correction.attributes.folds import held_out
+from logit_correction.attributes.folds import predict_out_of_fold
 from logit_correction.checksums import CHECKSUMS_FILE, verify_checksum, write_checksums
 from logit_correction.data.cache import compute_digest, get_cache_folder
 from logit_correction.data.frames import check_columns, read_frame

@@ -66,7 +66,7 @@ def scaled(features: Tensor, deviation: Tensor, mean: Tensor) -> Tensor:
 def logistic(
     features: Tensor, label: Tensor, num_labels: int, few: int | None = None, kept: list[Head] | None = None
 ) -> FoldFitter:
-    """Return logistic regression for ``predict_out_of_fold``, on the rows' ``telling_features``; ``kept`` takes heads."""
+    """Return logistic regression for ``predict_out_of_fold`` on ``telling_features``; ``kept`` takes the heads."""
     from sklearn.linear_model import LogisticRegression
 
     def fit(rows: Tensor, number: int) -> Callable[[Tensor], Tensor]:

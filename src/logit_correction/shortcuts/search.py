@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from logit_correction.attributes.base import select_attribute, compute_outputs
-from logit_correction.attributes.folds import held_out
+from logit_correction.attributes.base import compute_outputs, select_attribute
+from logit_correction.attributes.folds import predict_out_of_fold
 from logit_correction.data.frames import RowFile, check_column_names
 from logit_correction.errors import InputError
 from logit_correction.finding import (
@@ -385,7 +385,10 @@ def judged_by_run(run: str, info: DataInfo, rows: TrainingRows, device: torch.de
     held_out = rows.held_out
     assert held_out is not None and held_out.view_inputs is not None
     network: nn.Module = import_component("network", "FromRun", NETWORKS)(info=info, run=run).eval().to(device)
-    found, places = compute_outputs(network, held_out.view_inputs, device).softmax(dim=1), torch.arange(len(held_out.label))
+    found, places = (
+        compute_outputs(network, held_out.view_inputs, device).softmax(dim=1),
+        torch.arange(len(held_out.label)),
+    )
     return Judged("valid", places, found, torch.zeros_like(places), EXAMINED)
 
 
