@@ -21,7 +21,7 @@ from logit_correction.losses import GroupPrior
 from logit_correction.runs.options import complete_config
 from logit_correction.seeds import StepRandomness
 from logit_correction.training.config import TrainingConfig
-from logit_correction.training.fit import make_optimizer, scheduled_factor
+from logit_correction.training.fit import compute_schedule_factor, make_optimizer
 
 LABELS, FEATURES, ROWS = 3, 5, 12
 EXTRA_ROWS, FLOOR = 1e-4, 1e-4  # both of the published code
@@ -256,5 +256,5 @@ def test_options_of_the_biased_network_reach_its_optimizer() -> None:
     network, biased = make_optimizer(method.parameter_groups(), training, 0.5).param_groups
     assert (network["lr"], network["weight_decay"]) == (0.5, 0.1)
     assert (biased["lr"], biased["weight_decay"], biased["schedule_epochs"]) == (0.05, 0.0, 1)
-    factors = [scheduled_factor("linear", step, 1 * 4, training) for step in (0, 1, 4, 9)]
+    factors = [compute_schedule_factor("linear", step, 1 * 4, training) for step in (0, 1, 4, 9)]
     assert factors == [1.0, 0.75, 0.0, 0.0]
