@@ -1,52 +1,64 @@
 """CSV files for spreadsheet programs, in which no text runs as a formula.
 
-A spreadsheet program computes a cell that begins with =, +, -, @, a tab or a line break, so a text of somebody else's
-could run commands when a colleague opens the table.
+A spreadsheet program computes a cell that begins with =, +, -, @, a tab or a line break. So a text from somebody else's
+data could run commands when a colleague opens the table. Where the program's separator is a semicolon, as in most of
+Europe, it also splits the texts of a table with commas, and ``good;=1+1`` gives such a cell. An apostrophe in front
+of the formula makes it a text.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from logit_correction.atomic_files import replace_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
 
+#: The start of what may become a cell: of the text, or behind what separates cells or rows in some locale.
+_START = r"(?:^|(?<=[;|\t\r\n]))"
+
+#: What makes it a formula, behind quotes that a program may remove; the last four are of East Asian keyboards.
+_FORMULA = r"""(?=["']*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])"""
+
+_NUMBER = re.compile(r"[+-][\d.,]+(?:[eE][+-]?\d+)?")
+
 
 def write_spreadsheet_csv(frame: pd.DataFrame, path: Path) -> None:
-    """Write a CSV in which an apostrophe precedes each text that would be a formula.
+    """Write a CSV in which an apostrophe precedes whatever in a text or a heading would be a formula.
 
     Args:
         frame: The table; its index is left out. ``read_spreadsheet_csv`` restores the texts.
         path: The file, which is complete or absent.
     """
-    escaped = {name: frame[name].map(escape_formula, na_action="ignore") for name in _find_text_columns(frame)}
     with replace_atomically(path) as temporary:
-        frame.assign(**escaped).to_csv(temporary, index=False)
-
-
-def escape_formula(text: str) -> str:
-    """Return a text with an apostrophe in front if a spreadsheet program would take it for a formula.
-
-    >>> escape_formula("=1+1"), escape_formula("-3.5"), escape_formula("yes")
-    ("'=1+1", '-3.5', 'yes')
-    """
-    formula = re.match(r"'*[=+\-@\t\r]", text) and not re.fullmatch(r"[+-][\d.,]+(?:[eE][+-]?\d+)?", text)
-    return f"'{text}" if formula else text
+        _map_texts(frame, escape_formula).to_csv(temporary, index=False)
 
 
 def read_spreadsheet_csv(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a table, read from such a CSV, without the apostrophes of ``write_spreadsheet_csv``."""
-    texts = {
-        name: frame[name].str.replace(r"^'(?='*[=+\-@\t\r])", "", regex=True) for name in _find_text_columns(frame)
-    }
-    return frame.assign(**texts)
+    return _map_texts(frame, lambda text: re.sub(_START + "'" + _FORMULA, "", text))
 
 
-def _find_text_columns(frame: pd.DataFrame) -> list[str]:
-    from pandas.api.types import infer_dtype
+def escape_formula(text: str) -> str:
+    """Return a text with an apostrophe in front of each part that a spreadsheet program would compute.
 
-    return [str(name) for name in frame if infer_dtype(frame[name], skipna=True) == "string"]
+    >>> escape_formula("=1+1"), escape_formula("good;=1+1"), escape_formula("-3.5"), escape_formula("yes")
+    ("'=1+1", "good;'=1+1", '-3.5', 'yes')
+    """
+    return text if _NUMBER.fullmatch(text) else re.sub(_START + _FORMULA, "'", text)
+
+
+def _map_texts(frame: pd.DataFrame, function: Callable[[str], str]) -> pd.DataFrame:
+    """Return a table with a function applied to each text and each heading."""
+
+    def convert(value: Any) -> Any:
+        return function(value) if isinstance(value, str) else value
+
+    converted = frame.copy()
+    for name in frame.select_dtypes(["object", "string", "category"]):
+        converted[name] = frame[name].map(convert)
+    return converted.rename(columns=convert)
