@@ -24,7 +24,7 @@ from new_rows import TRUE
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from logit_correction.shortcuts.evidence import LEAST_ROWS, Model
+from logit_correction.shortcuts.evidence import LEAST_ROWS, EvidenceModel
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -94,7 +94,7 @@ def sigmoid(value: Array) -> Array:
 
 def features(table: pd.DataFrame) -> Array:
     """Return the signs (n, S), each from 0 to 1 in the direction that speaks for a shortcut."""
-    parts = [(table[name] - none) / (full - none) for name, (none, full) in Model.ends.items()]
+    parts = [(table[name] - none) / (full - none) for name, (none, full) in EvidenceModel.ends.items()]
     return np.stack([part.clip(0, 1).to_numpy() for part in parts], axis=1)
 
 
@@ -183,7 +183,7 @@ def count_verdicts(cases: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     """Return how many cases get each verdict, and in how many of them there is a harmful shortcut."""
     usable = table[table["flagged"] >= LEAST_ROWS]
     greatest = usable.groupby(CASE)["probability"].max().reindex(pd.MultiIndex.from_frame(cases[CASE]), fill_value=0.0)
-    verdict = [Model.verdict_of(probability) for probability in greatest]
+    verdict = [EvidenceModel.classify(probability) for probability in greatest]
     harmful = (cases["truth"] >= HARMFUL).to_numpy()
     counts = pd.DataFrame({"verdict": verdict, "harmful": harmful}).groupby("verdict")["harmful"].agg(["size", "sum"])
     return counts.rename(columns={"size": "cases", "sum": "harmful"}).reset_index()
@@ -208,7 +208,7 @@ def main() -> None:
     table = table.assign(probability=left_out(table, others))
     best = table.groupby(CASE)["gain"].max().clip(lower=0).reindex(pd.MultiIndex.from_frame(cases[CASE])).to_numpy()
     told = {"best candidate, by the hidden test": figures(cases, best)}
-    sure, asked = Model.verdicts["shortcut"], Model.verdicts["cannot tell"]
+    sure, asked = EvidenceModel.verdicts["shortcut"], EvidenceModel.verdicts["cannot tell"]
     for least in (sure, sure - 0.1, sure + 0.1):
         told[f"the model, P above {least:.1f}"] = figures(cases, gains(cases, table, least))
     accident = cases["what"].isin(PLANTED).to_numpy()
@@ -224,7 +224,7 @@ def main() -> None:
         rules.to_csv(options.out / "rules.csv", index=False)
         verdicts.to_csv(options.out / "verdicts.csv", index=False)
     for kind, weights in zip(KINDS, fit(others).weights, strict=True):
-        print(f"{kind}: {dict(zip([*Model.ends, 'constant'], weights.round(2).tolist(), strict=True))}")
+        print(f"{kind}: {dict(zip([*EvidenceModel.ends, 'constant'], weights.round(2).tolist(), strict=True))}")
 
 
 if __name__ == "__main__":

@@ -35,9 +35,14 @@ from logit_correction.errors import InputError, TrainingError
 from logit_correction.registry import ComponentConfig
 from logit_correction.runs.assemble import prepare_run
 from logit_correction.runs.options import RunConfig, build_config, complete_config
-from logit_correction.shortcuts import choice
-from logit_correction.shortcuts.candidates import Candidate, candidates_of, trained, usual_splits
-from logit_correction.shortcuts.new_rows import apart_of
+from logit_correction.shortcuts import selection
+from logit_correction.shortcuts.candidates import (
+    Candidate,
+    build_candidates,
+    list_in_distribution_splits,
+    train_candidate,
+)
+from logit_correction.shortcuts.new_rows import compute_total_variation_to_erm
 from logit_correction.training.display import Display
 from logit_correction_lab.sources import stand_ins, wild
 
@@ -82,14 +87,14 @@ def collect(config: RunConfig, out: Path, **told: Any) -> None:
     started, built = time.monotonic(), prepare_run(config, Display())
     built.fit(Display()).run(estimator_only=True)
     table, estimator = built.table, built.algorithm.attributes
-    candidates = candidates_of(built)
+    candidates = build_candidates(built)
     if table.has_attributes("train"):
         true = replace(built.config, method=ComponentConfig("LC", {"attributes": "TrueAttributes"}))
         candidates.append(Candidate(TRUE, "reads attributes", complete_config(true)))
     rows, found = table.split["test"], {}
     for candidate in candidates:
         try:
-            model = trained(candidate, table)
+            model = train_candidate(candidate, table)
         except (InputError, TrainingError) as error:
             print(f"{out.stem}: {candidate.name} is left out: {error}")
             continue
@@ -102,8 +107,8 @@ def collect(config: RunConfig, out: Path, **told: Any) -> None:
         }
     default = [*estimator.finding.views]
     kept = {"found": found, "label": table.label[rows].numpy(), "attribute": table.attribute[rows].numpy()}
-    kept |= {"default": default, "rows": len(table.split["train"]), "usual": usual_splits(table)}
-    weighed = {one.weighed.views: vars(one.weighed.signs) for one in estimator.search.corrections}
+    kept |= {"default": default, "rows": len(table.split["train"]), "usual": list_in_distribution_splits(table)}
+    weighed = {one.weighed.views: vars(one.weighed.statistics) for one in estimator.search.candidates}
     kept["signs"] = {
         one.name: weighed[one.views] for one in candidates if one.views in weighed and one.config.method.name == "LC"
     }
@@ -184,16 +189,18 @@ def judged(kept: dict[str, Any], answers: int, seed: int, asked: argparse.Namesp
     pool = np.concatenate(
         [draw.permutation(own)[:some] for own, some in zip(of_each, each, strict=True)]
     )  # no row twice
-    likely = choice.change_of(apart_of(logits[:, pool]).numpy(), apart_of(usual).numpy(), seed)
-    found = likely <= choice.LEVEL
-    places, chances = choice.draw(said[:, pool], answers, seed)
+    likely = selection.compute_shift_p_value(
+        compute_total_variation_to_erm(logits[:, pool]).numpy(), compute_total_variation_to_erm(usual).numpy(), seed
+    )
+    found = likely <= selection.SHIFT_LEVEL
+    places, chances = selection.sample_rows_to_label(said[:, pool], answers, seed)
     told = label[pool[places]]
     wrong = draw.random(len(told)) < asked.wrong
     told = np.where(wrong, (told + 1) % (label.max() + 1), told)
     chosen = 0
     if len(places) and (found or asked.anyway):
-        gains = choice.gains_of(said[:, pool], places, told, 1 / chances[places])
-        chosen = choice.chosen_of(gains, found)
+        gains = selection.estimate_gains(said[:, pool], places, told, 1 / chances[places])
+        chosen = selection.select_candidate(gains, found)
     by_truth = np.nan
     if TRUE in kept["found"]:
         right = kept["found"][TRUE]["test"].argmax(axis=1)[other] == label[other]

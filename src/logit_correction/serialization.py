@@ -7,7 +7,7 @@ import math
 import os
 import types
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -56,6 +56,14 @@ def build_frame(kind: type, rows: Any) -> pd.DataFrame:
     return frame.astype({name: number_types[hint] for name, hint in hints.items() if hint in number_types})
 
 
+def storage_key(field: Field[Any]) -> str:
+    """Return the key under which JSON files hold a dataclass field: its name, or ``key`` of its metadata.
+
+    So a field can be renamed, and files stay as they were.
+    """
+    return str(field.metadata.get("key", field.name))
+
+
 def to_json_values(value: Any, finite_only: bool = True) -> Any:
     """Return a value as strict JSON holds it: mappings, lists, texts, numbers, booleans and None.
 
@@ -73,7 +81,7 @@ def to_json_values(value: Any, finite_only: bool = True) -> Any:
         return to_json_values(part, finite_only)
 
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: convert(getattr(value, field.name)) for field in fields(value)}
+        return {storage_key(field): convert(getattr(value, field.name)) for field in fields(value)}
     if hasattr(value, "columns"):  # a data frame
         return [convert(row) for row in value.to_dict("records")]
     if isinstance(value, Mapping):
@@ -115,9 +123,10 @@ def from_json_values(kind: Any, value: Any, place: str = "") -> Any:
     if json_type is not Any and not isinstance(value, int | float if json_type is float else json_type):
         raise ValueError(f"{place or 'it'} is {repr(value)[:40]}, but must be {json_type.__name__}")
     if is_record:
-        hints = {name: hint for name, hint in _read_type_hints(kind).items() if name in value}
+        hints = _read_type_hints(kind)
+        keys = {field.name: storage_key(field) for field in fields(kind) if storage_key(field) in value}
         prefix = f"{place}." if place else ""
-        return kind(**{name: from_json_values(hint, value[name], prefix + name) for name, hint in hints.items()})
+        return kind(**{name: from_json_values(hints[name], value[key], prefix + key) for name, key in keys.items()})
     if origin in (list, tuple):
         return origin(from_json_values(parts[0], part, f"{place}[{number}]") for number, part in enumerate(value))
     if not parts:

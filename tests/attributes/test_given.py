@@ -15,7 +15,7 @@ from logit_correction import Given, train
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.seeds import StepRandomness
-from logit_correction.shortcuts.search import judged_by_file
+from logit_correction.shortcuts.search import load_class_probabilities
 from logit_correction.types import TrainingRows
 
 from .conftest import all_rows, attached, prepared
@@ -109,17 +109,17 @@ def test_the_report_tells_of_a_given_attribute(method: str, split: str, tmp_path
 def test_predictions_of_any_classifier_are_read_by_row(tmp_path) -> None:
     rows = TrainingRows(torch.tensor([0, 1, 1]), numbers=torch.tensor([4, 9, 6]))
     good = written(tmp_path / "a.csv", row=[9, 4], probability_x=[0.25, 1], probability_y=[0.75, 0])
-    judged = judged_by_file(good, rows, "xy", lambda n: torch.arange(n))
+    judged = load_class_probabilities(good, rows, "xy", lambda n: torch.arange(n))
     assert (judged.split, judged.rows.tolist(), judged.fold.tolist()) == ("train", [0, 1], [0, 1])
     assert judged.network.tolist() == [[1, 0], [0.25, 0.75]]
     other = TrainingRows(rows.label, numbers=torch.tensor([50, 51, 52]), held_out=rows)
-    assert judged_by_file(good, other, "xy", torch.arange).split == "valid"
+    assert load_class_probabilities(good, other, "xy", torch.arange).split == "valid"
     with pytest.raises(InputError, match="tells of no training or validation row"):
-        judged_by_file(good, replace(other, held_out=None), "xy", torch.arange)
+        load_class_probabilities(good, replace(other, held_out=None), "xy", torch.arange)
     for columns, words in (
         ({"p_x": [0.5]}, "has no column 'p_y'"),
         ({"p_x": [2.0], "p_y": [1.0]}, "do not add up to 1: give probabilities"),
         ({"p_x": ["a"], "p_y": [1.0]}, "must hold numbers"),
     ):
         with pytest.raises(InputError, match=words):
-            judged_by_file(written(tmp_path / "b.csv", row=[9], **columns), rows, "xy", torch.arange)
+            load_class_probabilities(written(tmp_path / "b.csv", row=[9], **columns), rows, "xy", torch.arange)

@@ -12,6 +12,7 @@ import pytest
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import GroupReport, GroupRow, Predictions, Report, get_metrics
 from logit_correction.finding import Finding
+from logit_correction.finding_text import finding_to_dict
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def content() -> dict[str, Any]:
         },
         "seed": 0,
         "test": GroupReport.from_predictions(rows).to_dict(),
-        "evidence": Finding("shortcut", ("colour",), named=True).to_dict() | {"new": 1},
+        "evidence": finding_to_dict(Finding("shortcut", ("colour",), user_named=True)) | {"new": 1},
         "group_prior": {"estimated": [[0.5, 0.5], [0, 0]], "label_names": ["a", "b"], "attribute_names": ["c", "d"]},
         "warnings": ["look"],
     }  # fmt: skip

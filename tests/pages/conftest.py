@@ -15,7 +15,7 @@ import torch
 
 from logit_correction.evaluation import GroupReport, Predictions
 from logit_correction.evaluation.predictions import PredictedAttributes
-from logit_correction.finding import Finding, Look, Signs, Verdict, Weighed
+from logit_correction.finding import CandidateStatistics, Finding, ScoredCandidate, Verdict, ViewEvidence
 from logit_correction.pages.plots import encode_png_uris
 from logit_correction.types import Correlation
 
@@ -130,18 +130,23 @@ def birds() -> Callable[..., Path]:
     return birds_run
 
 
-def look(view: str, ratio: float | None = 0.9, breadth: int = 0, rows: int = 76) -> Look:
+def look(view: str, ratio: float | None = 0.9, breadth: int = 0, rows: int = 76) -> ViewEvidence:
     """What a view might tell."""
-    return Look(
+    return ViewEvidence(
         (view,), breadth, 0.93, 0.9, 0.94, ratio, rows, 0.1,
         0.74 if rows else None, 0.2 if rows else None, 0.6, 0.8, 0.71,
     )  # fmt: skip
 
 
-def found(verdict: Verdict, views: Sequence[str], *looks: Look, corrects: bool = True, **more: Any) -> Finding:
+def found(verdict: Verdict, views: Sequence[str], *looks: ViewEvidence, corrects: bool = True, **more: Any) -> Finding:
     """A verdict on views, and what others tell."""
-    signs = Signs(12, 0.1, 0.6, 0.5, 0.5, 0.5)
-    weighed = [Weighed(tuple(views), 0.8, signs)] if looks and views else []
+    signs = CandidateStatistics(12, 0.1, 0.6, 0.5, 0.5, 0.5)
+    weighed = [ScoredCandidate(tuple(views), 0.8, signs)] if looks and views else []
     about = tuple(views) if weighed else ()
-    given = {"named": not weighed, "judged": 100 if looks else 0, "looks": looks, "candidates": tuple(weighed)} | more
-    return Finding(verdict, tuple(views) if corrects else (), about=about, **given)
+    given = {
+        "user_named": not weighed,
+        "num_rows": 100 if looks else 0,
+        "evidence": looks,
+        "candidates": tuple(weighed),
+    } | more
+    return Finding(verdict, tuple(views) if corrects else (), candidate_views=about, **given)

@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from logit_correction.evaluation.report import DataSummary, EpochSelection, GroupReport, Report
+from logit_correction.finding_text import describe_finding, finding_to_dict
 from logit_correction.pages.compare import build_comparison_table, read_reports
 from logit_correction.pages.console import build_runs_table, print_runs
 
@@ -76,14 +77,14 @@ def test_what_was_found_is_printed_with_what_to_say(
     birds: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     finding = found("shortcut", ["colour"], look("colour"))
-    print_runs([birds(tmp_path / "run", "LC", evidence=finding.to_dict())], Path("here"))
+    print_runs([birds(tmp_path / "run", "LC", evidence=finding_to_dict(finding))], Path("here"))
     told, what, page = capsys.readouterr().out.splitlines()[-3:]
     assert (told, page) == (
-        f"shortcut: colour. {finding.sentence}.",
+        f"shortcut: colour. {describe_finding(finding)}.",
         "page: here",
     ) and "`--legitimate colour`" in what
     assert "93" in told and "76 rows" in told
-    named = found("shortcut", ["column:[red]site"]).to_dict()  # a person named it: nothing to say
+    named = finding_to_dict(found("shortcut", ["column:[red]site"]))  # a person named it: nothing to say
     print_runs([birds(tmp_path / "said", "LC", evidence=named)], Path("here"))
     said = "shortcut: the column `[red]site`. You named this shortcut."
     assert capsys.readouterr().out.splitlines()[-2:] == [said, "page: here"]

@@ -16,6 +16,7 @@ from scipy.stats import ttest_rel
 
 from logit_correction import train
 from logit_correction.data.digits import Digits
+from logit_correction.finding_text import finding_to_dict
 from logit_correction.pages.page import write_report_page
 
 from ..reading import Groups, Known, Run, check_figures, interval, lines_of, tables_in
@@ -193,7 +194,7 @@ def test_rows_of_a_table_named_or_not(tmp_path: Path) -> None:
 
 def test_what_a_search_found(birds: Callable[..., Path], tmp_path: Path) -> None:
     looks = [replace(look("border", 0.5), rows=1234, share=0.25), look("colour", 0.99)]
-    evidence = found("cannot tell", ["colour"], *looks, commonest=0.52).to_dict()
+    evidence = finding_to_dict(found("cannot tell", ["colour"], *looks, majority_share=0.52))
     seen = {"estimated_minority": {"count": 7, "recall": None, "precision": None, "examples": []}}
     run = birds(tmp_path / "LC", "LC", evidence=evidence, attribute_names=None, estimated=True, **seen)
     known = [*known_of({"LC": [Run(run)]}), ("training rows", [7, 9])]

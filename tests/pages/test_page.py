@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from logit_correction.errors import InputError
+from logit_correction.finding_text import advise_user, finding_to_dict
 from logit_correction.formatting import NBSP
 from logit_correction.pages.page import render_report_page, write_report_page
 
@@ -133,15 +134,21 @@ def test_what_is_no_better_than_one_label_or_costs_more_than_it_brings_is_the_he
 
 
 SHORTCUT = found("shortcut", ["colour"], look("border", 0.5), look("inputs", 1.0, 3), look("colour", 0.99))
-NONE = found("none found", [], look("colour", 0.7), named=False)
+NONE = found("none found", [], look("colour", 0.7), user_named=False)
 NOBODY = {"count": 0, "recall": None, "precision": None, "examples": []}
 
 
 def test_a_shortcut_is_named_with_its_figures_and_what_to_say_against_it(birds: Make, tmp_path: Path) -> None:
     runs = [
-        birds(tmp_path / "LC0", "LC", evidence=SHORTCUT.to_dict(), attributes="by colour", estimated_minority=NOBODY)
+        birds(
+            tmp_path / "LC0",
+            "LC",
+            evidence=finding_to_dict(SHORTCUT),
+            attributes="by colour",
+            estimated_minority=NOBODY,
+        )
     ]
-    runs += [birds(tmp_path / "ERM", "ERM"), birds(tmp_path / "LC1", "LC", seed=1, evidence=NONE.to_dict())]
+    runs += [birds(tmp_path / "ERM", "ERM"), birds(tmp_path / "LC1", "LC", seed=1, evidence=finding_to_dict(NONE))]
     page = render_report_page(runs).replace(NBSP, " ")
     assert ", seed 1): none found." in page and ", seed 0): colour." in page
     assert "<code>--legitimate colour</code>" in page and "by colour" in page
@@ -154,8 +161,8 @@ def test_a_shortcut_is_named_with_its_figures_and_what_to_say_against_it(birds: 
 
 
 def test_views_are_named_as_a_reader_types_them() -> None:
-    assert found("shortcut", ["colour"]).advice() == ""  # the shortcut that a person named needs none
-    told = found("shortcut", ["places:1,1", "column:my scanner"], look("places:1,1", 1.0)).advice()
+    assert advise_user(found("shortcut", ["colour"])) == ""  # the shortcut that a person named needs none
+    told = advise_user(found("shortcut", ["places:1,1", "column:my scanner"], look("places:1,1", 1.0)))
     assert "add `--legitimate places:1,1 --legitimate 'column:my scanner'`" in told
 
 
@@ -178,7 +185,7 @@ def test_user_text_is_shown_and_never_run(birds: Make, tmp_path: Path) -> None:
         estimated_minority={"count": 2, "recall": None, "precision": None, "examples": examples},
         selection={"rule": NASTY, "split": "valid", "labels_read": [NASTY]},
         labels_read={"train": [NASTY], NASTY: ["label"]},
-        evidence=found("shortcut", [NASTY], look(NASTY, 0.9)).to_dict(),
+        evidence=finding_to_dict(found("shortcut", [NASTY], look(NASTY, 0.9))),
         attributes=NASTY,
         diagnostics_labels_read={NASTY: ["attribute"]},
     )  # fmt: skip
@@ -192,7 +199,7 @@ def test_user_text_is_shown_and_never_run(birds: Make, tmp_path: Path) -> None:
 def test_a_page_is_read_by_keyboard_and_by_ear_and_is_small(colored: Make, birds: Make, tmp_path: Path) -> None:
     """What a program can see of WCAG without a browser."""
     folders = [colored(tmp_path / name, name) for name in ("ERM", "LC")] + [
-        birds(tmp_path / "b", "LC", evidence=SHORTCUT.to_dict())
+        birds(tmp_path / "b", "LC", evidence=finding_to_dict(SHORTCUT))
     ]
     text = render_report_page(folders)
     page = Page(text)

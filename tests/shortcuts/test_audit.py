@@ -18,7 +18,7 @@ import torch
 from PIL import Image
 
 from logit_correction import Audit, audit, from_table, load, train
-from logit_correction.shortcuts.evidence import Model
+from logit_correction.shortcuts.evidence import EvidenceModel
 from logit_correction.shortcuts.words import next_commands, render_audit, show_audit
 from logit_correction_lab.sources.planted import Planted
 
@@ -193,7 +193,7 @@ def test_a_classifier_that_is_given_is_examined(tmp_path: Path) -> None:
 
 
 def test_in_doubt_the_page_shows_the_rows_that_it_asks_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Model, "verdicts", {"shortcut": 1.0, "cannot tell": 0.4})
+    monkeypatch.setattr(EvidenceModel, "verdicts", {"shortcut": 1.0, "cannot tell": 0.4})
     found = audit(DATA, tmp_path / "out", **SHORT)
     assert (found.verdict, found.views) == ("cannot tell", [])
     assert not (found.path / "fix.yaml").exists()
@@ -232,7 +232,7 @@ def test_a_trial_that_does_not_confirm_the_verdict_stands_beside_it(
         assert text.index("A network may rely on") < text.index(told) < text.index("--legitimate column:form_version")
         assert text.index(told) < text.index("bias-aligned rows")
         assert "If you are sure that it is an accident all the same, train" in text
-    rare = replace(found.told, evidence=replace(found.told.evidence, commonest=1.0))
+    rare = replace(found.told, evidence=replace(found.told.evidence, majority_share=1.0))
     assert "%, where the commonest label alone is right in 100 %. You decide" in render_audit(rare, folder).replace(
         "\u00a0", " "
     )

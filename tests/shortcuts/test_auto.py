@@ -12,7 +12,7 @@ from logit_correction import ComponentConfig, RunConfig, TrainingConfig, audit, 
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import Report
 from logit_correction.shortcuts.auto import Auto
-from logit_correction.shortcuts.evidence import Model
+from logit_correction.shortcuts.evidence import EvidenceModel
 from logit_correction_lab.sources.planted import Planted
 
 from ..attributes.conftest import prepared
@@ -76,7 +76,7 @@ def test_the_verdict_does_not_depend_on_the_epochs(tmp_path: Path) -> None:
 
 
 def test_in_doubt_a_person_chooses_whether_to_correct(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Model, "verdicts", {"shortcut": 1.0, "cannot tell": 0.0})
+    monkeypatch.setattr(EvidenceModel, "verdicts", {"shortcut": 1.0, "cannot tell": 0.0})
     table = Planted(set="column", rows=600).build()
     for when_unsure, corrects in (("correct", True), ("leave", False)):
         estimator = prepared(Auto(when_unsure=when_unsure), table, epochs=10)

@@ -9,13 +9,13 @@ import pytest
 import torch
 from scipy.stats import entropy, mannwhitneyu
 
-from logit_correction.finding import Signs
+from logit_correction.finding import CandidateStatistics
 from logit_correction.shortcuts.evidence import (
-    Model,
-    information,
-    look_of,
-    signs_of,
-    typical,
+    EvidenceModel,
+    compute_information_share,
+    compute_statistics,
+    compute_typicality,
+    evaluate_view,
 )
 
 
@@ -29,12 +29,12 @@ def test_figures_count_rows_where_the_sure_view_and_the_label_disagree() -> None
     label = torch.tensor([0, 0, 0, 0, 1, 1])
     seen = one_hot([0, 1, 1, 1, 1, 1])
     seen[3] = torch.tensor([0.4, 0.6])  # not sure: it does not count
-    found = look_of(["colour"], 1, seen, one_hot([0, 1, 0, 0, 1, 0]), label)
+    found = evaluate_view(["colour"], 1, seen, one_hot([0, 1, 0, 0, 1, 0]), label)
     assert (found.rows, found.follows_view, found.follows_label) == (2, 0.5, 0.5)
     assert found.accuracy == pytest.approx(3 / 6) and found.network_accuracy == pytest.approx(4 / 6)
     assert found.ratio == pytest.approx(0.75)
     assert found.follows_low < 0.5 < found.follows_high
-    none = look_of(["colour"], 1, one_hot([0, 1]), one_hot([0, 1]), torch.tensor([0, 1]))
+    none = evaluate_view(["colour"], 1, one_hot([0, 1]), one_hot([0, 1]), torch.tensor([0, 1]))
     assert none.rows == 0 and none.follows_view is None
 
 
@@ -43,7 +43,7 @@ def test_information_is_as_scipy_counts_it() -> None:
     seen, label = torch.randn(200, 3, generator=generator).mul(4).softmax(1), torch.arange(200) % 3
     surprise = -float(seen.double()[torch.arange(200), label].clamp_min(1e-3).log().mean())
     wanted = 1 - surprise / entropy(torch.bincount(label, minlength=3).numpy() / 200)
-    assert information(seen.numpy(), label.numpy()) == pytest.approx(wanted)
+    assert compute_information_share(seen.numpy(), label.numpy()) == pytest.approx(wanted)
 
 
 def test_how_typical_rows_are_is_the_area_under_the_curve() -> None:
@@ -55,11 +55,11 @@ def test_how_typical_rows_are_is_the_area_under_the_curve() -> None:
         mannwhitneyu(own[rows & ~flagged], own[rows & flagged]).statistic / ((rows & ~flagged).sum() * 30)
         for rows in (label == 0, label == 1)
     ]
-    assert typical(other, label, flagged) == pytest.approx(np.mean(areas))
+    assert compute_typicality(other, label, flagged) == pytest.approx(np.mean(areas))
 
 
-def drawn(mark: bool, followed: float, rows: int = 4000) -> Signs:
-    """Signs of an attribute of which one row in twenty conflicts: a mark laid on at random, or part of the object.
+def drawn(mark: bool, followed: float, rows: int = 4000) -> CandidateStatistics:
+    """Statistics of an attribute of which one row in twenty conflicts: a mark laid on at random, or part of the object.
 
     The network says what the attribute says in the share ``followed`` of these rows, and else the label.
     """
@@ -73,21 +73,24 @@ def drawn(mark: bool, followed: float, rows: int = 4000) -> Signs:
     says = np.where(conflict & (draw.random(rows) < followed), attribute, label)
     alone, network = (0.03 + 0.94 * np.eye(2)[one] for one in (attribute, says))
     views = [np.stack([1 - other, other], axis=1), np.full((rows, 2), 0.5)]  # the second knows nothing
-    return signs_of(label, network, attribute, alone, views)
+    return compute_statistics(label, network, attribute, alone, views)
 
 
 def test_a_mark_that_is_followed_helps_and_neither_an_honest_feature_nor_one_that_is_not_followed_does() -> None:
     mark, honest, unused = drawn(True, 0.7), drawn(False, 0.7), drawn(True, 0.0)
     assert mark.typical == pytest.approx(0.5, abs=0.05) and honest.typical > 0.8
     assert mark.excess == pytest.approx(0.7, abs=0.08) and unused.excess == pytest.approx(0, abs=0.02)
-    chance = [Model.judge(one, "images") for one in (mark, honest, unused)]
-    assert Model.verdict_of(chance[0]) == "shortcut" and chance[0] > max(chance[1:]) + 0.1
+    chance = [EvidenceModel.predict_probability(one, "images") for one in (mark, honest, unused)]
+    assert EvidenceModel.classify(chance[0]) == "shortcut" and chance[0] > max(chance[1:]) + 0.1
 
 
 def test_every_sign_pushes_in_its_direction_alone() -> None:
     usual = drawn(True, 0.5)
-    for name, (none, full) in Model.ends.items():
-        for kind in Model.weights:
-            values = [Model.judge(replace(usual, **{name: value}), kind) for value in np.linspace(-2, 2, 9)]
+    for name, (none, full) in EvidenceModel.ends.items():
+        for kind in EvidenceModel.weights:
+            values = [
+                EvidenceModel.predict_probability(replace(usual, **{name: value}), kind)
+                for value in np.linspace(-2, 2, 9)
+            ]
             rising = np.diff(values) * (full - none)
             assert (rising >= 0).all() and (rising.max() > 0 or kind != "images"), name

@@ -19,9 +19,9 @@ from logit_correction.errors import InputError
 from logit_correction.shortcuts.heads import (
     Head,
     cross_fit,
-    logistic,
-    relabeled,
-    scaled,
+    make_logistic_learner,
+    relabel_conflicting_rows,
+    standardize,
 )
 from logit_correction.types import Correlation, TrainingRows
 from logit_correction_lab.sources.planted import Planted
@@ -39,7 +39,7 @@ def planted(rows: int = 400, num_labels: int = 2) -> tuple[Tensor, Tensor, Tenso
     attribute = torch.where(torch.rand(rows, generator=generator) < 0.1, (label + 1) % num_labels, label)
     features = torch.randn(rows, 4, generator=generator)
     features[:, 0] += 4 * attribute
-    return scaled(features, *torch.std_mean(features, dim=0)), label, attribute
+    return standardize(features, *torch.std_mean(features, dim=0)), label, attribute
 
 
 @pytest.mark.parametrize("labels", [2, 3])
@@ -47,13 +47,13 @@ def test_rows_are_predicted_as_scikit_learn_does_it_and_heads_are_kept(labels: i
     features, label, _ = planted(120, labels)
     fold = torch.randperm(120, generator=torch.Generator().manual_seed(1)) % 3
     kept: list[Head] = []
-    found = predict_out_of_fold(logistic(features, label, labels, kept=kept), fold, labels)
+    found = predict_out_of_fold(make_logistic_learner(features, label, labels, kept=kept), fold, labels)
     head = LogisticRegression(C=1.0, max_iter=300, tol=1e-3)
     splits = PredefinedSplit(fold.numpy())
     expected = cross_val_predict(head, features.numpy(), label.numpy(), cv=splits, method="predict_proba")
     torch.testing.assert_close(found.double(), torch.from_numpy(expected).double(), atol=1e-5, rtol=1e-4)
     few: list[Head] = []
-    predict_out_of_fold(logistic(features, label, labels, 1, few), fold, labels)
+    predict_out_of_fold(make_logistic_learner(features, label, labels, 1, few), fold, labels)
     for number in range(3):
         rows = fold == number
         torch.testing.assert_close(kept[number](features[rows]), found[rows], atol=1e-5, rtol=1e-4)
@@ -77,7 +77,7 @@ def test_a_row_is_predicted_by_heads_that_never_saw_it(linear: bool) -> None:
 def test_a_row_gets_another_target_and_counts_as_minority_only_from_the_odds_on() -> None:
     probability = torch.tensor([[0.9, 0.05, 0.05], [0.2, 0.7, 0.1], [0.05, 0.9, 0.05], [0.01, 0.0, 0.99]])
     label, one_to_one = torch.tensor([1, 0, 1, 0]), Correlation.one_to_one(3)
-    assert relabeled(probability, label).tolist() == [0, 0, 1, 2]
+    assert relabel_conflicting_rows(probability, label).tolist() == [0, 0, 1, 2]
     for odds, expected in ((10, [0, 0, 1, 2]), (1, [0, 1, 1, 2]), (1e3, [1, 0, 1, 0])):
         assert select_attribute(probability, label, one_to_one, odds).tolist() == expected
     several = Correlation.from_table([[0, 1], [2], [2]])  # label 0 goes with values 0 and 1: neither needs odds

@@ -15,6 +15,7 @@ from PIL import Image
 
 from logit_correction import Audit, InputError, InputWarning, RunConfig, audit, from_table, train
 from logit_correction.cli import main
+from logit_correction.finding_text import describe_finding
 
 from .conftest import CHANGED, OLD, SHORT, drawn, filled, says
 
@@ -361,6 +362,8 @@ def test_new_rows_that_are_not_there_or_are_the_data_are_told_before_anything_is
 def test_a_run_says_who_decided_what_the_shortcut_is(copy: Audit, tmp_path: Path) -> None:
     config = copy.told.new_rows.candidates[1].config  # LC by the column scanner, as answers choose it
     by_answers = train(RunConfig.from_dict(config), tmp_path / "answers", page=False)
-    assert "You named" not in by_answers.report.finding.sentence and "new rows" in by_answers.report.finding.sentence
+    assert "You named" not in describe_finding(by_answers.report.finding) and "new rows" in describe_finding(
+        by_answers.report.finding
+    )
     named = train(OLD, tmp_path / "named", shortcut="column:scanner", page=False, **SHORT)
-    assert "You named this shortcut" in named.report.finding.sentence
+    assert "You named this shortcut" in describe_finding(named.report.finding)

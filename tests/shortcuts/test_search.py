@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from logit_correction.attributes.folds import draw_folds
-from logit_correction.shortcuts.search import Judged, Search
+from logit_correction.shortcuts.search import HeldOutPredictions, Search
 from logit_correction.types import Correlation, TrainingRows, ViewInputs
 from logit_correction.views.base import available_views
 from logit_correction.views.images import Places
@@ -18,7 +18,7 @@ from ..views.test_tables import inputs_of
 
 def search_of(inputs: ViewInputs, label: torch.Tensor, network: torch.Tensor) -> Search:
     rows = torch.arange(len(label))
-    judged = Judged("train", rows, network, draw_folds(len(rows), 3, torch.Generator().manual_seed(0)))
+    judged = HeldOutPredictions("train", rows, network, draw_folds(len(rows), 3, torch.Generator().manual_seed(0)))
     correlation = Correlation.one_to_one(network.shape[1])
     return Search(TrainingRows(label, view_inputs=inputs), rows, judged, correlation, seed=0)
 
@@ -31,7 +31,7 @@ def test_two_columns_together_tell_what_neither_does() -> None:
     inputs = inputs_of(left=left, noise=draw.normal(size=900), right=right, place=["sea", "town", ""] * 300)
     search = search_of(inputs, label, torch.full((900, 2), 0.5))
     search.look(Pairs.list_views(inputs))
-    ((views, look),) = search.looks.items()
+    ((views, look),) = search.evidence.items()
     assert views == ("pair:left & right",) and look.accuracy > 0.85
 
 
@@ -42,8 +42,8 @@ def test_equal_numbers_tell_what_no_column_does() -> None:
     inputs = inputs_of(first=first, second=second, third=third)
     search = search_of(inputs, label, torch.full((600, 2), 0.5))
     search.look(available_views(inputs, ["column", "pair"]))
-    *_, (views, look) = search.looks.items()
-    assert len(search.looks) == 2 and views == ("pair:first & second",) and look.accuracy > 0.99
+    *_, (views, look) = search.evidence.items()
+    assert len(search.evidence) == 2 and views == ("pair:first & second",) and look.accuracy > 0.99
 
 
 CELLS = [(0, 0), (0, 24), (24, 0), (24, 24), (8, 8), (16, 8), (8, 16)]  # corners of cells of 8 x 8 pixels
@@ -60,7 +60,7 @@ def test_many_places_together_are_no_narrow_look(num_labels: int, breadth: int) 
     network = torch.eye(num_labels)[label]
     search = search_of(inputs, label, network)
     search.look(Places.list_views(inputs))
-    ((views, look),) = search.looks.items()
+    ((views, look),) = search.evidence.items()
     assert len(views) == num_labels and look.accuracy > 0.95
     assert search.seen[views].shape == network.shape and look.breadth == breadth
 
@@ -86,4 +86,4 @@ def test_of_views_that_point_at_the_same_rows_the_narrowest_is_named(monkeypatch
     search.weigh()
     finding = search.conclude()
     assert (finding.verdict, finding.views) == ("shortcut", ("colour",))
-    assert float((search.corrections[0].attribute == cast).double().mean()) > 0.98
+    assert float((search.candidates[0].attribute == cast).double().mean()) > 0.98

@@ -14,8 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from logit_correction.attributes.folds import draw_folds, predict_out_of_fold
-from logit_correction.shortcuts.evidence import information
-from logit_correction.shortcuts.heads import logistic, scaled
+from logit_correction.shortcuts.evidence import compute_information_share
+from logit_correction.shortcuts.heads import make_logistic_learner, standardize
 from logit_correction.types import ViewInputs
 from logit_correction.views.base import find_views, get_view_state, restore_view
 from logit_correction.views.tables import Missing, OneColumn, Pairs, find_viewed_columns
@@ -63,8 +63,13 @@ def test_a_head_on_one_column_of_a_real_table_knows_what_scikit_learns_does() ->
         split = PredefinedSplit(fold.numpy())
         wanted = cross_val_predict(usual, column[:, None], data.target, cv=split, method="predict_proba")
         found = features(column)
-        found = predict_out_of_fold(logistic(scaled(found, *torch.std_mean(found, dim=0)), label, labels), fold, labels)
-        assert information(found.numpy(), label.numpy()) > information(wanted, label.numpy()) - 0.02
+        found = predict_out_of_fold(
+            make_logistic_learner(standardize(found, *torch.std_mean(found, dim=0)), label, labels), fold, labels
+        )
+        assert (
+            compute_information_share(found.numpy(), label.numpy())
+            > compute_information_share(wanted, label.numpy()) - 0.02
+        )
 
 
 def test_missing_numbers_have_the_median_and_a_flag() -> None:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import InputError
 from logit_correction.finding import Finding
+from logit_correction.finding_text import finding_to_dict
 from logit_correction.functional import sum_by_group
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import (
@@ -180,7 +181,7 @@ class AttributeEstimator(nn.Module, ABC):
         return []
 
     def get_extra_state(self) -> dict[str, Any]:
-        found = None if self.finding is None else self.finding.to_dict()
+        found = None if self.finding is None else finding_to_dict(self.finding)
         return {"finding": found}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:

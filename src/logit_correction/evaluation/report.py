@@ -30,7 +30,7 @@ from logit_correction.evaluation.metrics import (
     macro_f1,
 )
 from logit_correction.evaluation.predictions import Predictions
-from logit_correction.finding import Finding, name_training
+from logit_correction.finding import Finding
 from logit_correction.formatting import format_list, format_name
 from logit_correction.functional import (
     group_count,
@@ -43,6 +43,7 @@ from logit_correction.functional import (
 )
 from logit_correction.serialization import build_frame, from_json_values, read_json_file, to_json_values
 from logit_correction.types import Correlation
+from logit_correction.view_names import name_training
 
 #: Name of the file.
 REPORT = "report.json"

@@ -35,7 +35,7 @@ from logit_correction.errors import InputError, InputWarning, TrainingInterrupte
 from logit_correction.evaluation.metrics import find_metrics, takes_probability
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import EvaluatedRows, MetricSpec
-from logit_correction.finding import ViewName, name_views
+from logit_correction.finding_text import finding_to_dict
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import skip_pretrained_weights
 from logit_correction.registry import ComponentConfig
@@ -47,6 +47,7 @@ from logit_correction.serialization import to_json_values
 from logit_correction.training.display import choose_display
 from logit_correction.training.fit import get_attribute_names, predict_row_attributes
 from logit_correction.types import UNKNOWN_ATTRIBUTE, DataInfo, to_numpy
+from logit_correction.view_names import ViewName, name_views
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -225,7 +226,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         corrects = estimator is not None and not estimator.has_abstained
         posterior = estimator.row_posterior if estimator is not None and corrects else None
         finding = None if estimator is None else estimator.finding
-        self.evidence_ = None if finding is None else finding.to_dict()
+        self.evidence_ = None if finding is None else finding_to_dict(finding)
         views = () if finding is None else finding.views
         if not hasattr(self, "feature_names_in_") and any(ViewName.of(view).family == "column" for view in views):
             warnings.warn(
@@ -243,7 +244,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         """Return the method that new rows choose, and what the network may not see."""
         import pandas as pd
 
-        from logit_correction.shortcuts.new_rows import asked_of, concluded, known_table
+        from logit_correction.shortcuts.new_rows import build_new_rows_table, predict_candidates, select_from_answers
 
         split, _ = make_splits(table.label, None, table.label_names, Splitting(0.2, 0.0, seed))
         config = self._config(replace(table, split=split), seed, {"name": "LC", "attributes": "Auto"}, [])
@@ -254,10 +255,10 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         rows, store, _ = self._read(new_rows)
         label = [None] * len(rows) if new_y is None else get_row_values(rows, new_y, "label")
         known, inputs = (
-            known_table([pd.DataFrame({"label": label})], table),
+            build_new_rows_table([pd.DataFrame({"label": label})], table),
             iterate_batches(store, torch.device("cpu")),
         )
-        told = concluded(*asked_of(built, known, inputs, display), seed)
+        told = select_from_answers(*predict_candidates(built, known, inputs, display), seed)
         self.new_rows_ = to_json_values(told)
         best = told.correction or told.candidates[0]
         return best.config["method"], best.config["leave_out"]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from logit_correction.evaluation.report import GroupRow, Report, get_metrics
+from logit_correction.finding_text import advise_user, describe_finding, name_conclusion
 from logit_correction.formatting import (
     format_decimal,
     format_first,
@@ -51,7 +52,7 @@ def render_run_html(report: Report) -> str:
 
 def _found(report: Report) -> str:
     finding = report.finding
-    return f"shortcut: {finding.answer}. {finding.sentence}" if finding else ""
+    return f"shortcut: {name_conclusion(finding)}. {describe_finding(finding)}" if finding else ""
 
 
 # The console
@@ -160,7 +161,7 @@ def print_runs(folders: Sequence[Path], page: Path, told: Sequence[str] = ()) ->
             if report.finding:
                 seed = f"seed {report.seed}: " if len(reports) > 1 else ""
                 print_wrapped(console, f"{seed}{_found(report)}.")
-                if advice := report.finding.advice():
+                if advice := advise_user(report.finding):
                     print_wrapped(console, advice)
         for name in FIGURES:
             if len(table) > 1 and name in table and bool(table[name].notna().all()):

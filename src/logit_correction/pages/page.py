@@ -17,7 +17,8 @@ from logit_correction.atomic_files import DiskFullError, write_text_file
 from logit_correction.errors import InputError
 from logit_correction.evaluation.metrics import MetricFunction, find_metrics
 from logit_correction.evaluation.report import MetricSpec
-from logit_correction.finding import EVERYTHING, Finding, ViewName, name_views
+from logit_correction.finding import Finding
+from logit_correction.finding_text import advise_user, describe_finding, name_conclusion
 from logit_correction.formatting import NBSP, format_list, format_percent, is_missing
 from logit_correction.pages import plots
 from logit_correction.pages.compare import (
@@ -32,6 +33,7 @@ from logit_correction.pages.compare import (
     shorten_paths,
 )
 from logit_correction.pages.plots import is_png_uri
+from logit_correction.view_names import EVERYTHING, ViewName, name_views
 from logit_correction.views import VIEWS
 
 if TYPE_CHECKING:
@@ -200,11 +202,13 @@ def _metrics(series: Sequence[Series], metrics: Mapping[str, MetricFunction]) ->
 
 def build_evidence_context(finding: Finding) -> dict[str, Any]:
     """Return what a page shows of what was found."""
-    looks = sorted(finding.looks, key=lambda one: (one.breadth == EVERYTHING, -(one.ratio or 0)))  # that is no evidence
+    looks = sorted(
+        finding.evidence, key=lambda one: (one.breadth == EVERYTHING, -(one.ratio or 0))
+    )  # that is no evidence
     return {
-        "answer": finding.answer,
-        "sentence": finding.sentence,
-        "advice": finding.advice(),
+        "answer": name_conclusion(finding),
+        "sentence": describe_finding(finding),
+        "advice": advise_user(finding),
         "rows": [
             {
                 **vars(one),

@@ -17,6 +17,7 @@ from torch import Tensor
 from logit_correction.data.reader import DataSource, RowValues, get_label_indices, get_row_values
 from logit_correction.data.stores import build_view_inputs
 from logit_correction.errors import InputError
+from logit_correction.finding_text import finding_to_dict
 from logit_correction.functional import count_prior
 from logit_correction.losses import LogitCorrectedLoss
 from logit_correction.methods.base import Algorithm
@@ -210,7 +211,7 @@ def run_estimator(config: RunConfig, display: Display) -> tuple[AttributeEstimat
         attribute_names=tuple(get_attribute_names(algorithm)),
         posterior=None if posterior is None else posterior.float().cpu().numpy(),
         rows=rows.numpy(),
-        evidence=None if attributes.finding is None else attributes.finding.to_dict(),
+        evidence=None if attributes.finding is None else finding_to_dict(attributes.finding),
         _built=(algorithm, source, table.info),
     )
     return found, algorithm, config

@@ -13,10 +13,10 @@ from torch.nn.functional import adaptive_avg_pool1d, adaptive_avg_pool2d, interp
 from logit_correction.data.frames import HOUR, MISSING
 from logit_correction.data.texts import LengthNormalization, hash_words
 from logit_correction.errors import InputError
-from logit_correction.finding import ViewName
 from logit_correction.networks.base import Network
 from logit_correction.registry import ComponentConfig
 from logit_correction.types import DataInfo, NetworkFactory
+from logit_correction.view_names import ViewName
 
 #: Points along a side to which an image is averaged where its coarse structure is left out, and pixels along a side of
 #: a patch that is averaged where its fine structure is, in an image of 16 such patches a side.

@@ -31,7 +31,7 @@ from logit_correction.evaluation.report import (
     PriorSummary,
     Report,
 )
-from logit_correction.finding import name_views
+from logit_correction.finding_text import finding_to_dict
 from logit_correction.formatting import format_percent
 from logit_correction.methods.base import Algorithm
 from logit_correction.pages.compare import COLLAPSE_REMEDY
@@ -42,6 +42,7 @@ from logit_correction.training.fit import Trainer, get_attribute_names
 from logit_correction.training.record import write_checkpoint
 from logit_correction.training.rules import build_rule
 from logit_correction.types import UNKNOWN_ATTRIBUTE
+from logit_correction.view_names import name_views
 
 
 def write_run(fit: Trainer, config: RunConfig, out: Path) -> Report:
@@ -108,7 +109,7 @@ def write_run(fit: Trainer, config: RunConfig, out: Path) -> Report:
         labels_read={split: both[: 1 + attribute] + more.get(split, []) for split, attribute in read_by.items()},
         diagnostics_labels_read={"train": both if table.has_attributes("train") else both[:1]},
         attributes=source,
-        evidence=None if estimator is None or estimator.finding is None else estimator.finding.to_dict(),
+        evidence=None if estimator is None or estimator.finding is None else finding_to_dict(estimator.finding),
         environment=describe_environment(fit.device),
         selection=EpochSelection(
             rule=rule.name,

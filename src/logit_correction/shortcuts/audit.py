@@ -29,7 +29,8 @@ from logit_correction.data.cache import compute_digest, get_cache_folder
 from logit_correction.data.frames import check_columns, read_frame
 from logit_correction.data.table import NEW, DataTable
 from logit_correction.errors import InputError, check_range
-from logit_correction.finding import NEEDED_ROWS
+from logit_correction.finding import MIN_CONFLICTS_TO_CHECK
+from logit_correction.finding_text import advise_user, describe_finding
 from logit_correction.formatting import NBSP, format_reason
 from logit_correction.pages.page import save_page
 from logit_correction.registry import ComponentConfig, disable_download, forbid_untrusted_names, parse_names
@@ -52,9 +53,9 @@ from logit_correction.shortcuts import new_rows as new_rows_of
 from logit_correction.shortcuts import rows as rows_of
 from logit_correction.shortcuts import words
 from logit_correction.shortcuts.auto import FOLDS, Auto
-from logit_correction.shortcuts.candidates import fit_of
+from logit_correction.shortcuts.candidates import fit_config
 from logit_correction.shortcuts.contrast import contrasts, spoken
-from logit_correction.shortcuts.search import judged_by_file, judged_by_run
+from logit_correction.shortcuts.search import load_class_probabilities, predict_held_out
 from logit_correction.shortcuts.words import AuditSummary
 from logit_correction.spreadsheets import write_spreadsheet_csv
 from logit_correction.training.display import choose_display
@@ -174,7 +175,7 @@ class Audit:
         file = self.path / SHEET
         with self._held():
             held = self.new_rows
-            if file.is_file() and new_rows_of.holds_more(held, file):
+            if file.is_file() and new_rows_of.has_unread_answers(held, file):
                 raise InputError(f"{file} is filled in: read it first, by --answers {file}, or delete it")
             table, sheet = new_rows_of.ask(held, count, self.told.training["seed"])
             if sheet.empty:
@@ -193,7 +194,7 @@ class Audit:
                 writes into the audit. Then nothing has changed.
         """
         with self._held():
-            self._conclude(new_rows_of.answered(self.new_rows, sheet, self.told.data["label_names"]))
+            self._conclude(new_rows_of.add_answers(self.new_rows, sheet, self.told.data["label_names"]))
         return self
 
     @contextmanager
@@ -363,14 +364,14 @@ def audit_into(
     if ask is not None and not decides:
         raise InputError("--ask asks about new rows: give them by --new-rows, a folder or a table")
     rows_given = None if new_rows is None else new_rows_of.open_new_rows(new_rows, built)
-    known_rows = new_rows_of.known_of(rows_given, built) if decides else None
+    known_rows = new_rows_of.read_new_rows(rows_given, built) if decides else None
     estimator, said = built.algorithm.attributes, None
     assert isinstance(estimator, Auto)
     if run is not None:
         device = launch_processes(built.config.training)
-        said = judged_by_run(str(run), estimator.info, estimator.rows, device)
+        said = predict_held_out(str(run), estimator.info, estimator.rows, device)
     elif predictions is not None:
-        said = judged_by_file(str(predictions), estimator.rows, estimator.info.label_names, estimator.draw)
+        said = load_class_probabilities(str(predictions), estimator.rows, estimator.info.label_names, estimator.draw)
     try_fix = try_fix and not decides
     run_folder.make_folder(folder)
     started = time.monotonic()
@@ -383,7 +384,7 @@ def audit_into(
         told = _written(staged, folder, built, run or predictions, try_fix, quiet=not progress)
         if known_rows is not None:
             inputs = new_rows_of.network_inputs(rows_given, built)
-            table, new = new_rows_of.asked_of(built, known_rows, inputs, display)
+            table, new = new_rows_of.predict_candidates(built, known_rows, inputs, display)
             if ask is not None or (new.changed and not new.labelled):
                 table, sheet = new_rows_of.ask(table, ask or ASK, config.training.seed)
                 if len(sheet):
@@ -410,7 +411,7 @@ def _by_new_rows(told: AuditSummary, table: pd.DataFrame, out: Path) -> AuditSum
     """Return the verdict by the table of new rows; write the table, and how the chosen correction is trained."""
     assert told.new_rows is not None
     table.to_parquet(out / NEW_ROWS, index=False)
-    new = new_rows_of.concluded(table, told.new_rows, told.training["seed"])
+    new = new_rows_of.select_from_answers(table, told.new_rows, told.training["seed"])
     (out / FIX).unlink(missing_ok=True)  # that of the search
     if new.correction is None:
         return replace(told, new_rows=new, verdict="none found" if new.chosen else "cannot tell", views=())
@@ -426,17 +427,19 @@ def _written(
     assert isinstance(estimator, Auto)
     finding, looked = estimator.finding, estimator.search
     assert finding is not None and looked is not None
-    if finding.tells_nothing and not finding.named:  # where one label is common, any view is right often
+    if finding.is_uninformative and not finding.user_named:  # where one label is common, any view is right often
         finding = replace(finding, verdict="none found", views=())
-    views, who, said = finding.views, finding.who, finding.named
+    views, who, said = finding.views, finding.classifier, finding.user_named
     verdict: str = finding.verdict
     if not said and verdict == "shortcut":  # what the model of signs holds for one is an accident only to a person
         verdict = "cannot tell"
     names = [str(name) for name in table.label_names]
-    if not (said or examined) and (finding.look is None or finding.look.rows < NEEDED_ROWS):
+    if not (said or examined) and (
+        finding.main_evidence is None or finding.main_evidence.rows < MIN_CONFLICTS_TO_CHECK
+    ):
         views = ()  # on the evidence of so few rows nothing is advised
     asked = words.question(finding)
-    doubted = looked.correction_by(asked.views) if asked and not views else None
+    doubted = looked.get_candidate(asked.views) if asked and not views else None
     shown = views or (doubted.weighed.views if doubted else ())
     frame = rows_of.rows_frame(table, estimator, views, doubted)
     rows_of.write_rows(frame, out)
@@ -453,7 +456,7 @@ def _written(
         kept = "# Keeps the last epoch: rows.csv has no validation rows, by which `train --method LC` chooses one.\n"
         write_text_file(out / FIX, ("" if parts > 1 else kept) + corrected(place / rows_of.CSV).to_yaml())
         if try_fix and not examined:
-            answers = answers_of_lc(corrected(out / rows_of.CSV), table, estimator, quiet)
+            answers = predict_corrected(corrected(out / rows_of.CSV), table, estimator, quiet)
             frame = rows_of.with_answers(frame, "fixed", looked.judged.rows, answers, table)
             rows_of.write_rows(frame, out)
     train = frame[frame["split"] == "train"]
@@ -461,9 +464,9 @@ def _written(
     return AuditSummary(
         verdict=verdict,
         views=views,
-        sentence=few or finding.sentence,
-        leans=rows_of.leans(finding),
-        would_change="" if said or examined else f"{finding.advice(asked.views if asked else ())}.",
+        sentence=few or describe_finding(finding),
+        leans=rows_of.relies_on_shortcut(finding),
+        would_change="" if said or examined else f"{advise_user(finding, asked.views if asked else ())}.",
         question=asked,
         groups=rows_of.groups(frame, names),
         cost={} if few else rows_of.cost(frame, who, parts),
@@ -493,7 +496,7 @@ def _written(
     )
 
 
-def answers_of_lc(config: RunConfig, table: DataTable, estimator: Auto, quiet: bool) -> Tensor:
+def predict_corrected(config: RunConfig, table: DataTable, estimator: Auto, quiet: bool) -> Tensor:
     """Return what LC says of the judged training rows, (m, L), each by a network that was not trained on it.
 
     It trains on the same rows as the ordinary networks of the search, and as long.
@@ -509,7 +512,7 @@ def answers_of_lc(config: RunConfig, table: DataTable, estimator: Auto, quiet: b
             display = choose_display(quiet=quiet)
             display.show_message(f"what LC would bring: training {number + 1} of {FOLDS}")
             with display:
-                return fit_of(config, part, display).predict("test").softmax(dim=1)
+                return fit_config(config, part, display).predict("test").softmax(dim=1)
 
         return answers
 

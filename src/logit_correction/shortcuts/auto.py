@@ -1,4 +1,4 @@
-"""Looks for a shortcut, estimates it where correcting is likely to help, and abstains elsewhere."""
+"""ViewEvidences for a shortcut, estimates it where correcting is likely to help, and abstains elsewhere."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from logit_correction.attributes.base import AttributeEstimator, NetworkBuilder,
 from logit_correction.attributes.folds import FoldNetworks, draw_folds
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import InputError
-from logit_correction.finding import EVERYTHING, Decider, Finding, ViewName, are_columns, name_views
+from logit_correction.finding import Decider, Finding
 from logit_correction.seeds import StepRandomness, derive_seed, make_generator
-from logit_correction.shortcuts.heads import KeptHeads, estimate_by_heads, joined, joined_posterior
-from logit_correction.shortcuts.search import Judged, Search
+from logit_correction.shortcuts.heads import KeptHeads, estimate_by_heads, join_attributes, join_posteriors
+from logit_correction.shortcuts.search import HeldOutPredictions, Search
 from logit_correction.types import (
     UNKNOWN_ATTRIBUTE,
     Batch,
@@ -31,6 +31,7 @@ from logit_correction.types import (
     TrainingRows,
     ViewInputs,
 )
+from logit_correction.view_names import EVERYTHING, ViewName, are_columns, name_views
 from logit_correction.views.base import View, available_views, find_views
 from logit_correction.views.tables import Pairs, find_viewed_columns
 
@@ -162,12 +163,12 @@ class Auto(AttributeEstimator):
     def finish(self, outputs: Tensor | None) -> None:
         """Look for a shortcut in what the ordinary networks (N, L) said, unless a person named it, and estimate it."""
         if outputs is None:
-            self._settle(Finding("shortcut", (*self.shortcut,), named=True, decided_by=self.decided_by))
+            self._settle(Finding("shortcut", (*self.shortcut,), user_named=True, decided_by=self.decided_by))
         else:
             seen = (self.fold >= 0).nonzero().squeeze(1)
-            self.examine(Judged("train", seen, outputs[seen], self.fold[seen]))
+            self.examine(HeldOutPredictions("train", seen, outputs[seen], self.fold[seen]))
 
-    def examine(self, judged: Judged) -> None:
+    def examine(self, judged: HeldOutPredictions) -> None:
         """Look for a shortcut in what a classifier says; then estimate the attributes, or abstain."""
         broadcast_from_first(judged.network)
         seen = (self.fold >= 0).nonzero().squeeze(1)  # what heads may learn from
@@ -175,7 +176,7 @@ class Auto(AttributeEstimator):
         self.search.look(self.views)
         self.search.weigh()
         named = self._corrected_by(self.shortcut)
-        found = self.search.take_word(named) if named else self.search.conclude(self.when_unsure == "correct")
+        found = self.search.conclude_user_named(named) if named else self.search.conclude(self.when_unsure == "correct")
         self._settle(replace(found, legitimate=tuple(self._never)))
 
     def _settle(self, finding: Finding) -> None:
@@ -193,13 +194,13 @@ class Auto(AttributeEstimator):
         assert self.rows.view_inputs is not None and self.finding is not None
         names = self.finding.views
         views, seed = self._corrected_by(names), derive_seed(self.seed, "estimate")
-        said, rows = self.finding.named, len(self.rows.label)
+        said, rows = self.finding.user_named, len(self.rows.label)
         # One estimate for several shortcuts would be that of the surest, row by row.
         parts = _apart(views) if said else [views]
         if rows < ROWS_OF_A_CELL * self.info.num_labels ** (len(parts) + 1):
             parts = [views]
         exact = [said and are_columns([view.name for view in part]) for part in parts]
-        weighed = None if self.search is None else self.search.correction_by(names)
+        weighed = None if self.search is None else self.search.get_candidate(names)
         if weighed is not None and len(weighed.estimate[0]) == rows and exact == [False]:
             found = [weighed.estimate]
         else:
@@ -209,10 +210,10 @@ class Auto(AttributeEstimator):
             ]
         self.kept = [heads for _, _, heads in found]
         self.estimates = [(attribute, probability) for attribute, probability, _ in found]
-        self.row_posterior = joined_posterior([probability for _, probability in self.estimates])
+        self.row_posterior = join_posteriors([probability for _, probability in self.estimates])
         if len(parts) > 1:
             self._combine()
-        return joined([attribute for attribute, _ in self.estimates], self.info.num_labels)
+        return join_attributes([attribute for attribute, _ in self.estimates], self.info.num_labels)
 
     def _combine(self) -> None:
         """Take each combination of several shortcuts' values for a value; a label has the one of its own values."""
@@ -229,7 +230,7 @@ class Auto(AttributeEstimator):
         """Return the attribute (n,) of rows by the same odds as of training rows."""
         if not self.kept or not all(view.is_applicable(rows) for heads in self.kept for view in heads.views):
             return None
-        return joined([attribute for attribute, _ in self.estimates_of(label, rows)], self.info.num_labels)
+        return join_attributes([attribute for attribute, _ in self.estimates_of(label, rows)], self.info.num_labels)
 
     def estimates_of(self, label: Tensor, rows: ViewInputs) -> list[tuple[Tensor, Tensor]]:
         """Return attribute (n,) and class probabilities (n, L) of other rows by each shortcut."""

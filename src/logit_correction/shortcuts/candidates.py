@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, TrainingError
-from logit_correction.finding import BASELINE, name_training, name_views
+from logit_correction.finding import BASELINE
 from logit_correction.registry import ComponentConfig
 from logit_correction.runs.assemble import PreparedRun, build_algorithm, build_training_rows
 from logit_correction.runs.inference import keep_num_threads
@@ -28,6 +28,7 @@ from logit_correction.shortcuts.search import Search
 from logit_correction.threads import count_available_cores
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Trainer
+from logit_correction.view_names import name_training, name_views
 
 #: Ways to estimate the attribute that are tried whatever the views show -> what they take for it.
 ESTIMATORS = {
@@ -52,7 +53,7 @@ class Candidate:
     views: tuple[str, ...] = ()
 
 
-def candidates_of(built: PreparedRun) -> list[Candidate]:
+def build_candidates(built: PreparedRun) -> list[Candidate]:
     """Return ERM, two for each group of promising views, and the estimators; ``built`` is after its search."""
     config, table, estimator = built.config, built.table, built.algorithm.attributes
     assert isinstance(estimator, Auto) and estimator.search is not None
@@ -97,13 +98,13 @@ def _groups_of(search: Search, named: Sequence[str]) -> list[list[str]]:
     two = search.telling()[:2]
     groups += [[name for look in two for name in look.views]] if len(two) == 2 else []
     for names in list(groups):
-        words = [f"word:{word}" for name in names for word in search.telling_words(name)]
+        words = [f"word:{word}" for name in names for word in search.select_words(name)]
         groups += [list(dict.fromkeys(words))] if words else []
     return [list(one) for one in dict.fromkeys(map(tuple, groups))]
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedCandidate:
     """A candidate that was trained.
 
     Attributes:
@@ -120,12 +121,12 @@ class Trained:
     seconds: float
 
 
-def usual_splits(table: DataTable) -> list[str]:
+def list_in_distribution_splits(table: DataTable) -> list[str]:
     """Return the splits whose rows are like those of training, and were not trained on."""
     return ["valid", *(["test"] if "test" in table.drawn else [])]
 
 
-def fit_of(config: RunConfig, table: DataTable, display: Display) -> Trainer:
+def fit_config(config: RunConfig, table: DataTable, display: Display) -> Trainer:
     """Train a complete config on a table, and take the weights that `train` would keep."""
     algorithm = build_algorithm(config, table.info)
     algorithm.setup(build_training_rows(table, algorithm, config.training.epochs or 0))
@@ -136,13 +137,13 @@ def fit_of(config: RunConfig, table: DataTable, display: Display) -> Trainer:
     return fit
 
 
-def trained(candidate: Candidate, table: DataTable) -> Trained:
+def train_candidate(candidate: Candidate, table: DataTable) -> TrainedCandidate:
     """Train a candidate."""
     started = time.monotonic()
     with keep_num_threads():
-        fit = fit_of(candidate.config, table, Display())
-        usual = torch.cat([fit.predict(split) for split in usual_splits(table)])
-    return Trained(candidate, fit.algorithm.network.cpu().eval(), usual, time.monotonic() - started)
+        fit = fit_config(candidate.config, table, Display())
+        usual = torch.cat([fit.predict(split) for split in list_in_distribution_splits(table)])
+    return TrainedCandidate(candidate, fit.algorithm.network.cpu().eval(), usual, time.monotonic() - started)
 
 
 #: What forked processes find in the memory of the process that they come from.
@@ -153,25 +154,25 @@ def _of_shared(number: int) -> bytes:
     """Return what was trained as bytes: tensors that processes share end with the process that made them."""
     torch.set_num_threads(1)
     candidates, table = _SHARED["now"]
-    found = trained(candidates[number], table)
+    found = train_candidate(candidates[number], table)
     return pickle.dumps((found.network, found.usual, found.seconds))
 
 
-def _result(candidate: Candidate, future: Future[bytes]) -> Trained:
-    return Trained(candidate, *pickle.loads(future.result()))  # which this program has made
+def _result(candidate: Candidate, future: Future[bytes]) -> TrainedCandidate:
+    return TrainedCandidate(candidate, *pickle.loads(future.result()))  # which this program has made
 
 
-def train_all(candidates: Sequence[Candidate], table: DataTable, display: Display) -> list[Trained]:
+def train_candidates(candidates: Sequence[Candidate], table: DataTable, display: Display) -> list[TrainedCandidate]:
     """Train all candidates, side by side where the processor has several cores and the system can fork.
 
     A candidate that cannot be trained on these rows, such as by a label of two rows, is left out, and told.
     """
-    found = dict[int, Trained]()
+    found = dict[int, TrainedCandidate]()
     cores = count_available_cores() if sys.platform == "linux" else 1  # elsewhere a fork is not safe
     on_processor = candidates[0].config.training.device == "cpu" or not torch.cuda.is_available()
     started, total = time.monotonic(), len(candidates)
 
-    def told(number: int, result: Callable[[], Trained]) -> None:
+    def told(number: int, result: Callable[[], TrainedCandidate]) -> None:
         try:
             found[number] = result()
         except (InputError, TrainingError) as error:
@@ -183,7 +184,7 @@ def train_all(candidates: Sequence[Candidate], table: DataTable, display: Displa
 
     if cores == 1 or not on_processor:
         for number, candidate in enumerate(candidates):
-            told(number, partial(trained, candidate, table))
+            told(number, partial(train_candidate, candidate, table))
     else:
         _SHARED["now"] = candidates, table
         try:

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from logit_correction.data.images import read_image
 from logit_correction.data.table import DataTable
-from logit_correction.finding import ViewName
 from logit_correction.pages.plots import encode_png_uris
-from logit_correction.shortcuts.heads import scaled, telling_features
+from logit_correction.shortcuts.heads import select_features_by_correlation, standardize
 from logit_correction.types import ViewInputs
+from logit_correction.view_names import ViewName
 from logit_correction.views.base import available_views, find_views
 from logit_correction.views.tables import (
     Pairs,
@@ -90,7 +90,7 @@ def spoken(table: DataTable) -> list[dict[str, Any]]:
 
 def _form(features: Tensor, label: Tensor, label_names: Sequence[str]) -> list[dict[str, Any]]:
     """Return what of the form the texts of a label have more of than all others, in standard deviations."""
-    values, rows = scaled(features, *torch.std_mean(features, dim=0)), []
+    values, rows = standardize(features, *torch.std_mean(features, dim=0)), []
     for number, name in enumerate(label_names):
         apart = values[label == number].mean(dim=0) - values[label != number].mean(dim=0)
         for column in apart.topk(TERMS).indices.tolist():
@@ -112,7 +112,7 @@ def _terms(
 ) -> list[dict[str, Any]]:
     """Return the terms that go most with each label, and in how many rows of this and of other labels they are."""
     sizes, rows = torch.bincount(label, minlength=len(label_names)).clamp_min(1), []
-    for column in telling_features(features, label, len(label_names), most).tolist():
+    for column in select_features_by_correlation(features, label, len(label_names), most).tolist():
         counts = torch.bincount(label[features[:, column] > 0], minlength=len(label_names))
         if not counts.any():  # a view that learnt no term has one empty feature
             continue

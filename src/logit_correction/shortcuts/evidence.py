@@ -14,7 +14,7 @@ import numpy as np
 from torch import Tensor
 
 from logit_correction.evaluation.predictions import Array
-from logit_correction.finding import Look, Signs, Verdict
+from logit_correction.finding import CandidateStatistics, Verdict, ViewEvidence
 from logit_correction.functional import wilson_interval
 
 #: Probability from which a view is sure of a label.
@@ -34,26 +34,26 @@ LEAST = 1e-3
 # -- what a view tells
 
 
-def conflict_of(seen: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
+def find_conflicts(seen: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
     """Return what a view says of each row (n,), and where it is sure of another label than the row's (n,) bool."""
     confidence, says = seen.max(dim=1)
     return says, (says != label) & (confidence > SURE)
 
 
-def look_of(views: Sequence[str], breadth: int, seen: Tensor, network: Tensor, label: Tensor) -> Look:
+def evaluate_view(views: Sequence[str], breadth: int, seen: Tensor, network: Tensor, label: Tensor) -> ViewEvidence:
     """Return what views tell of a shortcut of their kind.
 
     ``seen`` is what a head on them says, ``network`` what the whole network says of the same rows. Counted are rows
     where the views are sure of another label, and whether the network then says what they say, or the label.
     """
-    says, conflict = conflict_of(seen, label)
+    says, conflict = find_conflicts(seen, label)
     answer = network.argmax(dim=1)
     right, network_right = (says == label).double(), (answer == label).double()
     rows = int(conflict.sum())
     with_view, with_label = (int((answer == other)[conflict].sum()) for other in (says, label))
     low, high = map(float, wilson_interval(with_view, with_view + with_label))
     least, _ = map(float, wilson_interval(int(right.sum()), len(label)))
-    return Look(
+    return ViewEvidence(
         views=tuple(views),
         breadth=breadth,
         accuracy=float(right.mean()),
@@ -66,7 +66,7 @@ def look_of(views: Sequence[str], breadth: int, seen: Tensor, network: Tensor, l
         follows_label=with_label / rows if rows else None,
         follows_low=low,
         follows_high=high,
-        information=information(seen.numpy(), label.numpy()),
+        information=compute_information_share(seen.numpy(), label.numpy()),
     )
 
 
@@ -85,12 +85,12 @@ def area(above: Array, below: Array) -> float:
     return float((rank[: len(above)].sum() - len(above) * (len(above) + 1) / 2) / (len(above) * len(below)))
 
 
-def information(probability: Array, label: Array) -> float:
+def compute_information_share(probability: Array, label: Array) -> float:
     """Return the share of the label's entropy that predictions take away: 1 less cross-entropy over entropy.
 
     It is less than 0 where predictions are worse than the labels' shares.
 
-    >>> round(information(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0, 1])), 2)
+    >>> round(compute_information_share(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0, 1])), 2)
     1.0
     """
     share = np.bincount(label, minlength=probability.shape[1]) / max(1, len(label))
@@ -99,7 +99,7 @@ def information(probability: Array, label: Array) -> float:
     return float(1 + np.log(own).mean() / max(entropy, LEAST))
 
 
-def typical(other: Array, label: Array, flagged: Array) -> float:
+def compute_typicality(other: Array, label: Array, flagged: Array) -> float:
     """Return how much less typical of their label ``flagged`` rows (n,) are to another view than the rest.
 
     It is an area under the curve: 0.5 where they are as typical, as those of a mark are that was laid on regardless of
@@ -114,7 +114,9 @@ def typical(other: Array, label: Array, flagged: Array) -> float:
     return found / rows if rows else UNDECIDED
 
 
-def signs_of(label: Array, network: Array, attribute: Array, alone: Array, others: Sequence[Array]) -> Signs:
+def compute_statistics(
+    label: Array, network: Array, attribute: Array, alone: Array, others: Sequence[Array]
+) -> CandidateStatistics:
     """Return the signs of a candidate.
 
     Args:
@@ -127,20 +129,20 @@ def signs_of(label: Array, network: Array, attribute: Array, alone: Array, other
     says, flagged = network.argmax(1), attribute != label
     few, wrong, follows = int(flagged.sum()), says != label, says == attribute
     error = float(wrong[~flagged].mean()) if few < len(label) else 1.0
-    voting = [one for one in others if information(one, label) >= KNOWS]
-    return Signs(
+    voting = [one for one in others if compute_information_share(one, label) >= KNOWS]
+    return CandidateStatistics(
         flagged=few,
         error=error,
         # Of few rows the share is drawn to what the network does everywhere.
         excess=float((follows[flagged].sum() + DRAWN * error) / (few + DRAWN)) - error,
         explains=float((follows & flagged & wrong).sum() / (wrong.sum() + 5)),
-        plain_information=information(alone, label),
+        plain_information=compute_information_share(alone, label),
         # To the view that sees least of a difference.
-        typical=min((typical(one, label, flagged) for one in voting), default=UNDECIDED if others else 0.5),
+        typical=min((compute_typicality(one, label, flagged) for one in voting), default=UNDECIDED if others else 0.5),
     )
 
 
-class Model:
+class EvidenceModel:
     """From signs to the probability that correcting helps, the logistic function of a weighted sum.
 
     ``lab/results/evidence`` tells where its numbers come from, and how right they are.
@@ -165,7 +167,7 @@ class Model:
     verdicts: ClassVar[Mapping[Verdict, float]] = {"shortcut": 0.6, "cannot tell": 0.3}
 
     @classmethod
-    def judge(cls, signs: Signs, kind: str) -> float:
+    def predict_probability(cls, signs: CandidateStatistics, kind: str) -> float:
         """Return the probability that correcting by a candidate helps; ``kind`` is images, texts or tables."""
         *weights, score = cls.weights[kind]
         for weight, (name, (none, full)) in zip(weights, cls.ends.items(), strict=True):
@@ -173,6 +175,6 @@ class Model:
         return round(1 / (1 + math.exp(-score)), 4)
 
     @classmethod
-    def verdict_of(cls, probability: float) -> Verdict:
+    def classify(cls, probability: float) -> Verdict:
         """Return the verdict on a candidate of this P(helps)."""
         return next((name for name, least in cls.verdicts.items() if probability > least), "none found")

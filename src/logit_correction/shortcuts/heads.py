@@ -53,7 +53,7 @@ class Head:
         return found.softmax(dim=1)
 
 
-def scaled(features: Tensor, deviation: Tensor, mean: Tensor) -> Tensor:
+def standardize(features: Tensor, deviation: Tensor, mean: Tensor) -> Tensor:
     """Bring features (n, F) to mean 0 and deviation 1 of those that these are of, and within 8 deviations."""
     found = (features - mean) / deviation.clamp_min(1e-4)
     # A head has learnt nothing of what did not vary, so new values of it count for nothing.
@@ -63,14 +63,14 @@ def scaled(features: Tensor, deviation: Tensor, mean: Tensor) -> Tensor:
 # -- linear heads
 
 
-def logistic(
+def make_logistic_learner(
     features: Tensor, label: Tensor, num_labels: int, few: int | None = None, kept: list[Head] | None = None
 ) -> FoldFitter:
-    """Return logistic regression for ``predict_out_of_fold`` on ``telling_features``; ``kept`` takes the heads."""
+    """Return logistic regression for ``predict_out_of_fold``, on selected features; ``kept`` takes the heads."""
     from sklearn.linear_model import LogisticRegression
 
     def fit(rows: Tensor, number: int) -> Callable[[Tensor], Tensor]:
-        columns = telling_features(features[rows], label[rows], num_labels, few)
+        columns = select_features_by_correlation(features[rows], label[rows], num_labels, few)
         seen, there = features[:, columns], label[rows].unique()  # sorted, as scikit-learn has them
         weight, bias = torch.zeros(num_labels, len(columns)), torch.full((num_labels,), -torch.inf)
         bias[there] = 0.0
@@ -97,7 +97,7 @@ def one_thread() -> AbstractContextManager[Any]:
     return _libraries().limit(limits=1, user_api="blas")
 
 
-def telling_features(features: Tensor, label: Tensor, num_labels: int, few: int | None) -> Tensor:
+def select_features_by_correlation(features: Tensor, label: Tensor, num_labels: int, few: int | None) -> Tensor:
     """Return the columns of features that correlate most with each label, ``few`` of each; all without ``few``."""
     if few is None or features.shape[1] <= few * num_labels:
         return torch.arange(features.shape[1])
@@ -108,7 +108,7 @@ def telling_features(features: Tensor, label: Tensor, num_labels: int, few: int 
     return correlation.topk(few, dim=1).indices.flatten().unique()
 
 
-def telling_members(members: Sequence[Tensor], label: Tensor, num_labels: int) -> list[int]:
+def select_members(members: Sequence[Tensor], label: Tensor, num_labels: int) -> list[int]:
     """Return the members of a family (features of each) that tell each label best, one for each, in rising order."""
     target = one_hot(label, num_labels).double()
     target = target - target.mean(dim=0)
@@ -125,7 +125,7 @@ def telling_members(members: Sequence[Tensor], label: Tensor, num_labels: int) -
 # -- heads with a hidden layer
 
 
-def hidden_layer(
+def make_hidden_layer_learner(
     features: Tensor, target: Tensor, num_labels: int, seed_of: Callable[[int], int], kept: list[Head]
 ) -> FoldFitter:
     """Return heads with a hidden layer for ``predict_out_of_fold``, of a seed for each fold; ``kept`` takes the heads.
@@ -181,7 +181,7 @@ class KeptHeads:
     @torch.no_grad()
     def of_features(self, features: Tensor) -> Tensor:
         """Return the same by the features (n, F) of the views, side by side."""
-        features = scaled(features, self.deviation, self.mean)
+        features = standardize(features, self.deviation, self.mean)
         return torch.stack([head(features) for head in self.heads]).mean(dim=0)
 
     def state(self) -> dict[str, Any] | None:
@@ -224,7 +224,7 @@ def estimate_by_heads(
         features = torch.cat(compute_features(views, rows.view_inputs), dim=1)
     scale = torch.std_mean(features, dim=0)
     features, few = (
-        scaled(features, *scale),
+        standardize(features, *scale),
         next((view.max_per_label for view in views if view.max_per_label is not None), None),
     )
     linear = few is not None or features.shape[1] <= LINEAR_FEATURES
@@ -234,7 +234,7 @@ def estimate_by_heads(
         rows.report(f"estimating the attribute, round {turn + 1} of {rounds + 1}")
         splits = 2 if turn == rounds else 1  # the targets of a round need be no better than that
         found, heads = cross_fit(features, target, num_labels, linear, few, splits, derive_seed(seed, "round", turn))
-        target = relabeled(found, rows.label)
+        target = relabel_conflicting_rows(found, rows.label)
     kept = KeptHeads(views, *scale, heads, 1.0 if exact else LINEAR_ODDS if linear else HIDDEN_ODDS)
     if exact:
         weight = -torch.bincount(rows.label, minlength=num_labels).clamp_min(1).log()
@@ -251,18 +251,20 @@ def cross_fit(
     total, heads = torch.zeros(len(features), num_labels), list[Head]()
     for split in range(splits):
         if linear:
-            fit = logistic(features, target, num_labels, few, heads)
+            fit = make_logistic_learner(features, target, num_labels, few, heads)
         else:
-            fit = hidden_layer(features, target, num_labels, partial(derive_seed, seed, "half", split), heads)
+            fit = make_hidden_layer_learner(
+                features, target, num_labels, partial(derive_seed, seed, "half", split), heads
+            )
         total += predict_out_of_fold(fit, draw_halves(len(features), make_generator(seed, "halves", split)), num_labels)
     return total / splits, heads
 
 
-def relabeled(probability: Tensor, label: Tensor) -> Tensor:
+def relabel_conflicting_rows(probability: Tensor, label: Tensor) -> Tensor:
     """Return the targets (N,) of the next round: another label where its held-out odds exceed 10, else the label.
 
     >>> probability = torch.tensor([[0.95, 0.05], [0.8, 0.2]])
-    >>> relabeled(probability, torch.tensor([1, 1]))
+    >>> relabel_conflicting_rows(probability, torch.tensor([1, 1]))
     tensor([0, 1])
     """
     own = probability.gather(1, label.unsqueeze(1)).squeeze(1)
@@ -270,10 +272,10 @@ def relabeled(probability: Tensor, label: Tensor) -> Tensor:
     return torch.where(greatest > RELABEL_ODDS * own, other, label)
 
 
-def joined(parts: Sequence[Tensor], size: int) -> Tensor:
+def join_attributes(parts: Sequence[Tensor], size: int) -> Tensor:
     """Return one attribute (N,) for several (N,) of 0..size - 1: each combination of their values is one.
 
-    >>> joined([torch.tensor([0, 1, 1]), torch.tensor([1, 0, 1])], size=2)
+    >>> join_attributes([torch.tensor([0, 1, 1]), torch.tensor([1, 0, 1])], size=2)
     tensor([1, 2, 3])
     """
     found = parts[0]
@@ -282,7 +284,7 @@ def joined(parts: Sequence[Tensor], size: int) -> Tensor:
     return found
 
 
-def joined_posterior(parts: Sequence[Tensor]) -> Tensor:
+def join_posteriors(parts: Sequence[Tensor]) -> Tensor:
     """Return P (N, K) of the ``joined`` attribute by those (N, size) of several."""
     found = parts[0]
     for part in parts[1:]:

@@ -1,6 +1,6 @@
 """The rows that the model will be used on: read part by part, asked what each candidate says, and answered by people.
 
-The table of new rows is as ``asked_of`` returns it, with the answers of all rounds.
+The table of new rows is as ``predict_candidates`` returns it, with the answers of all rounds.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ from logit_correction.data.stores import InputStore
 from logit_correction.data.table import NEW, DataTable
 from logit_correction.errors import InputError, InputWarning
 from logit_correction.evaluation.predictions import Array
-from logit_correction.finding import BASELINE, Choice, Tried
+from logit_correction.finding import BASELINE
 from logit_correction.formatting import format_first, format_reason, format_row_count
 from logit_correction.functional import wilson_interval
 from logit_correction.pages.compare import format_path
 from logit_correction.pages.plots import encode_png_uris
 from logit_correction.runs.assemble import PreparedRun
 from logit_correction.runs.encode import EncodedStore
-from logit_correction.shortcuts import choice
-from logit_correction.shortcuts.candidates import Trained, candidates_of, train_all
+from logit_correction.shortcuts import selection
+from logit_correction.shortcuts.candidates import TrainedCandidate, build_candidates, train_candidates
+from logit_correction.shortcuts.summaries import CandidateResult, Selection
 from logit_correction.spreadsheets import read_spreadsheet_csv
 from logit_correction.training.display import Display
 from logit_correction.types import Inputs
@@ -85,7 +86,7 @@ def open_new_rows(given: Any, built: PreparedRun) -> list[Rows]:
     return rows
 
 
-def known_of(given: Sequence[Rows] | None, built: PreparedRun) -> pd.DataFrame:
+def read_new_rows(given: Sequence[Rows] | None, built: PreparedRun) -> pd.DataFrame:
     """Return what is known of all new rows; what is wrong with them is told here, before anything is trained.
 
     ``given`` is as ``open_new_rows`` returns it; None takes the rows of the split ``new``. Rows that cannot be read are
@@ -100,7 +101,7 @@ def known_of(given: Sequence[Rows] | None, built: PreparedRun) -> pd.DataFrame:
         label = [None if number < 0 else str(table.label_names[number]) for number in table.label[rows].tolist()]
         files = None if table.files is None else [table.files[row] for row in rows.tolist()]
         lines = None if table.lines is None else table.lines[rows].tolist()
-        return known_table([_described(label, files, lines, table, rows)], table)
+        return build_new_rows_table([_described(label, files, lines, table, rows)], table)
     frames = list[pd.DataFrame]()
     bad = list[RowErrors]()
     count = 0
@@ -118,7 +119,7 @@ def known_of(given: Sequence[Rows] | None, built: PreparedRun) -> pd.DataFrame:
         warnings.warn(
             f"{format_row_count(left_out)} left out of the new rows: {shown}{more}", InputWarning, stacklevel=2
         )
-    return known_table(frames, table)
+    return build_new_rows_table(frames, table)
 
 
 def network_inputs(given: Sequence[Rows] | None, built: PreparedRun) -> Iterator[Inputs]:
@@ -130,7 +131,7 @@ def network_inputs(given: Sequence[Rows] | None, built: PreparedRun) -> Iterator
     parts = _read(given, built)
     while True:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", InputWarning)  # which ``known_of`` has given
+            warnings.simplefilter("ignore", InputWarning)  # which ``read_new_rows`` has given
             part = next(parts, None)
         if part is None:
             return
@@ -178,7 +179,7 @@ def _described(
     return frame if content is None else frame.assign(content=content)
 
 
-def known_table(frames: Sequence[pd.DataFrame], table: DataTable) -> pd.DataFrame:
+def build_new_rows_table(frames: Sequence[pd.DataFrame], table: DataTable) -> pd.DataFrame:
     """Return what is known of all rows; ``InputError`` if there are none, or a label is not in the training data."""
     if not sum(map(len, frames)):
         raise InputError("There are no new rows: give a folder or a table that holds some by --new-rows")
@@ -191,7 +192,7 @@ def known_table(frames: Sequence[pd.DataFrame], table: DataTable) -> pd.DataFram
         first, has = unknown.iloc[0], "has a label that is" if len(unknown) == 1 else "have labels that are"
         raise InputError(
             f"The new rows: {len(unknown):,} {has} not in the training data, such as {first['label']!r} "
-            f"of {called(first)}: the labels are {', '.join(names)}; leave unknown ones empty"
+            f"of {describe_row(first)}: the labels are {', '.join(names)}; leave unknown ones empty"
         )
     return whole.drop(columns="label").assign(**{LABEL: label, ROUND: np.where(label >= 0, 0, -1)})
 
@@ -199,9 +200,9 @@ def known_table(frames: Sequence[pd.DataFrame], table: DataTable) -> pd.DataFram
 # -- what the candidates say of them
 
 
-def asked_of(
+def predict_candidates(
     built: PreparedRun, known: pd.DataFrame, inputs: Iterable[Inputs], display: Display
-) -> tuple[pd.DataFrame, Choice]:
+) -> tuple[pd.DataFrame, Selection]:
     """Train all candidates, and ask them about the new rows; ``built`` is after its search for promising views.
 
     Returns:
@@ -210,21 +211,21 @@ def asked_of(
         of its label, -1 where unknown; the round in which it was asked, 0 if it came with a label, -1 if nobody was
         asked; of each candidate ``says_``, the number of a label, and ``apart_``, how far it is from ERM.
     """
-    models = train_all(candidates_of(built), built.table, display)
+    models = train_candidates(build_candidates(built), built.table, display)
     display.show_message("asking all candidates about the new rows")
     said, apart = list[Tensor](), list[Tensor]()
     with torch.no_grad():
         for one in inputs:
             logits = torch.stack([model.network(one) for model in models])
             said.append(logits.argmax(dim=2))
-            apart.append(apart_of(logits))
+            apart.append(compute_total_variation_to_erm(logits))
     says = {f"says_{number}": one for number, one in enumerate(torch.cat(said, dim=1).numpy())}
     says |= {f"apart_{number}": one for number, one in enumerate(torch.cat(apart, dim=1).numpy())}
     table, label = known.assign(**says), built.table.label[built.table.split["valid"]].numpy()
     return table, _compared(table, models, label)
 
 
-def called(row: pd.Series) -> str:
+def describe_row(row: pd.Series) -> str:
     """Return what a person calls a row: its file, its line or its number."""
     for name in ("path", "line", "row"):
         if name in row and not pd.isna(row[name]):
@@ -232,13 +233,13 @@ def called(row: pd.Series) -> str:
     return "a row"
 
 
-def predictions_in(table: pd.DataFrame, what: str = "says_") -> Array:
+def read_predictions(table: pd.DataFrame, what: str = "says_") -> Array:
     """Return what the candidates say of the new rows, (C, M), or how far ``apart_`` from ERM they are."""
     kind = np.int64 if what == "says_" else np.float64
     return np.stack([table[name].to_numpy(dtype=kind) for name in table if str(name).startswith(what)])
 
 
-def apart_of(logits: Tensor) -> Tensor:
+def compute_total_variation_to_erm(logits: Tensor) -> Tensor:
     """Return how far the probabilities of each candidate are from those of the first, (C, M), by logits (C, M, L).
 
     It is half the sum of absolute differences: 0 if they are equal, 1 if each is sure of another label.
@@ -247,21 +248,23 @@ def apart_of(logits: Tensor) -> Tensor:
     return (probability - probability[0]).abs().sum(dim=2) / 2
 
 
-def _compared(table: pd.DataFrame, models: Sequence[Trained], label: Array) -> Choice:
+def _compared(table: pd.DataFrame, models: Sequence[TrainedCandidate], label: Array) -> Selection:
     """Return how far new rows differ from usual ones; ``label`` (V,) is that of the validation rows."""
     table = table.iloc[canonical_order(table)]
     usual = torch.stack([one.usual for one in models])
-    predictions, said = predictions_in(table), usual.argmax(dim=2).numpy()
-    likely = choice.change_of(predictions_in(table, "apart_"), apart_of(usual).numpy())
-    figures: dict[str, Array] = {"like_training": (said[:, : len(label)] == label).mean(axis=1)}
+    predictions, said = read_predictions(table), usual.argmax(dim=2).numpy()
+    likely = selection.compute_shift_p_value(
+        read_predictions(table, "apart_"), compute_total_variation_to_erm(usual).numpy()
+    )
+    figures: dict[str, Array] = {"valid_accuracy": (said[:, : len(label)] == label).mean(axis=1)}
     for name, says in (("new", predictions), ("usual", said)):
         low, high = wilson_interval(torch.from_numpy((says != says[0]).sum(axis=1)), says.shape[1])
-        figures |= {f"differs_{name}": choice.disagreement(says)}
+        figures |= {f"differs_{name}": selection.compute_disagreement(says)}
         figures |= {f"differs_{name}_low": low.numpy(), f"differs_{name}_high": high.numpy()}
     tried = [
-        Tried(
+        CandidateResult(
             name=model.candidate.name,
-            does=model.candidate.does,
+            description=model.candidate.does,
             config=model.candidate.config.to_dict(),
             views=model.candidate.views,
             seconds=round(model.seconds, 1),
@@ -269,12 +272,12 @@ def _compared(table: pd.DataFrame, models: Sequence[Trained], label: Array) -> C
         )
         for number, model in enumerate(models)
     ]
-    return Choice(
+    return Selection(
         rows=predictions.shape[1],
         labelled=int((table[ROUND] == 0).sum()),
         usual_rows=said.shape[1],
-        changed=likely <= choice.LEVEL,
-        likely=likely,
+        changed=likely <= selection.SHIFT_LEVEL,
+        p_value=likely,
         candidates=tuple(tried),
     )
 
@@ -294,7 +297,9 @@ def ask(table: pd.DataFrame, count: int, seed: int) -> tuple[pd.DataFrame, pd.Da
         order = canonical_order(table)
         ordered = table.iloc[order]
         asked = np.flatnonzero(ordered[ROUND] >= 0).tolist()
-        drawn, chances = choice.draw(predictions_in(ordered), count - len(still_open), seed + turn, asked)
+        drawn, chances = selection.sample_rows_to_label(
+            read_predictions(ordered), count - len(still_open), seed + turn, asked
+        )
         places = order[drawn]
         chance = np.zeros(len(table))
         chance[order] = chances
@@ -304,7 +309,7 @@ def ask(table: pd.DataFrame, count: int, seed: int) -> tuple[pd.DataFrame, pd.Da
     return table, table.loc[np.concatenate([still_open, places]), columns].assign(**{ANSWER: ""})
 
 
-def answered(table: pd.DataFrame, file: Path | str | pd.DataFrame, label_names: Sequence[str]) -> pd.DataFrame:
+def add_answers(table: pd.DataFrame, file: Path | str | pd.DataFrame, label_names: Sequence[str]) -> pd.DataFrame:
     """Return the table with the answers of a sheet; empty ones are open.
 
     Raises:
@@ -351,7 +356,7 @@ def canonical_order(table: pd.DataFrame, more: Sequence[str] = ()) -> Array:
     return np.lexsort([pd.factorize(keys[name], sort=True)[0] for name in keys])
 
 
-def holds_more(table: pd.DataFrame, file: Path) -> bool:
+def has_unread_answers(table: pd.DataFrame, file: Path) -> bool:
     """Return whether a person has written answers into a sheet that are not in the table yet."""
     _, rows, answers = _sheet(file, str(file))
     known = set(table["row"][table[LABEL] >= 0].astype(str))
@@ -402,7 +407,7 @@ def read_pictures(table: pd.DataFrame) -> dict[str, str]:
 def open_rows(table: pd.DataFrame, pictures: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return name, content and picture of the rows that were asked and that nobody has answered."""
     return [
-        {"name": called(row), "content": row.get("content", ""), "image": pictures.get(str(row["row"]))}
+        {"name": describe_row(row), "content": row.get("content", ""), "image": pictures.get(str(row["row"]))}
         for _, row in _asked_and_open(table).iterrows()
     ]
 
@@ -411,10 +416,10 @@ def _asked_and_open(table: pd.DataFrame) -> pd.DataFrame:
     return table[(table[ROUND] >= 1) & (table[LABEL] < 0)]
 
 
-def concluded(table: pd.DataFrame, found: Choice, seed: int) -> Choice:
+def select_from_answers(table: pd.DataFrame, found: Selection, seed: int) -> Selection:
     """Return what the answers say of each candidate, and which one to train, by what ``found`` says without answers."""
     table = table.iloc[canonical_order(table, (ROUND, LABEL))]
-    predictions, (places, label, weight) = predictions_in(table), answer_weights(table)
+    predictions, (places, label, weight) = read_predictions(table), answer_weights(table)
     asked = (table[ROUND] >= 1).to_numpy()
     known = (table[LABEL] >= 0).to_numpy()
     left = int(((predictions != predictions[0]).any(axis=0) & ~known).sum())
@@ -422,26 +427,26 @@ def concluded(table: pd.DataFrame, found: Choice, seed: int) -> Choice:
     found = replace(
         found,
         answers=len(places),
-        asked=int(asked.sum()),
+        num_asked=int(asked.sum()),
         sheet_answers=int((asked & known).sum()),
         chosen=None if found.changed and left else BASELINE,
-        candidates=tuple(replace(one, told_by=0, **nothing) for one in found.candidates),
-        more=None if left else 0,
+        candidates=tuple(replace(one, num_answers=0, **nothing) for one in found.candidates),
+        num_needed=None if left else 0,
         **nothing,
     )
     if not len(places):
         return found
-    gains = choice.gains_of(predictions, places, label, weight)
-    half, chosen = choice.DEVIATIONS * gains.error, choice.chosen_of(gains, found.changed)
+    gains = selection.estimate_gains(predictions, places, label, weight)
+    half, chosen = selection.Z_90 * gains.error, selection.select_candidate(gains, found.changed)
     tried = [
-        replace(one, gain=float(gain), gain_low=float(gain - ends), gain_high=float(gain + ends), told_by=int(rows))
+        replace(one, gain=float(gain), gain_low=float(gain - ends), gain_high=float(gain + ends), num_answers=int(rows))
         for one, gain, ends, rows in zip(found.candidates, gains.gain, half, gains.answers, strict=True)
     ]
-    more = min(left, choice.more_answers(gains, chosen, len(places)))
-    found = replace(found, candidates=tuple(tried), chosen=tried[chosen].name, more=more)
+    more = min(left, selection.count_labels_needed(gains, chosen, len(places)))
+    found = replace(found, candidates=tuple(tried), chosen=tried[chosen].name, num_needed=more)
     if not chosen:
         return found
-    gain = choice.corrected_gain(predictions, places, label, weight, found.changed, seed)
+    gain = selection.correct_gain_for_selection(predictions, places, label, weight, found.changed, seed)
     return replace(found, gain=gain, gain_low=gain - float(half[chosen]), gain_high=gain + float(half[chosen]))
 
 
@@ -449,6 +454,6 @@ def answer_weights(table: pd.DataFrame) -> tuple[Array, Array, Array]:
     """Return places, labels and weights of the rows whose label is known: for how many rows each stands."""
     known = (table[LABEL] >= 0).to_numpy()
     chances = {turn: table[f"chance_{turn}"].to_numpy() for turn in range(1, int(table[ROUND].max()) + 1)}
-    weight = choice.compute_answer_weights(predictions_in(table), known, table[ROUND].to_numpy(), chances)
+    weight = selection.compute_answer_weights(read_predictions(table), known, table[ROUND].to_numpy(), chances)
     places = np.flatnonzero(known)
     return places, table[LABEL].to_numpy(dtype=np.int64)[places], weight[places]

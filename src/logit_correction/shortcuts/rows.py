@@ -14,10 +14,10 @@ from torch import Tensor
 
 from logit_correction.atomic_files import replace_atomically
 from logit_correction.data.table import DataTable
-from logit_correction.finding import BASELINE, NEEDED_ROWS, Finding
+from logit_correction.finding import BASELINE, MIN_CONFLICTS_TO_CHECK, Finding
 from logit_correction.functional import wilson_interval
 from logit_correction.shortcuts.auto import Auto
-from logit_correction.shortcuts.evidence import conflict_of
+from logit_correction.shortcuts.evidence import find_conflicts
 from logit_correction.shortcuts.search import Correction
 from logit_correction.spreadsheets import write_spreadsheet_csv
 from logit_correction.views.tables import find_viewed_columns
@@ -83,9 +83,9 @@ def rows_frame(
         frame.loc[places, "attribute"] = names[attribute.numpy()]
         frame.loc[places, "conflicting"] = (attribute != label[estimated]).numpy()
         frame.loc[places, "score"] = score.numpy().round(4)
-        looked = doubted or search.correction_by(views)
+        looked = doubted or search.get_candidate(views)
         assert looked is not None
-        says, conflict = conflict_of(search.seen[looked.weighed.views], label[asked])
+        says, conflict = find_conflicts(search.seen[looked.weighed.views], label[asked])
         places = asked.numpy()
         frame.loc[places, "view_label"] = names[says.numpy()]
         frame.loc[places, "sure"] = conflict.numpy()
@@ -164,12 +164,12 @@ def balanced(conflicting: Mapping[str, Any], agreeing: Mapping[str, Any], values
     return {"accuracy": value, "low": max(0.0, value - low), "high": min(1.0, value + high)}
 
 
-def leans(finding: Finding) -> bool | None:
+def relies_on_shortcut(finding: Finding) -> bool | None:
     """Return whether the classifier relies on the views of a shortcut; None where that cannot be told."""
-    look, weighed = finding.look, finding.candidate
-    if not finding.views or look is None or weighed is None or look.rows < NEEDED_ROWS:
+    look, weighed = finding.main_evidence, finding.candidate
+    if not finding.views or look is None or weighed is None or look.rows < MIN_CONFLICTS_TO_CHECK:
         return None
-    low, high, threshold = look.follows_low or 0.0, look.follows_high or 0.0, max(FOLLOWS, weighed.signs.error)
+    low, high, threshold = look.follows_low or 0.0, look.follows_high or 0.0, max(FOLLOWS, weighed.statistics.error)
     return True if low >= threshold else False if high < threshold else None
 
 

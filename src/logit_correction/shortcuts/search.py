@@ -1,4 +1,4 @@
-"""Looks at held-out rows through one view after the other, and weighs what might be corrected by."""
+"""ViewEvidences at held-out rows through one view after the other, and weighs what might be corrected by."""
 
 from __future__ import annotations
 
@@ -19,29 +19,33 @@ from logit_correction.data.frames import RowFile, check_column_names
 from logit_correction.errors import InputError
 from logit_correction.finding import (
     BASELINE,
-    EVERYTHING,
     EXAMINED,
-    FEWEST,
-    RICH,
+    MIN_HELD_OUT_ROWS,
     Finding,
-    Look,
+    ScoredCandidate,
     Verdict,
-    ViewName,
-    Weighed,
+    ViewEvidence,
 )
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import import_component
 from logit_correction.seeds import make_generator
-from logit_correction.shortcuts.evidence import LEAST_ROWS, Model, information, look_of, signs_of
+from logit_correction.shortcuts.evidence import (
+    LEAST_ROWS,
+    EvidenceModel,
+    compute_information_share,
+    compute_statistics,
+    evaluate_view,
+)
 from logit_correction.shortcuts.heads import (
     KeptHeads,
     estimate_by_heads,
-    logistic,
-    scaled,
-    telling_features,
-    telling_members,
+    make_logistic_learner,
+    select_features_by_correlation,
+    select_members,
+    standardize,
 )
 from logit_correction.types import Correlation, DataInfo, TrainingRows
+from logit_correction.view_names import EVERYTHING, RICH, ViewName
 from logit_correction.views.base import View, compute_features
 from logit_correction.views.tables import INCOMPARABLE, Pairs, assign_parts, compare_columns, compute_cuts
 from logit_correction.views.texts import EDGE_MARK, WORD_PATTERN, TermView
@@ -58,7 +62,7 @@ WORDS = 5
 
 
 @dataclass(frozen=True)
-class Judged:
+class HeldOutPredictions:
     """Rows that a search looks at, and what an ordinary classifier says of them that was not trained on them."""
 
     split: str  # train or valid
@@ -83,14 +87,14 @@ class Correction:
         estimate: Attribute and class probabilities of the rows that heads learned from, and the heads.
     """
 
-    weighed: Weighed
+    weighed: ScoredCandidate
     attribute: Tensor
     seen: Tensor
     estimate: tuple[Tensor, Tensor, KeptHeads]
 
 
 class Search:
-    """Looks through views at judged rows, and keeps what it saw.
+    """ViewEvidences through views at judged rows, and keeps what it saw.
 
     Attributes:
         judged: The rows.
@@ -101,15 +105,15 @@ class Search:
     """
 
     def __init__(
-        self, rows: TrainingRows, learned: Tensor, judged: Judged, correlation: Correlation, seed: int
+        self, rows: TrainingRows, learned: Tensor, judged: HeldOutPredictions, correlation: Correlation, seed: int
     ) -> None:
         """Put the rows together; where validation rows are judged, heads learn from the training rows ``learned``."""
         assert rows.view_inputs is not None
         self.judged, self.num_labels, self.report = judged, correlation.num_labels, rows.report
         self.correlation, self.seed = correlation, seed
         self.seen: dict[Views, Tensor] = {}
-        self.looks: dict[Views, Look] = {}
-        self.corrections: list[Correction] = []
+        self.evidence: dict[Views, ViewEvidence] = {}
+        self.candidates: list[Correction] = []
         self._views: dict[str, tuple[View, list[Tensor]]] = {}
         if judged.split == "train":
             self._inputs = [rows.view_inputs.take(judged.rows)]
@@ -149,7 +153,7 @@ class Search:
                 np.add.at(counts, (cell[~own], label[~own]), 1)
                 shares = counts.sum(axis=0) / max(1, counts.sum())
                 seen[own] = ((counts + 4 * shares) / (counts.sum(axis=1, keepdims=True) + 4))[cell[own]]
-            return information(seen, label)
+            return compute_information_share(seen, label)
 
         part = {
             name: assign_parts(values, compute_cuts(values, Pairs.parts), Pairs.parts + 2)
@@ -178,15 +182,15 @@ class Search:
         """Keep what views tell by a head on all their features, or on those of the members that tell each label."""
         label, size = self._label, self.num_labels
         of_views = [torch.cat(parts) for parts in zip(*self._features(views), strict=True)]
-        of_views = [scaled(features, *torch.std_mean(features, dim=0)) for features in of_views]
+        of_views = [standardize(features, *torch.std_mean(features, dim=0)) for features in of_views]
         if choose_members and len(views) > 1:  # once: heads of each fold would take one of two columns by chance
-            told = telling_members(of_views, label, size)
+            told = select_members(of_views, label, size)
             views, of_views = [views[member] for member in told], [of_views[member] for member in told]
         features, few = (
             torch.cat(of_views, dim=1),
             next((one.max_per_label for one in views if one.max_per_label is not None), None),
         )
-        seen = predict_out_of_fold(logistic(features, label, size, few), self._fold, size)[self._fold >= 0]
+        seen = predict_out_of_fold(make_logistic_learner(features, label, size, few), self._fold, size)[self._fold >= 0]
         breadth = max(view.breadth for view in views)
         if any(view.max_narrow_members is not None and len(views) > view.max_narrow_members for view in views):
             breadth = max(breadth, RICH)
@@ -195,7 +199,7 @@ class Search:
             breadth = EVERYTHING
         names = tuple(view.name for view in views)
         self.seen[names] = seen
-        self.looks[names] = look_of(names, breadth, seen, self.judged.network, self.label)
+        self.evidence[names] = evaluate_view(names, breadth, seen, self.judged.network, self.label)
 
     # -- candidates
 
@@ -209,23 +213,25 @@ class Search:
             self._weigh(views)
         for views in self._narrower():
             self._weigh(views)
-        self.corrections = [self._with_common_evidence(correction) for correction in self.corrections]
+        self.candidates = [self._with_common_evidence(correction) for correction in self.candidates]
 
         def rank(correction: Correction) -> tuple[bool, int, int, float]:
-            few_rows = correction.weighed.signs.flagged < LEAST_ROWS  # of few rows nothing can be concluded
-            verdict = ("shortcut", "cannot tell", "none found").index(Model.verdict_of(correction.weighed.probability))
-            look = self.looks[correction.weighed.views]
+            few_rows = correction.weighed.statistics.flagged < LEAST_ROWS  # of few rows nothing can be concluded
+            verdict = ("shortcut", "cannot tell", "none found").index(
+                EvidenceModel.classify(correction.weighed.probability)
+            )
+            look = self.evidence[correction.weighed.views]
             return few_rows, verdict, look.breadth, -look.accuracy
 
-        self.corrections.sort(key=rank)
+        self.candidates.sort(key=rank)
 
     def _narrower(self) -> list[Views]:
         """Return views that were not weighed, narrower than a candidate and pointing at the same rows."""
-        weighed = {correction.weighed.views for correction in self.corrections}
+        weighed = {correction.weighed.views for correction in self.candidates}
         candidates = [
             correction
-            for correction in self.corrections
-            if Model.verdict_of(correction.weighed.probability) != "none found"
+            for correction in self.candidates
+            if EvidenceModel.classify(correction.weighed.probability) != "none found"
         ]
         narrower = []
         for look in self.telling():
@@ -233,7 +239,7 @@ class Search:
             same = [
                 compute_overlap(flagged, candidate.attribute != self.label) >= SAME_ROWS
                 for candidate in candidates
-                if look.breadth < self.looks[candidate.weighed.views].breadth
+                if look.breadth < self.evidence[candidate.weighed.views].breadth
             ]
             if look.views not in weighed and any(same):
                 narrower.append(look.views)
@@ -245,24 +251,24 @@ class Search:
         flagged = correction.attribute != self.label
         probability = max(
             other.weighed.probability
-            for other in self.corrections
+            for other in self.candidates
             if other is correction
             or (
-                self.looks[other.weighed.views].breadth > self.looks[weighed.views].breadth
-                and other.weighed.signs.flagged >= LEAST_ROWS
+                self.evidence[other.weighed.views].breadth > self.evidence[weighed.views].breadth
+                and other.weighed.statistics.flagged >= LEAST_ROWS
                 and compute_overlap(flagged, other.attribute != self.label) >= SAME_ROWS
             )
         )
         return replace(correction, weighed=replace(weighed, probability=probability))
 
-    def telling(self) -> list[Look]:
+    def telling(self) -> list[ViewEvidence]:
         """Return the looks that tell of the label, the most telling first; all where none tells much.
 
-        Looks that see everything and those at pairs of columns are left out; all, where few rows are judged.
+        ViewEvidences that see everything and those at pairs of columns are left out; all, where few rows are judged.
         """
-        narrow = [one for one in self.looks.values() if one.breadth < EVERYTHING and not is_of_pair(one.views)]
+        narrow = [one for one in self.evidence.values() if one.breadth < EVERYTHING and not is_of_pair(one.views)]
         useful = [one for one in narrow if one.information > USEFUL] or narrow
-        return sorted(useful, key=lambda one: -one.information) if len(self.label) >= FEWEST else []
+        return sorted(useful, key=lambda one: -one.information) if len(self.label) >= MIN_HELD_OUT_ROWS else []
 
     def promising(self) -> list[Views]:
         """Return the views to weigh: those that say most of the label and explain most mistakes.
@@ -272,7 +278,7 @@ class Search:
         """
         network, label, telling = self.judged.network.argmax(dim=1), self.label, self.telling()
 
-        def explains(look: Look) -> float:
+        def explains(look: ViewEvidence) -> float:
             says = self.seen[look.views].argmax(dim=1)
             mistakes = int(((says == network) & (network != label)).sum())
             return mistakes / max(1, int((says != label).sum()))
@@ -280,7 +286,7 @@ class Search:
         if not telling:
             return []
         picks = [telling[0].views, max(telling, key=explains).views, *(one.views for one in telling[1:2])]
-        return list(dict.fromkeys([*picks, *filter(is_of_pair, self.looks)]))
+        return list(dict.fromkeys([*picks, *filter(is_of_pair, self.evidence)]))
 
     def _weigh(self, names: Views) -> Correction:
         """Estimate the attribute by views that were looked at, and weigh its signs."""
@@ -297,69 +303,71 @@ class Search:
         rows = self._inputs[-1]
         kind = "texts" if rows.texts else "tables" if rows.columns else "images"
         others = [one.numpy() for views, one in self.seen.items() if not {*views} & {*names}]
-        if kind != "images" or (self.looks[names].breadth < RICH and len(names) == 1):
+        if kind != "images" or (self.evidence[names].breadth < RICH and len(names) == 1):
             others = []  # a look at one thing sees no object
         label, network, alone = self.label.numpy(), self.judged.network.numpy(), self.seen[names].numpy()
-        signs = signs_of(label, network, attribute.numpy(), alone, others)
-        found = Correction(Weighed(names, Model.judge(signs, kind), signs), attribute, seen, estimate)
-        self.corrections.append(found)
+        signs = compute_statistics(label, network, attribute.numpy(), alone, others)
+        found = Correction(
+            ScoredCandidate(names, EvidenceModel.predict_probability(signs, kind), signs), attribute, seen, estimate
+        )
+        self.candidates.append(found)
         return found
 
     # -- the verdict
 
     def conclude(self, correct_in_doubt: bool = False) -> Finding:
         """Draw the verdict from what was weighed, and say what is corrected by."""
-        enough = len(self.label) >= FEWEST
-        best = next((one for one in self.corrections if one.weighed.signs.flagged >= LEAST_ROWS), None)
-        verdict = Model.verdict_of(best.weighed.probability) if best is not None else "none found"
+        enough = len(self.label) >= MIN_HELD_OUT_ROWS
+        best = next((one for one in self.candidates if one.weighed.statistics.flagged >= LEAST_ROWS), None)
+        verdict = EvidenceModel.classify(best.weighed.probability) if best is not None else "none found"
         untold = self._found("cannot tell")
-        leaks = [one for one in self.looks.values() if one.may_leak(untold.commonest)]
+        leaks = [one for one in self.evidence.values() if one.may_leak(untold.majority_share)]
         if verdict == "none found" and enough and leaks:  # which must not read as if all were well
-            return replace(untold, leak=max(leaks, key=lambda one: (one.accuracy, -one.breadth)).views)
+            return replace(untold, leak_views=max(leaks, key=lambda one: (one.accuracy, -one.breadth)).views)
         if best is None:
-            return self._found(verdict) if self.looks and enough else untold
+            return self._found(verdict) if self.evidence and enough else untold
         corrects = verdict == "shortcut" or (verdict == "cannot tell" and correct_in_doubt)
         return self._found(verdict, best.weighed.views, corrects)
 
-    def take_word(self, views: Sequence[View]) -> Finding:
+    def conclude_user_named(self, views: Sequence[View]) -> Finding:
         """Take a person's word that these views are a shortcut."""
         few = views[0].max_per_label if views and all(view.max_per_label is not None for view in views) else None
         if few is not None and len(views) > few * self.num_labels:  # a whole family of words
             features = torch.cat(self._features(views)[0], dim=1)
-            telling = telling_features(features, self._label[: len(features)], self.num_labels, few)
+            telling = select_features_by_correlation(features, self._label[: len(features)], self.num_labels, few)
             views = [views[number] for number in telling.tolist()]
         names = tuple(view.name for view in views)
-        best = next((one for one in self.corrections if sorted(one.weighed.views) == sorted(names)), None)
+        best = next((one for one in self.candidates if sorted(one.weighed.views) == sorted(names)), None)
         if best is None:
             self._look(views, choose_members=False)
             best = self._weigh(names)
-        return replace(self._found("shortcut", best.weighed.views, corrects=True), named=True)
+        return replace(self._found("shortcut", best.weighed.views, corrects=True), user_named=True)
 
     def _found(self, verdict: Verdict, about: Views = (), corrects: bool = False) -> Finding:
         """Return a verdict on the candidate of some views, with all that was looked at."""
         return Finding(
             verdict,
             views=about if corrects else (),
-            who=self.judged.who,
-            judged=len(self.label),
-            commonest=float(self.label.bincount().max()) / len(self.label) if len(self.label) else 0.0,
-            about=about,
-            looks=tuple(self.looks.values()),
-            candidates=tuple(one.weighed for one in self.corrections),
+            classifier=self.judged.who,
+            num_rows=len(self.label),
+            majority_share=float(self.label.bincount().max()) / len(self.label) if len(self.label) else 0.0,
+            candidate_views=about,
+            evidence=tuple(self.evidence.values()),
+            candidates=tuple(one.weighed for one in self.candidates),
         )
 
-    def telling_words(self, name: str) -> list[str]:
+    def select_words(self, name: str) -> list[str]:
         """Return the words among the terms of a view that tell most of each label; none of a view of anything else."""
         view, (features, *_) = self._views.get(name, (None, [torch.zeros(0, 0)]))
         if not isinstance(view, TermView) or not view.terms or view.name not in ("word", "opening", "closing"):
             return []
-        columns = telling_features(features, self._label[: len(features)], self.num_labels, WORDS)
+        columns = select_features_by_correlation(features, self._label[: len(features)], self.num_labels, WORDS)
         terms = [word for column in columns.tolist() for word in view.terms[column].removeprefix(EDGE_MARK).split()]
         return [word for word in dict.fromkeys(terms) if re.fullmatch(WORD_PATTERN, word)]
 
-    def correction_by(self, views: Sequence[str]) -> Correction | None:
+    def get_candidate(self, views: Sequence[str]) -> Correction | None:
         """Return the candidate of some views; None where they were not weighed."""
-        return next((one for one in self.corrections if one.weighed.views == tuple(views)), None)
+        return next((one for one in self.candidates if one.weighed.views == tuple(views)), None)
 
 
 def compute_overlap(rows: Tensor, others: Tensor) -> float:
@@ -380,7 +388,7 @@ def is_of_pair(views: Views) -> bool:
 
 
 @torch.no_grad()
-def judged_by_run(run: str, info: DataInfo, rows: TrainingRows, device: torch.device) -> Judged:
+def predict_held_out(run: str, info: DataInfo, rows: TrainingRows, device: torch.device) -> HeldOutPredictions:
     """Return what the network of a finished run on the same data says of all validation rows."""
     held_out = rows.held_out
     assert held_out is not None and held_out.view_inputs is not None
@@ -389,10 +397,12 @@ def judged_by_run(run: str, info: DataInfo, rows: TrainingRows, device: torch.de
         compute_outputs(network, held_out.view_inputs, device).softmax(dim=1),
         torch.arange(len(held_out.label)),
     )
-    return Judged("valid", places, found, torch.zeros_like(places), EXAMINED)
+    return HeldOutPredictions("valid", places, found, torch.zeros_like(places), EXAMINED)
 
 
-def judged_by_file(path: str, rows: TrainingRows, labels: Sequence[str], fold_of: Callable[[int], Tensor]) -> Judged:
+def load_class_probabilities(
+    path: str, rows: TrainingRows, labels: Sequence[str], fold_of: Callable[[int], Tensor]
+) -> HeldOutPredictions:
     """Return what a CSV or Parquet file says of training rows, or of validation rows if it tells of no other.
 
     Columns ``probability_LABEL`` (as `predict` writes them) or ``p_LABEL`` (as the audit does), one for each label, are
@@ -418,5 +428,5 @@ def judged_by_file(path: str, rows: TrainingRows, labels: Sequence[str], fold_of
         if len(known):
             fold = fold_of(len(known)) if split == "train" else torch.zeros_like(known)
             known, fold = known[fold >= 0], fold[fold >= 0]
-            return Judged(split, known, torch.from_numpy(values).float()[place[known]], fold, EXAMINED)
+            return HeldOutPredictions(split, known, torch.from_numpy(values).float()[place[known]], fold, EXAMINED)
     raise InputError(f"{file.path} tells of no training or validation row by its column {file.key}")

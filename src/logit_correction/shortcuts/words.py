@@ -10,17 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from logit_correction.finding import (
-    BASELINE,
-    NEEDED_ROWS,
-    Choice,
-    Finding,
-    are_columns,
-    is_plural,
-    name_views,
-    options,
-    spell_out_views,
-)
+from logit_correction.finding import BASELINE, MIN_CONFLICTS_TO_CHECK, Finding
+from logit_correction.finding_text import finding_to_dict
 from logit_correction.formatting import capitalize, format_percent, format_row_count
 from logit_correction.pages import plots
 from logit_correction.pages.compare import format_path
@@ -33,6 +24,8 @@ from logit_correction.pages.console import (
 )
 from logit_correction.pages.page import build_evidence_context, render_template
 from logit_correction.serialization import to_json_values
+from logit_correction.shortcuts.summaries import Selection
+from logit_correction.view_names import are_columns, format_view_options, is_plural, name_views, spell_out_views
 
 #: Pairs of labels that the page shows.
 MOST_PAIRS = 8
@@ -90,13 +83,13 @@ class AuditSummary:
     training: dict[str, Any]
     labels_read: dict[str, Any]
     environment: dict[str, Any]
-    new_rows: Choice | None = None
+    new_rows: Selection | None = None
     known: dict[str, Any] | None = None
     seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``audit.json``."""
-        return {**to_json_values(self), "evidence": self.evidence.to_dict()}
+        return {**to_json_values(self), "evidence": finding_to_dict(self.evidence)}
 
 
 def next_commands(told: AuditSummary, place: str) -> dict[str, str]:
@@ -104,19 +97,21 @@ def next_commands(told: AuditSummary, place: str) -> dict[str, str]:
     if told.new_rows is not None:
         return _commands_for_new_rows(told.new_rows, place)
     asked, views, finding = told.question, told.views, told.evidence
-    commands, leak = {}, finding.look
+    commands, leak = {}, finding.main_evidence
 
     def again(options: str) -> str:
         return f"logit-correction audit --config {place}/config.yaml {options} --out another-audit"
 
-    if leak and leak.may_leak(finding.commonest) and are_columns(leak.views) and not told.examined:
+    if leak and leak.may_leak(finding.majority_share) and are_columns(leak.views) and not told.examined:
         train = f"logit-correction train --config {place}/config.yaml --method ERM --out without"
-        commands["If it will not be known in use, leave it out:"] = f"{train} {options('leave_out', leak.views)}"
+        commands["If it will not be known in use, leave it out:"] = (
+            f"{train} {format_view_options('leave_out', leak.views)}"
+        )
     if asked and not told.examined:
         decide = "Rows that the model will be used on decide, labelled or not. If you have some:"
         commands[decide] = again("--new-rows new-rows")
     if asked and told.verdict == "cannot tell" and not views:
-        commands["If it is an accident:"] = again(options("shortcut", asked.views))
+        commands["If it is an accident:"] = again(format_view_options("shortcut", asked.views))
     if told.examined and views and not told.leans:
         if not told.examined.endswith((".csv", ".parquet")):  # a run, not somebody's predictions
             test = f"logit-correction evaluate {shlex.quote(told.examined)} --on new-rows"
@@ -129,16 +124,18 @@ def next_commands(told: AuditSummary, place: str) -> dict[str, str]:
         leave = f", or leave {them} out of the data" if are_columns(views) else ""
         fix = f"logit-correction train --config {place}/fix.yaml --out fixed"
         commands[f"{accident} a classifier that does not rely on {them}{leave}:"] = fix
-        rows = round((finding.look.share if finding.look else 0) * told.data["rows"]["valid"])
-        few = f"an audit of it needs {NEEDED_ROWS} conflicting validation rows, and you have about {rows}"
-        if rows < NEEDED_ROWS:
+        rows = round((finding.main_evidence.share if finding.main_evidence else 0) * told.data["rows"]["valid"])
+        few = f"an audit of it needs {MIN_CONFLICTS_TO_CHECK} conflicting validation rows, and you have about {rows}"
+        if rows < MIN_CONFLICTS_TO_CHECK:
             test = f"Then test it on labelled rows from elsewhere; {few}:"
             commands[test] = "logit-correction evaluate fixed --on new-rows"
         else:
-            examine = f"logit-correction audit --run fixed {options('shortcut', views)} --out audit-of-fixed"
+            examine = (
+                f"logit-correction audit --run fixed {format_view_options('shortcut', views)} --out audit-of-fixed"
+            )
             commands["Then check whether it is fixed:"] = examine
     if asked:
-        legitimate = again(options("legitimate", asked.views))
+        legitimate = again(format_view_options("legitimate", asked.views))
         commands["If it is a legitimate cause, look for another shortcut:"] = legitimate
     return commands
 
@@ -149,14 +146,14 @@ def headline(told: AuditSummary) -> str:
     views = name_views(told.views, terms)
     if (new := told.new_rows) is not None:
         if new.chosen is None:
-            asked = f"Label {new.asked:,} of them" if new.asked else "Label some of them"
+            asked = f"Label {new.num_asked:,} of them" if new.num_asked else "Label some of them"
             return f"The new rows differ from the training data. {asked}."
         if new.correction is None:
             why = "no correction is better on the new rows" if new.answers else "the new rows resemble the old ones"
-            if new.more == 0 and new.changed and not new.answers:
+            if new.num_needed == 0 and new.changed and not new.answers:
                 why = "no correction gives a new row another label"
             return f"Train {new.chosen}: {why}."
-        unsure = ", but that is not sure yet" if new.more else ""
+        unsure = ", but that is not sure yet" if new.num_needed else ""
         return f"Train `{new.chosen}`: about {_points(new.gain)} points on the new rows{unsure}."
     if views and (told.examined or told.verdict == "shortcut"):
         who = "this classifier" if told.examined else told.classifier
@@ -178,8 +175,8 @@ def telling_terms(contrasts: Sequence[Mapping[str, Any]]) -> list[str]:
 def question(finding: Finding) -> Question | None:
     """Return the one question that only a person can answer, and the views it is about; None where nothing is asked."""
     # Of a leak nothing is asked: it is no candidate.
-    views = finding.about if finding.verdict == "cannot tell" else finding.views
-    if not views or finding.named:  # nobody is asked again who has said so
+    views = finding.candidate_views if finding.verdict == "cannot tell" else finding.views
+    if not views or finding.user_named:  # nobody is asked again who has said so
         return None
     are, cause = ("Are", "legitimate causes") if is_plural(views) else ("Is", "a legitimate cause")
     return Question(views, f"{are} {name_views(views)} {cause} of the label, or an accident of this data?")
@@ -187,10 +184,10 @@ def question(finding: Finding) -> Question | None:
 
 def too_few(finding: Finding) -> str:
     """Return why a check of a given classifier tells nothing; empty where it has the rows that it needs."""
-    rows = finding.look.rows if finding.look else 0
+    rows = finding.main_evidence.rows if finding.main_evidence else 0
     there = f"there {'is' if rows == 1 else 'are'} {rows}. Take more validation rows, or test on rows from elsewhere"
-    needs = f"A check needs {NEEDED_ROWS} held-out rows where the view clearly points to another label"
-    return f"{needs}; {there}" if finding.views and rows < NEEDED_ROWS else ""
+    needs = f"A check needs {MIN_CONFLICTS_TO_CHECK} held-out rows where the view clearly points to another label"
+    return f"{needs}; {there}" if finding.views and rows < MIN_CONFLICTS_TO_CHECK else ""
 
 
 def classifiers(told: AuditSummary) -> dict[str, str]:
@@ -236,12 +233,12 @@ def of_trial(told: AuditSummary) -> str:
         return ""
     fewer = {kind: after[kind]["accuracy"] < before[kind]["low"] for kind in ("balanced", "like_training")}
     better = after["conflicting"]["accuracy"] > before["conflicting"]["accuracy"]
-    one_label = after["like_training"]["accuracy"] <= told.evidence.commonest
+    one_label = after["like_training"]["accuracy"] <= told.evidence.majority_share
     if not (fewer["balanced"] or one_label or (fewer["like_training"] and not better)):
         return ""
-    most = format_percent(told.evidence.commonest, unit=" %")
+    most = format_percent(told.evidence.majority_share, unit=" %")
     always = f", where the commonest label alone is right in {most}" if one_label else ""
-    leave = f"to leave the data alone, add `{options('legitimate', told.views)}`"
+    leave = f"to leave the data alone, add `{format_view_options('legitimate', told.views)}`"
     return f"A trial does not confirm it. {of_price(told)}{always}. You decide: {leave}"
 
 
@@ -252,12 +249,12 @@ def _points(share: float | None) -> str:
     return "–" if share is None else f"{round(100 * share):+d}"
 
 
-def of_change(new: Choice) -> str:
+def of_change(new: Selection) -> str:
     """Return how the new rows differ from rows like the training data."""
     most = new.correction or max(new.candidates[1:], key=lambda one: one.differs_new - one.differs_usual)
     share, usual = (format_percent(one, unit=" %") for one in (most.differs_new, most.differs_usual))
     pair = f"{BASELINE} and `{most.name}`"
-    if new.changed and new.more == 0 and not new.answers:
+    if new.changed and new.num_needed == 0 and not new.answers:
         sure = "how sure they are differs more than on rows like the training data"
         return f"All candidates give each of the {format_row_count(new.rows)} the label of {BASELINE}, but {sure}"
     rows = f"{pair} disagree on {share} of the {format_row_count(new.rows)} that are new"
@@ -266,7 +263,7 @@ def of_change(new: Choice) -> str:
     return f"{rows}, and on {usual} of rows like the training data, which is no more than chance"
 
 
-def of_choice(new: Choice) -> str:
+def of_choice(new: Selection) -> str:
     """Return what the answers say; without any, what to do."""
     if not new.answers:
         if new.chosen == BASELINE:
@@ -278,18 +275,18 @@ def of_choice(new: Choice) -> str:
     gain, low, high = map(_points, (new.gain, new.gain_low, new.gain_high))
     changes = f"`{new.correction.name}` changes accuracy there by {gain} points against {BASELINE}"
     better = f"{by}, {changes} (90 % interval {low} to {high})"
-    before, after = (format_percent(one.like_training, unit=" %") for one in (new.candidates[0], new.correction))
+    before, after = (format_percent(one.valid_accuracy, unit=" %") for one in (new.candidates[0], new.correction))
     stays = f"stays at {after}" if before == after else f"goes from {before} to {after}"
     return f"{better}. On the validation rows accuracy {stays}"
 
 
-def of_new_rows(new: Choice) -> list[str]:
+def of_new_rows(new: Selection) -> list[str]:
     """Return what the new rows say: the change, the choice, and how sure it is."""
-    more = f"To be sure takes about {new.more:,} further answers" if new.answers and new.more else ""
+    more = f"To be sure takes about {new.num_needed:,} further answers" if new.answers and new.num_needed else ""
     return [text for text in (of_change(new), of_choice(new), more) if text]
 
 
-def candidate_rows(new: Choice) -> list[dict[str, str]]:
+def candidate_rows(new: Selection) -> list[dict[str, str]]:
     """Return a line of a table for each candidate, ERM first, then by what they gain or by what they say otherwise."""
     first, *others = new.candidates
     others.sort(key=lambda one: -one.differs_new if one.gain is None else -one.gain)
@@ -299,7 +296,7 @@ def candidate_rows(new: Choice) -> list[dict[str, str]]:
             "–" if one is first else format_percent(share, unit="") for share in (one.differs_new, one.differs_usual)
         ]
         row = {"Candidate": one.name, "Differs on new rows, %": differs[0], "Differs on usual rows, %": differs[1]}
-        row["Accuracy on validation rows, %"] = format_percent(one.like_training, unit="")
+        row["Accuracy on validation rows, %"] = format_percent(one.valid_accuracy, unit="")
         if new.answers:
             gain, low, high = map(_points, (one.gain, one.gain_low, one.gain_high))
             row["Gain, points"] = "–" if one is first else f"{gain} ({low} to {high})"
@@ -307,12 +304,12 @@ def candidate_rows(new: Choice) -> list[dict[str, str]]:
     return rows
 
 
-def _commands_for_new_rows(new: Choice, place: str) -> dict[str, str]:
+def _commands_for_new_rows(new: Selection, place: str) -> dict[str, str]:
     answer = f"logit-correction audit --answers {place}/sheet.csv --out {place}"
-    asking = f"logit-correction audit --ask {new.more or 20} --out {place}"
-    left = format_row_count(new.asked - new.sheet_answers)
+    asking = f"logit-correction audit --ask {new.num_needed or 20} --out {place}"
+    left = format_row_count(new.num_asked - new.sheet_answers)
     fill_in = f"Write the labels of {left} into the column `answer` of `sheet.csv`"
-    if new.answers == 0 and new.asked:
+    if new.answers == 0 and new.num_asked:
         return {f"{fill_in}, as many as you like, then:": answer}
     if new.chosen is None:
         return {"Choose rows to label:": asking}
@@ -322,10 +319,10 @@ def _commands_for_new_rows(new: Choice, place: str) -> dict[str, str]:
     else:
         ordinary = f"logit-correction train --config {place}/config.yaml --method {BASELINE} --out ordinary"
         commands = {f"Train {BASELINE}:": ordinary}
-        commands |= {} if new.answers or new.more == 0 else {"To be sure, label some rows all the same:": asking}
-    if new.asked > new.sheet_answers:
+        commands |= {} if new.answers or new.num_needed == 0 else {"To be sure, label some rows all the same:": asking}
+    if new.num_asked > new.sheet_answers:
         return commands | {"To be surer, fill in more of `sheet.csv`, then:": answer}
-    return commands | ({"To be surer, label more rows:": asking} if new.answers and new.more else {})
+    return commands | ({"To be surer, label more rows:": asking} if new.answers and new.num_needed else {})
 
 
 # The page, the card of a notebook, the terminal

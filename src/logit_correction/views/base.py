@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from logit_correction.errors import InputError
-from logit_correction.finding import ViewName
 from logit_correction.formatting import format_first, suggest_name
 from logit_correction.registry import import_component
 from logit_correction.types import ViewInputs
+from logit_correction.view_names import ViewName
 from logit_correction.views import VIEWS
 
 

@@ -15,9 +15,9 @@ from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, avg_pool2d, conv2d, one_hot
 
 from logit_correction.errors import InputError
-from logit_correction.finding import RICH
 from logit_correction.seeds import make_generator
 from logit_correction.types import ViewInputs
+from logit_correction.view_names import RICH
 from logit_correction.views.base import View
 
 

@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.finding import ViewName
 from logit_correction.types import ViewInputs
+from logit_correction.view_names import ViewName
 from logit_correction.views.base import View
 
 #: Names of a column that are told apart: most and fewest, and how many numbers they may be of all rows: half a GiB.

@@ -24,7 +24,7 @@ OPINIONS = {
 }
 
 #: Fewest and most opinions of a review, and the share of sentences with two, where two are still to come.
-FEWEST, MOST, SHARE_ON_TWO = 4, 8, 0.4
+MIN_HELD_OUT_ROWS, MOST, SHARE_ON_TWO = 4, 8, 0.4
 
 
 def write_reviews(sentiments: Sequence[str], topics: Sequence[int] | None, draw: Random) -> list[str]:
@@ -55,7 +55,7 @@ def _review(sentiment: str, topic: str, draw: Random) -> str:
         )
         return text[0].upper() + text[1:]
 
-    left, templates = draw.randint(FEWEST, MOST), []
+    left, templates = draw.randint(MIN_HELD_OUT_ROWS, MOST), []
     while left > 0:
         two = left > 1 and draw.random() < SHARE_ON_TWO
         templates.append(draw.choice(_PARTS["opinions_on_two" if two else "opinions_on_one"]))

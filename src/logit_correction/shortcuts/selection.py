@@ -14,38 +14,38 @@ import numpy as np
 from logit_correction.evaluation.predictions import Array
 
 #: Standard deviations to either side of an interval of 90 %.
-DEVIATIONS = 1.645
+Z_90 = 1.645
 
 #: Chance of telling a change where there is none, and random exchanges of rows by which that is judged.
-LEVEL, EXCHANGES = 0.05, 400
+SHIFT_LEVEL, NUM_PERMUTATIONS = 0.05, 400
 
 #: What is believed of a candidate before anybody answers: as by so many answered rows, and its gain on each of them.
 PRIOR_ROWS, PRIOR_GAIN = 4.0, -0.05
 
 #: Standard errors by which a candidate must be ahead of ERM: where the new rows changed, and where they did not.
-AHEAD, AHEAD_UNCHANGED = 0.5, 1.5
+SELECTION_MARGIN, SELECTION_MARGIN_WITHOUT_SHIFT = 0.5, 1.5
 
-#: Times that answers are drawn anew to correct the figure of a choice for the choice.
+#: Times that answers are drawn anew to correct the figure of a choice for the selection.
 DRAWS = 500
 
 
 # -- what changed
 
 
-def disagreement(predictions: Array) -> Array:
+def compute_disagreement(predictions: Array) -> Array:
     """Return the share of rows (C,) on which each candidate says another label than ERM.
 
-    >>> disagreement(np.array([[0, 0, 1, 1], [0, 0, 1, 0]]))
+    >>> compute_disagreement(np.array([[0, 0, 1, 1], [0, 0, 1, 0]]))
     array([0.  , 0.25])
     """
     return np.asarray((predictions != predictions[0]).mean(axis=1))
 
 
-def change_of(new: Array, usual: Array, seed: int = 0) -> float:
+def compute_shift_p_value(new: Array, usual: Array, seed: int = 0) -> float:
     """Return how likely candidates are as much further from ERM on new rows (C, M) than on usual ones (C, U) by chance.
 
     A permutation test exchanges rows between the two and compares the greatest rise of all candidates, in standard
-    errors. It is exact whatever the candidates are. Up to ``LEVEL`` something has changed.
+    errors. It is exact whatever the candidates are. Up to ``SHIFT_LEVEL`` something has changed.
     """
     there = np.concatenate([new, usual], axis=1).T.astype(np.float64)
     rows, total = new.shape[1], there.sum(axis=0)
@@ -58,14 +58,16 @@ def change_of(new: Array, usual: Array, seed: int = 0) -> float:
     seen, generator = rise(there[:rows].sum(axis=0)), np.random.default_rng(seed)
     chosen = np.zeros(len(there))
     chosen[:rows] = 1
-    drawn = [rise(generator.permutation(chosen) @ there).max() for _ in range(EXCHANGES)]
-    return float((1 + sum(one >= seen.max() for one in drawn)) / (1 + EXCHANGES))
+    drawn = [rise(generator.permutation(chosen) @ there).max() for _ in range(NUM_PERMUTATIONS)]
+    return float((1 + sum(one >= seen.max() for one in drawn)) / (1 + NUM_PERMUTATIONS))
 
 
 # -- whom to ask
 
 
-def draw(predictions: Array, count: int, seed: int, answered: Sequence[int] = ()) -> tuple[Array, Array]:
+def sample_rows_to_label(
+    predictions: Array, count: int, seed: int, answered: Sequence[int] = ()
+) -> tuple[Array, Array]:
     """Draw rows to ask a person about: those that tell most about which candidate is best.
 
     A row tells the more, the more candidates contradict ERM there: it is drawn with a chance in proportion to the root
@@ -159,14 +161,14 @@ class Gains:
     unanswered: Array
 
 
-def gains_of(predictions: Array, places: Array, label: Array, weight: Array) -> Gains:
+def estimate_gains(predictions: Array, places: Array, label: Array, weight: Array) -> Gains:
     """Return what candidates gain by answers: the ``label`` (n,) of the rows at ``places`` (n,), each of a ``weight``.
 
     A candidate gains nothing where it says the same as ERM. On how many rows it says something else is known without
     an answer. So answers only have to tell how often it is right there and ERM wrong, less the reverse.
     """
     differs = (predictions != predictions[0]).sum(axis=1)
-    apart = disagreement(predictions)
+    apart = compute_disagreement(predictions)
     said = predictions[:, places]
     right = (said == label).astype(np.float64) - (said[0] == label)
     counted = (said != said[0]) * weight
@@ -185,35 +187,37 @@ def gains_of(predictions: Array, places: Array, label: Array, weight: Array) -> 
     return Gains(apart * gain, apart * cautious, apart * error, (said != said[0]).sum(axis=1), unanswered)
 
 
-def chosen_of(gains: Gains, changed: bool) -> int:
+def select_candidate(gains: Gains, changed: bool) -> int:
     """Return the candidate of the greatest gain, or 0, ERM, where it is not ahead of ERM by enough standard errors."""
     best = int(gains.cautious.argmax())
-    ahead = AHEAD if changed else AHEAD_UNCHANGED
+    ahead = SELECTION_MARGIN if changed else SELECTION_MARGIN_WITHOUT_SHIFT
     return best if gains.cautious[best] > ahead * gains.error[best] else 0
 
 
-def corrected_gain(predictions: Array, places: Array, label: Array, weight: Array, changed: bool, seed: int) -> float:
+def correct_gain_for_selection(
+    predictions: Array, places: Array, label: Array, weight: Array, changed: bool, seed: int
+) -> float:
     """Return the gain of the chosen candidate less what it owes to having been chosen by the same answers.
 
     The whole choice is made again on answers that are drawn from these with replacement. By how much the gain of what
     is chosen then falls on the answers themselves is taken off. Where they tell of all rows, nothing is left to chance.
     """
-    gains, generator = gains_of(predictions, places, label, weight), np.random.default_rng(seed)
-    chosen, falls = chosen_of(gains, changed), []
+    gains, generator = estimate_gains(predictions, places, label, weight), np.random.default_rng(seed)
+    chosen, falls = select_candidate(gains, changed), []
     for _ in range(DRAWS):
         again = generator.integers(len(places), size=len(places))
-        drawn = gains_of(predictions, places[again], label[again], weight[again])
-        other = chosen_of(drawn, changed)
+        drawn = estimate_gains(predictions, places[again], label[again], weight[again])
+        other = select_candidate(drawn, changed)
         falls.append(drawn.cautious[other] - gains.cautious[other])
     corrected = gains.cautious[chosen] - max(0.0, float(np.mean(falls)))
     return float(gains.gain[chosen] if gains.unanswered[chosen] < 1e-9 else corrected)
 
 
-def more_answers(gains: Gains, chosen: int, answered: int) -> int:
+def count_labels_needed(gains: Gains, chosen: int, answered: int) -> int:
     """Return how many further answers would tell whether the best candidate is ahead of ERM; 0 if that is told."""
     best = chosen or 1 + int(gains.cautious[1:].argmax())
     apart, error = abs(float(gains.cautious[best])), float(gains.error[best])
-    if apart >= DEVIATIONS * error:
+    if apart >= Z_90 * error:
         return 0
-    needed = answered * (DEVIATIONS * error / max(apart, 0.005)) ** 2
+    needed = answered * (Z_90 * error / max(apart, 0.005)) ** 2
     return int(math.ceil(min(needed - answered, 200) / 10) * 10)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from logit_correction.shortcuts import choice
+from logit_correction.shortcuts import selection
 
 
 def predictions_of(seed: int, rows: int, apart: tuple[float, ...], labels: int = 3) -> np.ndarray:
@@ -49,19 +49,19 @@ def shapes() -> st.SearchStrategy[np.ndarray]:
 
 def test_rows_like_those_of_training_are_called_changed_one_time_in_twenty() -> None:
     found = [
-        choice.change_of(whole[:, :70], whole[:, 70:], seed) <= choice.LEVEL
+        selection.compute_shift_p_value(whole[:, :70], whole[:, 70:], seed) <= selection.SHIFT_LEVEL
         for seed in range(100)
         for whole in [distances_of(seed, 190, (0.05, 0.1, 0.2, 0.4))]
     ]
     # A level of 5 % rejects more than 10 times in 100 draws one time in 90, and never with a hundredth of the chance.
-    assert binomtest(sum(found), 100, choice.LEVEL).pvalue > 0.01
+    assert binomtest(sum(found), 100, selection.SHIFT_LEVEL).pvalue > 0.01
 
 
 def test_a_change_is_found_however_few_candidates_see_it() -> None:
     for seed in range(20):
         usual = distances_of(seed, 120, (0.05, 0.05, 0.3, 0.0))
         new = distances_of(seed + 1000, 80, (0.05, 0.35, 0.3, 0.0))
-        assert choice.change_of(new, usual, seed) <= choice.LEVEL
+        assert selection.compute_shift_p_value(new, usual, seed) <= selection.SHIFT_LEVEL
 
 
 # -- whom to ask
@@ -84,7 +84,7 @@ def test_rows_are_drawn_with_the_chances_that_are_told(
     differ[list(answered)] = False
     wanted, drawn, times = min(count, int(differ.sum())), np.zeros(60), 1500
     for seed in range(times):
-        places, chance = choice.draw(predictions, count, seed, answered)
+        places, chance = selection.sample_rows_to_label(predictions, count, seed, answered)
         assert len(places) == wanted == len(set(places.tolist()))
         drawn[places] += 1
     assert chance.sum() == pytest.approx(wanted) and wanted > 0 and chance.max() <= 1 + 1e-9
@@ -103,13 +103,13 @@ def test_any_draw_keeps_its_count_and_asks_nobody_twice(
     predictions: np.ndarray, count: int, seed: int, answered: set[int]
 ) -> None:
     known = [row for row in answered if row < predictions.shape[1]]
-    places, chance = choice.draw(predictions, count, seed, known)
+    places, chance = selection.sample_rows_to_label(predictions, count, seed, known)
     differ = set(np.flatnonzero((predictions != predictions[0]).any(axis=0)).tolist()) - set(known)
     assert len(places) == min(count, len(differ)) and set(places.tolist()) <= differ
     assert len(set(places.tolist())) == len(places) and chance.sum() == pytest.approx(len(places))
     # The order of the candidates beside ERM says nothing of a row.
     turned = np.concatenate([predictions[:1], predictions[:0:-1]])
-    np.testing.assert_allclose(choice.draw(turned, count, seed, known)[1], chance)
+    np.testing.assert_allclose(selection.sample_rows_to_label(turned, count, seed, known)[1], chance)
 
 
 # -- who gains
@@ -131,7 +131,7 @@ def test_gains_of_a_fully_labelled_pool_are_the_gains(monkeypatch: pytest.Monkey
     predictions, label = pool(0)
     everything = np.arange(predictions.shape[1])
     wanted = brute(predictions, label)
-    told = choice.gains_of(predictions, everything, label, np.ones(len(label)))
+    told = selection.estimate_gains(predictions, everything, label, np.ones(len(label)))
     assert (told.answers == (predictions != predictions[0]).sum(axis=1)).all()
     np.testing.assert_allclose(told.gain, wanted, atol=1e-12)
     assert (told.unanswered == 0).all()
@@ -140,21 +140,21 @@ def test_gains_of_a_fully_labelled_pool_are_the_gains(monkeypatch: pytest.Monkey
     drawn = (wanted * len(label) - 0.2) / (differ + 4) * differ / len(label)
     np.testing.assert_allclose(told.cautious[1:], drawn[1:])
     assert told.gain[0] == 0 == told.error[0]
-    monkeypatch.setattr(choice, "PRIOR_ROWS", 1e-9)
+    monkeypatch.setattr(selection, "PRIOR_ROWS", 1e-9)
     np.testing.assert_allclose(
-        choice.gains_of(predictions, everything, label, np.ones(len(label))).gain, wanted, atol=1e-8
+        selection.estimate_gains(predictions, everything, label, np.ones(len(label))).gain, wanted, atol=1e-8
     )
 
 
 def test_gains_by_rows_that_were_drawn_are_right_in_the_mean_and_within_their_errors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(choice, "PRIOR_ROWS", 1e-9)
+    monkeypatch.setattr(selection, "PRIOR_ROWS", 1e-9)
     predictions, label = pool(1, rows=1500)
     wanted, found, errors = brute(predictions, label), [], []
     for seed in range(400):
-        places, chance = choice.draw(predictions, 60, seed)
-        told = choice.gains_of(predictions, places, label[places], 1 / chance[places])
+        places, chance = selection.sample_rows_to_label(predictions, 60, seed)
+        told = selection.estimate_gains(predictions, places, label[places], 1 / chance[places])
         found.append(told.gain)
         errors.append(told.error)
     bias = np.mean(found, axis=0) - wanted
@@ -170,7 +170,9 @@ def asked_in_rounds(
     turn, chances = np.full(predictions.shape[1], -1), {}
     turn[list(labelled)] = 0
     for number, count in enumerate(counts, 1):
-        places, chances[number] = choice.draw(predictions, count, seed + number, np.flatnonzero(turn >= 0).tolist())
+        places, chances[number] = selection.sample_rows_to_label(
+            predictions, count, seed + number, np.flatnonzero(turn >= 0).tolist()
+        )
         turn[places] = number
     return turn >= 0, turn, chances
 
@@ -183,12 +185,14 @@ def test_gains_are_exact_once_all_is_answered_that_tells(counts: tuple[int, ...]
     first = np.random.default_rng(5).choice(300, labelled, replace=False).tolist()
     assert (predictions != predictions[0]).any(axis=0).sum() <= 120
     known, turn, chances = asked_in_rounds(predictions, counts, 6, first)
-    weight = choice.compute_answer_weights(predictions, known, turn, chances)
+    weight = selection.compute_answer_weights(predictions, known, turn, chances)
     places = np.flatnonzero(known)
-    told = choice.gains_of(predictions, places, label[places], weight[places])
+    told = selection.estimate_gains(predictions, places, label[places], weight[places])
     np.testing.assert_allclose(told.gain, brute(predictions, label), atol=1e-9)
-    chosen = choice.chosen_of(told, changed=True)
-    found = choice.corrected_gain(predictions, places, label[places], weight[places], changed=True, seed=0)
+    chosen = selection.select_candidate(told, changed=True)
+    found = selection.correct_gain_for_selection(
+        predictions, places, label[places], weight[places], changed=True, seed=0
+    )
     assert chosen == 1 and found == pytest.approx(told.gain[1])
 
 
@@ -218,7 +222,7 @@ def test_rounds_are_right_in_the_mean_over_all_samples_that_there_are() -> None:
         for then, other in second:
             turn = np.full(7, -1)
             turn[list(one)], turn[list(other)] = 1, 2
-            weight = choice.compute_answer_weights(predictions, turn >= 0, turn, chances)
+            weight = selection.compute_answer_weights(predictions, turn >= 0, turn, chances)
             total += likely * then
             mean += likely * then * float(weight @ value)
             plain += likely * then * float((value / (chances[1] + chances[2]))[turn >= 0].sum())
@@ -227,7 +231,7 @@ def test_rounds_are_right_in_the_mean_over_all_samples_that_there_are() -> None:
 
 
 def test_rounds_together_are_right_in_the_mean_and_nearer_than_one_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "PRIOR_ROWS", 1e-9)
+    monkeypatch.setattr(selection, "PRIOR_ROWS", 1e-9)
     predictions, label = pool(1, rows=400)
     wanted = brute(predictions, label)
     generator = np.random.default_rng(3)
@@ -237,9 +241,9 @@ def test_rounds_together_are_right_in_the_mean_and_nearer_than_one_of_them(monke
         known, turn, chances = asked_in_rounds(predictions, (15, 15, 15), 10 * seed, first)
         part = known & ((turn != 2) | (generator.random(400) < 0.5))
         for name, which in (("all", known), ("a part", part), ("one round", known & (turn == 1))):
-            weight = choice.compute_answer_weights(predictions, which, turn, chances)
+            weight = selection.compute_answer_weights(predictions, which, turn, chances)
             places = np.flatnonzero(which)
-            found[name].append(choice.gains_of(predictions, places, label[places], weight[places]).gain)
+            found[name].append(selection.estimate_gains(predictions, places, label[places], weight[places]).gain)
     spread = {name: np.std(gains, axis=0) for name, gains in found.items()}
     for name in ("all", "a part"):
         bias = np.mean(found[name], axis=0) - wanted
@@ -247,17 +251,17 @@ def test_rounds_together_are_right_in_the_mean_and_nearer_than_one_of_them(monke
     assert (spread["all"][1:] < 0.8 * spread["one round"][1:]).all()
 
 
-def gains(gain: list[float], error: list[float]) -> choice.Gains:
+def gains(gain: list[float], error: list[float]) -> selection.Gains:
     size = len(gain)
-    return choice.Gains(np.array(gain), np.array(gain), np.array(error), np.full(size, 9), np.full(size, 0.5))
+    return selection.Gains(np.array(gain), np.array(gain), np.array(error), np.full(size, 9), np.full(size, 0.5))
 
 
 def test_erm_is_left_only_for_what_is_clearly_ahead_and_clearer_where_nothing_changed() -> None:
     told = gains([0, 0.05, -0.2, 0.04], [0, 0.05, 0.01, 0.001])
-    assert choice.chosen_of(told, changed=True) == 1 and choice.chosen_of(told, changed=False) == 0
-    assert choice.chosen_of(gains([0, 0.05], [0, 0.02]), changed=False) == 1
-    assert choice.chosen_of(gains([0, 0.01], [0, 0.05]), changed=True) == 0
-    assert choice.chosen_of(gains([0, -0.1, -0.3], [0, 0.01, 0.01]), changed=True) == 0
+    assert selection.select_candidate(told, changed=True) == 1 and selection.select_candidate(told, changed=False) == 0
+    assert selection.select_candidate(gains([0, 0.05], [0, 0.02]), changed=False) == 1
+    assert selection.select_candidate(gains([0, 0.01], [0, 0.05]), changed=True) == 0
+    assert selection.select_candidate(gains([0, -0.1, -0.3], [0, 0.01, 0.01]), changed=True) == 0
 
 
 def test_the_best_of_many_equal_candidates_is_told_to_gain_about_nothing() -> None:
@@ -269,20 +273,22 @@ def test_the_best_of_many_equal_candidates_is_told_to_gain_about_nothing() -> No
         others = (generator.random((20, 300)) < 0.3).astype(np.int64)
         predictions = np.stack([first, *others])
         label = generator.integers(2, size=300)
-        places, chance = choice.draw(predictions, 40, seed)
+        places, chance = selection.sample_rows_to_label(predictions, 40, seed)
         given_ = predictions, places, label[places], 1 / chance[places]
-        chosen = choice.chosen_of(found := choice.gains_of(*given_), changed=True)
+        chosen = selection.select_candidate(found := selection.estimate_gains(*given_), changed=True)
         believed.append(float(found.gain[chosen]))
-        told.append(choice.corrected_gain(*given_, changed=True, seed=seed))
+        told.append(selection.correct_gain_for_selection(*given_, changed=True, seed=seed))
     assert np.count_nonzero(believed) > 12  # by chance one of them is ahead
     assert np.mean(believed) > 0.03 and abs(np.mean(told)) < 0.4 * np.mean(believed)
     assert all(one <= other for one, other in zip(told, believed, strict=True))
 
 
 def test_further_answers_are_asked_for_until_the_best_is_told_from_erm() -> None:
-    assert choice.more_answers(gains([0, 0.1], [0, 0.05]), 1, 20) == 0
+    assert selection.count_labels_needed(gains([0, 0.1], [0, 0.05]), 1, 20) == 0
     # An error falls with the root of the answers: from 0.1 to 0.1 / 1.645 takes 2.7 times as many.
-    assert choice.more_answers(gains([0, 0.1], [0, 0.1]), 1, 20) == 40
-    assert choice.more_answers(gains([0, 0.1, -0.3], [0, 0.1, 0.1]), 0, 20) == 40  # of ERM, the best of the others
-    assert choice.more_answers(gains([0, -0.1], [0, 0.05]), 0, 20) == 0
-    assert choice.more_answers(gains([0, 0.0], [0, 0.1]), 0, 20) == 200  # so many at the most
+    assert selection.count_labels_needed(gains([0, 0.1], [0, 0.1]), 1, 20) == 40
+    assert (
+        selection.count_labels_needed(gains([0, 0.1, -0.3], [0, 0.1, 0.1]), 0, 20) == 40
+    )  # of ERM, the best of the others
+    assert selection.count_labels_needed(gains([0, -0.1], [0, 0.05]), 0, 20) == 0
+    assert selection.count_labels_needed(gains([0, 0.0], [0, 0.1]), 0, 20) == 200  # so many at the most

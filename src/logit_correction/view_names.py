@@ -1,0 +1,185 @@
+"""Names of views, and how sentences, tables and command lines write them.
+
+A *view* is a low-capacity probe: a few features of an input that keep one kind of information, such as its colours or
+one column (``logit_correction.views``). It is called by a family, such as ``colour``, or by a family and a member of
+it, such as ``column:scanner``. Pages, the console and notebooks all write such names as this module does.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from logit_correction.formatting import format_first, format_list
+
+#: Breadth (see ``View``) of views of rich statistics.
+RICH = 2
+
+#: Breadth of a view of the whole input. That a head on it predicts the label is no evidence of a shortcut.
+EVERYTHING = 3
+
+#: Members of a family that a sentence names one by one; of more, it names the first and counts the others.
+MAX_NAMED_MEMBERS = 6
+
+#: The same limit in the short names of tables.
+MAX_NAMED_MEMBERS_SHORT = 2
+
+#: Phrases for families whose name alone is not a noun phrase.
+FAMILY_PHRASES = {
+    "word": "single words",
+    "characters": "short runs of characters",
+    "opening": "the first words",
+    "closing": "the last words",
+    "file": "facts of the file",
+    "missing": "missing values",
+    "form": "the form of the text",
+}
+
+
+class ViewName(NamedTuple):
+    """The name of a view in its parts: a family, such as ``colour``, and of most families a member of it.
+
+    >>> ViewName.of("column:scanner"), str(ViewName("places", "1,1"))
+    (ViewName(family='column', member='scanner'), 'places:1,1')
+    """
+
+    family: str
+    member: str = ""
+
+    @classmethod
+    def of(cls, name: str) -> ViewName:
+        """Return the parts of a name."""
+        family, _, member = name.partition(":")
+        return cls(family, member)
+
+    def __str__(self) -> str:
+        return f"{self.family}:{self.member}" if self.member else self.family
+
+
+class WordForms(NamedTuple):
+    """Words of a sentence whose subject is one view or several."""
+
+    subject: str
+    object: str
+    be: str
+    predict: str
+    point: str
+    legitimate_cause: str
+
+
+SINGULAR = WordForms("it", "it", "is", "predicts", "points", "a legitimate cause")
+PLURAL = WordForms("they", "them", "are", "predict", "point", "legitimate causes")
+
+
+def is_plural(views: Sequence[str]) -> bool:
+    """Return whether the phrase of ``name_views`` is a plural."""
+    return len(views) > 1 or any(view in FAMILY_PHRASES and view != "form" for view in views)
+
+
+def choose_word_forms(views: Sequence[str]) -> WordForms:
+    """Return the pronouns and verbs that agree with the phrase of ``name_views``.
+
+    >>> choose_word_forms(["colour"]).predict, choose_word_forms(["column:age", "column:site"]).subject
+    ('predicts', 'they')
+    """
+    return PLURAL if is_plural(views) else SINGULAR
+
+
+def are_columns(views: Sequence[str]) -> bool:
+    """Return whether all views are columns of a table; False if there are none."""
+    return {ViewName.of(view).family for view in views} == {"column"}
+
+
+def name_views(views: Sequence[str], terms: Sequence[str] = (), short: bool = False) -> str:
+    """Return the phrase by which a sentence or a table calls views.
+
+    Args:
+        views: Names of views.
+        terms: Words that are named where the view ``word``, which sees all words, is among the views.
+        short: Use the short form of tables: count the members of a family, and name the first two.
+
+    >>> name_views(["colour"]), name_views(["column:scanner"]), name_views(["places:1,1", "places:4,4"])
+    ('colour', 'the column `scanner`', 'the places row 1 column 1 and row 4 column 4')
+    >>> name_views(["word"], ["north", "south"])
+    'the words `north` and `south`'
+    >>> name_views([f"word:{letter}" for letter in "abcdefgh"], ["north"])
+    'the words `a`, `b`, `c`, `d`, `e`, `f` and 2 more'
+    >>> name_views([f"word:{letter}" for letter in "abc"], short=True)
+    '3 words: `a`, `b` ...'
+    """
+    families = _group_by_family(views, terms).items()
+    return format_list([phrase for family, members in families for phrase in _name_family(family, members, short)])
+
+
+def _name_family(family: str, members: Sequence[str], short: bool) -> list[str]:
+    names = _name_members(family, members)
+    limit = MAX_NAMED_MEMBERS_SHORT if short else MAX_NAMED_MEMBERS
+    noun = family.rstrip("s") + ("s" if len(members) > 1 else "")
+    if family == "pair":
+        return [f"the relation of the columns {name}" for name in names]
+    if not members:
+        return [FAMILY_PHRASES.get(family, family)]
+    if len(members) <= limit:
+        return [f"the {noun} {format_list(names)}"]
+    if family == "places":  # nobody can picture a long list of cells
+        return [f"{len(members)} places"]
+    if short:
+        return [f"{len(members)} {noun}: {', '.join(names[:limit])} ..."]
+    return [f"the {noun} {format_first(names, limit)}"]
+
+
+def spell_out_views(groups: Iterable[Sequence[str]]) -> list[str]:
+    """Return a line for each list of members that the short names of these groups of views cut, each list once.
+
+    >>> spell_out_views([["colour", *(f"word:{letter}" for letter in "abc")], ["word:a"]])
+    ['3 words: `a`, `b` and `c`']
+    """
+    lines = []
+    for views in groups:
+        for family, members in _group_by_family(views).items():
+            if len(members) > MAX_NAMED_MEMBERS_SHORT and family != "pair":
+                lines.append(f"{len(members)} {family.rstrip('s')}s: {format_list(_name_members(family, members))}")
+    return list(dict.fromkeys(lines))
+
+
+def _group_by_family(views: Sequence[str], terms: Sequence[str] = ()) -> dict[str, list[str]]:
+    members: dict[str, list[str]] = {}
+    for family, member in map(ViewName.of, views):
+        members.setdefault(family, []).extend([member] if member else [])
+    if "word" in views:
+        members["word"] = list(dict.fromkeys([*members["word"], *terms]))
+    return members
+
+
+def _name_members(family: str, members: Sequence[str]) -> list[str]:
+    if family == "places":
+        return [f"row {member.replace(',', ' column ')}" for member in members]
+    if family == "pair":
+        return [f"`{member.replace(' & ', '` and `')}`" for member in members]
+    return [f"`{member}`" for member in members] if family in ("column", "word") else list(members)
+
+
+def name_training(method: str, hidden_views: Sequence[str] = ()) -> str:
+    """Return how tables call a training of a method whose network does not see the hidden views.
+
+    >>> name_training("ERM", ["column:site"])
+    'ERM without the column site'
+    """
+    if not hidden_views:
+        return method
+    return f"{method} without {name_views(hidden_views, short=True)}".replace("`", "")
+
+
+def format_view_options(option: str, views: Sequence[str]) -> str:
+    """Return words of a command line that give an option once for each view; a long family is given as a whole.
+
+    >>> format_view_options("shortcut", ["colour", "column:the site"])
+    "--shortcut colour --shortcut 'column:the site'"
+    """
+    families = [ViewName.of(view).family for view in views]
+    values = [
+        family if families.count(family) > MAX_NAMED_MEMBERS else view
+        for family, view in zip(families, views, strict=True)
+    ]
+    return " ".join(f"--{option} {shlex.quote(value)}" for value in dict.fromkeys(values))
