@@ -16,7 +16,7 @@ __version__ = "0.2.0"
 # What stands above the library is known there by its name alone.
 NETWORKS["FromRun"] = (
     "logit_correction.runs.run.build_network_from_run",
-    "that of a finished run, to continue from or as --encoder",
+    "that of a finished run, to continue from or as an encoder",
 )
 ESTIMATORS["Auto"] = (
     "logit_correction.shortcuts.auto.Auto",

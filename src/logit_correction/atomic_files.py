@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from logit_correction.errors import InputError
+from logit_correction.formatting import format_option
 
 #: In a folder: files that are about to replace its own. Once it has this name the change is always finished.
 CHANGE_FOLDER = ".change"
@@ -186,12 +187,12 @@ def check_new_folder(folder: Path, allowed_names: Collection[str] = (), kind: st
     """
     with translate_write_errors(folder):
         if folder.exists() and not folder.is_dir():
-            raise InputError(f"--out {folder} is a file: give a folder")
+            raise InputError(f"{format_option('out', folder)} is a file: give a folder")
         if folder.is_dir() and any(
             path.name not in allowed_names and not is_abandoned(path) for path in folder.iterdir()
         ):
             no_such = f" and holds no {kind}" if kind else ""
-            raise InputError(f"--out {folder} is not empty{no_such}: give a new or empty folder")
+            raise InputError(f"{format_option('out', folder)} is not empty{no_such}: give a new or empty folder")
 
 
 @contextmanager
@@ -200,4 +201,6 @@ def translate_write_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(f"--out {folder} cannot be written ({error.strerror}): give another folder") from error
+        raise InputError(
+            f"{format_option('out', folder)} cannot be written ({error.strerror}): give another folder"
+        ) from error

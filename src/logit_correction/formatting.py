@@ -6,7 +6,8 @@ import math
 import os
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import IO, Any
 
@@ -14,15 +15,55 @@ from typing import IO, Any
 NBSP = "\u00a0"
 
 
-def suggest_name(name: str, known: Iterable[str], prefix: str = "") -> str:
-    """Return a hint at the name that was probably meant, with ``prefix`` before it; empty if none is close.
+def _format_argument(path: str, value: object) -> str:
+    name = path.removeprefix("data.").removeprefix("method.")
+    if value is None:
+        return f"`{name}`"
+    return f"`{name}={value if isinstance(value, int | float) else repr(str(value))}`"
+
+
+_option_formatter: Callable[[str, object], str] = _format_argument
+
+
+def format_option(path: str, value: object = None) -> str:
+    """Return an option as the reader of a message types it.
+
+    A caller from Python reads the name of the argument. The command line reads its flag: it sets another format by
+    ``format_options_by``, so that no other layer needs to know of flags.
+
+    Args:
+        path: The option's place in ``config.yaml``, such as ``data.text``, ``method.attributes.file`` or ``epochs``; or
+            an argument of a command, such as ``new_rows``.
+        value: What to set it to, or what was given for it; None for the name alone. True stands for a flag without
+            a value.
+
+    >>> format_option("data.text"), format_option("method.attributes.file"), format_option("method", "LC")
+    ('`text`', '`attributes.file`', "`method='LC'`")
+    """
+    return _option_formatter(path, value)
+
+
+@contextmanager
+def format_options_by(formatter: Callable[[str, object], str]) -> Iterator[None]:
+    """Let all messages within the block name options by ``formatter(path, value)``; see ``format_option``."""
+    global _option_formatter
+    before = _option_formatter
+    _option_formatter = formatter
+    try:
+        yield
+    finally:
+        _option_formatter = before
+
+
+def suggest_name(name: str, known: Iterable[str], formatter: Callable[[str], str] = str) -> str:
+    """Return a hint at the known name that was probably meant, written by ``formatter``; empty if none is close.
 
     >>> suggest_name("Digit", ["Digits", "ColoredMNIST"]), suggest_name("bird", ["Digits"])
     (' (did you mean Digits?)', '')
     """
     folded = {known_name.lower(): known_name for known_name in known if known_name != name}
     close = get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
-    return f" (did you mean {prefix}{folded[close[0]]}?)" if close else ""
+    return f" (did you mean {formatter(folded[close[0]])}?)" if close else ""
 
 
 def format_list(parts: Sequence[str]) -> str:

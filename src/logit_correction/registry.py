@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from logit_correction.errors import InputError, MissingPackage
-from logit_correction.formatting import format_list, format_reason, suggest_name
+from logit_correction.formatting import format_list, format_option, format_reason, suggest_name
 from logit_correction.unicode_text import normalize_text
 
 #: The folder whose names must not be imported; None if all may be.
@@ -81,7 +81,7 @@ def refuse_untrusted_path(what: str, path: str) -> None:
     ):
         raise InputError(
             f"{_untrusted.get()} names {path}, which is outside of it, as its {what}: it is read only with "
-            "--trust-code (in Python trust_code=True)"
+            f"{format_option('trust_code', True)}"
         )
 
 
@@ -101,7 +101,7 @@ def import_component(kind: str, name: str, known: Mapping[str, tuple[str, str]],
     if untrusted is not None and name not in known:
         raise InputError(
             f"{untrusted} names code of its own, {path}, as its {kind}: whatever that does is done with your "
-            "rights, so it is imported only with --trust-code (in Python trust_code=True)"
+            f"rights, so it is imported only with {format_option('trust_code', True)}"
         )
     try:
         found = getattr(importlib.import_module(module), attribute)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from logit_correction.errors import InputError
-from logit_correction.formatting import format_reason
+from logit_correction.formatting import format_option, format_reason
 from logit_correction.paths import reject_special_file
 
 #: Limit on a file's characters, and on its values once all aliases are expanded.
@@ -49,7 +49,7 @@ def read_yaml_file(
             raise ValueError("it is too large, or its aliases make it so")
         values = yaml.load(text, _make_word_loader() if as_written else yaml.SafeLoader)
     except FileNotFoundError as error:
-        audit = "; an audit writes it where it finds a shortcut, or where you name one by --shortcut"
+        audit = f"; an audit writes it where it finds a shortcut, or where you name one by {format_option('shortcut')}"
         raise InputError(f"{path} does not exist{audit if path.name == 'fix.yaml' else ''}") from error
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise InputError(f"{path} cannot be read as YAML ({format_reason(error)}): give {content}") from error

@@ -42,7 +42,7 @@ def test_names_and_options_are_taken_as_people_write_them() -> None:
     table = ("--data", "Table", "--data.file", "t.csv", "--data.label", "y", "--method", "ERM")
     data = config_of(*table, "--data.numbers", "a", "--data.numbers", "[b, c]")["data"]
     assert (data["label"], data["numbers"]) == ("y", ["a", "b", "c"])
-    with pytest.raises(InputError, match=r"--data.label is \['y', 'z'\], but must be str"):
+    with pytest.raises(InputError, match=r"`label` is \['y', 'z'\], but must be str"):
         config_of(*table, "--data.label", "z")
 
 

@@ -72,7 +72,7 @@ def test_a_folder_per_split(tmp_path: Path) -> None:
 def test_images_that_cannot_be_read(root: Path) -> None:
     (root / "cat" / "0.png").write_bytes(b"")
     (root / "dog" / "9.png").write_bytes(b"no image")
-    with pytest.raises(InputError, match=r"2 rows are bad: cat/0\.png, dog/9\.png: .*on_bad_rows skip"):
+    with pytest.raises(InputError, match=r"2 rows are bad: cat/0\.png, dog/9\.png: .*on_bad_rows='skip'`"):
         source(root).build()
     table = source(root, on_bad_rows="skip").build().check()
     assert sum(len(rows) for rows in table.split.values()) == 18

@@ -60,7 +60,7 @@ def test_numbers_may_stand_for_names(file: Path) -> None:
     table = source(file, features="*", categorical="age", split="part").build().check()
     (age,) = (column for column in table.preparation["columns"] if column["name"] == "age")
     assert age["categories"] == sorted({str(FRAME["age"][row]) for row in table.split["train"].tolist()})
-    with pytest.raises(InputError, match=r"--data\.categorical age is none of the features: add it to --data\.feat"):
+    with pytest.raises(InputError, match=r"`categorical='age'` is none of the features: add it to `feat"):
         source(file, features="place", categorical="age")
 
 
@@ -70,7 +70,7 @@ def test_columns_that_nobody_named(tmp_path: Path) -> None:
     table = source(tmp_path / "rows.csv", features="*").build()
     assert list(table.columns) == ["age", "place", "writer"] and table.lines is not None
     assert "the first column, without a name, is not used (Unnamed: 0)" in table.notes
-    assert "the column 'split' is not used: give --data.split split to use it" in table.notes
+    assert "the column 'split' is not used: give `split='split'` to use it" in table.notes
     for options in ({"features": ["age", "split"]}, {"features": "*", "categorical": "split"}):
         assert "split" in source(tmp_path / "rows.csv", **options).build().columns
 
@@ -90,7 +90,7 @@ def test_files_named_from_the_folder_above_are_found_by_the_root_that_is_told(tm
     for row, name in enumerate(names):
         Image.new("RGB", (8, 8), (row, 0, 0)).save(tmp_path / name)
     FRAME.assign(path=names).to_csv(folder / "metadata.csv", index=False)
-    with pytest.raises(InputError, match=r"is missing in .* \(name another folder by --data\.root\)"):
+    with pytest.raises(InputError, match=r"is missing in .* \(name another folder by `root`\)"):
         source(folder / "metadata.csv", path="path").build()
     assert len(source(folder / "metadata.csv", path="path", root=str(tmp_path)).build().check().label) == ROWS
 

@@ -26,5 +26,5 @@ def test_the_second_stage_sees_the_rows_that_the_first_network_gets_wrong_more_o
 def test_without_errors_there_is_nothing_to_train_on_twice(table, build, take_steps) -> None:
     method = build("JTT", table)
     take_steps(method, table, epochs=80)
-    with pytest.raises(TrainingError, match=r"error set is empty.*lower --method\.identification_epochs"):
+    with pytest.raises(TrainingError, match=r"error set is empty.*lower `identification_epochs`"):
         method.begin_stage(1, collected(method, table))

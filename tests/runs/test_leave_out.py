@@ -234,7 +234,7 @@ def test_an_export_is_blind_as_well(views: list[str], images: np.ndarray, tmp_pa
     ["column:sex", "column", "colour", "word:shop", "biased", "nonsense", "pair:sex & so on"],
 )
 def test_what_cannot_be_left_out_of_a_table_is_refused_before_training(view: str, table: Any, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=f"--leave_out {view}: .*name it by --shortcut, or change the data"):
+    with pytest.raises(InputError, match=f"`leave_out='{view}'`: .*name it by `shortcut`, or change the data"):
         train(table, tmp_path / "run", leave_out=["column:age", view], **OPTIONS)
     assert not (tmp_path / "run" / "report.json").exists() and not (tmp_path / "run" / "checkpoint.pt").exists()
 
@@ -242,5 +242,5 @@ def test_what_cannot_be_left_out_of_a_table_is_refused_before_training(view: str
 @pytest.mark.parametrize("view", ["places:5,1", "places", "column:age", "spelling", "colour:red", "texture"])
 def test_what_cannot_be_left_out_of_images_is_refused(view: str, tmp_path: Path) -> None:
     small = np.random.default_rng(0).integers(0, 256, (40, 1, 16, 16)).astype(np.uint8)  # without fine structure
-    with pytest.raises(InputError, match=f"--leave_out {view}: "):
+    with pytest.raises(InputError, match=f"`leave_out='{view}'`: "):
         train(from_arrays(small, np.arange(40) % 2), tmp_path / "run", leave_out=view, **OPTIONS)

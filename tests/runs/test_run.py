@@ -164,7 +164,7 @@ def test_a_run_reads_its_data_as_it_read_them_for_training(tmp_path: Path) -> No
         with pytest.raises(InputError, match=why):
             audit(file, run=run, label="answer", epochs=1, threads=1)
     frame.to_csv(file, index=False)
-    with pytest.raises(InputError, match=r"was trained on the columns 'age', 'form': name these by --data\.features"):
+    with pytest.raises(InputError, match=r"was trained on the columns 'age', 'form': name these by `features`"):
         train(file, **same, features="age")
 
 

@@ -195,5 +195,5 @@ def test_fine_tuning_goes_on_where_it_was_stopped(config: RunConfig, tmp_path: P
 def test_fine_tuning_needs_something_pretrained(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"\[photos\]"):
         train(photos, method="ERM", finetune=True, out=tmp_path / "run", **OPTIONS)
-    with pytest.raises(InputError, match="--finetune trains a pretrained network"):
+    with pytest.raises(InputError, match="`finetune` trains a pretrained network"):
         train("Digits", method="ERM", finetune=True, out=tmp_path / "run", **OPTIONS)

@@ -177,7 +177,7 @@ def test_nobody_is_asked_for_a_model_that_an_untrusted_folder_names(
     folder = tmp_path / "model"
     folder.mkdir()
     for model in ("nobody/there", str(folder)):
-        with forbid_untrusted_names(tmp_path), pytest.raises(InputError, match=r"offline|--trust-code"):
+        with forbid_untrusted_names(tmp_path), pytest.raises(InputError, match=r"offline|`trust_code=True`"):
             TextClassifier(info, model=model)
     assert not asked and constants.HF_HUB_OFFLINE is False
 

@@ -149,7 +149,7 @@ def test_a_sheet_that_a_person_has_begun_is_never_written_over(copy: Audit) -> N
     sheet = pd.read_csv(copy.path / "sheet.csv", dtype=object)
     sheet.loc[3, "answer"] = "ill"
     sheet.to_csv(copy.path / "sheet.csv", index=False)
-    with pytest.raises(InputError, match=r"sheet.csv is filled in: read it first, by --answers"):
+    with pytest.raises(InputError, match=r"sheet.csv is filled in: read it first, by `answers="):
         copy.ask(5)
     assert pd.read_csv(copy.path / "sheet.csv")["answer"].notna().sum() == 1
     assert len(copy.answer(copy.path / "sheet.csv").ask(5)) == 24
@@ -280,7 +280,7 @@ def test_what_new_rows_cannot_go_with_is_refused_at_once(tmp_path: Path) -> None
 def test_an_audit_without_new_rows_says_how_to_give_some(named: Audit) -> None:
     assert named.summary["new_rows"] is None
     for wanted in (lambda: named.new_rows, named.ask, lambda: named.answer(CHANGED)):
-        with pytest.raises(InputError, match="audit again with --new-rows"):
+        with pytest.raises(InputError, match="audit again with `new_rows`"):
             wanted()
 
 

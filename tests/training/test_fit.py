@@ -138,7 +138,7 @@ class FailsAt(ERM):
 def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_step(at: int, value: float, make_table, trainer) -> None:
     table = make_table()
     fit = trainer.fit(table, FailsAt, options={"at": at, "value": value}, checkpoint_seconds=0)
-    with pytest.raises(TrainingError, match=f"loss became (nan|inf) at step {at}: lower --learning_rate"):
+    with pytest.raises(TrainingError, match=f"loss became (nan|inf) at step {at}: lower `learning_rate`"):
         fit.run()
     if at <= 2:  # rows are written, and checkpoints with them, every second step
         assert not fit.checkpoint_path.exists()

@@ -10,6 +10,7 @@ from torch import Tensor
 from logit_correction.attributes.base import AttributeEstimator, NetworkBuilder
 from logit_correction.data.frames import RowFile, check_column_names, convert_attributes_to_texts
 from logit_correction.errors import InputError
+from logit_correction.formatting import format_option
 from logit_correction.types import UNKNOWN_ATTRIBUTE, Correlation, DataInfo, NetworkFactory, TrainingRows
 from logit_correction.unicode_text import normalize_text
 
@@ -36,7 +37,9 @@ class Given(AttributeEstimator):
         """
         super().__init__()
         if file is None and column is None:
-            raise InputError("Given needs a file, or a column of the data: give --method.attributes.file FILE")
+            raise InputError(
+                f"Given needs a file, or a column of the data: give {format_option('method.attributes.file')}"
+            )
         self.file, self.column = None if file is None else Path(file).expanduser(), column and normalize_text(column)
 
     def setup(self, rows: TrainingRows) -> None:
@@ -67,7 +70,7 @@ class Given(AttributeEstimator):
             raise InputError(
                 f"{file} gives no attribute to the rows that learn by it: fill in its column {column}. Its column "
                 f"{given.key} has values such as {given.names[0]!r}, which must name training rows (for LastLayer "
-                "validation rows, which `audit --run RUN` lists in rows.csv)"
+                "validation rows, which an audit of the run lists in rows.csv)"
             )
         if column != "label" and "label" in given.frame:
             given.check_labels(rows, self.info.label_names)
@@ -107,7 +110,7 @@ class TrueAttributes(AttributeEstimator):
         if rows.attribute is None or bool((rows.attribute == UNKNOWN_ATTRIBUTE).any()):
             raise InputError(
                 "TrueAttributes needs the attribute of every row that learns by it, and some have none: name it "
-                "by --data.attribute and fill it in, or take Given, which leaves rows unknown"
+                f"by {format_option('data.attribute')} and fill it in, or take Given, which leaves rows unknown"
             )
         if self.info.correlation is None:
             sizes = self.info.num_labels, self.info.num_attributes

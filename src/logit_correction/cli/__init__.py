@@ -12,7 +12,7 @@ from collections.abc import Callable
 from logit_correction import __version__
 from logit_correction.atomic_files import DiskFullError
 from logit_correction.errors import InputError, TrainingError, TrainingInterrupted
-from logit_correction.formatting import suggest_name, wrap_prose
+from logit_correction.formatting import format_options_by, suggest_name, wrap_prose
 
 #: Name -> one line, in the order in which a person needs them.
 COMMANDS = {
@@ -61,22 +61,35 @@ def main(argv: list[str] | None = None) -> int:
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # the loading of weights has no place among our lines
-    try:
-        if not words or words[0] in ("-h", "--help", "help", "--version"):
-            print(__version__ if words[:1] == ["--version"] else usage(), flush=True)
-            return 0 if words else 2
-        function = load_command(words[0])
-        from logit_correction.cli.arguments import parse_arguments
+    with format_options_by(format_flag):
+        try:
+            if not words or words[0] in ("-h", "--help", "help", "--version"):
+                print(__version__ if words[:1] == ["--version"] else usage(), flush=True)
+                return 0 if words else 2
+            function = load_command(words[0])
+            from logit_correction.cli.arguments import parse_arguments
 
-        with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *where, **more: _print_error(f"warning: {message}")
-            status = function(**parse_arguments(words[0], function, words[1:]))
-        sys.stdout.flush()
-        return status
-    except BaseException as error:
-        if len(words) < len(given) or isinstance(error, SystemExit):
-            raise
-        return _report(error, words)
+            with warnings.catch_warnings():
+                warnings.showwarning = lambda message, *where, **more: _print_error(f"warning: {message}")
+                status = function(**parse_arguments(words[0], function, words[1:]))
+            sys.stdout.flush()
+            return status
+        except BaseException as error:
+            if len(words) < len(given) or isinstance(error, SystemExit):
+                raise
+            return _report(error, words)
+
+
+def format_flag(path: str, value: object) -> str:
+    """Return an option of a message as a flag; the one place where names of arguments become flags.
+
+    >>> format_flag("data.text", None), format_flag("trust_code", True), format_flag("epochs", 3)
+    ('--data.text', '--trust-code', '--epochs 3')
+    """
+    from logit_correction.cli.arguments import format_option_name
+
+    flag = f"--{format_option_name(path)}"
+    return flag if value is None or value is True else f"{flag} {value}"
 
 
 def load_command(command: str) -> Callable[..., int]:

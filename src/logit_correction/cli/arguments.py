@@ -100,7 +100,7 @@ def parse_arguments(command: str, function: Callable[..., int], words: Sequence[
         raise SystemExit(0)
     for name, parameter in parameters.items():
         if parameter.default is parameter.empty and name not in own:
-            option = name if name in places else f"--{_written(name)}"
+            option = name if name in places else f"--{format_option_name(name)}"
             raise InputError(f"{option} is missing: {parser.actions[name].help}")
     found = options.parse_options(parser, own)
     if not of_run:
@@ -187,8 +187,8 @@ def _add_run(parser: OptionParser, given: Mapping[str, Any], known: Sequence[str
     parser.add_choices(choices)
 
 
-def _written(name: str) -> str:
-    """Return an option as help and pages write it: one that ``config.yaml`` holds as there, others with dashes."""
+def format_option_name(name: str) -> str:
+    """Return an option as the command line has it: with underscores if ``config.yaml`` holds it, else with dashes."""
     held = "." in name or name in PARTS or name in TrainingConfig.__dataclass_fields__
     return name if held else name.replace("_", "-")
 
@@ -222,7 +222,7 @@ def _help(parser: OptionParser, command: str, text: str, places: Sequence[str], 
             told = HELP.get(name) or (action.help or "").replace("``", "").rstrip(".")
             if isinstance(action.default, int | float | str) and action.default is not False and action.default != "":
                 told += f" (default {'true' if action.default is True else action.default})"
-            head = f"  {name.upper()}" if name in places else f"  --{_written(name)} {value}".rstrip()
+            head = f"  {name.upper()}" if name in places else f"  --{format_option_name(name)} {value}".rstrip()
             body = textwrap.wrap(told[:1].upper() + told[1:], width - 24)
             lines += [f"{head:<24}{body.pop(0)}"] if len(head) < 23 else [head]
             lines += [f"{'':<24}{line}" for line in body]

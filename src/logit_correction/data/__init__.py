@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from logit_correction.errors import InputError
-from logit_correction.formatting import suggest_name
+from logit_correction.formatting import format_option, suggest_name
 from logit_correction.registry import format_laboratory_install_command, load_entry_points
 
 #: The sources of other packages: each entry point of ``logit_correction.sources`` is such a mapping.
@@ -43,9 +43,10 @@ def resolve_source(data: Any) -> Any:
     there = list(path.parent.iterdir()) if path.parent.is_dir() else []
     # Beside `nofile.csv`, `wine.csv` is like it by its ending alone.
     alike = [one.name for one in there if one.stem == path.stem or suggest_name(path.stem, [one.stem])]
-    near = suggest_name(path.name, alike, str(path.parent / " ")[:-1]) or suggest_name(place, SOURCES)
+    near = suggest_name(path.name, alike, lambda name: str(path.parent / name)) or suggest_name(place, SOURCES)
     laboratory = f". Published and planted data come with the laboratory: {format_laboratory_install_command()}"
     raise InputError(
-        f"--data {place} is no folder, file or data source{near}: give a folder of images, a CSV or Parquet file, or a "
+        f"{format_option('data', place)} is no folder, file or data source{near}: give a folder of images, a CSV or "
+        "Parquet file, or a "
         f"name that `logit-correction list data` shows{'' if _INSTALLED else laboratory}"
     )

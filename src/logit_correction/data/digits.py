@@ -13,6 +13,7 @@ from logit_correction.data.rows import make_consecutive_splits
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, check_range
+from logit_correction.formatting import format_option
 from logit_correction.seeds import make_generator
 from logit_correction.types import Correlation
 
@@ -185,7 +186,7 @@ class Digits(DataSource):
             valid: ``biased`` validates on data as biased as training, ``balanced`` on uniform colours.
             seed: Seed of the split, the colours and the jitter.
         """
-        check_range("--data.severity", severity, 1, len(JITTER))
+        check_range(format_option("data.severity"), severity, 1, len(JITTER))
         self.planted = PlantedAttribute(minority_ratio, correlation, valid, 10, list(COLORS))
         self.severity, self.seed = severity, seed
 

@@ -28,7 +28,7 @@ from logit_correction.data.frames import (
 from logit_correction.data.rows import MAX_SHOWN, FittedInputs, Reader, RowErrors, Rows
 from logit_correction.data.stores import ArrayStore
 from logit_correction.errors import InputError
-from logit_correction.formatting import format_first
+from logit_correction.formatting import format_first, format_option
 from logit_correction.views.tables import FEWEST_NAMES, compute_max_names, find_commonest_names
 
 #: What a column was found to be: its name, its kind, and its categories, or mean and std of its numbers; ``gaps`` if
@@ -65,7 +65,10 @@ class ColumnReader(Reader):
         for option, chosen in (("categorical", categorical), ("numbers", numbers)):
             for name in chosen:
                 if name in others or (self.names != ["*"] and name not in names):
-                    raise InputError(f"--data.{option} {name} is none of the features: add it to --data.features")
+                    raise InputError(
+                        f"{format_option(f'data.{option}', name)} is none of the features: add it to "
+                        f"{format_option('data.features')}"
+                    )
         self.fitted_columns: list[Column] = []
         self.input_columns: list[str] = []
         self.orders: dict[str, DateOrder] = {}
@@ -102,7 +105,9 @@ class ColumnReader(Reader):
                 if not every:
                     what = f"column {name!r} holds {different:,} different texts in {len(rows):,} rows"
                     what += why and f" ({why})"
-                    raise InputError(f"{what}: leave it out of the features, or give it as --data.text")
+                    raise InputError(
+                        f"{what}: leave it out of the features, or give it as {format_option('data.text')}"
+                    )
                 left_out.append(f"{name!r} ({different:,} different texts, {why or f'such as {values[0][:40]!r}'})")
                 continue
             of_its_own = every and kind == "numbers" and name not in self.numbers and len(rows) > FEWEST_NAMES
@@ -127,16 +132,18 @@ class ColumnReader(Reader):
             if 0 < missing < len(rows):  # one that holds nothing is left out
                 gaps.append(f"{name!r} in {missing:,} of {len(rows):,} rows")
         if not read:
-            fault = f"{rows.place} has no column left for features: name them by --data.features"
-            texts = f", or the column of texts by --data.text: {format_first(left_out, MAX_SHOWN, '; ')}"
+            fault = f"{rows.place} has no column left for features: name them by {format_option('data.features')}"
+            texts = f", or the column of texts by {format_option('data.text')}"
+            texts += f": {format_first(left_out, MAX_SHOWN, '; ')}"
             raise InputError(fault + texts if left_out else fault)
         told = {
-            "columns left out of the features, since few rows share a text (--data.text reads texts)": left_out,
+            f"columns left out of the features, since few rows share a text ({format_option('data.text')} reads "
+            "texts)": left_out,
             "columns left out of the features, since every row has a whole number of its own, as identifiers do "
-            "(--data.numbers keeps them)": numbered,
+            f"({format_option('data.numbers')} keeps them)": numbered,
             "columns that look like numbers or dates, but are read as names": convert_to_label_array,
-            "columns of dates with the day first (--data.dayfirst)": day_first,
-            "columns of dates with the month first (--data.dayfirst)": month_first,
+            f"columns of dates with the day first ({format_option('data.dayfirst')})": day_first,
+            f"columns of dates with the month first ({format_option('data.dayfirst')})": month_first,
             "columns of dates of which some name their time zone, while the others count as UTC": in_zones,
             "columns of dates of which one lies so far off that all others count as nearly equal": far_off,
             "columns with missing values, which count as the mean of training or as one more name": gaps,
@@ -151,7 +158,9 @@ class ColumnReader(Reader):
         wrong = known.intersection(self.others) if self.names == ["*"] else known.symmetric_difference(self.names)
         if self.fitted_columns and wrong:
             took = "', '".join(sorted(known))
-            raise InputError(f"the run was trained on the columns '{took}': name these by --data.features")
+            raise InputError(
+                f"the run was trained on the columns '{took}': name these by {format_option('data.features')}"
+            )
 
     def fit(self, read: Mapping[str, tuple[str, NDArray[Any]]], train: Tensor, problems: RowErrors) -> None:
         """Find out mean and deviation, or the categories, of each column over the training rows.

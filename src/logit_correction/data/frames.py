@@ -25,6 +25,7 @@ from torch import Tensor
 from logit_correction.errors import InputError
 from logit_correction.formatting import (
     format_first,
+    format_option,
     format_reason,
     format_row_count,
     format_value,
@@ -93,7 +94,7 @@ def read_frame(file: Path, encoding: str | None = None, fix: str | None = None) 
         other = "utf-16" if getattr(error, "object", b"")[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin-1"
         fix = fix or (
             "save it as a CSV in UTF-8, with texts that hold the separator in quotes, or as Parquet; one of Excel in "
-            f"another encoding is read by --data.encoding {other}"
+            f"another encoding is read by {format_option('data.encoding', other)}"
         )
         raise InputError(f"{file} cannot be read as a table ({reason}): {fix}") from error
     frame = rename_columns(frame, [str(name) for name in frame.columns], str(file))
@@ -591,10 +592,10 @@ MOST = 0.9
 
 #: How dates are to be written that could not be read, by what stands first in them.
 HOW_DATES: dict[DateOrder, str] = {
-    "either": "both orders fit all rows, so give --data.dayfirst true or false, or write 2024-12-31",
+    "either": "both orders fit all rows, so give {dayfirst} true or false, or write 2024-12-31",
     "both": "some rows have the day first and some the month, so write all as 2024-12-31",
-    "day": "the day stands first in some rows, so give --data.dayfirst true, or write 2024-12-31",
-    "month": "the month stands first in some rows, so give --data.dayfirst false, or write 2024-12-31",
+    "day": "the day stands first in some rows, so give {dayfirst} true, or write 2024-12-31",
+    "month": "the month stands first in some rows, so give {dayfirst} false, or write 2024-12-31",
     "": "write 2024-12-31",
 }
 
@@ -618,9 +619,12 @@ def infer_column_kind(frame: pd.DataFrame, name: str) -> tuple[str, str]:
             if count >= MOST * (count + len(list_present_texts(frame[[name]][none], name))):
                 return kind, ""
     every = list_present_texts(frame, name)
+    order_fix = HOW_DATES[find_date_order(every)].format(dayfirst=format_option("data.dayfirst"))
     misread = {
-        r"\d{1,4}([./-])\d\d?\1\d{1,4}(\s|$)": f"looks like a date: {HOW_DATES[find_date_order(every)]}",
-        r"[+-]?\d+([.,]\d+)+$": "looks like a number: give --data.decimal and --data.thousands",
+        r"\d{1,4}([./-])\d\d?\1\d{1,4}(\s|$)": f"looks like a date: {order_fix}",
+        r"[+-]?\d+([.,]\d+)+$": (
+            f"looks like a number: give {format_option('data.decimal')} and {format_option('data.thousands')}"
+        ),
         r"[+-]?\d[\d.,]*(\s|(?<=[.,]\d))[^\W\d]\S{0,4}$|[+-]?\d[\d.,]*\s?[%°€$£]": "has a unit: write it without",
     }
     for pattern, why in misread.items():
@@ -670,7 +674,8 @@ def read_column(
         if not may_miss or (text or "").lower() not in GAPS:
             why = KINDS[kind].fault
             if kind == "numbers" and may_miss:
-                why += f" (missing by --data.numbers {name}, all names by --data.categorical {name})"
+                why += f" (missing by {format_option('data.numbers', name)}, "
+                why += f"all names by {format_option('data.categorical', name)})"
             if kind == "dates" and YEAR_LAST.match(text or ""):
                 why = "is no date with day and month in the order of the column"
             if np.isfinite(values[row]):

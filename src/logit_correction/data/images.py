@@ -32,7 +32,7 @@ from logit_correction.data.rows import (
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import NEW
 from logit_correction.errors import InputError, check_range
-from logit_correction.formatting import format_first, format_list, format_reason
+from logit_correction.formatting import format_first, format_list, format_option, format_reason
 from logit_correction.paths import is_within, reject_special_file
 from logit_correction.threads import map_in_threads
 from logit_correction.unicode_text import escape_undecodable, normalize_text
@@ -248,7 +248,7 @@ def read_store(
 
     def write(temporary: Path) -> PictureFacts:
         if shutil.disk_usage(file.parent).free < needed:  # to write to the map of a full disk would end the process
-            fix = "name another folder by LOGIT_CORRECTION_CACHE, or give a smaller --data.size"
+            fix = f"name another folder by LOGIT_CORRECTION_CACHE, or give a smaller {format_option('data.size')}"
             raise InputError(f"{file.parent} has no room for {needed / 2**30:.1f} GiB of images: {fix}")
         values = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
         return _read_into(values, paths, skip, fit, ranges, "reading images")
@@ -325,7 +325,7 @@ class ImageReader(Reader):
         Without a size ``fit_transform`` chooses it, by the files of training.
         """
         if isinstance(size, int):
-            check_range("--data.size", size, 1)
+            check_range(format_option("data.size"), size, 1)
             size = (size, size)
         self.size, self.resizing, self.scale, self.column, self.root = size, fit, scale, column, root
         self.ranges: dict[str, Range] = {}

@@ -35,7 +35,7 @@ from logit_correction.data.rows import Rows, Splitting, build_table
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError
-from logit_correction.formatting import format_reason
+from logit_correction.formatting import format_option, format_reason
 from logit_correction.paths import reject_special_file
 from logit_correction.registry import ComponentConfig, parse_names
 from logit_correction.unicode_text import escape_undecodable, normalize_text
@@ -64,7 +64,9 @@ class ImageFolder(DataSource):
 
     def build(self) -> DataTable:
         if not self.root.is_dir():
-            raise InputError(f"--data.root {self.root} is no folder: give the folder that holds the images")
+            raise InputError(
+                f"{format_option('data.root', self.root)} is no folder: give the folder that holds the images"
+            )
         folders = find_label_folders(self.root)
         if len({folder.name for folder in folders}) < 2:
             holds = ", ".join(
@@ -163,7 +165,8 @@ class Table(DataSource):
         if label is None or sum(map(bool, (text, path, chosen))) != 1:
             columns = ", ".join(list(read_frame(self.file, encoding).columns)[:20])
             raise InputError(
-                "give --data.label and one of --data.text, --data.path (images) and --data.features (numbers, dates "
+                f"give {format_option('data.label')} and one of {format_option('data.text')}, "
+                f"{format_option('data.path')} (images) and {format_option('data.features')} (numbers, dates "
                 f"and names, or * for all others): {file} has the columns {columns}"
             )
         if label in (text, path, *chosen):
@@ -202,7 +205,7 @@ class Table(DataSource):
             split=convert_column_to_texts(frame, self.split) if self.split else None,
         )
         if self.SPLIT in frame.columns and self.SPLIT not in self.named:
-            notes.append("the column 'split' is not used: give --data.split split to use it")
+            notes.append(f"the column 'split' is not used: give {format_option('data.split', 'split')} to use it")
         return build_table(
             rows,
             self.reader,

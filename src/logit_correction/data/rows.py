@@ -22,7 +22,7 @@ from logit_correction.data.frames import FEWEST_ROWS, NUMBER, find_header_rows, 
 from logit_correction.data.stores import LARGE, ArrayStore, InputStore
 from logit_correction.data.table import NEW, SPLITS, DataTable
 from logit_correction.errors import InputError, InputWarning, check_range
-from logit_correction.formatting import format_first, format_row_count
+from logit_correction.formatting import format_first, format_option, format_row_count
 from logit_correction.paths import is_within
 from logit_correction.seeds import make_generator
 from logit_correction.types import UNKNOWN_ATTRIBUTE
@@ -105,7 +105,7 @@ class RowErrors:
         if on_bad_rows == "skip":
             fix = f"fix {it}, for no other is left"
         elif on_bad_rows == "error":
-            fix = f"fix {it}, or leave {it} out by --data.on_bad_rows skip"
+            fix = f"fix {it}, or leave {it} out by {format_option('data.on_bad_rows', 'skip')}"
         raise InputError(f"{self.place}: {what}: {self}; {fix}")
 
     def __str__(self) -> str:
@@ -264,9 +264,10 @@ def find_files_within(
         if not name:
             problems.add(row, f"column {column!r} is empty")
         elif not inside:
-            problems.add(row, f"{name!r} lies outside of {root} (name the folder of all files by --data.root)")
+            fix = f"name the folder of all files by {format_option('data.root')}"
+            problems.add(row, f"{name!r} lies outside of {root} ({fix})")
         elif not found:
-            problems.add(row, f"{name!r} is missing in {root} (name another folder by --data.root)")
+            problems.add(row, f"{name!r} is missing in {root} (name another folder by {format_option('data.root')})")
     return paths
 
 
@@ -285,9 +286,12 @@ class Splitting:
             on_bad_rows: ``error`` names the bad rows and stops, ``skip`` names them and leaves them out.
         """
         for name, fraction in (("valid_fraction", valid_fraction), ("test_fraction", test_fraction)):
-            check_range(f"--data.{name}", fraction, 0, 1, open_end=True)
+            check_range(format_option(f"data.{name}"), fraction, 0, 1, open_end=True)
         if valid_fraction + test_fraction >= 1:
-            raise InputError("--data.valid_fraction and --data.test_fraction leave no row to train on: lower them")
+            raise InputError(
+                f"{format_option('data.valid_fraction')} and {format_option('data.test_fraction')} leave no row to "
+                "train on: lower them"
+            )
         self.fractions, self.seed = {"valid": valid_fraction, "test": test_fraction}, seed
         self.on_bad_rows: OnBadRows = on_bad_rows
 

@@ -19,7 +19,7 @@ from logit_correction.data.frames import check_columns, convert_column_to_texts,
 from logit_correction.data.rows import FittedInputs, Reader, RowErrors, Rows
 from logit_correction.data.stores import InputStore
 from logit_correction.errors import InputError, check_range
-from logit_correction.formatting import format_reason
+from logit_correction.formatting import format_option, format_reason
 from logit_correction.networks.pretrained import load_from_transformers
 from logit_correction.registry import import_optional
 from logit_correction.views.texts import MAX_VOCABULARY_TEXTS, split_words
@@ -93,7 +93,7 @@ class TextReader(Reader):
 
     def __init__(self, column: str | None = None, tokenizer: str | None = None, max_tokens: int = 128) -> None:
         """Choose the column of a table, and the form: tokens, so many at most, or hashed words."""
-        check_range("--data.max_tokens", max_tokens, 1)
+        check_range(format_option("data.max_tokens"), max_tokens, 1)
         self.column, self.tokenizer, self.max_tokens = column, tokenizer, max_tokens
         self.vocabulary: str | None = None  # a digest of what the tokenizer does
         self.weights: dict[str, float] | None = None
@@ -111,7 +111,8 @@ class TextReader(Reader):
         read = [text or "" for text in texts]
         some = read[:: max(1, len(read) // MAX_VOCABULARY_TEXTS)]
         few = sum(len(split_words(text)) < 2 for text in some)
-        fix = "give another column by --data.text, or a column of categories by --data.features"
+        fix = f"give another column by {format_option('data.text')}, "
+        fix += f"or a column of categories by {format_option('data.features')}"
         note = f"{few:,} of {len(some):,} texts have fewer than 2 words: {fix}"
         return read, [shorten_text(text, 160) for text in read], [note] if 2 * few > len(some) else []
 

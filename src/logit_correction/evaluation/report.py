@@ -31,7 +31,7 @@ from logit_correction.evaluation.metrics import (
 )
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.finding import Finding
-from logit_correction.formatting import format_list, format_name
+from logit_correction.formatting import format_list, format_name, format_option
 from logit_correction.functional import (
     group_count,
     group_margin,
@@ -516,7 +516,8 @@ class Report:
         folder, config = file.parent, file.with_name("config.yaml")
         if not file.is_file() and config.is_file():
             raise InputError(
-                f"{folder} holds a run that is not finished: continue it by `train --resume --out {folder}`"
+                f"{folder} holds a run that is not finished: continue it by `train` with "
+                f"{format_option('resume', True)} and {format_option('out', folder)}"
             )
         if not file.is_file():
             raise InputError(f"{folder} is not a run folder: give one that `train` has written")

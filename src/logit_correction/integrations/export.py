@@ -22,7 +22,7 @@ from logit_correction.data.images import ImageReader
 from logit_correction.data.reader import NumericReader
 from logit_correction.data.texts import MAX_WORDS, TOKENS, LengthNormalization, TextReader, load_tokenizer
 from logit_correction.errors import InputError
-from logit_correction.formatting import format_reason
+from logit_correction.formatting import format_option, format_reason
 from logit_correction.integrations import FORMATS
 from logit_correction.registry import import_component, import_optional
 from logit_correction.runs.folder import write_json
@@ -79,7 +79,9 @@ class ExportedModel(nn.Module):
             expected, found = self.run.algorithm.predict(self.encoded(*inputs)), answer(*inputs)
         if not np.allclose(found, expected, rtol=1e-4, atol=1e-4):
             far = np.abs(np.asarray(found) - expected.numpy()).max()
-            raise InputError(f"The logits of {what} are up to {far:.2g} from the run's: take another --format")
+            raise InputError(
+                f"The logits of {what} are up to {far:.2g} from the run's: choose another {format_option('format')}"
+            )
 
 
 def export(
@@ -136,8 +138,8 @@ def export(
 def write_onnx(exported: ExportedModel, folder: Path) -> str:
     """Write ``model.onnx``: rows in, ``logits`` out, of any number of rows; the labels lie in its metadata."""
     for package in ("onnx", "onnxscript"):
-        import_optional(package, "--format onnx", "onnx")
-    onnxruntime = import_optional("onnxruntime", "--format onnx", "onnx")
+        import_optional(package, format_option("format", "onnx"), "onnx")
+    onnxruntime = import_optional("onnxruntime", format_option("format", "onnx"), "onnx")
     program, names = _traced(exported), [one["name"] for one in exported.inputs]
     with _translating("written as ONNX"):
         made = torch.onnx.export(program, input_names=names, output_names=["logits"], dynamo=True, verbose=False)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from logit_correction.errors import InputError, check_range
+from logit_correction.formatting import format_option
 from logit_correction.functional import gce_from_cross_entropy
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import RelativeDifficulty
@@ -98,8 +99,9 @@ class DFA(Algorithm):
             self.swap_from_epoch = rows.epochs / 5 if rows.epochs else 3.0
         elif rows.epochs and rows.epochs <= self.swap_from_epoch:
             raise InputError(
-                f"--epochs {rows.epochs}: features are swapped from epoch {self.swap_from_epoch:g} on, that is never; "
-                "give more epochs, or lower --method.swap_from_epoch"
+                f"{format_option('epochs')} is {rows.epochs}: features are swapped from epoch "
+                f"{self.swap_from_epoch:g} on, that is never; "
+                f"give more epochs, or lower {format_option('method.swap_from_epoch')}"
             )
 
     def forward(self, batch: Batch, epoch: float) -> Step:

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from logit_correction.errors import TrainingError, check_range
+from logit_correction.formatting import format_option
 from logit_correction.methods.base import Algorithm
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step
 
@@ -81,7 +82,8 @@ class JTT(Algorithm):
         if not bool(wrong.any()):
             raise TrainingError(
                 f"JTT's first stage ({self.identification_epochs} epochs) got every training row right, so its error "
-                "set is empty: lower --method.identification_epochs, or raise --weight_decay"
+                f"set is empty: lower {format_option('method.identification_epochs')}, or raise "
+                f"{format_option('weight_decay')}"
             )
         return Stage(sample_weight=torch.where(wrong, self.up_weight, 1))
 

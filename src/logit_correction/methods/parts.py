@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from logit_correction.attributes.base import AttributeEstimator, BatchEstimate
 from logit_correction.distributed import concatenate_over_processes
 from logit_correction.errors import InputError, check_range
+from logit_correction.formatting import format_option
 from logit_correction.functional import MixupForm, count_prior, group_mixup, mix, ramp_up, shift_log_prior
 from logit_correction.losses import GroupPrior, PriorEstimator
 from logit_correction.networks.base import split_at_mixing_point
@@ -129,7 +130,7 @@ def describe_lost_labels(prior: GroupPrior, correlation: Correlation, names: tup
     lost = ", ".join(names[i] for i in (aligned < 0.5).nonzero().flatten().tolist())
     warning = (
         f"the biased network takes most rows of label {lost} for bias-conflicting and may have lost the label: "
-        "compare another --seed, or raise q_ramp_up_epochs and head_start_epochs of its estimator"
+        f"compare another {format_option('seed')}, or raise q_ramp_up_epochs and head_start_epochs of its estimator"
     )
     return [warning] if lost else []
 
@@ -168,8 +169,9 @@ class Mixing(ABC):
         """Raise ``InputError`` unless the network and the data can be mixed at ``place``."""
         if self.place == "inputs" and info.tokens:
             raise InputError(
-                "the inputs are texts, whose tokens cannot be mixed: mix features (--method.mixing.place features), or "
-                "nothing (--method.mixing NoMixing)"
+                f"the inputs are texts, whose tokens cannot be mixed: mix features "
+                f"({format_option('method.mixing.place', 'features')}), or "
+                f"nothing ({format_option('method.mixing', 'NoMixing')})"
             )
         if self.place == "features" and not (hasattr(network, "features") and hasattr(network, "head")):
             raise InputError("mixing features needs a network with `features` and `head`: give one, or mix inputs")

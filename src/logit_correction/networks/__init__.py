@@ -8,7 +8,7 @@ _SMALL, _PRETRAINED = "logit_correction.networks.small.", "logit_correction.netw
 NETWORKS: dict[str, tuple[str, str]] = {
     "MLP": (_SMALL + "MLP", "fully connected layers on flattened inputs; three of 100 by default"),
     "ConvNet": (_SMALL + "ConvNet", "small convolutional network for images of 16 to 63 pixels, quick on a processor"),
-    "Linear": (_SMALL + "Linear", "one linear layer, for the features of an --encoder"),
+    "Linear": (_SMALL + "Linear", "one linear layer, for the features of an encoder"),
     "ResNet18": (_PRETRAINED + "ResNet18", "torchvision's, with or without ImageNet weights"),
     "ResNet50": (_PRETRAINED + "ResNet50", "torchvision's, with or without ImageNet weights"),
     "Timm": (_PRETRAINED + "Timm", "any image network of timm by name (extra photos)"),

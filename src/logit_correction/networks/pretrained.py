@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from logit_correction.checksums import compute_file_checksum
 from logit_correction.errors import InputError
-from logit_correction.formatting import format_reason, suggest_name
+from logit_correction.formatting import format_option, format_reason, suggest_name
 from logit_correction.networks.base import DropoutLinear, Network, awaits_checkpoint, check_image_shape
 from logit_correction.registry import import_optional, is_untrusted_config, refuse_untrusted_path
 from logit_correction.types import DataInfo
@@ -125,7 +125,7 @@ class ResNet(Network):
             url = models.get_model_weights(self.kind).IMAGENET1K_V1.url
             try:
                 if is_untrusted_config() and not (Path(torch.hub.get_dir()) / "checkpoints" / Path(url).name).is_file():
-                    raise FileNotFoundError("they are downloaded only with --trust-code")
+                    raise FileNotFoundError(f"they are downloaded only with {format_option('trust_code', True)}")
                 loaded = torch.hub.load_state_dict_from_url(url, map_location="cpu", check_hash=True, weights_only=True)
                 trunk.load_state_dict(loaded)
             except Exception as error:  # torch raises many kinds for a damaged file, and for what it cannot download

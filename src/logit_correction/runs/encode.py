@@ -21,6 +21,7 @@ from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import EncoderSummary
+from logit_correction.formatting import format_option
 from logit_correction.networks.base import Network
 from logit_correction.registry import ComponentConfig
 from logit_correction.runs.inference import iterate_batches, keep_num_threads
@@ -67,7 +68,9 @@ class Encoder:
             torch.default_generator.manual_seed(derive_seed(0, "encoder"))
             network = choice.make(info=info)
         if not isinstance(getattr(network, "features", None), nn.Module):
-            raise InputError(f"--encoder {choice.name} has no `features`: give it a module of that name")
+            raise InputError(
+                f"{format_option('encoder', choice.name)} has no `features`: give it a module of that name"
+            )
         self.features = cast(Network, network).features.eval().requires_grad_(False)
         self.metadata: dict[str, object] = getattr(network, "metadata", {})
         self.weights = _digest_of_weights(self.features)
@@ -104,7 +107,9 @@ class Encoder:
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
             values: Tensor = self.features(inputs).float().cpu()
         if values.dim() != 2 or not bool(torch.isfinite(values).all()):
-            raise InputError(f"--encoder {self.name} gives features that are not finite vectors: take another one")
+            raise InputError(
+                f"{format_option('encoder', self.name)} gives features that are not finite vectors: take another one"
+            )
         return values
 
     def of_store(

@@ -15,6 +15,7 @@ from filelock import FileLock, Timeout
 from logit_correction.atomic_files import check_new_folder, translate_write_errors, write_text_file
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import REPORT
+from logit_correction.formatting import format_option
 from logit_correction.runs.options import RunConfig
 from logit_correction.training.config import TrainingConfig
 
@@ -62,15 +63,18 @@ def check_run_folder(folder: Path, config: RunConfig, resume: bool) -> None:
         if not (folder / CONFIG).is_file():
             if (first := find_runs([folder])[0]) != folder:
                 raise InputError(
-                    f"--out {folder} holds the runs of --seeds: add --seeds N to continue them all, or give --out "
+                    f"{format_option('out', folder)} holds the runs of {format_option('seeds')}: give "
+                    f"{format_option('seeds')} to continue them all, or give {format_option('out')} "
                     f"{first} for one, or another folder"
                 )
             check_new_folder(folder, (LOCK,), "run")  # a killed run may have left no more
         elif resume:
             check_same_config(folder, config)
         else:
-            held = "a finished run:" if is_finished(folder) else "an unfinished run: continue it by --resume, or"
-            raise InputError(f"--out {folder} already holds {held} give another folder")
+            held = "a finished run:"
+            if not is_finished(folder):
+                held = f"an unfinished run: continue it by {format_option('resume', True)}, or"
+            raise InputError(f"{format_option('out', folder)} already holds {held} give another folder")
 
 
 def check_same_config(folder: Path, config: RunConfig) -> None:
@@ -86,7 +90,7 @@ def check_same_config(folder: Path, config: RunConfig) -> None:
         if not left and there.get(name) != here.get(name):
             raise InputError(
                 f"{folder} holds a run with {name} = {there.get(name)}, not {here.get(name)}: continue with the same "
-                "options, or give another --out"
+                f"options, or give another {format_option('out')}"
             )
 
 
@@ -130,9 +134,9 @@ def choose_folder(out: Path | str | None, name: str) -> tuple[Path, Callable[[Ow
 def check_output_file(path: Path) -> None:
     """Raise ``InputError`` unless a file can be written at the path that ``--out`` gives."""
     if path.is_dir():
-        raise InputError(f"--out {path} is a folder: give a file")
+        raise InputError(f"{format_option('out', path)} is a folder: give a file")
     if not path.absolute().parent.is_dir():
-        raise InputError(f"--out {path}: its folder does not exist; make it first")
+        raise InputError(f"{format_option('out', path)}: its folder does not exist; make it first")
 
 
 def check_unlocked(folder: Path) -> None:
@@ -152,9 +156,13 @@ def lock_folder(folder: Path) -> Iterator[None]:
     try:
         lock.acquire(timeout=0.5)  # another process may just look at it, or just give it back
     except Timeout as error:
-        raise FolderHeld(f"--out {folder} is in use by another process: wait for it, or give another folder") from error
+        raise FolderHeld(
+            f"{format_option('out', folder)} is in use by another process: wait for it, or give another folder"
+        ) from error
     except OSError as error:
-        raise InputError(f"--out {folder} cannot be written ({error.strerror}): give another folder") from error
+        raise InputError(
+            f"{format_option('out', folder)} cannot be written ({error.strerror}): give another folder"
+        ) from error
     try:
         yield
     finally:

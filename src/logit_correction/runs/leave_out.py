@@ -13,6 +13,7 @@ from torch.nn.functional import adaptive_avg_pool1d, adaptive_avg_pool2d, interp
 from logit_correction.data.frames import HOUR, MISSING
 from logit_correction.data.texts import LengthNormalization, hash_words
 from logit_correction.errors import InputError
+from logit_correction.formatting import format_option
 from logit_correction.networks.base import Network
 from logit_correction.registry import ComponentConfig
 from logit_correction.types import DataInfo, NetworkFactory
@@ -177,8 +178,10 @@ def make_network_factory(choice: ComponentConfig, views: Sequence[str], info: Da
     """
     modules = {view: module for view in views if (module := build_view_removal(view, info)) is not None}
     if missing := [view for view in views if view not in modules]:
-        fix = "name it by --shortcut, or change the data"
-        raise InputError(f"--leave_out {missing[0]}: the inputs of the network cannot be freed of it: {fix}")
+        fix = f"name it by {format_option('shortcut')}, or change the data"
+        raise InputError(
+            f"{format_option('leave_out', missing[0])}: the inputs of the network cannot be freed of it: {fix}"
+        )
 
     def build() -> nn.Module:
         network = choice.make(info=info)

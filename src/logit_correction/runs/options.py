@@ -23,7 +23,7 @@ from jsonargparse import ArgumentParser
 
 from logit_correction.data import resolve_source
 from logit_correction.errors import InputError, check_range
-from logit_correction.formatting import suggest_name
+from logit_correction.formatting import format_option, suggest_name
 from logit_correction.registry import ComponentConfig, import_component, parse_names
 from logit_correction.training.config import TrainingConfig
 from logit_correction.yaml_files import UnquotedWord, read_yaml_file
@@ -121,12 +121,15 @@ class RunConfig:
             if part in flat or part in ("data", "method"):
                 options = part_to_mapping(part, training.pop(part, None))
                 if "name" not in options:
-                    raise InputError(f"--{part} has options, but no name: give --{part} NAME too")
+                    raise InputError(f"{format_option(part)} has options, but no name: give {format_option(part)} too")
                 parts[part] = ComponentConfig(options.pop("name"), options)
         known = [option.name for option in fields(TrainingConfig)]
         for name in training:
             if name not in known:
-                raise InputError(f"There is no option --{name}{suggest_name(str(name), [*PARTS, *known], '--')}")
+                raise InputError(
+                    "There is no option "
+                    f"{format_option(name)}{suggest_name(str(name), [*PARTS, *known], format_option)}"
+                )
         return cls(**parts, training=TrainingConfig(**training))
 
     def to_yaml(self) -> str:
@@ -219,14 +222,23 @@ def complete_config(given: RunConfig | Mapping[str, Any]) -> RunConfig:
         given = {part: one for part in PARTS if (one := getattr(given, part)) and one.name} | vars(given.training)
     options = {"method": {"name": "LC"}} | expand_short_options(given)
     if "data" not in options:
-        raise InputError("--data is missing: give a folder of images, the file of a table, or a name of `list data`")
+        raise InputError(
+            f"{format_option('data')} is missing: give a folder of images, the file of a table, or a name of `list "
+            "data`"
+        )
     parts: dict[str, Any] = {name: complete_part(name, options.pop(name)) for name in PARTS if name in options}
     training = TrainingConfig(**parse_options(build_parser(()), options))
     processes = training.devices * training.nodes
     if training.compile == "reduce-overhead" and processes > 1:
-        raise InputError("--compile reduce-overhead is for one process: give --compile true with several devices")
+        raise InputError(
+            f"{format_option('compile', 'reduce-overhead')} is for one process: give "
+            f"{format_option('compile', 'true')} with several devices"
+        )
     if training.batch_size is not None and training.batch_size % processes:
-        raise InputError(f"--batch_size is {training.batch_size}, but must be divisible by the {processes} processes")
+        raise InputError(
+            f"{format_option('batch_size')} is {training.batch_size}, but must be divisible by the {processes} "
+            "processes"
+        )
     return RunConfig(**parts, training=training)
 
 
@@ -248,7 +260,9 @@ def part_to_mapping(part: str, given: Any) -> dict[str, Any]:
     if isinstance(given, Mapping) and isinstance(given.get("name", ""), str):
         return dict(given)
     hint = "; from_arrays and from_table make it of rows of your own" if part == "data" else ""
-    raise InputError(f"--{part} must be a name, or a mapping with a name and options: {{name: NAME, ...}}{hint}")
+    raise InputError(
+        f"{format_option(part)} must be a name, or a mapping with a name and options: {{name: NAME, ...}}{hint}"
+    )
 
 
 def load_preset(name: str) -> dict[str, Any]:
@@ -337,7 +351,7 @@ def resolve_part(kind: str, path: str, given: Any, choices: dict[str, ResolvedCl
         return None
     full = {"name": default} | part_to_mapping(path, given)
     if full["name"] is None:
-        raise InputError(f"--{path} has options, but no name: give --{path} NAME too")
+        raise InputError(f"{format_option(path)} has options, but no name: give {format_option(path)} too")
     if kind == "data":
         full = resolve_source(full)
     of_any_case = {one.lower(): one for one in get_component_kinds()[kind][1]}
@@ -430,7 +444,8 @@ def parse_options(parser: OptionParser, given: Mapping[str, Any]) -> dict[str, A
         for option, value in leaves.items():
             if f'"{option}"' in told:  # in the parser's words it would take ten lines
                 kind = parser.types.get(option, "another type")
-                told = f"--{option} is {value!r}, but must be {kind}{', such as [a,b]' if 'list[' in kind else ''}"
+                example = ", such as [a,b]" if "list[" in kind else ""
+                told = f"{format_option(option)} is {value!r}, but must be {kind}{example}"
                 values = value if isinstance(value, list) else [value]
                 if "str" in kind and not all(isinstance(part, str) for part in values):
                     told += ". YAML reads no, on, 017, 12:30 and dates as other values: quote it, such as 'no'"
@@ -454,11 +469,14 @@ def _take_values(given: Mapping[str, Any], parser: OptionParser, path: str = "")
         if (isinstance(value.value, bool) and "bool" in kind) or (number and re.search(r"\b(int|float)\b", kind)):
             if number and re.match(r"[+-]?0\d|.*:", value):
                 raise InputError(
-                    f"--{option} is {value}, which YAML takes for {value.value}: write it without 0 in front or :"
+                    f"{format_option(option)} is {value}, which YAML takes for {value.value}: write it without 0 in "
+                    "front or :"
                 )
             return value.value
         if "str" in kind or not kind:
-            raise InputError(f"--{option} is {value}, which YAML takes for {value.value}: quote it, as '{value}'")
+            raise InputError(
+                f"{format_option(option)} is {value}, which YAML takes for {value.value}: quote it, as '{value}'"
+            )
         return value.value
 
     return {
@@ -475,10 +493,15 @@ def check_option_name(option: str, known: Collection[str], where: str = "") -> N
         return
     path, _, last = option.rpartition(".")
     if path.startswith("method") and last in ESTIMATOR_OPTIONS:
-        raise InputError(f"--{last} is for methods that look for a shortcut: take --method LC and its own attributes")
-    hint = f" (did you mean --{SYNONYMS[option]}?)" if option in SYNONYMS else suggest_name(option, known, "--")
+        raise InputError(
+            f"{format_option(last)} is for methods that look for a shortcut: take {format_option('method', 'LC')} "
+            "and its own attributes"
+        )
+    hint = suggest_name(option, known, format_option)
+    if option in SYNONYMS:
+        hint = f" (did you mean {format_option(SYNONYMS[option])}?)"
     beside = ", ".join(one.rpartition(".")[2] for one in known if one.rpartition(".")[0] == path)
-    raise InputError(f"There is no option --{option}{hint}{where or ': there are ' + beside}")
+    raise InputError(f"There is no option {format_option(option)}{hint}{where or ': there are ' + beside}")
 
 
 def _leaves(given: Mapping[str, Any], known: Collection[str], path: str = "") -> Iterator[tuple[str, Any]]:
@@ -494,8 +517,8 @@ def _leaves(given: Mapping[str, Any], known: Collection[str], path: str = "") ->
 def _check_number(option: str, value: Any) -> None:
     """Raise ``InputError`` if a value is a number that programs cannot count with, or that the option does not take."""
     if isinstance(value, float) and not math.isfinite(value):
-        raise InputError(f"--{option} is {value}, but must be a finite number")
+        raise InputError(f"{format_option(option)} is {value}, but must be a finite number")
     if isinstance(value, int | float):
         most = math.inf if isinstance(value, float) else MOST
         usual = (0, MOST_OF_SEED) if re.search(r"(^|[._])seed$", option) else (-most, most)
-        check_range(f"--{option}", value, *LIMITS.get(option, usual))
+        check_range(format_option(option), value, *LIMITS.get(option, usual))

@@ -253,7 +253,7 @@ class Run(os.PathLike[str]):
             raise InputError(f"{data!r} is no split: give test, valid or train, new rows with their labels, or a Path")
         with self.restrict_imports():
             table = self.source.build().check()
-        check_same_data(self.report, table, self.path, "judge other rows by `evaluate --on FILE`")
+        check_same_data(self.report, table, self.path, "give `evaluate` other rows as a file")
         if self.config.encoder is not None:
             with self.restrict_imports():
                 table = encode_table(table, self.config, expected=vars(self.report.encoder))

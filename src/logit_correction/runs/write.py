@@ -32,7 +32,7 @@ from logit_correction.evaluation.report import (
     Report,
 )
 from logit_correction.finding_text import finding_to_dict
-from logit_correction.formatting import format_percent
+from logit_correction.formatting import format_option, format_percent
 from logit_correction.methods.base import Algorithm
 from logit_correction.pages.compare import COLLAPSE_REMEDY
 from logit_correction.pages.plots import encode_png_uris
@@ -74,7 +74,8 @@ def write_run(fit: Trainer, config: RunConfig, out: Path) -> Report:
     right, most = float((validation.prediction == validation.label).mean()), float(counts.max() / counts.sum())
     if right <= most < 1:
         corrects = estimator is not None and not estimator.has_abstained
-        remedy, label = COLLAPSE_REMEDY if corrects else "train longer, or lower --learning_rate", counts.argmax()
+        remedy = COLLAPSE_REMEDY if corrects else f"train longer, or lower {format_option('learning_rate')}"
+        label = counts.argmax()
         always = f"always saying `{table.label_names[int(label)]}` in {format_percent(most, unit=' %')}"
         told = f"the network is right in {format_percent(right, unit=' %')} of the validation rows"
         warnings.append(f"{told}, {always}: {remedy}")
@@ -140,7 +141,7 @@ def _of_minority(count: int, rows: int, named: Sequence[str]) -> list[str]:
     if named:
         told = f"{taken} by {name_views(named)}{'' if count else ', so nothing is corrected'}"
     else:
-        told = f"{taken}: name the shortcut by `--shortcut VIEW`, or try other options of the method"
+        told = f"{taken}: name the shortcut by {format_option('shortcut')}, or try other options of the method"
     return [] if 0 < count <= rows / 2 else [told]
 
 

@@ -31,7 +31,7 @@ from logit_correction.data.table import NEW, DataTable
 from logit_correction.errors import InputError, check_range
 from logit_correction.finding import MIN_CONFLICTS_TO_CHECK
 from logit_correction.finding_text import advise_user, describe_finding
-from logit_correction.formatting import NBSP, format_reason
+from logit_correction.formatting import NBSP, format_option, format_reason
 from logit_correction.pages.page import save_page
 from logit_correction.registry import ComponentConfig, disable_download, forbid_untrusted_names, parse_names
 from logit_correction.runs import folder as run_folder
@@ -121,7 +121,9 @@ class Audit:
             with run_folder.lock_folder(self.path):
                 finish_folder_change(self.path)
         if not file.is_file():
-            raise InputError(f"{self.path} holds no finished audit: run `logit-correction audit --data ... --out DIR`")
+            raise InputError(
+                f"{self.path} holds no finished audit: audit the data first, with it as {format_option('out')}"
+            )
         held = read_json_file(file, AGAIN)
         if not (self.path / CHECKSUMS_FILE).is_file():  # without it a file that was changed by hand fails anywhere
             raise InputError(f"{self.path / CHECKSUMS_FILE} is missing, so {AUDIT} may have been changed: {AGAIN}")
@@ -156,7 +158,7 @@ class Audit:
     def new_rows(self) -> pd.DataFrame:
         """Every new row: what each candidate says of it, and the answers; ``InputError`` of an audit without any."""
         if not (self.path / NEW_ROWS).is_file():
-            raise InputError(f"{self.path} was made without new rows: audit again with --new-rows")
+            raise InputError(f"{self.path} was made without new rows: audit again with {format_option('new_rows')}")
         verify_checksum(self.path / NEW_ROWS, AGAIN)
         table = read_frame(self.path / NEW_ROWS)
         numbers = range(len(self.told.new_rows.candidates) if self.told.new_rows else 0)
@@ -176,7 +178,9 @@ class Audit:
         with self._held():
             held = self.new_rows
             if file.is_file() and new_rows_of.has_unread_answers(held, file):
-                raise InputError(f"{file} is filled in: read it first, by --answers {file}, or delete it")
+                raise InputError(
+                    f"{file} is filled in: read it first, by {format_option('answers', file)}, or delete it"
+                )
             table, sheet = new_rows_of.ask(held, count, self.told.training["seed"])
             if sheet.empty:
                 raise InputError(
@@ -251,8 +255,9 @@ class Audit:
             if there.get(name) != here[name]:
                 option = name.removesuffix(".name").removeprefix("method.attributes.")
                 raise InputError(
-                    f"--{option} is {here[name]}, but the audit in {self.path} was made with {there.get(name)}: leave "
-                    "it out, or audit again with --new-rows"
+                    f"{format_option(option)} is {here[name]}, but the audit in {self.path} was made with "
+                    f"{there.get(name)}: leave "
+                    f"it out, or audit again with {format_option('new_rows')}"
                 )
 
     def to_train(self) -> RunConfig:
@@ -362,7 +367,9 @@ def audit_into(
             "New rows choose what to train, but a given classifier is trained already: give one of the two"
         )
     if ask is not None and not decides:
-        raise InputError("--ask asks about new rows: give them by --new-rows, a folder or a table")
+        raise InputError(
+            f"{format_option('ask')} asks about new rows: give them by {format_option('new_rows')}, a folder or a table"
+        )
     rows_given = None if new_rows is None else new_rows_of.open_new_rows(new_rows, built)
     known_rows = new_rows_of.read_new_rows(rows_given, built) if decides else None
     estimator, said = built.algorithm.attributes, None
@@ -400,11 +407,13 @@ def audit_into(
 def _check_new_rows(place: Path, config: RunConfig) -> None:
     """Raise ``InputError`` if new rows are not there, or are the data themselves; nothing is read."""
     if not os.path.exists(place):
-        raise InputError(f"--new-rows {place} does not exist: give a folder or a table")
+        raise InputError(f"{format_option('new_rows', place)} does not exist: give a folder or a table")
     for name in PATH_OPTIONS:
         data = str(config.data.options.get(name) or "")
         if os.path.exists(data) and os.path.samefile(place, data):
-            raise InputError(f"--new-rows {place} is the data themselves: give rows that the model will be used on")
+            raise InputError(
+                f"{format_option('new_rows', place)} is the data themselves: give rows that the model will be used on"
+            )
 
 
 def _by_new_rows(told: AuditSummary, table: pd.DataFrame, out: Path) -> AuditSummary:

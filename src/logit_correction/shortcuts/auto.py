@@ -16,6 +16,7 @@ from logit_correction.attributes.folds import FoldNetworks, draw_folds
 from logit_correction.distributed import broadcast_from_first
 from logit_correction.errors import InputError
 from logit_correction.finding import Decider, Finding
+from logit_correction.formatting import format_option
 from logit_correction.seeds import StepRandomness, derive_seed, make_generator
 from logit_correction.shortcuts.heads import KeptHeads, estimate_by_heads, join_attributes, join_posteriors
 from logit_correction.shortcuts.search import HeldOutPredictions, Search
@@ -91,7 +92,9 @@ class Auto(AttributeEstimator):
             raise InputError(f"view {sorted(both)[0]} is given both as shortcut and as legitimate: leave one out")
         known = map(ViewName.of, self.legitimate)
         if words := [str(one) for one in known if one.family == "word" and one.member]:
-            raise InputError(f"--legitimate {words[0]}: texts are looked at by all words together: give word")
+            raise InputError(
+                f"{format_option('legitimate', words[0])}: texts are looked at by all words together: give word"
+            )
         self.when_unsure, self.num_stages = when_unsure, int(self._searches)
         self.decided_by: Decider = decided_by
         self.kept: Sequence[KeptHeads] = ()  # that tell of other rows; of several, each tells one shortcut

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, TrainingError
 from logit_correction.finding import BASELINE
+from logit_correction.formatting import format_option
 from logit_correction.registry import ComponentConfig
 from logit_correction.runs.assemble import PreparedRun, build_algorithm, build_training_rows
 from logit_correction.runs.inference import keep_num_threads
@@ -195,5 +196,5 @@ def train_candidates(candidates: Sequence[Candidate], table: DataTable, display:
         finally:
             _SHARED.clear()
     if 0 not in found:
-        raise InputError("ERM cannot be trained on these rows: run `train --method ERM`, which says why")
+        raise InputError(f"ERM cannot be trained on these rows: train with {format_option('method', 'ERM')} to see why")
     return [found[number] for number in sorted(found)]

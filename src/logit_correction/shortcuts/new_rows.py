@@ -28,7 +28,7 @@ from logit_correction.data.table import NEW, DataTable
 from logit_correction.errors import InputError, InputWarning
 from logit_correction.evaluation.predictions import Array
 from logit_correction.finding import BASELINE
-from logit_correction.formatting import format_first, format_reason, format_row_count
+from logit_correction.formatting import format_first, format_option, format_reason, format_row_count
 from logit_correction.functional import wilson_interval
 from logit_correction.pages.compare import format_path
 from logit_correction.pages.plots import encode_png_uris
@@ -182,7 +182,9 @@ def _described(
 def build_new_rows_table(frames: Sequence[pd.DataFrame], table: DataTable) -> pd.DataFrame:
     """Return what is known of all rows; ``InputError`` if there are none, or a label is not in the training data."""
     if not sum(map(len, frames)):
-        raise InputError("There are no new rows: give a folder or a table that holds some by --new-rows")
+        raise InputError(
+            f"There are no new rows: give a folder or a table that holds some by {format_option('new_rows')}"
+        )
     whole, names = pd.concat(frames, ignore_index=True), list(map(str, table.label_names))
     number = whole.pop("row") if "row" in whole else np.arange(len(whole))
     whole.insert(0, "row", number)

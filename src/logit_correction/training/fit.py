@@ -296,7 +296,7 @@ class Trainer:
         step = self.progress.total_steps
         self.record.pending(step)  # refuses a loss that is not finite
         if not all(bool(weight.isfinite().all()) for weight in self.algorithm.parameters()):  # by a bad gradient
-            raise TrainingError(f"the weights are not finite after step {step}: {MetricsRecorder.REMEDY}")
+            raise TrainingError(f"the weights are not finite after step {step}: {MetricsRecorder.describe_remedy()}")
         self.progress.seconds = time.monotonic() - self._started
         if self.checkpoint_path is not None and rank() == 0:
             write_checkpoint(

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from logit_correction.atomic_files import replace_atomically
 from logit_correction.errors import InputError, InputWarning, TrainingError
-from logit_correction.formatting import format_reason
+from logit_correction.formatting import format_option, format_reason
 from logit_correction.paths import reject_special_file
 from logit_correction.training.rules import SelectedWeights
 from logit_correction.types import Stage
@@ -35,7 +35,10 @@ OTHER_VERSION = "was written by another version of logit-correction: train again
 class MetricsRecorder:
     """Collects the figures of steps on the device and reads them together: each reading waits for a GPU."""
 
-    REMEDY: ClassVar[str] = "lower --learning_rate, or set --gradient_clip 1"  # where figures are not finite
+    @staticmethod
+    def describe_remedy() -> str:
+        """Return what to do where figures are not finite."""
+        return f"lower {format_option('learning_rate')}, or set {format_option('gradient_clip', 1)}"
 
     def __init__(self, loggers: list[Any] | None = None) -> None:
         """Start empty; ``loggers`` of Lightning take each row of figures with its step."""
@@ -59,7 +62,7 @@ class MetricsRecorder:
         steps = [dict(zip(figures, islice(numbers, len(figures)), strict=True)) for figures in self._pending]
         for number, figures in enumerate(steps, start=step - len(steps) + 1):
             if not math.isfinite(figures["loss"]):
-                raise TrainingError(f"the loss became {figures['loss']} at step {number}: {self.REMEDY}")
+                raise TrainingError(f"the loss became {figures['loss']} at step {number}: {self.describe_remedy()}")
         return steps
 
     def flush(self, step: int, **where: float | int) -> bool:

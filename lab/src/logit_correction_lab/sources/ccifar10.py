@@ -19,6 +19,7 @@ from logit_correction.data.rows import RowErrors
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import check_range
+from logit_correction.formatting import format_option
 from logit_correction.seeds import make_generator
 from logit_correction.threads import count_available_cores
 from logit_correction.types import Correlation
@@ -64,7 +65,7 @@ class CorruptedCIFAR10(DataSource):
                 as they are, and of the options only ``minority_ratio`` and ``augment`` count.
         """
         self.planted = digits.PlantedAttribute(minority_ratio, correlation, valid, len(CLASSES), list(CORRUPTIONS))
-        check_range("--data.severity", severity, 1, 5)
+        check_range(format_option("data.severity"), severity, 1, 5)
         self.correlation, self.names = self.planted.correlation, self.planted.names
         self.augmentation = build_augmentation(augment)
         self.augment = augment

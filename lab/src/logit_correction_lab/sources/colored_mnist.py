@@ -13,6 +13,7 @@ from logit_correction.data.images import ImageReader
 from logit_correction.data.reader import DataSource
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, check_range
+from logit_correction.formatting import format_option
 from logit_correction.seeds import make_generator
 from logit_correction_lab.sources.published import draw_validation_split, get_data_folder
 
@@ -74,7 +75,7 @@ class ColoredMNIST(DataSource):
                 ``~/.cache/logit_correction``.
             download: Let torchvision download MNIST where it is not found.
         """
-        check_range("--data.severity", severity, 1, len(JITTER))
+        check_range(format_option("data.severity"), severity, 1, len(JITTER))
         self.planted = PlantedAttribute(minority_ratio, correlation, valid, 10, list(COLORS))
         self.severity, self.seed = severity, seed
         if scaling not in SCALINGS:
