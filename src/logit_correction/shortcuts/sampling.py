@@ -1,0 +1,164 @@
+"""Which new rows to label, and what their labels say about the accuracy on all of them.
+
+Labels serve two purposes. Those of rows on which the candidates contradict ERM show which candidate is better (active
+model selection). Those of rows drawn uniformly show how accurate a classifier is on the target data, and what it gets
+wrong where all candidates agree. So half of the rows are drawn in proportion to the square root of the share of
+candidates that contradict ERM, and half uniformly, in **one** sample whose inclusion probabilities are known: a mixture
+of a targeted and a uniform design (defensive mixture sampling, Hesterberg, Technometrics 1995).
+
+- ``compute_inclusion_probabilities``: the probability of each row to be in the sample.
+- ``draw_systematic_sample``: a sample of fixed size with these probabilities, spread over the patterns of predictions.
+- ``estimate_accuracy``: accuracy on all rows by the labelled ones, with an interval of 90 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import beta
+
+from logit_correction.evaluation.predictions import Array
+
+#: Share of the rows to label that are drawn uniformly; the rest is drawn where candidates contradict ERM.
+UNIFORM_SHARE = 0.5
+
+#: Confidence of the interval of an accuracy.
+CONFIDENCE = 0.9
+
+#: Counts that Jeffreys' prior adds to right and to wrong rows: without them ten right answers of ten have no interval.
+PRIOR_COUNT = 0.5
+
+
+def compute_inclusion_probabilities(
+    predictions: Array, count: int, labelled: Sequence[int] = (), uniform_share: float = UNIFORM_SHARE
+) -> Array:
+    """Return the probability of each row to be in a sample of ``count`` rows to label.
+
+    The probability is ``(1 - u) count s_i / sum(s) + u count / n`` over the ``n`` rows without a label, with ``u`` the
+    uniform share and ``s_i`` the square root of the share of candidates that contradict ERM on row i. Probabilities
+    above 1 are set to 1, and the others are scaled so that they still sum to ``count``. Where no candidate contradicts
+    ERM on any row, all rows are drawn uniformly.
+
+    Args:
+        predictions: (C, M) predicted labels of the candidates; the first candidate is ERM.
+        count: Number of rows to draw; at most all rows without a label are drawn.
+        labelled: Rows that are not drawn again.
+        uniform_share: Share of the sample that is drawn uniformly, from 0 to 1. With 0 only rows on which some
+            candidate contradicts ERM are drawn, and there may be fewer than ``count``. Accuracy on all rows can then
+            not be estimated.
+
+    Returns:
+        (M,) probabilities that sum to the size of the sample.
+
+    >>> predictions = np.array([[0, 0, 0, 0], [1, 0, 0, 0]])
+    >>> compute_inclusion_probabilities(predictions, 1)
+    array([0.625, 0.125, 0.125, 0.125])
+    """
+    is_open = np.ones(predictions.shape[1], dtype=bool)
+    is_open[list(labelled)] = False
+    disagreement = np.sqrt((predictions != predictions[0]).mean(axis=0)) * is_open
+    if disagreement.any():
+        size = (1 - uniform_share) * disagreement / disagreement.sum() + uniform_share * is_open / is_open.sum()
+    else:
+        size = is_open * float(uniform_share > 0)
+    return _cap_probabilities(size, min(count, int((size > 0).sum())))
+
+
+def _cap_probabilities(size: Array, count: int) -> Array:
+    """Return probabilities (M,) in proportion to ``size``, none above 1, that sum to ``count``."""
+    certain = np.zeros(len(size), dtype=bool)
+    while True:
+        remaining = np.where(certain, 0.0, size)
+        probability = remaining * (count - certain.sum()) / max(remaining.sum(), 1e-300)
+        exceeds = probability > 1
+        if not exceeds.any():
+            return np.where(certain, 1.0, probability)
+        certain |= exceeds
+
+
+def draw_systematic_sample(probability: Array, pattern: Array, seed: int) -> Array:
+    """Return the rows of a random sample in which row i is included with ``probability[i]``.
+
+    Systematic sampling with unequal probabilities (Madow 1949): the rows stand in a line, each as long as its
+    probability, and a comb with teeth at distance 1 falls on the line at random. The size of the sample is the sum of
+    the probabilities. Rows are sorted by ``pattern``, in random order within it, so each pattern gets its share.
+
+    Args:
+        probability: (M,) inclusion probabilities whose sum is an integer.
+        pattern: (M,) number of the pattern of predictions of each row, or any other stratum.
+        seed: Seed of the order and of the comb.
+
+    Returns:
+        Positions of the rows, in random order.
+
+    >>> sorted(draw_systematic_sample(np.array([1.0, 0.5, 0.5, 1.0]), np.array([0, 1, 1, 2]), seed=0).tolist())
+    [0, 2, 3]
+    """
+    generator = np.random.default_rng(seed)
+    order = np.lexsort((generator.random(len(probability)), pattern))
+    ends = np.cumsum(probability[order]) + generator.random()
+    starts = ends - probability[order]
+    is_hit = np.floor(ends + 1e-9) > np.floor(starts + 1e-9)
+    return generator.permutation(order[is_hit])
+
+
+@dataclass(frozen=True)
+class AccuracyEstimate:
+    """Accuracy on all new rows, estimated from the labelled ones.
+
+    Attributes:
+        accuracy: The estimate, from 0 to 1.
+        low: Lower end of its 90 % interval.
+        high: Upper end.
+    """
+
+    accuracy: float
+    low: float
+    high: float
+
+
+def estimate_accuracy(is_right: Array, weight: Array, stratum: Array, stratum_sizes: Array) -> AccuracyEstimate | None:
+    """Estimate the accuracy of a classifier on all rows from the labelled ones.
+
+    The estimate is ``sum_h N_h / N p_h``, with ``N_h`` the known number of rows in stratum h and ``p_h`` the weighted
+    share of right rows in it (post-stratification). Two strata serve well: rows on which all candidates agree, and
+    the others. The weights of a stratum count as ``n_h = (sum w)^2 / sum w^2`` rows (Kish). The interval is that of a
+    beta distribution with the mean and variance of the sum, where each ``p_h`` has a beta posterior with Jeffreys'
+    prior, and a variance that is smaller by ``1 - n_h / N_h`` since the rows are drawn without replacement.
+
+    Args:
+        is_right: (n,) whether the classifier is right on each labelled row.
+        weight: (n,) number of rows for which each labelled row stands, such as the inverse inclusion probability.
+        stratum: (n,) number of the stratum of each labelled row, 0..H - 1.
+        stratum_sizes: (H,) number of all rows in each stratum.
+
+    Returns:
+        Accuracy with a 90 % interval; None if a stratum that has rows has no labelled row.
+
+    >>> half = estimate_accuracy(np.array([1, 0, 1, 0]), np.ones(4), np.zeros(4, int), np.array([1000]))
+    >>> round(half.accuracy, 2), round(half.low, 2), round(half.high, 2)
+    (0.5, 0.17, 0.83)
+    """
+    total = stratum_sizes.sum()
+    accuracy = 0.0
+    mean = 0.0
+    variance = 0.0
+    for number in np.flatnonzero(stratum_sizes):
+        rows = stratum == number
+        if not rows.any():
+            return None
+        num_rows = float(weight[rows].sum() ** 2 / np.square(weight[rows]).sum())
+        share = stratum_sizes[number] / total
+        share_right = float(np.average(is_right[rows], weights=weight[rows]))
+        unseen = max(0.0, 1 - num_rows / stratum_sizes[number])
+        posterior = beta(num_rows * share_right + PRIOR_COUNT, num_rows * (1 - share_right) + PRIOR_COUNT)
+        accuracy += float(share * share_right)
+        mean += share * (share_right + unseen * (posterior.mean() - share_right))
+        variance += share**2 * posterior.var() * unseen
+    if variance < 1e-12:  # all rows are labelled
+        return AccuracyEstimate(accuracy, accuracy, accuracy)
+    concentration = max(mean * (1 - mean) / variance - 1, 1e-6)
+    low, high = beta(mean * concentration, (1 - mean) * concentration).interval(CONFIDENCE)
+    return AccuracyEstimate(accuracy, min(float(low), accuracy), max(float(high), accuracy))
