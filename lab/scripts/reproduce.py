@@ -20,7 +20,7 @@ import pandas as pd
 
 from logit_correction import InputError, train
 from logit_correction_lab.grid import Benchmark, read_grid
-from logit_correction_lab.tables import MACHINE_COLUMNS, build_results_table
+from logit_correction_lab.results import MACHINE_COLUMNS, build_results_table
 
 ROOT = Path(__file__).parents[1]
 

@@ -28,8 +28,9 @@ from logit_correction_lab.comparison import (
     write_predictions,
 )
 from logit_correction_lab.grid import Benchmark
+from logit_correction_lab.results import build_results_table
 from logit_correction_lab.runner import train_grid
-from logit_correction_lab.tables import build_results_table, compare_rows, write_results
+from logit_correction_lab.tables import compare_rows, write_results
 
 #: Groups of the made-up test rows: label, attribute, rows, and shares right of two rows of a grid.
 GROUPS = [(0, 0, 60, 0.9, 0.95), (0, 1, 20, 0.3, 0.5), (1, 0, 30, 0.6, 0.8), (1, 1, 80, 0.8, 0.85)]

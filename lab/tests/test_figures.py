@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from logit_correction_lab.figures import draw_figures
 from logit_correction_lab.grid import Benchmark
-from logit_correction_lab.tables import draw_figures
 
 ROWS = {"ERM": "ERM", "ERM, mixed": "LC", "LC": "LC"}
 
@@ -54,5 +54,5 @@ def history(columns: tuple[str, ...] = ("0.5 %", "5 %")) -> pd.DataFrame:
 )
 def test_what_is_drawn(figure: Any, columns: tuple[str, ...], expected: list[str]) -> None:
     given = benchmark(figure, columns)
-    assert [name for name, _ in draw_figures(given, frame(columns), history(columns))] == expected
-    assert list(draw_figures(given, pd.DataFrame(), pd.DataFrame())) == []
+    assert list(draw_figures(given, frame(columns), history(columns))) == expected
+    assert draw_figures(given, pd.DataFrame(), pd.DataFrame()) == {}

@@ -74,7 +74,7 @@ def test_rows_of_ones_own_stand_in_the_text_of_the_grid(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"columns": ["a"]}, "it is no grid of rows and columns"),
+        ({"columns": ["a"]}, "it is not a grid of rows and columns"),
         ({"rowz": {}}, "key 'rowz' is unknown (did you mean rows?)"),
         ({"rows": {"JTT, up 5": {"method": "JTT"}, "JTT up-5": {"method": "JTT"}}}, "'JTT, up 5' and 'JTT up-5'"),
         ({"metric": "balanced"}, "metric 'balanced' is unknown (did you mean group_balanced?)"),

@@ -19,7 +19,8 @@ from logit_correction.runs.train import train
 from logit_correction_lab.comparison import read_predictions
 from logit_correction_lab.grid import Benchmark, read_grid
 from logit_correction_lab.monitor import SELECTIONS
-from logit_correction_lab.tables import MACHINE_COLUMNS, build_history_table, build_results_table, write_results
+from logit_correction_lab.results import MACHINE_COLUMNS, build_history_table, build_results_table
+from logit_correction_lab.tables import write_results
 from tests.reading import Run, check_figures
 
 from .conftest import GRID
@@ -245,7 +246,7 @@ def test_a_row_of_ones_own_joins_a_finished_grid(door: Any, write_grid: Any, tmp
         ("Plain!: {method: LC}", "share the folder 'plain'"),
         ("mine: {method: LCC}", "row 'mine', column '5 %'"),
         ("rows: {mine: {method: LC}}\ncells: {mine: {6 %: {epochs: 1}}}", "column of cells '6 %'"),
-        ("rows: {mine: {method: LC}}\ncells: {plain: {5 %: {epochs: 1}}}", "row 'plain' of cells"),
+        ("rows: {mine: {method: LC}}\ncells: {plain: {5 %: {epochs: 1}}}", "row of cells 'plain'"),
         ("rows: {mine: {method: LC}}\nseeds: 3", "key 'seeds' is unknown"),
         ("- mine", "must hold rows of a grid"),
         ("mine: LC", "'mine' is 'LC': give options"),

@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 
 from logit_correction.cli import main
+from logit_correction_lab.figures import draw_figures
 from logit_correction_lab.grid import Benchmark
-from logit_correction_lab.tables import compare_rows, describe_outcome, draw_figures, format_markdown
+from logit_correction_lab.tables import compare_rows, describe_outcome, format_markdown
 
 FIGURES = {
     ("ERM", "1"): [0.30, 0.40, 0.35],
@@ -83,7 +84,7 @@ def test_means_and_deviations_over_the_seeds() -> None:
 
 def test_figures_show_each_column_by_its_own_metric_and_equal_rows_share_the_first_place() -> None:
     given = benchmark(figure="bars", column_metrics={"2": "average"}, columns={"1": {}, "2": {}})
-    ((_, drawn),) = draw_figures(given, frame(), pd.DataFrame())
+    (drawn,) = draw_figures(given, frame(), pd.DataFrame()).values()
     assert "2: average" in drawn and ">50.0<" in drawn and ">85.0<" not in drawn and ">75.3<" in drawn
     assert outcome(given, frame()).startswith("LC has the highest group-balanced accuracy in 1 of 2 columns.")
     even = replace(given, column_metrics={"1": "average", "2": "average"})
@@ -121,9 +122,8 @@ def test_each_row_counts_by_its_own_rule() -> None:
     assert [cells(first, row)[1][:4] for row in ("ERM", "LC")] == ["36.0", "**75"]
     assert [cells(second, row)[1][:4] for row in ("ERM", "LC")] == ["36.0", "**76"]
     assert (cells(first, "LC")[0], cells(second, "LC")[0]) == ("train, valid", "none")
-    ((_, drawn),) = draw_figures(
-        benchmark(figure="bars", columns={"1": {}}), mixed[mixed["column"] == "1"], pd.DataFrame()
-    )
+    one_column = benchmark(figure="bars", columns={"1": {}})
+    (drawn,) = draw_figures(one_column, mixed[mixed["column"] == "1"], pd.DataFrame()).values()
     assert "75.3" in drawn and "36.0" in drawn and "76.3" not in drawn
 
 

@@ -40,15 +40,17 @@ def benchmark_command(
     if name == "list":
         titles = read_shipped_titles()
         width = max(map(len, titles)) + 2
-        print("\n".join(["benchmarks:", *(f"  {one:<{width}}{title}" for one, title in titles.items())]))
+        print("benchmarks:")
+        for grid_name, title in titles.items():
+            print(f"  {grid_name:<{width}}{title}")
         return 0
     grid = read_grid(name, seeds, row, reference)
     out = out or Path(f"benchmark-{grid.name}")
     try:
-        with parallel_config("loky", n_jobs=jobs or 1, inner_max_num_threads=1):  # so that runs fit beside each other
+        with parallel_config("loky", n_jobs=jobs or 1, inner_max_num_threads=1):  # one core for each run
             failed = train_grid(grid, out)
     except (DataMissing, KeyboardInterrupt):
-        write_results(grid, out, seeds)  # of what is finished; else the figures of the paper beside empty cells
+        write_results(grid, out, seeds)  # finished runs; without any, the paper's figures and empty cells
         raise
     write_results(grid, out, seeds)
     return 1 if failed else 0

@@ -1,10 +1,15 @@
-"""How rows of a grid differ: the test predictions of all its runs in one small file, and paired differences of them."""
+"""Test predictions of all runs of a grid in one file, and paired differences between rows of the grid.
+
+Two methods that were trained with the same seeds and tested on the same rows share most of their error: a test row that
+is hard for one is hard for the other. So rows of a grid are compared seed by seed and test row by test row, which needs
+the predictions of each run and not only its accuracy.
+"""
 
 from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,10 +28,10 @@ from logit_correction.evaluation.report import Report
 from logit_correction.pages.compare import CONFIDENCE, compute_student_margin
 from logit_correction.paths import reject_special_file
 from logit_correction.runs.folder import PREDICTIONS
-from logit_correction.types import Correlation
+from logit_correction.types import UNKNOWN_ATTRIBUTE, Correlation
 from logit_correction_lab.grid import Cell
 
-#: What names a run of a grid.
+#: Columns that identify a run of a grid.
 RUN = ["row", "column", "seed"]
 
 
@@ -43,13 +48,13 @@ def collect_predictions(cells: Iterable[Cell]) -> pd.DataFrame:
         cells: Finished runs; those without a file of predictions are left out.
 
     Returns:
-        A line for each test row of each run: ``row``, ``column`` and ``seed`` name the run; ``test_set`` is a checksum
-        of the test rows, by which runs may be paired; ``label`` and ``prediction`` are codes 0..L-1; ``attribute`` is
-        0..K-1, and -1 where unknown; ``minority`` is whether the row conflicts with the correlation, where that is
-        known; ``group_0`` and so on are there where the data have overlapping groups. ``attrs`` holds the names of
-        labels and attributes by column of the grid.
+        A line for each test row of each run: ``row``, ``column`` and ``seed`` identify the run; ``test_set`` is a
+        checksum of the test rows, equal for runs that may be paired; ``label`` and ``prediction`` are codes 0..L-1;
+        ``attribute`` is 0..K-1, and -1 where unknown; ``minority`` is whether the row conflicts with the correlation,
+        where that is known; columns ``group_0`` and so on exist where the data have overlapping groups. ``attrs`` holds
+        the names of labels and attributes by column of the grid.
     """
-    frames = []
+    frames = [pd.DataFrame(columns=[*RUN, "test_set", "label", "attribute", "minority", "prediction"])]
     names: dict[str, dict[str, list[str]]] = {"label_names": {}, "attribute_names": {}}
     for cell in cells:
         file = cell.folder / PREDICTIONS
@@ -60,9 +65,9 @@ def collect_predictions(cells: Iterable[Cell]) -> pd.DataFrame:
         frames.append(frame.assign(row=cell.row, column=cell.column, seed=cell.seed))
         names["label_names"][cell.column] = [str(name) for name in predictions.label_names]
         names["attribute_names"][cell.column] = [str(name) for name in predictions.attribute_names]
-    if not frames:
-        return pd.DataFrame(columns=[*RUN, "test_set", "label", "attribute", "minority", "prediction"])
-    combined = pd.concat(frames, ignore_index=True)
+    if len(frames) == 1:
+        return frames[0]
+    combined = pd.concat(frames[1:], ignore_index=True)
     combined = combined.astype({"row": "category", "column": "category", "seed": "int16"})
     combined = combined[[*RUN, *combined.columns.difference(RUN, sort=False)]]
     combined.attrs.update(names)
@@ -71,39 +76,31 @@ def collect_predictions(cells: Iterable[Cell]) -> pd.DataFrame:
 
 def _describe_test_rows(predictions: Predictions, report: Report) -> pd.DataFrame:
     """Return the columns of ``collect_predictions`` that describe the test rows of one run."""
-    count = len(predictions)
-    attribute = np.full(count, -1) if predictions.attribute is None else predictions.attribute
-    described: dict[str, NDArray[Any]] = {"label": predictions.label, "attribute": attribute}
+    attribute = predictions.attribute
+    if attribute is None:
+        attribute = np.full(len(predictions), UNKNOWN_ATTRIBUTE)
+    columns: dict[str, NDArray[Any]] = {"label": predictions.label, "attribute": attribute}
     if predictions.membership is not None:
-        described |= {f"group_{number}": column for number, column in enumerate(predictions.membership.T)}
-    content = [predictions.index, *described.values()]
-    checksum = zlib.crc32(b"".join(np.ascontiguousarray(values).tobytes() for values in content))
-    order = np.lexsort(list(described.values())[::-1])  # the last key of NumPy's is the first to sort by
-    frame = pd.DataFrame({"test_set": np.full(count, checksum, np.uint32)})
-    for name, values in described.items():
-        frame[name] = _shrink(values[order])
-    minority = pd.array([pd.NA] * count, dtype="boolean")
+        columns |= {f"group_{group}": column for group, column in enumerate(predictions.membership.T)}
+    checksum = 0
+    for values in (predictions.index, *columns.values()):
+        checksum = zlib.crc32(values.tobytes(), checksum)
+    frame = pd.DataFrame({"test_set": np.full(len(predictions), checksum, np.uint32), **columns})
+    minority = pd.array([pd.NA] * len(frame), dtype="boolean")
     if report.data.correlation is not None and predictions.attribute is not None:
         correlation = Correlation.from_table(report.data.correlation, len(predictions.attribute_names))
-        label = torch.from_numpy(predictions.label[order])
-        known = attribute[order] >= 0
-        conflicts = correlation.is_minority(label, torch.from_numpy(attribute[order].clip(0)))
-        minority[known] = conflicts.numpy()[known]
+        is_known = attribute != UNKNOWN_ATTRIBUTE
+        conflicts = correlation.is_minority(torch.from_numpy(predictions.label), torch.from_numpy(attribute.clip(0)))
+        minority[is_known] = conflicts.numpy()[is_known]
     frame["minority"] = minority
-    frame["prediction"] = _shrink(predictions.prediction[order])
-    return frame
-
-
-def _shrink(values: NDArray[Any]) -> NDArray[Any]:
-    """Return whole numbers in the smallest type that holds them, and truth values as they are."""
-    if values.dtype == bool:
-        return values
-    least = np.min_scalar_type(min(0, values.min(initial=0)))
-    return values.astype(np.promote_types(least, np.min_scalar_type(values.max(initial=0))))
+    frame["prediction"] = predictions.prediction
+    for name in ("label", "attribute", "prediction"):  # the smallest type that holds the codes
+        frame[name] = pd.to_numeric(frame[name], downcast="unsigned" if frame[name].min() >= 0 else "integer")
+    return frame.sort_values(list(columns), ignore_index=True)
 
 
 def write_predictions(frame: pd.DataFrame, path: Path) -> None:
-    """Write what ``collect_predictions`` returns as a Parquet file, about 3 kB for a run of 10,000 rows."""
+    """Write what ``collect_predictions`` returns as a Parquet file ``path``, about 3 kB for a run of 10,000 rows."""
     with replace_atomically(path) as temporary:
         frame.to_parquet(temporary, index=False, compression="zstd", compression_level=19)
 
@@ -154,14 +151,14 @@ def compute_influence(rows: pd.DataFrame, metric: str) -> Influence | None:
 
     An accuracy is a weighted mean of the accuracies of groups; row i of group g contributes
     ``weight_g (right_i - accuracy_g) / size_g``. The floor is ``sum of (weight_g / size_g)^2``, as if each group had
-    one more row that disagrees (Agresti and Min, 2005): three rows that are all right are no proof.
+    one more row that disagrees (Agresti and Min, 2005): three rows that are all right do not prove an accuracy of 1.
 
     Args:
         rows: The rows of one run in ``collect_predictions``.
         metric: A ``metric`` of a grid.
 
     Returns:
-        The contributions; None where the rows do not tell the groups of this metric.
+        The contributions; None where the groups of this metric are unknown.
     """
     right = (rows["prediction"] == rows["label"]).to_numpy(np.float64)
     group = _get_group(rows, metric)
@@ -170,11 +167,9 @@ def compute_influence(rows: pd.DataFrame, metric: str) -> Influence | None:
         return None
     _, code, size = np.unique(group[inside], return_inverse=True, return_counts=True)
     accuracy = np.bincount(code, right[inside]) / size
+    weight = np.full(len(size), 1 / len(size))
     if metric in ("worst_group", "worst_class"):
-        weight = np.zeros(len(size))
-        weight[accuracy.argmin()] = 1.0
-    else:
-        weight = np.full(len(size), 1 / len(size))
+        weight = np.eye(len(size))[accuracy.argmin()]
     values = np.zeros(len(rows))
     values[inside] = (weight / size)[code] * (right[inside] - accuracy[code])
     return Influence(int(rows["test_set"].iloc[0]), values, float(((weight / size) ** 2).sum()))
@@ -189,8 +184,8 @@ def _get_group(rows: pd.DataFrame, metric: str) -> NDArray[np.int64]:
     if metric == "worst_class":
         return label
     if metric in ("minority", "majority"):
-        side = rows["minority"] == (metric == "minority")
-        return np.where(side.fillna(False).to_numpy(bool), 0, -1)
+        is_inside = (rows["minority"] == (metric == "minority")).fillna(False).to_numpy(bool)
+        return np.where(is_inside, 0, -1)
     if metric in ("group_balanced", "worst_group"):
         return np.where(attribute >= 0, label * (attribute.max() + 1) + attribute, -1)
     return np.full_like(label, -1)  # the adjusted average needs the training rows of each group
@@ -202,7 +197,7 @@ class Difference:
 
     Attributes:
         mean: Mean over the seeds that both rows have.
-        margin: Half the width of its 90 % interval; NaN where there is nothing to estimate it by.
+        margin: Half the width of its 90 % interval; NaN where it cannot be estimated.
         seeds: Number of these seeds.
     """
 
@@ -227,7 +222,7 @@ class Comparison:
 
     Attributes:
         scores: (row, column, seed) -> accuracy in %.
-        influences: The same -> what its test rows contribute to the error; runs without predictions are left out.
+        influences: (row, column, seed) -> what its test rows contribute to the error; only runs with predictions.
     """
 
     scores: pd.Series[float]
@@ -241,17 +236,16 @@ class Comparison:
 
         Args:
             scores: See the class.
-            predictions: See ``collect_predictions``; None where there are none.
+            predictions: See ``collect_predictions``; without them intervals hold the variation of seeds alone.
             metrics: Column of the grid -> its metric.
         """
         influences: dict[tuple[str, str, int], Influence] = {}
-        if predictions is None or predictions.empty:
-            return cls(scores, influences)
-        for run, rows in predictions.groupby(RUN, observed=True):
-            row, column, seed = cast(tuple[str, str, int], run)
-            influence = compute_influence(rows, metrics[column])
-            if influence is not None:
-                influences[row, column, seed] = influence
+        if predictions is not None:
+            for run, rows in predictions.groupby(RUN, observed=True):
+                row, column, seed = cast(tuple[str, str, int], run)
+                influence = compute_influence(rows, metrics[column])
+                if influence is not None:
+                    influences[row, column, seed] = influence
         return cls(scores, influences)
 
     @cached_property
@@ -260,51 +254,53 @@ class Comparison:
         return self.scores.groupby(level=["row", "column"]).mean().unstack("column")
 
     def estimate_difference(self, column: str, row: str, reference: str) -> Difference | None:
-        """Return by how much a row differs from another; None where they have no seed in common.
+        """Return by how much ``row`` differs from ``reference`` in a column; None where no seed is in both.
 
         The interval is Student's over the paired differences of the seeds, which holds what initial weights, order of
         rows and, where they are drawn anew, data change. It is widened, as independent errors add, by the sampling of
         test rows, which seeds may share; an interval over seeds alone would be of these test rows only.
+
+        Args:
+            column: Column of the grid.
+            row: Row of the grid.
+            reference: Row that it is compared with.
         """
-        first = self._get_scores(column, row)
-        second = self._get_scores(column, reference)
-        seeds = first.index.intersection(second.index)
-        if seeds.empty:
+        differences = (self._get_scores(column, row) - self._get_scores(column, reference)).dropna()
+        if differences.empty:
             return None
-        differences = first[seeds] - second[seeds]
-        row_error = 100 * math.sqrt(self._compute_row_variance(column, row, reference, list(seeds)))
-        row_margin = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2) * row_error
-        if len(seeds) == 1:
-            margin = row_margin
-        else:
-            margin = math.hypot(compute_student_margin(list(differences)), np.nan_to_num(row_margin))
-        return Difference(float(differences.mean()), margin, len(seeds))
+        row_error = 100 * math.sqrt(self._compute_row_variance(column, row, reference, list(differences.index)))
+        margin = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2) * row_error
+        if len(differences) > 1:
+            margin = math.hypot(compute_student_margin(list(differences)), np.nan_to_num(margin))
+        return Difference(float(differences.mean()), margin, len(differences))
 
     def find_leaders(self, column: str) -> list[str]:
-        """Return the best row of a column and those whose difference from it may be chance, the best first."""
+        """Return the best row of a column, then those whose difference from it may be chance."""
         ranked = self.means[column].dropna().sort_values(ascending=False, kind="stable")
         best, *others = map(str, ranked.index)
-        differences = {row: self.estimate_difference(column, row, best) for row in others}
-        level = [row for row, difference in differences.items() if difference is None or not difference.is_clear]
-        return [best, *level]
+        leaders = [best]
+        for row in others:
+            difference = self.estimate_difference(column, row, best)
+            if difference is None or not difference.is_clear:
+                leaders.append(row)
+        return leaders
 
     def _get_scores(self, column: str, row: str) -> pd.Series[float]:
         """Return the accuracies of the runs of a cell by seed."""
-        levels = self.scores.index
-        chosen = (levels.get_level_values("row") == row) & (levels.get_level_values("column") == column)
-        return self.scores[chosen].droplevel(["row", "column"])
+        names = self.scores.index
+        is_cell = (names.get_level_values("row") == row) & (names.get_level_values("column") == column)
+        return self.scores[is_cell].droplevel(["row", "column"])
 
-    def _compute_row_variance(self, column: str, row: str, reference: str, seeds: Sequence[int]) -> float:
+    def _compute_row_variance(self, column: str, row: str, reference: str, seeds: Collection[int]) -> float:
         """Return the variance of a mean difference by the sampling of test rows; NaN where predictions are missing.
 
         Contributions to the same test row add up, over both rows of the grid and all seeds; test sets are independent.
         """
-        first = [self.influences.get((row, column, seed)) for seed in seeds]
-        second = [self.influences.get((reference, column, seed)) for seed in seeds]
         sums: dict[int, NDArray[np.float64]] = {}
         floor = 0.0
-        for sign, influences in ((1, first), (-1, second)):
-            for influence in influences:
+        for sign, name in ((1, row), (-1, reference)):
+            for seed in seeds:
+                influence = self.influences.get((name, column, seed))
                 if influence is None:
                     return math.nan
                 sums[influence.test_set] = sums.get(influence.test_set, 0.0) + sign * influence.values

@@ -1,4 +1,8 @@
-"""What a grid follows of a training beside the run's own report; nothing that a run reports is chosen by it."""
+"""What a grid records of a training in addition to the run's own report; nothing that a run reports depends on it.
+
+To compare selection rules, one training should show what each of them would have chosen; to plot how a method learns,
+test accuracy and margins are needed after every epoch. A ``TrainingMonitor`` records both while the run trains.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from logit_correction.atomic_files import write_text_file
@@ -28,12 +31,12 @@ SELECTIONS = "selections.json"
 
 @dataclass(frozen=True)
 class TrainingMonitor:
-    """``after_epoch`` of a run: follows splits in ``metrics.csv``, and what other selection rules would choose.
+    """``after_epoch`` of a run: records accuracy and margins, and what other selection rules would choose.
 
     Attributes:
-        folder: The run's, where ``selections.json`` goes: a list of the rule, its epoch, the labels that it read, and
-            the test figures of that epoch's weights, as in ``report.json``.
-        watch: ``test`` and ``train_margins``; see ``watched``.
+        folder: Folder of the run. ``selections.json`` in it lists for each rule its name, its epoch, the labels that it
+            read, and the test figures of that epoch's weights, as in ``report.json``.
+        watch: What to record after each epoch, ``test`` or ``train_margins``; see ``compute_monitored_metrics``.
         also_select: Further selection rules.
     """
 
@@ -50,37 +53,41 @@ class TrainingMonitor:
             build_rule(name)
 
     def __call__(self, fit: Trainer) -> dict[str, float]:
-        """Follow the training after an epoch, and return the figures for ``metrics.csv``."""
+        """Record an epoch, and return the columns that ``metrics.csv`` gets for it."""
         if fit.progress.stage + 1 == fit.algorithm.num_stages:
             self._select(fit)
         return compute_monitored_metrics(self.watch, fit.table, fit.predict)
 
     def _select(self, fit: Trainer) -> None:
-        """Evaluate the weights if a rule takes them; what it holds to be best stands in the run's checkpoint."""
+        """Evaluate the weights if a rule selects them. The best score of each rule is part of the run's checkpoint."""
         rules = {name: build_rule(name) for name in self.also_select if name != fit.rule.name}
         for rule in rules.values():
             check_rule_has_estimates(rule, fit.algorithm, type(fit.algorithm).__name__)
-        held, epoch, table = fit.progress.best, fit.progress.epoch, fit.table
+        best = fit.progress.best
+        epoch = fit.progress.epoch
         rows = fit.predict_validation_rows(rules.values())
         if rows is not None:
             for rule in rules.values():
-                update_best_weights(held, rule, rule.score(rows), rows, epoch, {})
-        taken = [name for name in rules if (held[name].epoch if name in held else fit.epochs) == epoch]
-        if not taken:
+                update_best_weights(best, rule, rule.score(rows), rows, epoch, {})
+        selecting = [name for name in rules if (best[name].epoch if name in best else fit.epochs) == epoch]
+        if not selecting:
             return
-        test = evaluate_split(
-            build_predictions(table, "test", fit.predict("test"), fit.estimate("test")), table
-        ).to_dict()
-        chosen = {one["rule"]: one for one in read_selections(self.folder)}
-        for name in taken:
-            read = list(rules[name].labels_read)
-            chosen[name] = {"rule": name, "epoch": epoch, "labels_read": read, "test": test}
-        text = json.dumps([chosen[name] for name in rules if name in chosen], indent=1, allow_nan=False)
+        predictions = build_predictions(fit.table, "test", fit.predict("test"), fit.estimate("test"))
+        test = evaluate_split(predictions, fit.table).to_dict()
+        selections = {selection["rule"]: selection for selection in read_selections(self.folder)}
+        for name in selecting:
+            selections[name] = {
+                "rule": name,
+                "epoch": epoch,
+                "labels_read": list(rules[name].labels_read),
+                "test": test,
+            }
+        text = json.dumps([selections[name] for name in rules if name in selections], indent=1, allow_nan=False)
         write_text_file(self.folder / SELECTIONS, text)
 
 
 def read_selections(folder: Path) -> list[dict[str, Any]]:
-    """Return what other rules chose in a run; empty where none were asked."""
+    """Return what other rules chose in a run, as ``selections.json`` lists it; empty without that file."""
     file = folder / SELECTIONS
     return json.loads(file.read_text("utf-8")) if file.is_file() else []
 
@@ -88,30 +95,40 @@ def read_selections(folder: Path) -> list[dict[str, Any]]:
 def compute_monitored_metrics(
     watch: Sequence[str], table: DataTable, predict: Callable[[str], Tensor]
 ) -> dict[str, float]:
-    """Return columns of ``metrics.csv`` that are followed in the course of a training; what is not finite is left out.
+    """Return columns of ``metrics.csv`` that show the course of a training; values that are not finite are left out.
 
-    ``test`` gives ``test_average`` and, where groups are known, ``test_group_balanced`` and ``test_worst_group``.
-    ``train_margins`` gives ``train_majority_margin`` and ``train_minority_margin``, the mean over the groups of the
-    least margin of a group's rows (Appendix C of the paper), their ratio where both are positive, and the same of the
-    mean margin, which does not depend on how many rows a group has: ``train_majority_mean_margin`` and so on.
-    ``predict`` returns the logits (n, L) of a split.
+    Args:
+        watch: ``test`` gives ``test_average`` and, where groups are known, ``test_group_balanced`` and
+            ``test_worst_group``. ``train_margins`` gives ``train_majority_margin`` and ``train_minority_margin``, the
+            mean over groups of the least margin of a group's rows (Appendix C of the paper), and
+            ``train_margin_ratio``, their ratio where both are positive; the same of the mean margin of a group's
+            rows, which does not depend on how many rows the group has: ``train_majority_mean_margin`` and so on.
+        table: The data.
+        predict: Called with the name of a split, returns its logits (n, L).
+
+    Raises:
+        InputError: For ``train_margins``, the correlation or the attribute of a training row is unknown.
     """
-    figures: dict[str, Tensor | float] = {}
+    metrics: dict[str, Tensor | float | None] = {}
     if "test" in watch:
-        judged = EvaluatedRows.from_predictions(build_predictions(table, "test", predict("test")))
+        rows = EvaluatedRows.from_predictions(build_predictions(table, "test", predict("test")))
         for name in ("average", "group_balanced", "worst_group"):
-            if (value := judged.compute_metric(name)) is not None:
-                figures[f"test_{name}"] = value
+            metrics[f"test_{name}"] = rows.compute_metric(name)
     if "train_margins" in watch:
         if table.correlation is None or not table.has_attributes("train"):
             raise InputError("watch: train_margins needs the correlation and the attribute of every training row")
-        train, info, minority = table.split["train"], table.info, table.correlation.minority_groups().flatten()
-        groups = group_membership(table.label[train], table.attribute[train], info.num_labels, info.num_attributes)
-        margins = margin(predict("train"), table.label[train])
-        for kind, of_group in (("margin", group_margin), ("mean_margin", group_mean)):
-            found = of_group(margins, groups)
-            large, small = found[~minority].nanmean(), found[minority].nanmean()
-            figures[f"train_majority_{kind}"], figures[f"train_minority_{kind}"] = large, small
-            meant = (large > 0) & (small > 0)  # of margins of two signs a ratio says nothing
-            figures[f"train_{kind}_ratio"] = (large / small).where(meant, torch.nan)
-    return {name: float(value) for name, value in figures.items() if math.isfinite(value)}
+        rows_of_split = table.split["train"]
+        label = table.label[rows_of_split]
+        sizes = table.info.num_labels, table.info.num_attributes
+        groups = group_membership(label, table.attribute[rows_of_split], *sizes)
+        is_minority = table.correlation.minority_groups().flatten()
+        margins = margin(predict("train"), label)
+        for name, aggregate in (("margin", group_margin), ("mean_margin", group_mean)):
+            group_margins = aggregate(margins, groups)
+            majority = group_margins[~is_minority].nanmean()
+            minority = group_margins[is_minority].nanmean()
+            metrics[f"train_majority_{name}"] = majority
+            metrics[f"train_minority_{name}"] = minority
+            if majority > 0 and minority > 0:  # a ratio of two signs has no meaning
+                metrics[f"train_{name}_ratio"] = majority / minority
+    return {name: float(value) for name, value in metrics.items() if value is not None and math.isfinite(value)}

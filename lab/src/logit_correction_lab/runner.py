@@ -1,4 +1,8 @@
-"""Training what is not finished of a grid: each run is a task of joblib, on whatever backend is chosen."""
+"""Training of all runs of a grid that are not finished.
+
+A grid takes hours, on one machine or several, and is stopped on the way. So each run is a task of joblib on whichever
+backend is configured, holds a lock on its folder while it trains, and continues from its checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import threading
 import time
 import traceback
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor
 from contextlib import redirect_stderr, redirect_stdout
@@ -20,7 +25,7 @@ from logit_correction.runs.options import RunConfig
 from logit_correction_lab.grid import Benchmark, Cell
 from logit_correction_lab.monitor import TrainingMonitor
 
-#: How a run ended; ``held``: another process is at it.
+#: How a run ended; ``held``: another process is training it.
 State: TypeAlias = Literal["done", "failed", "held", "stopped"]
 
 
@@ -29,7 +34,7 @@ class DataMissing(InputError):
 
 
 def get_log_path(folder: Path) -> Path:
-    """Return the file for what a run prints, beside its folder; removed when the run has ended well."""
+    """Return the file that holds what a run prints, next to its folder; it is removed when the run has ended well."""
     return folder.parent / f"{folder.name}.log"
 
 
@@ -48,10 +53,20 @@ def print_to_stderr(line: str) -> None:
 def train_grid(
     benchmark: Benchmark, out: Path, jobs: int | None = None, say: Callable[[str], None] = print_to_stderr
 ) -> list[Cell]:
-    """Train what is not finished, and return the cells whose run failed; ``<folder>.log`` holds what they printed.
+    """Train what is not finished; several processes and machines may do so at once with the same folder.
 
-    Several processes and machines may do so at once with the same folder; the same call goes on where it was stopped.
-    Joblib's configuration says how many runs go at a time where ``jobs`` does not.
+    Args:
+        benchmark: The grid.
+        out: Folder of the grid. The same call continues where it was stopped.
+        jobs: Runs that train at the same time; None takes what joblib is configured with.
+        say: Called with a line of progress.
+
+    Returns:
+        The cells whose run failed; ``<folder>.log`` holds what they printed.
+
+    Raises:
+        InputError: Options of a run are wrong, or its folder holds a run with other options.
+        DataMissing: No run can be trained, for want of data.
     """
     from logit_correction.runs.folder import check_same_config, make_folder
 
@@ -64,63 +79,68 @@ def train_grid(
             raise InputError(f"{cells[folder]}: a run of a grid trains on one device: leave devices and nodes out")
     make_folder(out)
     waiting = {folder: config for folder, config in configs.items() if not is_complete(folder)}
-    done = len(cells) - len(waiting)
-    say(f"{benchmark.name}: {len(cells)} runs, {done} finished before")
+    num_finished = len(cells) - len(waiting)
+    say(f"{benchmark.name}: {len(cells)} runs, {num_finished} finished before")
     for reason, folders in find_missing_data(waiting).items():
         say(f"left out, column {', '.join(dict.fromkeys(cells[folder].column for folder in folders))}: {reason}")
-        waiting = {folder: config for folder, config in waiting.items() if folder not in folders}
-    if cells and not waiting and not done:
+        for folder in folders:
+            del waiting[folder]
+    if cells and not waiting and not num_finished:
         raise DataMissing(f"{benchmark.name}: no run can be trained, since all data are missing; see above")
-    total, ended, failed = len(waiting), 0, []
-    wait = False  # first the runs that nobody is at, then those of others, which may die at them
+    total = len(waiting)
+    num_ended = 0
+    failed: dict[Path, Cell] = {}
+    wait = False  # the second round waits for runs of other processes, which may die
     while waiting:
-        for folder, state, seconds in _trained(waiting, monitors, jobs, wait):
+        for folder, state, seconds in _train_in_parallel(waiting, monitors, jobs, wait):
             if state == "stopped":
                 raise KeyboardInterrupt
             if state == "held":
                 continue
-            ended += 1
-            took = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+            num_ended += 1
+            outcome = f"done in {seconds:.0f} s" if seconds < 100 else f"done in {seconds / 60:.0f} min"
             if state == "failed":
-                failed.append(cells[folder])
-            how = f"done in {took}" if state == "done" else f"FAILED, see {get_log_path(folder)}"
-            say(f"[{ended}/{total}] {cells[folder]}: {how}")
-        over = {cell.folder for cell in failed}
-        waiting = {one: config for one, config in waiting.items() if one not in over and not is_complete(one)}
+                failed[folder] = cells[folder]
+                outcome = f"FAILED, see {get_log_path(folder)}"
+            say(f"[{num_ended}/{total}] {cells[folder]}: {outcome}")
+        for folder in list(waiting):
+            if folder in failed or is_complete(folder):
+                del waiting[folder]
         wait = True
-    return failed
+    return list(failed.values())
 
 
-def _trained(
+def _train_in_parallel(
     configs: Mapping[Path, RunConfig], monitors: Mapping[Path, TrainingMonitor | None], jobs: int | None, wait: bool
 ) -> Iterator[tuple[Path, State, float]]:
-    """Train runs by joblib and yield how they ended; where a process is killed, the runs under way have failed."""
+    """Yield folder, state and seconds of each run that ends; if a process is killed, the runs under way have failed."""
     from joblib import Parallel, delayed
 
-    # A process whose memory has grown by a run is replaced by joblib, which is meant and nothing to warn of.
+    # joblib replaces a process whose memory a run has grown. That is intended, so its warning is hidden.
     warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
-    left = {folder.absolute(): folder for folder in configs}
-    tasks = [delayed(train_cell)(configs[one], monitors[one], place, os.getpid(), wait) for place, one in left.items()]
+    pending = {folder.absolute(): folder for folder in configs}
+    task = delayed(train_cell)
+    tasks = [task(configs[key], monitors[key], folder, os.getpid(), wait) for folder, key in pending.items()]
     try:
         parallel = Parallel(jobs, batch_size=1, return_as="generator_unordered")
     except ValueError:  # a backend that returns all outcomes in the end, such as Ray's
         parallel = Parallel(jobs, batch_size=1, verbose=5)
     try:
-        for place, state, seconds in parallel(tasks):
-            yield left.pop(place), state, seconds
+        for folder, state, seconds in parallel(tasks):
+            yield pending.pop(folder), state, seconds
     except BrokenExecutor as error:
-        under_way = [folder for place, folder in left.items() if get_log_path(place).is_file()]
+        under_way = [folder for folder in pending.values() if get_log_path(folder).is_file()]
         if not under_way:
             raise
         for folder in under_way:
-            with get_log_path(folder).open("a", encoding="utf-8") as file:  # which the process itself could not
+            with get_log_path(folder).open("a", encoding="utf-8") as file:
                 print(f"error: its process was killed, perhaps for want of memory: {error}", file=file)
             yield folder, "failed", 0.0
 
 
 @cache
 def exit_with_parent(parent: int) -> None:
-    """End this process, as if killed, when ``parent``, which started it, ends: then the command can go on at once."""
+    """End this process, as if killed, when the process ``parent`` that started it ends, so that no lock stays held."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -134,7 +154,18 @@ def exit_with_parent(parent: int) -> None:
 def train_cell(
     config: RunConfig, monitor: TrainingMonitor | None, folder: Path, parent: int, wait: bool
 ) -> tuple[Path, State, float]:
-    """Train a run in this process, or go on with it, and return how it ended and after how many seconds."""
+    """Train a run in this process, or continue it.
+
+    Args:
+        config: Its config.
+        monitor: ``after_epoch`` of its training.
+        folder: Its folder, absolute.
+        parent: Process whose end also ends this one.
+        wait: Whether to wait while another process trains the run.
+
+    Returns:
+        The folder, how the run ended, and the seconds that it took.
+    """
     from logit_correction.runs.folder import FolderHeld, lock_folder, make_folder
 
     exit_with_parent(parent)
@@ -144,7 +175,7 @@ def train_cell(
         start = time.monotonic()
         try:
             with lock_folder(folder):
-                if is_complete(folder):  # by the other process
+                if is_complete(folder):  # another process has trained it
                     return folder, "held", 0.0
                 with log.open("w", encoding="utf-8") as file, redirect_stdout(file), redirect_stderr(file):
                     state = _train(config, folder, monitor)
@@ -165,7 +196,7 @@ def _train(config: RunConfig, folder: Path, monitor: TrainingMonitor | None) -> 
     except (TrainingInterrupted, KeyboardInterrupt, SystemExit):
         return "stopped"
     except (InputError, TrainingError) as error:
-        print_to_stderr(f"error: {error}")
+        print(f"error: {error}")
         return "failed"
     except Exception:
         traceback.print_exc()
@@ -174,17 +205,17 @@ def _train(config: RunConfig, folder: Path, monitor: TrainingMonitor | None) -> 
 
 
 def find_missing_data(configs: Mapping[Path, RunConfig]) -> dict[str, list[Path]]:
-    """Return why data are missing and where to put them -> the runs without them; what may be is downloaded."""
-    looked: dict[str, str] = {}
-    missing: dict[str, list[Path]] = {}
+    """Return why data are missing and where to put them -> the runs without them; downloads what can be downloaded."""
+    messages: dict[str, str] = {}
+    missing = defaultdict(list)
     for folder, config in configs.items():
         key = repr((config.data.name, {**config.data.options, "seed": None}))
-        if key not in looked:
+        if key not in messages:
             try:
                 config.data.make().ensure_files()
-                looked[key] = ""
+                messages[key] = ""
             except InputError as error:
-                looked[key] = str(error)
-        if looked[key]:
-            missing.setdefault(looked[key], []).append(folder)
+                messages[key] = str(error)
+        if messages[key]:
+            missing[messages[key]].append(folder)
     return missing
