@@ -38,6 +38,17 @@ def write_spreadsheet_csv(frame: pd.DataFrame, path: Path) -> None:
         _map_texts(frame, escape_formula).to_csv(temporary, index=False)
 
 
+def format_spreadsheet_rows(frame: pd.DataFrame) -> list[str]:
+    """Return the heading and each row of the CSV that ``write_spreadsheet_csv`` writes, without their final line break.
+
+    A cell may hold line breaks, so the parts are not the lines of the file.
+    """
+    escaped = _map_texts(frame, escape_formula)
+    heading = escaped.iloc[:0].to_csv(index=False)
+    rows = [escaped.iloc[[place]].to_csv(index=False, header=False) for place in range(len(frame))]
+    return [part.removesuffix("\n") for part in (heading, *rows)]
+
+
 def read_spreadsheet_csv(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a table, read from such a CSV, without the apostrophes of ``write_spreadsheet_csv``."""
     return _map_texts(frame, lambda text: re.sub(_START + "'" + _FORMULA, "", text))

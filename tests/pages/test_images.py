@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from logit_correction.pages.plots import encode_png_uris, is_png_uri
+from logit_correction.pages.plots import encode_png_uris, is_image_uri
 
 
 def decoded(uri: str) -> np.ndarray:
@@ -24,7 +24,7 @@ def test_small_images_are_kept_pixel_by_pixel(channels: int) -> None:
     for image, uri in zip(images, uris, strict=True):
         expected = image.permute(1, 2, 0).numpy() if channels == 3 else image[0].numpy()
         np.testing.assert_array_equal(decoded(uri), expected)
-        assert is_png_uri(uri)
+        assert is_image_uri(uri)
 
 
 @pytest.mark.parametrize(
@@ -32,4 +32,4 @@ def test_small_images_are_kept_pixel_by_pixel(channels: int) -> None:
     [None, "https://example.org/x.png", "data:image/svg+xml;base64,AAAA", 'data:image/png;base64,AAAA" onerror="x'],
 )
 def test_nothing_but_png_data_is_let_through(text: object) -> None:
-    assert not is_png_uri(text)
+    assert not is_image_uri(text)

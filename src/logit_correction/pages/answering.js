@@ -96,6 +96,7 @@
   function show(message) {
     const index = state.current;
     row.replaceChildren(...[...items[index].childNodes].map((node) => node.cloneNode(true)));
+    row.querySelector("img")?.classList.toggle("small", items[index].querySelector("img").naturalWidth <= 128);
     labels.replaceChildren(
       ...shownLabels().map((number, place) => makeButton(number, place < 9 ? String(place + 1) : "")),
       makeButton(UNKNOWN, "0"),
@@ -131,7 +132,7 @@
       const number = isAnswered(index) ? state.answers[index] : UNKNOWN;
       return cells + (number === UNKNOWN ? "" : sheet.labels[number].cell);
     });
-    return [sheet.header, ...lines, ""].join("\n");
+    return [sheet.heading, ...lines, ""].join("\n");
   }
 
   function save() {

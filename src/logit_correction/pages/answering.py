@@ -19,13 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
+from logit_correction.spreadsheets import format_spreadsheet_rows
+
 SCRIPT = (Path(__file__).parent / "answering.js").read_text(encoding="utf-8")
 
 #: What the content security policy of a page must list for the script to run.
 SCRIPT_HASH = "sha256-" + base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
-
-#: Pictures with a longer side of at most so many pixels are enlarged pixel by pixel.
-_MAX_SMALL_PIXELS = 96
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,6 @@ class RowToLabel:
         name: File, line or number of the row.
         cells: The row's line of the sheet without the answer, which is the last cell: it ends with a comma.
         image: Picture of the row as a data URI.
-        is_small: Whether the picture is so small that it is enlarged pixel by pixel.
         text: Content of a row of text.
         fields: Name and value of each column of a table's row.
     """
@@ -44,37 +44,33 @@ class RowToLabel:
     name: str
     cells: str
     image: str | None = None
-    is_small: bool = False
     text: str | None = None
     fields: tuple[tuple[str, str], ...] = ()
 
 
 def build_answering_form(
-    rows: Sequence[RowToLabel], header: str, label_names: Sequence[str], label_cells: Sequence[str], file: str
+    rows: Sequence[RowToLabel], heading: str, label_names: Sequence[str], file: str
 ) -> dict[str, Any]:
     """Build what the template ``answering.html.j2`` needs as its variable ``answering``.
 
     Args:
         rows: The rows to label, in the order of the sheet.
-        header: First line of the sheet, without the line break.
-        label_names: Names of the labels, as buttons show them.
-        label_cells: The same as cells of a CSV file, escaped for spreadsheets where that is needed.
+        heading: First line of the sheet, without the line break.
+        label_names: Names of the labels.
         file: Name of the file that the browser saves, such as ``sheet.csv``.
-
-    Returns:
-        The rows, the file name, the script, and the sheet as JSON that can stand in a ``script`` element.
     """
     from markupsafe import Markup
 
+    cells = format_spreadsheet_rows(pd.DataFrame({"label": list(label_names)}))[1:]
     sheet = {
         "file": file,
-        "header": header,
-        "labels": [{"name": name, "cell": cell} for name, cell in zip(label_names, label_cells, strict=True)],
+        "heading": heading,
+        "labels": [{"name": name, "cell": cell} for name, cell in zip(label_names, cells, strict=True)],
         "rows": [{"name": row.name, "cells": row.cells} for row in rows],
     }
-    content = json.dumps(sheet, sort_keys=True)
     # Answers that the browser keeps belong to this sheet alone.
-    sheet["key"] = "answers-" + hashlib.sha256(content.encode()).hexdigest()[:16]
+    content = json.dumps(sheet, sort_keys=True).encode()
+    sheet["key"] = f"answers-{hashlib.sha256(content).hexdigest()[:16]}"
     # Within a script element only `<` can end the element or open a comment.
     data = json.dumps(sheet).replace("<", "\\u003c")
-    return {"rows": rows, "file": file, "data": Markup(data), "script": Markup(SCRIPT)}
+    return {"rows": rows, "file": file, "data": Markup(data), "script": Markup(SCRIPT), "script_hash": SCRIPT_HASH}

@@ -32,7 +32,7 @@ from logit_correction.pages.compare import (
     select_shown_metrics,
     shorten_paths,
 )
-from logit_correction.pages.plots import is_png_uri
+from logit_correction.pages.plots import is_image_uri
 from logit_correction.view_names import EVERYTHING, ViewName, name_views
 from logit_correction.views import VIEWS
 
@@ -108,7 +108,7 @@ def _template(name: str) -> Template:
         count="{:,.0f}".format,
         prose=prose,
     )
-    environment.tests |= {"picture": is_png_uri, "missing": is_missing}
+    environment.tests |= {"picture": is_image_uri, "missing": is_missing}
     return environment.get_template(name)
 
 

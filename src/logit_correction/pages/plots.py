@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from PIL import Image
 
 if TYPE_CHECKING:
@@ -74,20 +75,38 @@ def select_metric_by_epoch(table: pd.DataFrame, column: str) -> pd.Series[float]
 
 # -- Images of rows, as text that a page can hold
 
-_PNG = re.compile(r"data:image/png;base64,[A-Za-z0-9+/]+={0,2}")
+_IMAGE_URI = re.compile(r"data:image/(?:png|jpeg);base64,[A-Za-z0-9+/]+={0,2}")
+
+#: Images whose longer side has at most so many pixels are kept exactly; larger ones are photos, which JPEG keeps small.
+_MAX_EXACT_SIDE = 128
 
 
 def encode_png_uris(images: Tensor, longest: int = 128) -> list[str]:
     """Encode images (N, 1 or 3, H, W) uint8 as PNG data URIs, their longer side at most ``longest`` pixels."""
-    uris = []
-    for pixels in images.cpu().permute(0, 2, 3, 1).numpy():
-        stream, image = io.BytesIO(), Image.fromarray(pixels.squeeze(2) if pixels.shape[2] == 1 else pixels)
-        image.thumbnail((longest, longest))
-        image.save(stream, "png", optimize=True)
-        uris.append("data:image/png;base64," + base64.b64encode(stream.getvalue()).decode())
-    return uris
+    return [_encode_image(pixels, longest, "png") for pixels in images.cpu().permute(0, 2, 3, 1).numpy()]
 
 
-def is_png_uri(text: Any) -> bool:
-    """Return whether ``text`` is a PNG data URI: a page loads nothing from elsewhere."""
-    return isinstance(text, str) and _PNG.fullmatch(text) is not None
+def encode_picture(pixels: NDArray[np.uint8], max_side: int) -> str:
+    """Encode a picture (3, H, W) as a data URI: small ones exactly, larger ones as JPEG.
+
+    Args:
+        pixels: The whole picture; nothing is cut off.
+        max_side: Larger pictures are reduced until their longer side has so many pixels.
+    """
+    is_small = max(pixels.shape[1:]) <= _MAX_EXACT_SIDE
+    return _encode_image(pixels.transpose(1, 2, 0), max_side, "png" if is_small else "jpeg")
+
+
+def _encode_image(pixels: NDArray[np.uint8], max_side: int, image_format: str) -> str:
+    """Encode pixels (H, W, 1 or 3) as a data URI."""
+    stream = io.BytesIO()
+    image = Image.fromarray(pixels.squeeze(2) if pixels.shape[2] == 1 else pixels)
+    image.thumbnail((max_side, max_side))
+    image.save(stream, image_format, optimize=True)
+    content = base64.b64encode(stream.getvalue()).decode()
+    return f"data:image/{image_format};base64,{content}"
+
+
+def is_image_uri(text: Any) -> bool:
+    """Return whether ``text`` is a data URI of an image: a page loads nothing from elsewhere."""
+    return isinstance(text, str) and _IMAGE_URI.fullmatch(text) is not None
