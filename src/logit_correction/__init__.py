@@ -13,14 +13,14 @@ from logit_correction.networks import NETWORKS
 
 __version__ = "0.2.0"
 
-# What stands above the library is known there by its name alone.
+# Parts of layers above the library, which it can reach only by their names.
 NETWORKS["FromRun"] = (
     "logit_correction.runs.run.build_network_from_run",
     "that of a finished run, to continue from or as an encoder",
 )
 ESTIMATORS["Auto"] = (
     "logit_correction.shortcuts.auto.Auto",
-    "looks for a shortcut by named views, estimates it, abstains where there is none",
+    "looks for a shortcut by named views and estimates it; abstains if it finds none",
 )
 
 #: Public name -> module, as ``__init__.pyi`` has them. Modules are imported when a name is first used: ``--help`` needs

@@ -9,7 +9,7 @@ from logit_correction.cli import main
 
 
 def run() -> int:
-    """Run a command as a process of its own: a signal stops it with status 130, and no longer when its work is done."""
+    """Run a command and return its exit status; SIGINT and SIGTERM stop it with status 130 until its work is done."""
     signals = (signal.SIGINT, signal.SIGTERM)
     try:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -17,8 +17,8 @@ def run() -> int:
     except KeyboardInterrupt:
         return 130
     finally:
-        for kind in signals:
-            signal.signal(kind, signal.SIG_IGN)  # torch takes most of a second to be torn down
+        for number in signals:
+            signal.signal(number, signal.SIG_IGN)  # torch takes most of a second to be torn down
 
 
 if __name__ == "__main__":

@@ -141,7 +141,12 @@ def _process_exists(process_id: int) -> bool:
 
 
 def write_text_file(path: Path | str, text: str) -> None:
-    """Write a text file in UTF-8 that is complete or absent."""
+    """Write a text file in UTF-8, which is complete or absent.
+
+    Args:
+        path: The file; an older one is replaced.
+        text: All that it will hold.
+    """
     with replace_atomically(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 

@@ -30,7 +30,7 @@ def write_checksums(folder: Path, names: Collection[str], former: Path | None = 
     """Write the checksums of some files of a folder into its ``.checksums``.
 
     Args:
-        folder: The folder, complete but for the checksums.
+        folder: The folder, which is complete except for the checksums.
         names: Files to protect; those that do not exist are left out.
         former: A folder whose files ``folder`` will replace. The checksums there of files that ``folder`` does not
             hold are kept.

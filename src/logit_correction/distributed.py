@@ -1,4 +1,7 @@
-"""Sums, joins and broadcasts over the processes that train together; with one process they do nothing."""
+"""Sums, joins and broadcasts over the processes that train together.
+
+Training runs alike with one process and with several (``torchrun``): with one, each function returns its argument.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ Value = TypeVar("Value")
 
 def num_processes() -> int:
     """Return the number of processes that train together; 1 without torch.distributed."""
-    several = torch.distributed.is_available() and torch.distributed.is_initialized()
-    return torch.distributed.get_world_size() if several else 1
+    is_distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return torch.distributed.get_world_size() if is_distributed else 1
 
 
 def rank() -> int:
@@ -40,44 +43,47 @@ def concatenate_over_processes(value: Tensor) -> Tensor:
     """Return the rows (B, ...) of all processes one after another, without a gradient; B may differ."""
     if num_processes() == 1:
         return value
-    own = torch.tensor([len(value)], device=value.device)
-    sizes = torch.cat(_gathered(own)).tolist()
-    filled = value.new_zeros((max(sizes), *value.shape[1:]))
-    filled[: len(value)] = value.detach()
-    return torch.cat([part[:size] for part, size in zip(_gathered(filled), sizes, strict=True)])
+    sizes = torch.cat(_gather(torch.tensor([len(value)], device=value.device))).tolist()
+    padded = value.new_zeros((max(sizes), *value.shape[1:]))
+    padded[: len(value)] = value.detach()
+    return torch.cat([part[:size] for part, size in zip(_gather(padded), sizes, strict=True)])
 
 
-def _gathered(value: Tensor) -> list[Tensor]:
-    """Return the tensors of all processes, which have one shape."""
+def _gather(value: Tensor) -> list[Tensor]:
+    """Return the tensors of all processes, which have the same shape."""
     parts = [torch.empty_like(value) for _ in range(num_processes())]
     torch.distributed.all_gather(parts, value)
     return parts
 
 
 def average_gradients(parameters: Iterable[Tensor]) -> None:
-    """Replace gradients by their means over all processes; one that no process has stays None.
+    """Replace the gradients of parameters by their means over all processes.
 
-    Of a parameter without a gradient here the process asks whether others have one, which waits for the device.
+    A process without a gradient counts as 0; a parameter that has a gradient in no process keeps None. Where this
+    process has none, it reads whether another one has, which waits for the device.
     """
     if num_processes() == 1:
         return
-    own = [one for one in parameters if one.requires_grad]
-    present = torch.tensor([one.grad is not None for one in own], dtype=own[0].dtype, device=own[0].device)
-    values = [(torch.zeros_like(one) if one.grad is None else one.grad).flatten() for one in own]
-    *means, present = sum_over_processes(torch.cat([*values, present])).split([*map(len, values), len(own)])
-    for place, (one, mean) in enumerate(zip(own, means, strict=True)):
-        if one.grad is not None or present[place] > 0:
-            one.grad = (mean / num_processes()).view_as(one).to(one.dtype)
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    has_gradient = trained[0].new_tensor([parameter.grad is not None for parameter in trained])
+    gradients = [
+        (torch.zeros_like(parameter) if parameter.grad is None else parameter.grad).flatten() for parameter in trained
+    ]
+    total = sum_over_processes(torch.cat([*gradients, has_gradient]))
+    *sums, num_gradients = total.split([*map(len, gradients), len(trained)])
+    for parameter, gradient_sum, count in zip(trained, sums, num_gradients, strict=True):
+        if parameter.grad is not None or count > 0:
+            parameter.grad = (gradient_sum / num_processes()).view_as(parameter).to(parameter.dtype)
 
 
 def broadcast_from_first(value: Tensor) -> None:
-    """Give every process the tensor of the first one, in place."""
+    """Replace a tensor, in place, by that of the first process."""
     if num_processes() > 1:
         torch.distributed.broadcast(value, 0)
 
 
 def broadcast_object(value: Value) -> Value:
-    """Return what the first process gives, in every process; it is pickled on its way."""
+    """Return the argument of the first process, in every process; it is sent by pickle."""
     if num_processes() == 1:
         return value
     values = [value]
@@ -86,7 +92,7 @@ def broadcast_object(value: Value) -> Value:
 
 
 def wait_for_processes() -> None:
-    """Return when every process has come here."""
+    """Wait until every process has called this."""
     if num_processes() > 1:
         # Gathering nothing waits as a barrier does, which fails on the processor in some versions of torch.
         torch.distributed.all_gather_object([None] * num_processes(), None)

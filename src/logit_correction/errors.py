@@ -1,6 +1,8 @@
-"""Errors and warnings that name what a user can fix. Imports nothing heavy."""
+"""Errors and warnings that name what a user can fix, and checks of options that raise them. Imports nothing heavy."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 
 class InputError(ValueError):
@@ -24,7 +26,25 @@ class TrainingInterrupted(Exception):
 
 
 def check_range(name: str, value: float, low: float, high: float = float("inf"), open_end: bool = False) -> None:
-    """Raise ``InputError`` unless an option lies in low..high, ``high`` itself left out with ``open_end``."""
+    """Check that the number of an option lies in low..high.
+
+    Args:
+        name: The option, for the message.
+        value: Its value.
+        low: The least value allowed.
+        high: The greatest value allowed; any by default.
+        open_end: Whether ``high`` itself is forbidden.
+
+    Raises:
+        InputError: It lies outside, or is NaN.
+    """
     if not low <= value <= high or (open_end and value == high):
-        end = "" if high == float("inf") else f" and at most {high:g}" if not open_end else f" and less than {high:g}"
+        bound = "less than" if open_end else "at most"
+        end = f" and {bound} {high:g}" if high < float("inf") else " and finite" * open_end
         raise InputError(f"{name} is {value}, but must be at least {low:g}{end}")
+
+
+def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    """Raise ``InputError`` unless the value of an option is one of the choices."""
+    if value not in choices:
+        raise InputError(f"{name} is {value!r}, but must be one of {', '.join(choices)}")

@@ -55,46 +55,67 @@ def format_options_by(formatter: Callable[[str, object], str]) -> Iterator[None]
         _option_formatter = before
 
 
-def suggest_name(name: str, known: Iterable[str], formatter: Callable[[str], str] = str) -> str:
-    """Return a hint at the known name that was probably meant, written by ``formatter``; empty if none is close.
+def suggest_name(name: str, valid_names: Iterable[str], formatter: Callable[[str], str] = str) -> str:
+    """Return a hint at the name that the user probably meant; empty if no name is close.
+
+    Args:
+        name: What the user typed.
+        valid_names: Names that would be right.
+        formatter: Writes a name as the user types it, such as a flag of the command line.
 
     >>> suggest_name("Digit", ["Digits", "ColoredMNIST"]), suggest_name("bird", ["Digits"])
     (' (did you mean Digits?)', '')
     """
-    folded = {known_name.lower(): known_name for known_name in known if known_name != name}
+    folded = {valid_name.lower(): valid_name for valid_name in valid_names if valid_name != name}
     close = get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
     return f" (did you mean {formatter(folded[close[0]])}?)" if close else ""
 
 
 def format_list(parts: Sequence[str]) -> str:
-    """Join parts by commas and a last "and"."""
+    """Join parts by commas and a last "and".
+
+    >>> format_list(["a", "b", "c"])
+    'a, b and c'
+    """
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
-def format_first(parts: Sequence[str], most: int, between: str = ", ") -> str:
-    """Join the first ``most`` parts, by commas or otherwise, and say how many more there are.
+def format_first(parts: Sequence[str], max_parts: int, separator: str = ", ") -> str:
+    """Join the first parts and add how many more there are.
+
+    Args:
+        parts: All parts.
+        max_parts: How many are shown at most.
+        separator: What stands between them.
 
     >>> format_first(["a", "b", "c"], 2), format_first(["a"], 2)
     ('a, b and 1 more', 'a')
     """
-    return between.join(parts[:most]) + (f" and {len(parts) - most:,} more" if len(parts) > most else "")
+    more = f" and {len(parts) - max_parts:,} more" if len(parts) > max_parts else ""
+    return separator.join(parts[:max_parts]) + more
 
 
 def wrap_prose(text: str, stream: IO[str]) -> str:
-    """Break text between words if ``stream`` is a terminal, or COLUMNS says how wide it is; else return it as it is.
+    """Break the lines of a text between words, as wide as the terminal.
 
-    What stands between backquotes is to be copied, so it is not broken.
+    Commands between backquotes, which users copy, are not broken.
+
+    Args:
+        text: What will be printed.
+        stream: Where it will be printed. Unless it is a terminal, or the environment variable COLUMNS gives a width,
+            the text is returned unchanged.
     """
     width = os.environ.get("COLUMNS", "")
     if not width.isdecimal():
         try:
             width = str(os.get_terminal_size(stream.fileno()).columns)
-        except (OSError, ValueError, AttributeError):  # a pipe, a closed stream, or none of the system's
+        except (OSError, ValueError, AttributeError):  # a pipe, a closed stream, or one that Python made
             return text
+    wrapper = textwrap.TextWrapper(
+        max(20, int(width)), break_long_words=False, break_on_hyphens=False, replace_whitespace=False
+    )
     joined = re.sub(r"`[^`\n]*`", lambda quoted: quoted[0].replace(" ", "\0"), text)
-    options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False, "replace_whitespace": False}
-    lines = [textwrap.fill(line, max(20, int(width)), **options) for line in joined.split("\n")]
-    return "\n".join(lines).replace("\0", " ")
+    return "\n".join(map(wrapper.fill, joined.split("\n"))).replace("\0", " ")
 
 
 def format_reason(error: BaseException) -> str:
@@ -103,7 +124,7 @@ def format_reason(error: BaseException) -> str:
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether a figure is absent: None or NaN."""
+    """Return whether a metric has no value: None or NaN."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
@@ -113,9 +134,14 @@ def format_decimal(value: float | None) -> str:
 
 
 def format_percent(fraction: float | None, digits: int = 0, unit: str = NBSP + "%") -> str:
-    """Return a fraction in per cent, or a dash for None and NaN; ``unit`` follows the number.
+    """Return a fraction in per cent, or a dash for None and NaN.
 
-    What is not quite 0 or 1 takes up to four more digits, so that it is not shown as 0 or 100.
+    A fraction that is not quite 0 or 1 has up to four more digits, so that it is not shown as 0 or 100.
+
+    Args:
+        fraction: Usually in 0..1.
+        digits: Digits behind the decimal point.
+        unit: What follows the number.
 
     >>> format_percent(0.7431, unit=" %"), format_percent(0.7431, 1, ""), format_percent(None)
     ('74 %', '74.3', '–')
@@ -137,16 +163,22 @@ def format_row_count(count: int) -> str:
 
 
 def format_value(value: Any) -> str:
-    """Return a setting as a reader writes it: yes and no, thousands apart, lists by commas.
+    """Return the value of an option for people: yes or no, commas between thousands, lists joined by commas.
 
     >>> format_value(True), format_value(55000), format_value(0.005), format_value([1, "a"])
     ('yes', '55,000', '0.005', '1, a')
     """
-    if is_missing(value) or isinstance(value, bool):
-        return "–" if is_missing(value) else "yes" if value else "no"
-    if isinstance(value, int | float):
-        return f"{value:,}" if isinstance(value, int) else f"{value:.0f}" if 1e5 < abs(value) < 1e15 else f"{value:g}"
-    return ", ".join(map(format_value, value)) if isinstance(value, list | tuple) else str(value)
+    if is_missing(value):
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.0f}" if 1e5 < abs(value) < 1e15 else f"{value:g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(format_value, value))
+    return str(value)
 
 
 def format_name(name: object) -> str:
@@ -155,5 +187,5 @@ def format_name(name: object) -> str:
 
 
 def capitalize(text: str) -> str:
-    """Return a text that starts with a capital, all else as it is."""
+    """Return a text with a capital as its first letter; the others stay as they are."""
     return text[:1].upper() + text[1:]

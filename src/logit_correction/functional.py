@@ -1,8 +1,13 @@
-"""Pure functions on tensors: losses, group metrics, group priors and Group MixUp. Imports nothing of the package.
+"""The paper's formulas as functions on tensors: losses, metrics by group, group priors and Group MixUp.
 
-A group is a column of a membership matrix (N, G), so groups may overlap, and a row may belong to none. It is dense,
-or sparse, which takes time and memory for N + G rather than N G. Metrics of groups are for evaluation: they count in
-float64, and a group without rows has the value NaN.
+A model that is trained by cross-entropy learns the shortcut that holds in most rows, and fails in the groups in which
+it does not hold. Logit correction adds the logarithm of the group prior to the logits while it trains (eq. 7). Groups
+are judged apart from each other, since their mean accuracy hides the rare ones.
+
+Equation numbers are those of the paper. Shapes: B rows of a batch, N rows, L labels, K attribute values, G groups. A
+group is a column of a membership matrix (N, G), so groups may overlap, and a row may belong to none. The matrix is
+dense, or sparse, which takes time and memory for N + G rather than N G. Metrics by group are for evaluation: they count
+in float64, and a group without rows has the value NaN.
 """
 
 from __future__ import annotations
@@ -15,6 +20,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from logit_correction.errors import check_range
+
 #: Which rows Group MixUp mixes.
 MixupForm: TypeAlias = Literal["every-row", "minority-rows"]
 
@@ -24,39 +31,63 @@ Reduction: TypeAlias = Literal["none", "mean", "sum"]
 #: Label of a row that does not count, as in torch.
 IGNORED = -100
 
+#: The paper's exponent q of the generalized cross-entropy (eq. 3).
+GCE_EXPONENT = 0.7
+
 # -- Losses and margins, one value for each row of a batch
 
 
-def generalized_cross_entropy(logits: Tensor, label: Tensor, q: float = 0.7, *, multiply_by_q: bool = False) -> Tensor:
-    """Return the generalized cross-entropy (1 - p ** q) / q (eq. 3), which trusts easy rows and so learns shortcuts.
+def check_gce_exponent(q: float) -> None:
+    """Raise ``InputError`` unless the exponent q of the generalized cross-entropy lies in 0..1."""
+    check_range("q", q, 0, 1)
 
-    It is computed from log p, since the gradient of p ** q with respect to p is infinite at p = 0. With respect to the
-    logits the gradient is p ** q times that of cross-entropy, and vanishes there.
+
+def generalized_cross_entropy(
+    logits: Tensor, label: Tensor, q: float = GCE_EXPONENT, *, multiply_by_q: bool = False
+) -> Tensor:
+    """Return the generalized cross-entropy (1 - p ** q) / q of each row (eq. 3), where p is its label's probability.
+
+    It trusts rows that are already right and gives little weight to the others, so a network trained with it learns
+    the shortcut: use it for a biased network. It is computed from log p, since the gradient of p ** q with respect to p
+    is infinite at p = 0. With respect to the logits the gradient is p ** q times that of cross-entropy, and vanishes
+    there.
 
     Args:
         logits: (B, L).
         label: (B,) long, 0..L-1.
-        q: 0 gives cross-entropy, 1 the mean absolute error; 0 <= q <= 1.
+        q: Exponent, 0 <= q <= 1. 0 gives cross-entropy, 1 the mean absolute error; the greater, the less a row counts
+            that is wrong. The paper's 0.7 by default.
         multiply_by_q: Return 1 - p ** q instead, which has the gradient of the published code: q times that of eq. 3.
 
     Returns:
-        (B,) losses.
+        (B,) losses, 0 or more.
+
+    Raises:
+        InputError: q is outside of its range.
 
     >>> loss = generalized_cross_entropy(torch.tensor([[0.0, 0.0]]), torch.tensor([0]), q=1.0)
     >>> round(loss.item(), 6)
     0.5
     """
-    return gce_from_cross_entropy(cross_entropy(logits, label, reduction="none"), q, multiply_by_q=multiply_by_q)
+    check_gce_exponent(q)
+    loss = cross_entropy(logits, label, reduction="none")
+    return gce_from_cross_entropy(loss, q, multiply_by_q=multiply_by_q)
 
 
-def gce_from_cross_entropy(loss: Tensor, q: float = 0.7, *, multiply_by_q: bool = False) -> Tensor:
-    """Return the generalized cross-entropy (B,) from cross-entropies (B,); see ``generalized_cross_entropy``.
+def gce_from_cross_entropy(loss: Tensor, q: float, *, multiply_by_q: bool = False) -> Tensor:
+    """Return the generalized cross-entropy (eq. 3) of rows whose cross-entropy, -log p, is known already.
+
+    Args:
+        loss: (B,) cross-entropies.
+        q: Exponent, 0 <= q <= 1, which is not checked here: training steps call this.
+        multiply_by_q: See ``generalized_cross_entropy``.
+
+    Returns:
+        (B,) losses.
 
     >>> gce_from_cross_entropy(torch.tensor([0.5, 3.0]), q=1.0)  # 1 - p
     tensor([0.3935, 0.9502])
     """
-    if not 0.0 <= q <= 1.0:
-        raise ValueError(f"q must lie between 0 and 1, but it is {q}.")
     if multiply_by_q:
         return -torch.expm1(loss * -q)
     return torch.expm1(loss * -q) / -q if q else loss
@@ -72,7 +103,8 @@ def logit_corrected_cross_entropy(
 ) -> Tensor:
     """Return the cross-entropy of the logits plus the logarithm of each row's group prior (eq. 7).
 
-    It equals the pairwise margin loss of eq. 8. Predict with the uncorrected logits.
+    Training with it makes the uncorrected logits maximise the accuracy averaged over groups (Proposition 1), so
+    predict with the uncorrected logits. It equals the pairwise margin loss of eq. 8.
 
     Args:
         logits: (B, L).
@@ -87,6 +119,9 @@ def logit_corrected_cross_entropy(
     Returns:
         (B,) losses, or their mean or sum, 0-d.
 
+    Raises:
+        ValueError: The shapes of the logits and the log priors differ.
+
     >>> logits, label = torch.zeros(1, 2), torch.tensor([1])
     >>> log_prior = torch.log(torch.tensor([[0.45, 0.05]]))
     >>> round(logit_corrected_cross_entropy(logits, label, log_prior).exp().item(), 4)
@@ -95,7 +130,7 @@ def logit_corrected_cross_entropy(
     if logits.shape != log_prior.shape:  # broadcasting would hide the mistake
         raise ValueError(
             f"Logits have shape {tuple(logits.shape)} and log priors {tuple(log_prior.shape)}, but both need one value "
-            "for each row and label. Two labels need two logits; a label that no row has is none of an estimate's."
+            "for each row and label. Two labels need two logits; an estimate has only the labels that some row has."
         )
     corrected = logits + log_prior
     if not label_smoothing:
@@ -109,6 +144,8 @@ def logit_corrected_cross_entropy(
 
 def margin(logits: Tensor, label: Tensor) -> Tensor:
     """Return the margin of each row (Appendix C): the label's logit minus the greatest other logit.
+
+    A small margin marks a row that the network hardly gets right, or gets wrong.
 
     Args:
         logits: (B, L) with at least two labels.
@@ -157,7 +194,17 @@ def group_membership(
 
 
 def check_groups(label: Tensor, attribute: Tensor, num_labels: int, num_attributes: int) -> None:
-    """Raise ``ValueError`` unless labels (N,) and attributes (N,) lie in the ranges of ``group_membership``."""
+    """Check the labels and attributes of rows, of which groups are made.
+
+    Args:
+        label: (N,) long.
+        attribute: (N,) long, -1 where unknown.
+        num_labels: L; labels must lie in 0..L-1.
+        num_attributes: K; attributes must lie in -1..K-1.
+
+    Raises:
+        ValueError: The shapes differ, or a value lies outside of its range.
+    """
     if label.shape != attribute.shape:
         raise ValueError(f"Labels and attributes need one shape, but have {(*label.shape,)} and {(*attribute.shape,)}.")
     if bool(((label < 0) | (label >= num_labels)).any()):
@@ -167,7 +214,11 @@ def check_groups(label: Tensor, attribute: Tensor, num_labels: int, num_attribut
 
 
 def group_members(membership: Tensor) -> tuple[Tensor, Tensor]:
-    """Return all pairs of a row (M,) and a group (M,) that it belongs to, long, for (N, G) bool."""
+    """Return the M pairs of a row and a group that it belongs to: rows (M,) and groups (M,), long.
+
+    Args:
+        membership: (N, G) bool, dense or sparse.
+    """
     row, group = membership.coalesce().indices() if membership.is_sparse else membership.nonzero().unbind(1)
     return row, group
 
@@ -182,7 +233,17 @@ def group_count(membership: Tensor) -> Tensor:
 
 
 def group_mean(value: Tensor, membership: Tensor) -> Tensor:
-    """Return the mean of a value (N,), numbers or bools, over each group: (G,) float64, NaN for an empty group.
+    """Return the mean of a value over the rows of each group.
+
+    Args:
+        value: (N,) numbers or bools.
+        membership: (N, G) bool, dense or sparse.
+
+    Returns:
+        (G,) float64, NaN for an empty group.
+
+    Raises:
+        ValueError: The numbers of rows differ.
 
     >>> group_mean(torch.tensor([0.2, 0.4]), torch.tensor([[True, False], [True, True]]))
     tensor([0.3000, 0.4000], dtype=torch.float64)
@@ -195,12 +256,18 @@ def group_mean(value: Tensor, membership: Tensor) -> Tensor:
 
 
 def group_accuracy(prediction: Tensor, label: Tensor, membership: Tensor) -> Tensor:
-    """Return the share of right predictions in each group: (G,) float64, NaN for an empty group.
+    """Return the accuracy in each group, the share of its rows whose prediction is right.
 
     Args:
-        prediction: (N,) long.
-        label: (N,) long.
-        membership: (N, G) bool.
+        prediction: (N,) long, predicted labels.
+        label: (N,) long, true labels.
+        membership: (N, G) bool, dense or sparse.
+
+    Returns:
+        (G,) float64 in 0..1, NaN for an empty group.
+
+    Raises:
+        ValueError: The numbers of rows differ.
 
     >>> membership = torch.tensor([[True, False, False], [True, True, False]])
     >>> group_accuracy(torch.tensor([0, 1]), torch.tensor([0, 0]), membership)
@@ -212,7 +279,15 @@ def group_accuracy(prediction: Tensor, label: Tensor, membership: Tensor) -> Ten
 
 
 def group_balanced_accuracy(prediction: Tensor, label: Tensor, membership: Tensor) -> Tensor:
-    """Return the mean accuracy (eq. 2) of the groups that have rows: 0-d float64, NaN if all are empty.
+    """Return the group-balanced accuracy (eq. 2): the mean of the groups' accuracies, each group counted alike.
+
+    Args:
+        prediction: (N,) long, predicted labels.
+        label: (N,) long, true labels.
+        membership: (N, G) bool, dense or sparse.
+
+    Returns:
+        0-d float64 in 0..1, over the groups that have rows; NaN if all are empty.
 
     >>> membership = torch.tensor([[True, False, False], [True, True, False]])
     >>> group_balanced_accuracy(torch.tensor([0, 1]), torch.tensor([0, 0]), membership)
@@ -222,7 +297,15 @@ def group_balanced_accuracy(prediction: Tensor, label: Tensor, membership: Tenso
 
 
 def worst_group_accuracy(prediction: Tensor, label: Tensor, membership: Tensor) -> Tensor:
-    """Return the least accuracy of the groups that have rows: 0-d float64, NaN if all are empty.
+    """Return the accuracy of the group in which it is least: what a model is worth where the shortcut fails.
+
+    Args:
+        prediction: (N,) long, predicted labels.
+        label: (N,) long, true labels.
+        membership: (N, G) bool, dense or sparse.
+
+    Returns:
+        0-d float64 in 0..1, over the groups that have rows; NaN if all are empty.
 
     >>> membership = torch.tensor([[True, False, False], [True, True, False]])
     >>> worst_group_accuracy(torch.tensor([0, 1]), torch.tensor([0, 0]), membership)
@@ -234,7 +317,14 @@ def worst_group_accuracy(prediction: Tensor, label: Tensor, membership: Tensor) 
 
 
 def group_margin(margin: Tensor, membership: Tensor) -> Tensor:
-    """Return the least margin (N,) in each group (Appendix C): (G,) of the margin's dtype, NaN for an empty group.
+    """Return the least margin in each group (Appendix C).
+
+    Args:
+        margin: (N,) margins of rows; see ``margin``.
+        membership: (N, G) bool, dense or sparse.
+
+    Returns:
+        (G,) of the margin's dtype, NaN for an empty group.
 
     >>> group_margin(torch.tensor([2.0, -1.0]), torch.tensor([[True, False], [True, False]]))
     tensor([-1., nan])
@@ -245,15 +335,17 @@ def group_margin(margin: Tensor, membership: Tensor) -> Tensor:
 
 
 def wilson_interval(correct: Tensor | float, count: Tensor | float, confidence: float = 0.9) -> tuple[Tensor, Tensor]:
-    """Return Wilson's score interval for a share, which holds for small groups and for shares of 0 and 1 too.
+    """Return Wilson's score interval for a share, such as the accuracy of a group.
+
+    It also holds for few rows and for shares of 0 and 1, where the usual mean plus or minus two errors does not.
 
     Args:
         correct: Number of successes, of any shape.
         count: Number of trials, of the same shape. Without trials the interval is 0..1: nothing is known.
-        confidence: Between 0 and 1, both excluded.
+        confidence: Probability that the interval holds the true share, between 0 and 1, both excluded.
 
     Returns:
-        Lower and upper ends, float64.
+        Lower and upper ends in 0..1, float64.
 
     >>> low, high = wilson_interval(9, 10)
     >>> round(low.item(), 3), round(high.item(), 3)
@@ -272,11 +364,18 @@ def wilson_interval(correct: Tensor | float, count: Tensor | float, confidence: 
 
 
 def shift_log_prior(log_prior: Tensor, least: float = -30.0) -> Tensor:
-    """Return log priors (B, L) less each row's greatest one, none below ``least``.
+    """Return log priors less the greatest one of each row, which changes no corrected loss.
 
-    The shift does not change a corrected loss, and a uniform prior becomes exactly 0. What never occurs counts as very
-    improbable, not as impossible: an infinity would meet a row's own label, or strength 0. The result is finite also
-    for an attribute value that no row has.
+    A uniform prior becomes exactly 0. A group that never occurs counts as very improbable, not as impossible: minus
+    infinity would give infinite losses for rows of it, and NaN at strength 0. The result is finite
+    also for an attribute value that no row has.
+
+    Args:
+        log_prior: (B, L), may hold minus infinity.
+        least: Lower limit of the result, below 0; -30 is a probability of 1e-13.
+
+    Returns:
+        (B, L) in least..0.
     """
     greatest = log_prior.amax(1, keepdim=True).clamp_min_(torch.finfo(log_prior.dtype).min)
     return (log_prior - greatest).clamp_min_(least)
@@ -285,7 +384,7 @@ def shift_log_prior(log_prior: Tensor, least: float = -30.0) -> Tensor:
 def sum_by_group(
     label: Tensor, attribute: Tensor, value: Tensor, num_labels: int, num_attributes: int
 ) -> tuple[Tensor, Tensor]:
-    """Return the sum of a value, and the number of rows, in each cell (label, attribute).
+    """Return the sum of a value, and the number of rows, in each group (label, attribute) of a batch.
 
     Args:
         label: (B,) long, 0..L-1.
@@ -301,22 +400,25 @@ def sum_by_group(
     >>> sums[0, 1], counts[0, 1]
     (tensor(0.7500), tensor(2.))
     """
-    cell = torch.add(attribute, label, alpha=num_attributes)
+    group = torch.add(attribute, label, alpha=num_attributes)
     size = num_labels * num_attributes
-    sums = value.new_zeros(size).index_add_(0, cell, value)
-    counts = value.new_zeros(size).index_add_(0, cell, torch.ones_like(value))
+    sums = value.new_zeros(size).index_add_(0, group, value)
+    counts = value.new_zeros(size).index_add_(0, group, torch.ones_like(value))
     return sums.view(num_labels, num_attributes), counts.view(num_labels, num_attributes)
 
 
 def count_prior(label: Any, attribute: Any, num_labels: int, num_attributes: int, smoothing: float = 0.0) -> Tensor:
-    """Return the group prior counted from known or estimated attributes: count + smoothing, normalized.
+    """Return the group prior P(y, a) counted from known or estimated attributes: count + smoothing, normalized.
+
+    Use it for ``LogitCorrectedLoss`` where each training row has an attribute; without attributes, ``GroupPrior``
+    estimates it.
 
     Args:
         label: (N,) whole numbers, 0..L-1: a tensor, or what ``torch.as_tensor`` takes.
         attribute: (N,) whole numbers, 0..K-1; rows with -1 (unknown) are left out.
         num_labels: L.
         num_attributes: K.
-        smoothing: Added to the count of each cell, 0 or more.
+        smoothing: Added to the count of each group, 0 or more: with 0 a group without rows has the probability 0.
 
     Returns:
         (L, K) of torch's default dtype, sums to 1.
@@ -328,36 +430,40 @@ def count_prior(label: Any, attribute: Any, num_labels: int, num_attributes: int
     tensor([[0.2857, 0.2857],
             [0.1429, 0.2857]])
     """
-    label, attribute = _whole(label), _whole(attribute)
+    label = _to_whole_numbers(label)
+    attribute = _to_whole_numbers(attribute)
     check_groups(label, attribute, num_labels, num_attributes)
-    known = (attribute >= 0).double()
+    is_known = (attribute >= 0).double()
     if not 0 <= smoothing < math.inf:
         raise ValueError(f"smoothing must be finite and 0 or more, but is {smoothing}.")
-    counts = sum_by_group(label, attribute.clamp_min(0), known, num_labels, num_attributes)[0] + smoothing
+    counts = sum_by_group(label, attribute.clamp_min(0), is_known, num_labels, num_attributes)[0] + smoothing
     if not bool(counts.sum() > 0.0):
         raise ValueError("No row has a known attribute to count for the group prior: set smoothing above 0.")
     return (counts / counts.sum()).to(torch.get_default_dtype())
 
 
-def _whole(values: Any) -> Tensor:
-    """Return whole numbers as a tensor."""
-    found = values if isinstance(values, Tensor) else torch.from_numpy(np.array(values))
-    if found.is_floating_point() and bool((found != found.floor()).any()):
+def _to_whole_numbers(values: Any) -> Tensor:
+    numbers = values if isinstance(values, Tensor) else torch.from_numpy(np.array(values))
+    if numbers.is_floating_point() and bool((numbers != numbers.floor()).any()):
         raise ValueError("Labels and attributes must be whole numbers, but some are not.")
-    return found.long()
+    return numbers.long()
 
 
 # -- Group MixUp: partners and mixing
 
 
 def ramp_up(epoch: float, length: float) -> float:
-    """Return the strength of the mixing, t = 0.5 * exp(-5 * (1 - min(epoch / length, 1)) ** 2), which rises to 0.5.
+    """Return the strength of the mixing at an epoch, t = 0.5 * exp(-5 * (1 - min(epoch / length, 1)) ** 2).
 
-    This is the usual sigmoid ramp-up. With the parentheses as printed in Algorithm 1 it would fall again.
+    It rises to 0.5 along the usual sigmoid ramp-up, so that training begins with unmixed rows while the estimate of the
+    attributes is poor. With the parentheses as printed in Algorithm 1 it would fall again.
 
     Args:
         epoch: Epochs (or steps) done so far, 0 or more.
         length: Length of the ramp in the same unit; 0 gives 0.5 at once.
+
+    Returns:
+        A number in 0.003..0.5.
 
     >>> round(ramp_up(0, 10), 5), ramp_up(10, 10), ramp_up(0, 0)
     (0.00337, 0.5, 0.5)
@@ -367,12 +473,18 @@ def ramp_up(epoch: float, length: float) -> float:
 
 
 def mix(inputs: Tensor, partner: Tensor, weight: Tensor | float) -> Tensor:
-    """Return each row mixed with its partner: weight * x + (1 - weight) * x[partner].
+    """Return each row mixed with its partner (eq. 13): weight * x + (1 - weight) * x[partner].
 
     Args:
         inputs: (B, ...) of a floating-point dtype.
         partner: (B,) long, rows of this batch.
-        weight: A number, a 0-d tensor, or (B,) with one weight for each row.
+        weight: Weight of the row itself: a number, a 0-d tensor, or (B,) with one weight for each row.
+
+    Returns:
+        (B, ...), a new tensor.
+
+    Raises:
+        ValueError: The inputs are not of a floating-point dtype.
 
     >>> mix(torch.tensor([[0.0], [1.0]]), torch.tensor([1, 0]), 0.75)
     tensor([[0.2500],
@@ -413,17 +525,17 @@ def mixup_partner(
     >>> mixup_partner(label, minority, 2, torch.Generator().manual_seed(0))  # row 1 is the only minority row of label 0
     tensor([1, 1, 1, 3])
     """
-    wanted = minority if form == "every-row" else ~minority
-    # Sorting by this key lays the rows of a label side by side, wanted ones first: a partner is an offset.
-    key, order = torch.add(~wanted, label, alpha=2).sort()
+    is_candidate = minority if form == "every-row" else ~minority
+    # Sorting by this key puts the rows of a label in one run, candidates first: a partner is an offset from its start.
+    key, order = torch.add(~is_candidate, label, alpha=2).sort()
     bounds = torch.searchsorted(key, torch.arange(2 * num_labels + 1, device=key.device))
-    start, middle, end = bounds[:-1:2], bounds[1::2], bounds[2::2]
-    size = torch.where(middle > start, middle, end) - start
-    start, size = start.index_select(0, label), size.index_select(0, label)
+    start = bounds[:-1:2]
+    middle = bounds[1::2]
+    size = torch.where(middle > start, middle, bounds[2::2]) - start
     uniform = torch.rand(label.shape[0], generator=generator, device=generator.device)
     # The greatest uniform number is 1 - 2^-24, and its product with a size is rounded to less than the size.
-    offset = (uniform.to(label.device, non_blocking=True) * size).long()
-    partner = order.index_select(0, start + offset)
+    offset = (uniform.to(label.device, non_blocking=True) * size.index_select(0, label)).long()
+    partner = order.index_select(0, start.index_select(0, label) + offset)
     if form == "every-row":
         return partner
     return torch.where(minority, partner, torch.arange(label.shape[0], device=label.device))
@@ -440,6 +552,8 @@ def group_mixup(
     generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
     """Mix rows, and their group priors alike, with rows of the same label (eq. 13, Algorithm 1).
+
+    It makes rare groups less rare: each label's rows become mixtures with its bias-conflicting rows.
 
     Args:
         inputs: (B, ...) floating-point images or features.

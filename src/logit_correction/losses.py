@@ -1,8 +1,12 @@
-"""The group prior and the loss that it corrects, as modules, for training loops of your own too."""
+"""The group prior and the loss that it corrects, as modules for the shipped methods and for loops of your own.
+
+Logit correction (eq. 7) adds the logarithm of the group prior P(y, a) to the logits. Where attributes are known,
+``LogitCorrectedLoss`` takes a counted table. Where they are not, ``GroupPrior`` estimates the table batch by batch from
+the predictions of a biased network (eq. 9 to 12).
+"""
 
 from __future__ import annotations
 
-import math
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -11,18 +15,22 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from logit_correction.distributed import concatenate_over_processes, sum_over_processes
-from logit_correction.errors import InputError, check_range
+from logit_correction.errors import InputError, check_choice, check_range
 from logit_correction.functional import IGNORED, Reduction, logit_corrected_cross_entropy, shift_log_prior, sum_by_group
 
 PriorEstimator: TypeAlias = Literal["cell", "joint", "algorithm-1", "published"]
 PriorAveraging: TypeAlias = Literal["moving", "moving-rows", "batch", "dataset", "fixed"]
 
-#: Rows that "published" adds to the number of rows of a cell before it divides by it.
+#: What "published" adds to the number of rows of a cell before it divides by it, as the published code does.
 EXTRA_ROWS = 1e-4
 
 
 class GroupPrior(nn.Module):
-    """A table (L, K) of the group prior, estimated batch by batch from a biased network (eq. 9 - 11).
+    """A table (L, K) of the group prior P(y, a), estimated batch by batch from a biased network (eq. 9 to 11).
+
+    In each training step call ``update`` with the biased network's posterior, then add ``log_for_attribute`` to the
+    logits of the robust network. ``LogitCorrectedLoss`` does the latter. A cell is a pair of a label and an attribute
+    value.
 
     ``estimator`` says what a batch adds to cell (y, a) of the table. a_x is the attribute of the greatest posterior.
 
@@ -32,7 +40,7 @@ class GroupPrior(nn.Module):
       "batch" it goes back to 1 / (L * K).
     - "published": the mean of "cell" as the published code takes it. The table starts at 0. A cell without rows in a
       batch counts as 0: with "batch" it becomes 0, with "moving" it shrinks by the momentum.
-    - "algorithm-1": the mean of P(a_x | x) over the rows of "cell", as the pseudo-code is printed (batch by batch
+    - "algorithm-1": the mean of P(a_x | x) over the rows of "cell", as Algorithm 1 is printed (batch by batch
       instead of row by row). Rare cells then get values near 1, and little is corrected.
 
     ``averaging`` says how batches are averaged over time.
@@ -54,10 +62,12 @@ class GroupPrior(nn.Module):
         num_attributes: K.
         estimator: See above.
         averaging: See above.
-        momentum: Weight of the past in the moving average, 0 <= momentum < 1.
-        floor: Added to the prior inside the logarithm, finite and 0 or more.
+        momentum: Weight of the past in the moving average, 0 <= momentum < 1. The nearer to 1, the steadier the table,
+            and the later it follows a biased network that still learns.
+        floor: Added to the prior inside the logarithm, finite and 0 or more. The greater, the less rare groups are
+            corrected.
         normalize_columns: Divide the column of each attribute value by its sum wherever the prior is read, which
-            makes it P(y | a). This matters only beside the floor, and where Group MixUp mixes two columns.
+            makes it P(y | a). Without a floor, and without Group MixUp of two columns, this changes nothing.
 
     Raises:
         ValueError: An option is out of its range.
@@ -87,13 +97,12 @@ class GroupPrior(nn.Module):
         normalize_columns: bool = False,
     ) -> None:
         super().__init__()
-        for name, value, kind in (("estimator", estimator, PriorEstimator), ("averaging", averaging, PriorAveraging)):
-            if value not in get_args(kind):
-                raise ValueError(f"{name} must be one of {', '.join(get_args(kind))}, not {value!r}.")
+        check_choice("estimator", estimator, get_args(PriorEstimator))
+        check_choice("averaging", averaging, get_args(PriorAveraging))
         if num_labels < 1 or num_attributes < 1:
             raise ValueError(f"A group prior needs labels and attribute values, not {(num_labels, num_attributes)}.")
-        if not 0.0 <= momentum < 1.0 or not 0.0 <= floor < math.inf:
-            raise ValueError(f"momentum must lie in [0, 1) and floor in [0, inf), but are {momentum} and {floor}.")
+        check_range("momentum", momentum, 0, 1, open_end=True)
+        check_range("floor", floor, 0, open_end=True)
         if averaging == "moving-rows" and estimator != "published":
             raise ValueError(f"averaging 'moving-rows' needs estimator 'published', not {estimator!r}.")
         self.num_labels = num_labels
@@ -106,7 +115,8 @@ class GroupPrior(nn.Module):
 
     def _start(self, num_attributes: int, device: torch.device) -> None:
         """Register the buffers as they are before the first batch."""
-        self.num_attributes, shape = num_attributes, (self.num_labels, num_attributes)
+        self.num_attributes = num_attributes
+        shape = (self.num_labels, num_attributes)
         uniform = torch.full(shape, 1.0 / (self.num_labels * num_attributes), device=device)
         starts_at_zero = self.estimator == "published" and self.averaging in ("moving", "moving-rows", "batch")
         self.register_buffer("table", torch.zeros_like(uniform) if starts_at_zero else uniform)
@@ -161,23 +171,23 @@ class GroupPrior(nn.Module):
         self._average_batch(sums, counts)
 
     def _average_batch(self, sums: Tensor, counts: Tensor) -> None:
-        """Update the table by a batch's sums (L, K) and numbers of rows (L, K) of each cell."""
-        seen = counts > 0
+        """Update the table by the sums (L, K) and numbers of rows (L, K) of a batch in each cell."""
+        has_rows = counts > 0
         if self.averaging == "dataset":
             self.epoch_sums += sums
             self.epoch_counts += counts
         elif self.estimator == "published":
             mean = sums / (counts + EXTRA_ROWS)
             self.table.copy_(mean if self.averaging == "batch" else mean.lerp(self.table, self.momentum))
-            self.visited.logical_or_(seen)
+            self.visited.logical_or_(has_rows)
         elif self.averaging == "batch":
-            torch.where(seen, sums / counts, self.unknown[0, 0], out=self.table)
-            self.visited.copy_(seen)
+            torch.where(has_rows, sums / counts, self.unknown[0, 0], out=self.table)
+            self.visited.copy_(has_rows)
         else:
             mean = sums / counts
             moved = torch.where(self.visited, mean.lerp(self.table, self.momentum), mean)
-            torch.where(seen, moved, self.table, out=self.table)
-            self.visited.logical_or_(seen)
+            torch.where(has_rows, moved, self.table, out=self.table)
+            self.visited.logical_or_(has_rows)
 
     def _average_rows(self, label: Tensor, attribute: Tensor, value: Tensor) -> None:
         """Update the table row by row: T <- momentum * T + (1 - momentum) * value, but at first T <- value.
@@ -195,24 +205,27 @@ class GroupPrior(nn.Module):
         weight = torch.where(sets_cell, power, (1 - self.momentum) * power)
         added = torch.zeros_like(self.table.flatten()).index_add_(0, sorted_cell, weight * value[order])
         past = torch.where(self.visited.flatten(), self.momentum ** counts.to(value.dtype), 0.0) * self.table.flatten()
-        seen = counts > 0
-        self.table.copy_(torch.where(seen, past + added, self.table.flatten()).view_as(self.table))
-        self.visited.logical_or_(seen.view_as(self.visited))
+        has_rows = counts > 0
+        self.table.copy_(torch.where(has_rows, past + added, self.table.flatten()).view_as(self.table))
+        self.visited.logical_or_(has_rows.view_as(self.visited))
 
     @torch.no_grad()
     def end_epoch(self) -> None:
         """With "dataset" averaging: set the table to the means of the epoch; else do nothing."""
         if self.averaging != "dataset":
             return
-        seen = self.epoch_counts > 0
-        self.table.copy_(torch.where(seen, self.epoch_sums / self.epoch_counts, self.table))
-        self.visited |= seen
+        has_rows = self.epoch_counts > 0
+        self.table.copy_(torch.where(has_rows, self.epoch_sums / self.epoch_counts, self.table))
+        self.visited |= has_rows
         self.epoch_sums.zero_()
         self.epoch_counts.zero_()
 
     @torch.no_grad()
     def set_table(self, table: Tensor) -> None:
-        """Set the table (L, K), for example to a counted prior; a moving average continues from there.
+        """Set the table, for example to a counted prior; a moving average continues from there.
+
+        Args:
+            table: (L, K) counts or probabilities, finite, 0 or more.
 
         Raises:
             ValueError: The table has a wrong shape, is negative, not finite, or 0 everywhere.
@@ -226,30 +239,42 @@ class GroupPrior(nn.Module):
         self.visited.fill_(True)
 
     def resize(self, num_attributes: int) -> None:
-        """Start anew with another number of attribute values, if it differs."""
+        """Start with an empty table for another number of attribute values K, if it differs."""
         if num_attributes != self.num_attributes:
             self._start(num_attributes, self.table.device)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        """Resize to the saved number of attribute values, then load."""
+        """Resize to the number of attribute values in the checkpoint, then load."""
         if f"{prefix}table" in state_dict:
             self.resize(state_dict[f"{prefix}table"].shape[1])
         super()._load_from_state_dict(state_dict, prefix, *args)
         self.log_rows.copy_(self._log_rows())
 
     def for_attribute(self, attribute: Tensor) -> Tensor:
-        """Return P(y, a_x) of every label y, (B, L), for attributes (B,) long, 0..K-1.
+        """Return P(y, a_x) of every label y for rows of known or estimated attributes.
 
-        For an unknown attribute, -1, it is the same for every label, so that nothing is corrected.
+        Args:
+            attribute: (B,) long, 0..K-1, or -1 where unknown: then all labels are equally probable, so that nothing is
+                corrected.
+
+        Returns:
+            (B, L).
         """
-        return _of(self._rows(), attribute)
+        return _look_up(self._rows(), attribute)
 
     def log_for_attribute(self, attribute: Tensor) -> Tensor:
-        """Return ``log`` of ``for_attribute``, less each row's greatest value, finite (B, L); a lookup if fixed."""
-        return _of(self.log_rows if self.averaging == "fixed" else self._log_rows(), attribute)
+        """Return the logarithm of ``for_attribute`` less each row's greatest value: what is added to logits (eq. 7).
+
+        Args:
+            attribute: (B,) long, 0..K-1, or -1 where unknown.
+
+        Returns:
+            (B, L), finite.
+        """
+        return _look_up(self.log_rows if self.averaging == "fixed" else self._log_rows(), attribute)
 
     def log(self, prior: Tensor) -> Tensor:
-        """Return the logarithm of a prior of any shape, with the floor added: what is added to logits."""
+        """Return the logarithm of a prior of any shape, with the floor added to the prior."""
         return torch.log(prior + self.floor if self.floor else prior)
 
     def _rows(self) -> Tensor:
@@ -264,8 +289,8 @@ class GroupPrior(nn.Module):
         return shift_log_prior(self.log(self._rows()))
 
 
-def _of(rows: Tensor, attribute: Tensor) -> Tensor:
-    """Return the rows (B, L) of attributes -1..K-1 out of (1 + K, L).
+def _look_up(rows: Tensor, attribute: Tensor) -> Tensor:
+    """Return the rows (B, L) for attributes (B,) of -1..K-1 from a table (1 + K, L).
 
     ``embedding`` refuses attributes outside without waiting for a GPU; indexing would take -2 for a value.
     """
@@ -278,15 +303,23 @@ def _of(rows: Tensor, attribute: Tensor) -> Tensor:
 class LogitCorrectedLoss(nn.Module):
     """Cross-entropy of the logits plus strength * log P(., a) of each row's attribute a (eq. 7).
 
+    Use it in place of ``torch.nn.CrossEntropyLoss`` where each training row has an attribute, known or estimated, that
+    correlates with the label. Predict with the plain logits: they no longer rely on the correlation.
+
     Args:
         prior: The group prior: a ``GroupPrior``, which may still be updated, or a table (L, K) of counts or
             probabilities, 0 or more, such as ``functional.count_prior`` gives.
-        strength: Factor of log P; 1 is the paper's.
+        strength: Factor of log P, 0 or more. 1 is the paper's, 0 gives plain cross-entropy. More than 1 favours the
+            labels that are rare for an attribute even further.
         label_smoothing: In [0, 1]; spread in proportion to the row's prior, not evenly;
             see ``functional.logit_corrected_cross_entropy``.
         weight: (L,) of each label, as that of ``torch.nn.CrossEntropyLoss``. To weigh single rows, take
             ``reduction="none"`` and weigh what it returns.
         reduction: none, mean or sum over the rows.
+
+    Raises:
+        InputError: An option is out of its range.
+        ValueError: The prior is not such a table.
 
     >>> loss = LogitCorrectedLoss(torch.tensor([[45.0, 5.0], [5.0, 45.0]]))
     >>> logits, label, attribute = torch.zeros(3, 2), torch.tensor([0, 0, 0]), torch.tensor([0, 1, -1])
@@ -308,9 +341,10 @@ class LogitCorrectedLoss(nn.Module):
         self.register_buffer("weight", weight)
         check_range("strength", strength, 0)
         check_range("label_smoothing", label_smoothing, 0, 1)
-        if reduction not in get_args(Reduction):
-            raise InputError(f"reduction is {reduction!r}, but must be one of {', '.join(get_args(Reduction))}")
-        self.strength, self.label_smoothing, self.reduction = strength, label_smoothing, reduction
+        check_choice("reduction", reduction, get_args(Reduction))
+        self.strength = strength
+        self.label_smoothing = label_smoothing
+        self.reduction = reduction
         if isinstance(prior, GroupPrior):
             self.prior = prior
             return
@@ -329,14 +363,16 @@ class LogitCorrectedLoss(nn.Module):
             attribute: (B,) whole numbers, 0..K-1, or -1 where unknown: such a row is not corrected.
 
         Raises:
-            TypeError: The labels or the attributes are no such tensor.
+            TypeError: The labels or the attributes are something else.
         """
-        shares = label.is_floating_point() and label.shape == logits.shape and self.weight is None
-        if not shares and (label.is_floating_point() or label.dim() != 1):
-            raise TypeError(
-                "label must be a tensor of whole numbers (B,): give label.long(), or label.squeeze(1).long()"
-            )
-        label, reduction = label if shares else label.long(), self.reduction if self.weight is None else "none"
+        has_shares = label.is_floating_point() and label.shape == logits.shape and self.weight is None
+        if not has_shares:
+            if label.is_floating_point() or label.dim() != 1:
+                raise TypeError(
+                    "label must be a tensor of whole numbers (B,): give label.long(), or label.squeeze(1).long()"
+                )
+            label = label.long()
+        reduction = self.reduction if self.weight is None else "none"
         loss = logit_corrected_cross_entropy(
             logits, label, self.offset(attribute), reduction, label_smoothing=self.label_smoothing
         )
@@ -344,10 +380,21 @@ class LogitCorrectedLoss(nn.Module):
             return loss
         weight = torch.where(label == IGNORED, 0.0, self.weight[label.clamp_min(0)])
         loss = loss * weight
-        return loss if self.reduction == "none" else loss.sum() / (weight.sum() if self.reduction == "mean" else 1)
+        if self.reduction == "none":
+            return loss
+        return loss.sum() / (weight.sum() if self.reduction == "mean" else 1)
 
     def offset(self, attribute: Tensor) -> Tensor:
-        """Return what the loss adds to the logits (B, L) of rows of these attributes (B,), for losses of your own.
+        """Return what the loss adds to the logits, strength * log P(., a), for losses of your own.
+
+        Args:
+            attribute: (B,) whole numbers, 0..K-1, or -1 where unknown: then it adds 0.
+
+        Returns:
+            (B, L), finite.
+
+        Raises:
+            TypeError: The attributes are not a tensor of whole numbers.
 
         A network for two labels with a single logit takes the difference of the two columns:
 
@@ -355,28 +402,26 @@ class LogitCorrectedLoss(nn.Module):
         >>> offset = loss.offset(torch.tensor([0, 1, -1]))
         >>> (offset[:, 1] - offset[:, 0]).exp().round(decimals=4)
         tensor([0.1111, 9.0000, 1.0000])
-
-        Raises:
-            TypeError: The attributes are no tensor of whole numbers.
         """
-        whole = isinstance(attribute, Tensor) and not (attribute.is_floating_point() or attribute.is_complex())
-        if not whole or attribute.dtype is torch.bool:
+        is_tensor = isinstance(attribute, Tensor)
+        if not is_tensor or attribute.is_floating_point() or attribute.is_complex() or attribute.dtype is torch.bool:
             raise TypeError("attribute must be a tensor of whole numbers (B,), with -1 where it is unknown")
         return self.strength * self.prior.log_for_attribute(attribute.long())
 
 
 def check_criterion(criterion: object) -> None:
-    """Raise ``InputError`` if to add the prior to the logits of somebody's loss would not correct.
+    """Raise ``InputError`` if adding the prior to the logits would not correct them under a user's loss.
 
-    One that smooths labels evenly makes plain logits name rare labels; others of torch's do not normalise the logits.
+    A loss that smooths labels evenly makes plain logits predict rare labels. Other losses of torch do not normalise the
+    logits.
     """
     if type(criterion).__module__ == nn.NLLLoss.__module__ and not isinstance(criterion, nn.CrossEntropyLoss):
-        raise InputError(f"{type(criterion).__name__} is no cross-entropy of logits: take torch.nn.CrossEntropyLoss")
+        raise InputError(f"{type(criterion).__name__} is not a cross-entropy of logits: take torch.nn.CrossEntropyLoss")
     for name in ("label_smoothing", "smoothing"):  # torch's, timm's
         value = getattr(criterion, name, None)
         if isinstance(value, int | float) and value > 0:
             raise InputError(
                 f"{type(criterion).__name__} has {name}={value:g}, which goes to all labels alike: a network so "
-                "corrected names the rarest label of each attribute. Leave it out, or take a loop of your own with "
+                "corrected predicts the rarest label of each attribute. Leave it out, or take a loop of your own with "
                 "LogitCorrectedLoss(label_smoothing=), which allows for the prior"
             )

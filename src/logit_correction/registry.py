@@ -1,4 +1,10 @@
-"""From a name or a dotted path to a class, with its options; and packages that only an extra installs."""
+"""From names to classes, their options, and packages that only an extra installs.
+
+A run is described by names: of its data source, method, network and so on. Each kind has a registry, a mapping from the
+name to the dotted path of a class and one line about it. So nothing is imported before it is used, and a user's own
+class is named by its dotted path. A folder from somebody else could name a class that does harm: inside
+``forbid_untrusted_names`` only the names of registries are imported.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +25,8 @@ from logit_correction.errors import InputError, MissingPackage
 from logit_correction.formatting import format_list, format_option, format_reason, suggest_name
 from logit_correction.unicode_text import normalize_text
 
-#: The folder whose names must not be imported; None if all may be.
-_untrusted: ContextVar[str | None] = ContextVar("untrusted", default=None)
+#: The file whose dotted paths must not be imported; None if all may be.
+_untrusted_file: ContextVar[str | None] = ContextVar("untrusted_file", default=None)
 
 
 @dataclass(frozen=True)
@@ -40,89 +46,146 @@ class ComponentConfig:
     arguments: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the form of ``config.yaml``: the name, and the options beside it."""
-        own = {name: one.to_dict() if isinstance(one, ComponentConfig) else one for name, one in self.options.items()}
-        return {"name": self.name, **own}
+        """Return the part as ``config.yaml`` holds it: one mapping of the name and the options."""
+        options = {
+            name: value.to_dict() if isinstance(value, ComponentConfig) else value
+            for name, value in self.options.items()
+        }
+        return {"name": self.name, **options}
 
-    def make(self, *given: Any, **more: Any) -> Any:
-        """Make it, with further arguments that the run gives."""
+    def make(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the part itself, made with its own arguments and with these, which the run adds."""
         assert self.cls is not None, f"{self.name} was not completed"
-        own = {name: one.make() if isinstance(one, ComponentConfig) else one for name, one in self.arguments.items()}
-        return self.cls(*given, **own, **more)
+        arguments = {
+            name: value.make() if isinstance(value, ComponentConfig) else value
+            for name, value in self.arguments.items()
+        }
+        return self.cls(*args, **arguments, **kwargs)
 
 
 def parse_names(names: str | Sequence[str] | None) -> list[str]:
-    """Return names in a list, of which one may stand alone, or none, or several in a text such as ``[a, b]``."""
+    """Return an option that holds names as a list of names in normal form.
+
+    Args:
+        names: A list, a single name, several in a text such as ``[a, b]``, or None for an empty list.
+
+    >>> parse_names("[site, 'age']"), parse_names("site"), parse_names(None)
+    (['site', 'age'], ['site'], [])
+    """
+    if names is None:
+        return []
     if isinstance(names, str):
-        several = names[1:-1].split(",") if names.startswith("[") else [names]
-        return [normalize_text(name) for one in several if (name := one.strip(" '\""))]
-    return [] if names is None else [normalize_text(str(name)) for name in names]
+        parts = names[1:-1].split(",") if names.startswith("[") else [names]
+        names = [part.strip(" '\"") for part in parts]
+        names = [name for name in names if name]
+    return [normalize_text(str(name)) for name in names]
 
 
 @contextmanager
-def forbid_untrusted_names(place: object) -> Iterator[None]:
-    """Refuse dotted paths inside the block: importing what ``place`` names would run its code."""
-    token = _untrusted.set(str(place))
+def forbid_untrusted_names(file: object) -> Iterator[None]:
+    """Refuse dotted paths inside the block, since importing a class of a user's own runs its code.
+
+    Args:
+        file: The file that names the parts, for messages.
+    """
+    token = _untrusted_file.set(str(file))
     try:
         yield
     finally:
-        _untrusted.reset(token)
+        _untrusted_file.reset(token)
 
 
 def is_untrusted_config() -> bool:
-    """Return whether what is made now was named by a folder that nobody has said to trust."""
-    return _untrusted.get() is not None
+    """Return whether the present parts were named by a folder that the user has not said to trust."""
+    return _untrusted_file.get() is not None
 
 
-def refuse_untrusted_path(what: str, path: str) -> None:
-    """Raise ``InputError`` if a folder that nobody has said to trust names something by a path of this machine."""
+def refuse_untrusted_path(role: str, path: str) -> None:
+    """Refuse to read a file of this machine that an untrusted folder names.
+
+    Args:
+        role: What the path is for, such as "weights".
+        path: A path, or a name that is not one.
+
+    Raises:
+        InputError: It is a path, and the folder that names it is not trusted.
+    """
     if is_untrusted_config() and (
         os.path.isabs(os.path.expanduser(path)) or path.startswith(".") or os.path.exists(path)
     ):
         raise InputError(
-            f"{_untrusted.get()} names {path}, which is outside of it, as its {what}: it is read only with "
+            f"{_untrusted_file.get()} names {path}, which is outside of it, as its {role}: it is read only with "
             f"{format_option('trust_code', True)}"
         )
 
 
 def disable_download(part: ComponentConfig) -> ComponentConfig:
-    """Return a complete part that writes nothing here: its data are those that are there already."""
+    """Return a complete data source that downloads nothing: it reads only data that exist on this machine."""
     return replace(part, arguments={**part.arguments, "download": False}) if part.arguments.get("download") else part
 
 
-def import_component(kind: str, name: str, known: Mapping[str, tuple[str, str]], base: type | None = None) -> Any:
-    """Return the class or function of a name in ``known``, or of a dotted path."""
-    path = known[name][0] if name in known else str(name)
+def import_component(kind: str, name: str, registry: Mapping[str, tuple[str, str]], base: type | None = None) -> Any:
+    """Return the class or function that a name stands for.
+
+    Args:
+        kind: What it is, such as "method", for messages.
+        name: A name in the registry, or the dotted path of a class or function of the user's own.
+        registry: Name -> dotted path and a line about it.
+        base: A class that it must derive from.
+
+    Raises:
+        InputError: The name is unknown, cannot be imported, is not allowed in an untrusted folder, or does not derive
+            from ``base``.
+    """
+    path = registry[name][0] if name in registry else str(name)
     module, _, attribute = path.rpartition(".")
     if not module or "/" in path or path.startswith("."):
-        names, hint = ", ".join(known), suggest_name(path, known)
-        raise InputError(f"{kind} {path!r} is unknown{hint}: take one of {names}, or package.Class of your own")
-    untrusted = _untrusted.get()
-    if untrusted is not None and name not in known:
+        hint = suggest_name(path, registry)
         raise InputError(
-            f"{untrusted} names code of its own, {path}, as its {kind}: whatever that does is done with your "
-            f"rights, so it is imported only with {format_option('trust_code', True)}"
+            f"{kind} {path!r} is unknown{hint}: take one of {', '.join(registry)}, or package.Class of your own"
+        )
+    untrusted_file = _untrusted_file.get()
+    if untrusted_file is not None and name not in registry:
+        raise InputError(
+            f"{untrusted_file} names code of its own, {path}, as its {kind}. It would run with your rights, so it is "
+            f"imported only with {format_option('trust_code', True)}"
         )
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        component = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         hint = ": is its folder on PYTHONPATH, or its package installed?" if isinstance(error, ImportError) else ""
         raise InputError(f"{kind} {name!r} cannot be imported ({error}){hint}") from error
-    if base is not None and not (isinstance(found, type) and issubclass(found, base)):
+    if base is not None and not (isinstance(component, type) and issubclass(component, base)):
         raise InputError(f"{name!r} is not a {kind}: give a class that derives from {base.__module__}.{base.__name__}")
-    return found
+    return component
 
 
-def make_component(kind: str, given: Any, known: Mapping[str, tuple[str, str]], base: Any) -> Any:
-    """Return a component, given as such or by a name, which stands for one with default options."""
-    found = import_component(kind, given, known)() if isinstance(given, str) else given
-    if not isinstance(found, base):
-        raise InputError(f"{given!r} is no {kind}: give a {base.__name__}, or one of {', '.join(known)}")
-    return found
+def make_component(kind: str, value: Any, registry: Mapping[str, tuple[str, str]], base: Any) -> Any:
+    """Return a part that a constructor takes either as an object or by its name.
+
+    Args:
+        kind: What it is, such as "prior", for messages.
+        value: The object, which is returned, or a name, which is made with default options.
+        registry: Name -> dotted path and a line about it.
+        base: The class of such objects.
+
+    Raises:
+        InputError: It is something else.
+    """
+    component = import_component(kind, value, registry)() if isinstance(value, str) else value
+    if not isinstance(component, base):
+        raise InputError(f"{value!r} is not a {kind}: give a {base.__name__}, or one of {', '.join(registry)}")
+    return component
 
 
-def import_optional(package: str, what: str, extra: str = "", otherwise: str = "") -> ModuleType:
+def import_optional(package: str, user: str, extra: str = "", otherwise: str = "") -> ModuleType:
     """Import a package that may be missing or may not fit the others.
+
+    Args:
+        package: The module to import.
+        user: What needs it, which begins the message.
+        extra: The extra of this package that installs it; by default it is installed by its own name.
+        otherwise: What the user can do instead, which ends the message.
 
     Raises:
         MissingPackage: It is not installed, or was built for another version of torch, say; the message holds the
@@ -133,17 +196,17 @@ def import_optional(package: str, what: str, extra: str = "", otherwise: str = "
         return importlib.import_module(package)
     except ModuleNotFoundError as error:
         install = format_install_command(extra) if extra else f"`pip install {name}`"
-        raise MissingPackage(f"{what} needs {error.name}: {install}{otherwise}") from error
-    except (ImportError, RuntimeError, OSError, AttributeError) as error:  # as compiled code fails beside another torch
+        raise MissingPackage(f"{user} needs {error.name}: {install}{otherwise}") from error
+    except (ImportError, RuntimeError, OSError, AttributeError) as error:  # of code compiled for another torch
         together = dict.fromkeys(["torch", "torchvision", name])
-        versions = format_list([f"{one} {_version(one)}" for one in together])
+        versions = format_list([f"{part} {_get_version(part)}" for part in together])
         raise MissingPackage(
-            f"{what} needs {name}, which cannot be loaded with {versions} ({format_reason(error)}): install versions "
+            f"{user} needs {name}, which cannot be loaded with {versions} ({format_reason(error)}): install versions "
             f"that fit each other by `pip install --upgrade {' '.join(together)}`{otherwise}"
         ) from error
 
 
-def _version(package: str) -> str:
+def _get_version(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError:
@@ -151,24 +214,30 @@ def _version(package: str) -> str:
 
 
 def format_install_command(extra: str) -> str:
-    """Return the command that installs an extra, from the folder that this package was installed from, if any."""
-    return f"`pip install {shlex.quote((_own_folder() or 'logit-correction') + f'[{extra}]')}`"
+    """Return the command that installs an extra, from the checkout that this package was installed from, if any."""
+    package = _find_checkout() or "logit-correction"
+    return f"`pip install {shlex.quote(f'{package}[{extra}]')}`"
 
 
 def format_laboratory_install_command() -> str:
     """Return the command that installs the laboratory, which lies in the same checkout."""
-    folder = _own_folder()
+    folder = _find_checkout()
     return f"`pip install {shlex.quote(f'{folder}/lab' if folder else 'logit-correction-lab')}`"
 
 
-def _own_folder() -> str:
-    """Return the folder that this package was installed from; empty if it was none."""
+def _find_checkout() -> str:
+    """Return the folder that this package was installed from; empty if it came from elsewhere."""
     with suppress(PackageNotFoundError):
-        told = json.loads(distribution("logit-correction").read_text("direct_url.json") or "{}")
-        return unquote(urlsplit(told.get("url", "")).path) if "dir_info" in told else ""
+        origin = json.loads(distribution("logit-correction").read_text("direct_url.json") or "{}")
+        if "dir_info" in origin:
+            return unquote(urlsplit(origin["url"]).path)
     return ""
 
 
 def load_entry_points(group: str) -> dict[str, Any]:
-    """Return what installed packages offer as entry points of ``logit_correction.<group>``, such as the laboratory."""
-    return {one.name: one.load() for one in entry_points(group=f"logit_correction.{group}")}
+    """Return the entry points ``logit_correction.<group>`` of installed packages, by name.
+
+    Args:
+        group: "sources" or "commands"; the laboratory has some of both.
+    """
+    return {entry_point.name: entry_point.load() for entry_point in entry_points(group=f"logit_correction.{group}")}

@@ -1,4 +1,8 @@
-"""Seeds derived from named parts, so that every random draw has a generator of its own."""
+"""Seeds derived from named parts, so that every random draw has a generator of its own.
+
+A run must give the same result again, also when it was interrupted and resumed, and adding one random draw must not
+change all later ones. So no draw uses the global state of torch or NumPy.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +16,25 @@ from logit_correction.distributed import rank
 
 
 def derive_seed(*parts: int | str) -> int:
-    """Mix integers and names into one 63-bit seed, of a generator for one purpose, stage, epoch or step."""
+    """Return a seed of 63 bits that depends on all parts and their order.
+
+    Args:
+        parts: The user's seed, the purpose of the draws, and what else distinguishes them, such as stage or epoch.
+    """
     numbers = [zlib.crc32(part.encode()) if isinstance(part, str) else int(part) for part in parts]
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]) >> 1
 
 
-def step_seed(first: int, step: int) -> int:
-    """Return the seed of a step by one multiplication; ``derive_seed`` would take 2 % of a step of a small network.
+def compute_step_seed(first: int, step: int) -> int:
+    """Return the seed of a training step, which is quicker than ``derive_seed``: that takes 2 % of a small step.
 
-    The factor is 2^64 over the golden ratio: its multiples spread evenly, and as it is odd none repeats.
+    Args:
+        first: Seed of the whole training.
+        step: Number of the step, 0 or more. It is multiplied by 2^64 over the golden ratio: the multiples spread
+            evenly, and none repeats, since the factor is odd.
+
+    Returns:
+        A number of 64 bits.
     """
     return (first + step * 0x9E3779B97F4A7C15) % 2**64
 
@@ -38,7 +52,8 @@ class StepRandomness(nn.Module):
 
     def __init__(self, seed: int) -> None:
         super().__init__()
-        self.seed, self.count = seed, 0
+        self.seed = seed
+        self.count = 0
         self._generators: dict[torch.device, torch.Generator] = {}
         self._first: int | None = None
 
@@ -48,7 +63,7 @@ class StepRandomness(nn.Module):
             self._first = derive_seed(self.seed, "step", rank())
         if device not in self._generators:
             self._generators[device] = torch.Generator(device=device)
-        seed = step_seed(self._first, self.count)
+        seed = compute_step_seed(self._first, self.count)
         self.count += 1
         return self._generators[device].manual_seed(seed)
 
@@ -66,11 +81,14 @@ class LayerRandomness:
     """
 
     def __init__(self, seed: int, device: torch.device) -> None:
-        self.first, self.on_cuda = derive_seed(seed, "layers", rank()), device.type == "cuda"
+        self._first = derive_seed(seed, "layers", rank())
+        self._on_cuda = device.type == "cuda"
 
     def seed(self, step: int) -> None:
         """Seed the generators for step number ``step`` of the run."""
-        seed = step_seed(self.first, step)
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed asks every backend, sixty times as long
-        if self.on_cuda:
+        seed = compute_step_seed(self._first, step)
+        torch.default_generator.manual_seed(
+            seed
+        )  # torch.manual_seed also seeds other backends, which takes sixty times as long
+        if self._on_cuda:
             torch.cuda.manual_seed(seed)

@@ -1,4 +1,4 @@
-"""The few types that every layer speaks: batches, the correlation, what is known of the data, steps and stages."""
+"""The types that all layers exchange: batches, the correlation, sizes and names of the data, steps and stages."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from torch import Tensor, nn
 
 from logit_correction.errors import InputError
 
-#: The attribute of a row of which nothing is known; such a row is not corrected.
+#: The attribute of a row whose attribute is unknown; such a row is not corrected.
 UNKNOWN_ATTRIBUTE = -1
 
-#: Rows that a view is given at a time.
+#: Rows whose features a view computes at a time.
 ROWS_PER_CHUNK = 512
 
 #: A batch of inputs: images (B, C, H, W), feature vectors (B, F), or a dict of (B, T) token tensors.
@@ -44,12 +44,17 @@ class Batch:
 
 
 class Correlation:
-    """A spurious correlation as weights (L, K): entry (y, a) is P(a | y) in the majority; rows sum to 1.
+    """A spurious correlation between labels and attributes: which labels have which attributes in most rows.
 
-    It covers the paper's four kinds of correlation (section 4.2), and takes no attribute labels of rows.
+    From the class probabilities of a biased network it gives the probabilities of attributes (eq. 11, 12), and it tells
+    which groups are bias-conflicting. It covers the paper's four kinds of correlation (section 4.2), and needs no
+    attribute labels of rows.
 
     Args:
-        weights: (L, K) numbers, 0 or more; each row sums to 1.
+        weights: (L, K) numbers, 0 or more: entry (y, a) is P(a | y) among the bias-aligned rows. Each row sums to 1.
+
+    Raises:
+        InputError: The weights are not such a table.
 
     Attributes:
         weights: (L, K) float64 on the CPU.
@@ -65,17 +70,16 @@ class Correlation:
 
     def __init__(self, weights: Tensor | Sequence[Sequence[float]]) -> None:
         table = torch.as_tensor(weights, dtype=torch.float64, device="cpu").detach().clone()
-        good = table.dim() == 2 and bool((table >= 0).all()) and bool(((table.sum(dim=1) - 1).abs() < 1e-6).all())
-        if not good or 0 in table.shape:
+        rows_sum_to_1 = table.dim() == 2 and bool(((table.sum(dim=1) - 1).abs() < 1e-6).all())
+        if not rows_sum_to_1 or 0 in table.shape or bool((table < 0).any()):
             raise InputError(
                 "Correlation weights need the shape (labels, attribute values), and rows of numbers of 0 or more that "
                 f"sum to 1, not {table.tolist()}."
             )
         self.weights = table
         self.num_labels, self.num_attributes = table.shape
-        square = self.num_labels == self.num_attributes
-        self._identity = square and torch.equal(table, torch.eye(len(table), dtype=table.dtype))
-        self._placed: dict[tuple[torch.device, torch.dtype], Tensor] = {}
+        self._is_identity = torch.equal(table, torch.eye(len(table), dtype=table.dtype))
+        self._weights_on: dict[tuple[torch.device, torch.dtype], Tensor] = {}
 
     @classmethod
     def one_to_one(cls, num_labels: int) -> Correlation:
@@ -86,11 +90,14 @@ class Correlation:
     def from_table(
         cls, table: Mapping[int, Sequence[int]] | Sequence[Sequence[int]], num_attributes: int | None = None
     ) -> Correlation:
-        """Return the correlation of a table, whose row y lists the attribute values of label y; they weigh alike.
+        """Return the correlation of a table that lists the attribute values of each label; all have equal weights.
 
         Args:
             table: One row for each of the labels 0..L-1, as a mapping or in order.
             num_attributes: K; the greatest listed value plus one if left out.
+
+        Raises:
+            InputError: It is not such a table.
 
         >>> Correlation.from_table([[0, 1], [2]]).weights
         tensor([[0.5000, 0.5000, 0.0000],
@@ -112,10 +119,17 @@ class Correlation:
     def from_majority_attribute(
         cls, label: Tensor, attribute: Tensor, num_labels: int, num_attributes: int
     ) -> Correlation:
-        """Return the correlation in which each label has its commonest attribute; (N,) each, -1 where unknown."""
-        known = attribute >= 0
-        cell = label[known] * num_attributes + attribute[known]
-        counts = torch.bincount(cell, minlength=num_labels * num_attributes).view(num_labels, num_attributes)
+        """Return the correlation in which each label has the attribute value that most of its rows have.
+
+        Args:
+            label: (N,) long, 0..L-1.
+            attribute: (N,) long, 0..K-1, or -1 where unknown: such rows are left out.
+            num_labels: L.
+            num_attributes: K.
+        """
+        is_known = attribute >= 0
+        group = label[is_known] * num_attributes + attribute[is_known]
+        counts = torch.bincount(group, minlength=num_labels * num_attributes).view(num_labels, num_attributes)
         return cls.from_table(counts.argmax(dim=1, keepdim=True).tolist(), num_attributes)
 
     @property
@@ -125,37 +139,48 @@ class Correlation:
         return f"{labels}-to-{values}"
 
     def posterior(self, class_probs: Tensor) -> Tensor:
-        """Return P(a | x), (B, K), from a biased network's class probabilities (B, L) (eq. 11, 12).
+        """Return P(a | x) from a biased network's class probabilities (eq. 11, 12).
 
-        For the one-to-one correlation these are the class probabilities themselves, not a copy.
+        Args:
+            class_probs: (B, L), rows sum to 1.
+
+        Returns:
+            (B, K), rows sum to 1. For the one-to-one correlation the class probabilities themselves, not a copy.
         """
-        if self._identity:
+        if self._is_identity:
             return class_probs
-        weights = self._on(class_probs.device, class_probs.dtype)
+        weights = self._get_weights(class_probs.device, class_probs.dtype)
         if len(class_probs) * weights.numel() > 2**18:  # from here on, what takes less memory is faster too
             with torch.autocast(class_probs.device.type, enabled=False):  # it would round a matrix product
                 return class_probs @ weights
         return (class_probs.unsqueeze(2) * weights).sum(dim=1)
 
     def is_minority(self, label: Tensor, attribute: Tensor) -> Tensor:
-        """Return which rows (B,) of these labels and attributes, (B,) each, conflict; none of attribute -1 does."""
-        aligned = self._on(label.device, torch.bool)[label, attribute]
-        return ~aligned & (attribute >= 0)
+        """Return which rows are bias-conflicting: their label does not have their attribute in the correlation.
+
+        Args:
+            label: (B,) long, 0..L-1.
+            attribute: (B,) long, 0..K-1, or -1 where unknown: such a row does not conflict.
+
+        Returns:
+            (B,) bool.
+        """
+        is_aligned = self._get_weights(label.device, torch.bool)[label, attribute]
+        return ~is_aligned & (attribute >= 0)
 
     def minority_groups(self, device: torch.device | str = "cpu") -> Tensor:
-        """Return which groups (y, a) conflict with the correlation, (L, K) bool."""
-        return ~self._on(torch.device(device), torch.bool)
+        """Return which groups (y, a) are bias-conflicting, (L, K) bool."""
+        return ~self._get_weights(torch.device(device), torch.bool)
 
     def to_table(self) -> list[list[int]]:
-        """Return the attribute values of each label, in order; the weights themselves are left out."""
+        """Return the attribute values of each label, in order, without their weights."""
         return [row.nonzero().flatten().tolist() for row in self.weights > 0]
 
-    def _on(self, device: torch.device, dtype: torch.dtype) -> Tensor:
+    def _get_weights(self, device: torch.device, dtype: torch.dtype) -> Tensor:
         """Return the weights (as bool: which are positive) on a device, copied there once."""
-        placed = self._placed.get((device, dtype))
-        if placed is None:
-            placed = self._placed[device, dtype] = self.weights.to(device=device, dtype=dtype)
-        return placed
+        if (device, dtype) not in self._weights_on:
+            self._weights_on[device, dtype] = self.weights.to(device=device, dtype=dtype)
+        return self._weights_on[device, dtype]
 
     def __eq__(self, other: object) -> bool:
         return torch.equal(self.weights, other.weights) if isinstance(other, Correlation) else NotImplemented
@@ -166,20 +191,21 @@ class Correlation:
 
 @dataclass(frozen=True)
 class DataInfo:
-    """What a method may know of its data before training: sizes and names.
+    """Sizes and names of the data, which a method gets before training.
 
     Attributes:
         num_labels: L, the number of labels.
         num_rows: N, the number of training rows.
         input_shape: Shape of one input, such as (3, 28, 28).
-        num_attributes: K, the number of attribute values; L where nothing is known.
+        num_attributes: K, the number of attribute values; L by default.
         label_names: L names, in the order of the label numbers.
         attribute_names: K names.
-        correlation: Which labels have which attribute values in the majority, where the data source knows.
+        correlation: Which labels have which attribute values in most rows; None if the data source has none.
         tokens: Whether the inputs are texts: dicts of token tensors, each of ``input_shape``.
-        augmented: Whether training images are changed at random each time they are seen.
+        augmented: Whether training images are changed at random each time they are read.
         words: Whether the inputs are texts as vectors of counted words.
-        input_names: Of a table, each input's column and the name that it tells, if it is one of a name.
+        input_names: Of a table, one pair for each input: its column, and of a column of names the name that the input
+            stands for.
     """
 
     num_labels: int
@@ -203,40 +229,47 @@ class DataInfo:
             object.__setattr__(self, "attribute_names", tuple(str(i) for i in range(self.num_attributes)))
 
     def get_correlation(self, choice: str) -> Correlation:
-        """Return the correlation to go by: ``one-to-one``, or with ``known`` the data source's."""
+        """Return the correlation that an option names.
+
+        Args:
+            choice: "one-to-one", or "known" for that of the data source.
+
+        Raises:
+            InputError: The data source has none.
+        """
         if choice == "one-to-one":
             return Correlation.one_to_one(self.num_labels)
         if self.correlation is None:
-            raise InputError("correlation=known needs a data source that knows its correlation: take one-to-one")
+            raise InputError("correlation=known needs a data source with a correlation: take one-to-one")
         return self.correlation
 
 
-def _nothing(given: object) -> None:
-    """Return nothing; a function of the module, so that what holds it can be pickled."""
+def _return_none(argument: object) -> None:
+    """Do nothing; a function of the module, so that objects that hold it can be pickled."""
 
 
-def _chosen(form: Callable[[Tensor], Any], rows: Tensor, part: Tensor) -> Any:
-    """Return some of the chosen rows in a form; a function of the module likewise."""
-    return form(rows[part])
+def _read_rows_of(read: Callable[[Tensor], Any], rows: Tensor, part: Tensor) -> Any:
+    """Return what ``read`` gives for a part of the rows; a function of the module for the same reason."""
+    return read(rows[part])
 
 
 @dataclass(frozen=True)
 class ViewInputs:
-    """N rows in every form in which they can be looked at; never a label, and never an attribute.
+    """N rows in every form from which views compute features: never their labels, and never their attributes.
 
     Attributes:
         num_rows: N.
-        inputs: Rows (B,) long, 0..N-1 -> the inputs as the network takes them.
-        images: Rows (B,) long -> unsigned bytes (B, C, H, W), or None where the inputs are no images.
+        inputs: Function from rows (B,) long, 0..N-1, to the inputs as the network takes them.
+        images: Function from rows (B,) long to unsigned bytes (B, C, H, W), or to None unless the inputs are images.
         texts: N texts, or None.
         columns: Of a table of features, name -> (N,) numbers (NaN where missing) or names ("" where missing).
         files: N files that the rows were read from, or None.
-        position: (N,) where each row stands in the file or folder that it came from.
+        position: (N,) number of each row in the file or folder that it came from, or None.
     """
 
     num_rows: int
     inputs: Callable[[Tensor], Inputs]
-    images: Callable[[Tensor], Tensor | None] = _nothing
+    images: Callable[[Tensor], Tensor | None] = _return_none
     texts: Sequence[str] | None = None
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     files: Sequence[Path] | None = None
@@ -244,7 +277,7 @@ class ViewInputs:
 
     @property
     def image_shape(self) -> tuple[int, int, int] | None:
-        """Channels, height and width of the images; None where there are none."""
+        """Channels, height and width of the images; None for other inputs."""
         images = self.images(torch.zeros(min(1, self.num_rows), dtype=torch.long))
         if images is None:
             return None
@@ -252,38 +285,38 @@ class ViewInputs:
         return channels, height, width
 
     def take(self, rows: Tensor) -> ViewInputs:
-        """Return some of the rows (n,) long as rows of their own."""
-        chosen = rows.tolist()
+        """Return some of the rows, by their numbers (n,) long, as ``ViewInputs`` of n rows."""
+        indices = rows.tolist()
         return ViewInputs(
             num_rows=len(rows),
-            inputs=partial(_chosen, self.inputs, rows),
-            images=partial(_chosen, self.images, rows),
-            texts=None if self.texts is None else [self.texts[row] for row in chosen],
+            inputs=partial(_read_rows_of, self.inputs, rows),
+            images=partial(_read_rows_of, self.images, rows),
+            texts=None if self.texts is None else [self.texts[row] for row in indices],
             columns={name: values[rows.numpy()] for name, values in self.columns.items()},
-            files=None if self.files is None else [self.files[row] for row in chosen],
+            files=None if self.files is None else [self.files[row] for row in indices],
             position=None if self.position is None else self.position[rows.numpy()],
         )
 
     def chunks(self) -> Sequence[Tensor]:
-        """The rows in order, in parts small enough to be looked at together."""
+        """Return the numbers of all rows in order, in chunks of 512."""
         return torch.arange(self.num_rows).split(ROWS_PER_CHUNK)
 
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """What a method may look at once, before training begins or resumes: all N training rows.
+    """All N training rows, which a method gets once, before training begins or resumes.
 
     Attributes:
         label: (N,) long, 0..L-1, in the order of ``Batch.index``.
         attribute: (N,) long, 0..K-1; None unless the method declares ``needs_attributes``.
-        view_inputs: The rows in every form that a view can look at; None where a loop of your own gives none.
-        names: N names for people, such as files; None where rows are only numbered.
+        view_inputs: The rows in the forms that views need; None if a loop of your own leaves it out.
+        names: N names for people, such as files; None if rows are only numbered.
         numbers: (N,) long, the number of each row in the whole data set; by default 0..N-1.
         lines: (N,) long, the line of a CSV in which each row stands, the header being line 1; by default numbers + 2.
-        epochs: Epochs that the user asked for; 0 where a loop of your own does not tell.
-        held_out: The validation rows, without attributes unless the method declares ``needs_valid_attributes``; None
-            where a loop of your own gives none.
-        report: Called with what is being done, so that long work shows progress.
+        epochs: Epochs that the user asked for; 0 if a loop of your own leaves it out.
+        held_out: The validation rows, without attributes unless the method declares ``needs_valid_attributes``; None if
+            a loop of your own leaves them out.
+        report: Called with a description of the present work, so that long work shows progress.
     """
 
     label: Tensor
@@ -294,7 +327,7 @@ class TrainingRows:
     lines: Tensor | None = None
     epochs: int = 0
     held_out: TrainingRows | None = None
-    report: Callable[[str], None] = _nothing
+    report: Callable[[str], None] = _return_none
 
 
 @dataclass
@@ -302,7 +335,7 @@ class Step:
     """What a method returns for one batch.
 
     Attributes:
-        loss: 0-d tensor to call ``backward`` on; the sum over all networks of the method.
+        loss: 0-d tensor to call ``backward`` on: the sum of the losses of all networks of the method.
         logs: Detached 0-d tensors to record, such as ``loss_robust``.
     """
 
@@ -312,14 +345,14 @@ class Step:
 
 @dataclass
 class Stage:
-    """What a method asks of the loop for one stage of its training; plain data, kept in checkpoints.
+    """Settings of one stage of a method's training, for the training loop; plain data, saved in checkpoints.
 
     Attributes:
-        epochs: Length of the stage, 0 leaves it out; None takes the epochs that the user asked for.
-        sample_weight: (N,) how often each training row is seen. Integers: each row exactly so many times an
+        epochs: Length of the stage. 0 leaves it out; None takes the number that the user asked for.
+        sample_weight: (N,) how often each training row is drawn. Integers: each row exactly so many times an
             epoch. Floats: N rows are drawn with replacement in proportion. None: each row once.
-        learning_rate: Learning rate of the stage; None keeps the one that the user asked for.
-        step_rows: Rows of a batch, at most twice those that the user asked for; None keeps those.
+        learning_rate: Learning rate of the stage; None takes the one that the user asked for.
+        step_rows: Rows of a batch, at most twice as many as the user asked for; None takes as many as that.
     """
 
     epochs: int | None = None
@@ -327,17 +360,22 @@ class Stage:
     learning_rate: float | None = None
     step_rows: int | None = None
 
-    def batch_size(self, asked: int, processes: int = 1) -> int:
-        """Return the rows of a batch where the user asked for so many, divisible by the number of processes."""
+    def batch_size(self, requested: int, processes: int = 1) -> int:
+        """Return the number of rows of a batch in this stage.
+
+        Args:
+            requested: Rows of a batch that the user asked for.
+            processes: Number of processes that share a batch; it divides the result.
+        """
         if self.step_rows is None:
-            return asked
-        return max(1, min(self.step_rows, 2 * asked) // processes) * processes
+            return requested
+        return max(1, min(self.step_rows, 2 * requested) // processes) * processes
 
 
 def to_numpy(values: Any) -> NDArray[Any]:
-    """Return a tensor, a sparse matrix, or what NumPy takes, as an array; half precision as single."""
+    """Return a tensor, a sparse matrix, or an argument of ``np.asarray``, as an array; half precision as single."""
     if isinstance(values, Tensor):
         values = values.detach().cpu()
-        half = values.is_floating_point() and values.dtype.itemsize < 4
-        return np.asarray((values.float() if half else values).numpy())  # NumPy knows no bfloat16
+        is_half = values.is_floating_point() and values.dtype.itemsize < 4
+        return np.asarray((values.float() if is_half else values).numpy())  # NumPy has no bfloat16
     return np.asarray(values.toarray() if hasattr(values, "toarray") else values)

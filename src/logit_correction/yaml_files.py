@@ -34,8 +34,8 @@ def read_yaml_file(
     Args:
         path: The file.
         content: What it must hold, for messages.
-        as_written: Whether words that YAML takes for other values stay ``UnquotedWord``: a column called ``no`` is no
-            False.
+        as_written: Whether words that YAML takes for other values stay ``UnquotedWord``: so a column can be
+            called ``no``.
 
     Raises:
         InputError: It does not exist, cannot be read, is too large, or holds no mapping.
@@ -66,7 +66,8 @@ def _make_word_loader() -> Any:
     class Loader(yaml.SafeLoader):
         pass
 
-    def construct(loader: Any, node: Any) -> Any:
+    def construct_word(loader: Any, node: Any) -> Any:
+        """Return an ``UnquotedWord`` where the value of a node is another than its text."""
         value = yaml.SafeLoader.yaml_constructors[node.tag](loader, node)
         is_its_text = node.value.lower() == str(value).lower() and not node.tag.endswith("timestamp")
         if node.style is not None or is_its_text:
@@ -76,7 +77,7 @@ def _make_word_loader() -> Any:
         return word
 
     for kind in ("bool", "int", "float", "timestamp"):
-        Loader.add_constructor(f"tag:yaml.org,2002:{kind}", construct)
+        Loader.add_constructor(f"tag:yaml.org,2002:{kind}", construct_word)
     return Loader
 
 

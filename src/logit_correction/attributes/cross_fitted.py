@@ -16,6 +16,7 @@ from logit_correction.attributes.base import (
 )
 from logit_correction.attributes.folds import FoldNetworks, draw_halves, ramp_up_q
 from logit_correction.errors import check_range
+from logit_correction.functional import GCE_EXPONENT
 from logit_correction.seeds import StepRandomness, make_generator
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, ViewInputs
 
@@ -27,7 +28,8 @@ class CrossFitted(AttributeEstimator):
     of the kind of the robust one (``--biased_network`` names another).
     """
 
-    Q, Q_RAMP_UP = 0.7, 2 / 3  # exponent of the generalized cross-entropy, and the share of epochs in which it rises
+    Q = GCE_EXPONENT  # exponent of the generalized cross-entropy,
+    Q_RAMP_UP = 2 / 3  # and the share of epochs in which it rises from 0
 
     num_stages = 1
     networks: FoldNetworks

@@ -12,7 +12,7 @@ from torch.nn.functional import log_softmax, nll_loss, softmax
 from logit_correction.attributes.base import AttributeEstimator, BatchEstimate, NetworkBuilder, compute_outputs
 from logit_correction.attributes.folds import apply_input_dropout, ramp_up_q
 from logit_correction.errors import check_range
-from logit_correction.functional import gce_from_cross_entropy
+from logit_correction.functional import GCE_EXPONENT, check_gce_exponent, gce_from_cross_entropy
 from logit_correction.networks.base import Network, freeze_batch_norm_statistics
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, ViewInputs
@@ -34,7 +34,7 @@ class Online(AttributeEstimator):
 
     def __init__(
         self,
-        q: float = 0.7,
+        q: float = GCE_EXPONENT,
         q_ramp_up_epochs: float = 0.0,
         head_start_epochs: int = 0,
         epochs: float | None = None,
@@ -73,7 +73,7 @@ class Online(AttributeEstimator):
                 category-level table (LC+).
         """
         super().__init__()
-        check_range("q", q, 0, 1)
+        check_gce_exponent(q)
         check_range("q_ramp_up_epochs", q_ramp_up_epochs, 0)
         check_range("head_start_epochs", head_start_epochs, 0)
         check_range("input_dropout", input_dropout, 0, 1, open_end=True)

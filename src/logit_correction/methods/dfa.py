@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from logit_correction.errors import InputError, check_range
+from logit_correction.errors import InputError
 from logit_correction.formatting import format_option
-from logit_correction.functional import gce_from_cross_entropy
+from logit_correction.functional import GCE_EXPONENT, check_gce_exponent, gce_from_cross_entropy
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import RelativeDifficulty
 from logit_correction.networks.base import DropoutLinear, Network, get_feature_size
@@ -64,7 +64,7 @@ class DFA(Algorithm):
         network: NetworkFactory,
         info: DataInfo,
         *,
-        q: float = 0.7,
+        q: float = GCE_EXPONENT,
         lambda_dis: float = 10.0,
         lambda_swap_b: float = 10.0,
         lambda_swap: float = 1.0,
@@ -83,7 +83,7 @@ class DFA(Algorithm):
             swap_from_epoch: Epoch from which features are swapped. None takes a fifth of the training, as the paper
                 does with 10,000 of 50,000 steps; in a loop that does not tell the epochs in ``setup``, 3 epochs.
         """
-        check_range("q", q, 0, 1)
+        check_gce_exponent(q)
         super().__init__(network, info, seed=seed)
         intrinsic, biased = self.network, self.build(network, "biased network")
         # Built as a whole under a role of its own, since the heads draw weights too.

@@ -5,8 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from logit_correction.errors import check_range
-from logit_correction.functional import gce_from_cross_entropy
+from logit_correction.functional import GCE_EXPONENT, check_gce_exponent, gce_from_cross_entropy
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import RelativeDifficulty
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Step
@@ -30,7 +29,7 @@ class LfF(Algorithm):
         info: DataInfo,
         *,
         biased_network: NetworkFactory | None = None,
-        q: float = 0.7,
+        q: float = GCE_EXPONENT,
         seed: int = 0,
     ) -> None:
         """Build both networks.
@@ -38,7 +37,7 @@ class LfF(Algorithm):
         Args:
             q: Exponent of the generalized cross-entropy, in [0, 1]; the paper's 0.7.
         """
-        check_range("q", q, 0, 1)
+        check_gce_exponent(q)
         super().__init__(network, info, seed=seed)
         self.biased_network = self.build(biased_network or network, "biased network")
         self.q = q

@@ -20,7 +20,7 @@ from torch.nn.functional import cross_entropy, linear, one_hot
 from logit_correction.attributes.base import select_attribute
 from logit_correction.attributes.folds import FoldFitter, draw_halves, predict_out_of_fold, ramp_up_q
 from logit_correction.errors import InputError
-from logit_correction.functional import gce_from_cross_entropy
+from logit_correction.functional import GCE_EXPONENT, gce_from_cross_entropy
 from logit_correction.seeds import derive_seed, make_generator
 from logit_correction.training.optimizer import Optimizer
 from logit_correction.types import Correlation, TrainingRows, ViewInputs
@@ -149,7 +149,7 @@ def make_hidden_layer_learner(
                 order = rows[torch.randperm(len(rows), generator=generator)]
                 for step, batch in enumerate(order.split(size)):
                     loss = cross_entropy(network(features.index_select(0, batch)), target[batch], reduction="none")
-                    q = ramp_up_q(0.7, epoch + step / steps, 2 / 3 * epochs)
+                    q = ramp_up_q(GCE_EXPONENT, epoch + step / steps, 2 / 3 * epochs)
                     optimizer.zero_grad()
                     gce_from_cross_entropy(loss, q).mean().backward()
                     optimizer.step()
