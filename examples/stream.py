@@ -39,7 +39,7 @@ def main(epochs: int = 15, seed: int = 0) -> dict[str, float]:
     optimizer = torch.optim.Adam(network.parameters(), lr=2e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, PARTS)
     for inputs, label in stream(2, PARTS):
-        attribute = torch.from_numpy(found.of(inputs, label))  # looks at the part; nothing is learnt
+        attribute = torch.from_numpy(found.predict_attributes(inputs, label))  # looks at the part; nothing is learnt
         for rows in torch.randperm(len(label)).split(BATCH):
             loss = criterion(network(inputs[rows]), label[rows], attribute[rows])
             optimizer.zero_grad()

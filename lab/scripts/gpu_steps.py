@@ -17,7 +17,8 @@ import torch
 
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.table import DataTable
-from logit_correction.runs.assemble import build_algorithm, build_training_rows, launch_processes
+from logit_correction.runs.assemble import build_training_rows, launch_processes
+from logit_correction.runs.model import build_algorithm
 from logit_correction.runs.options import complete_config
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Trainer

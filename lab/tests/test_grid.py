@@ -12,7 +12,8 @@ import torch
 import yaml
 
 from logit_correction import ComponentConfig, InputError, RunConfig
-from logit_correction.runs.assemble import build_algorithm, fill_defaults_from_data
+from logit_correction.runs.assemble import fill_defaults_from_data
+from logit_correction.runs.model import build_algorithm
 from logit_correction.runs.options import complete_config
 from logit_correction.types import DataInfo, TrainingRows, ViewInputs
 from logit_correction_lab.grid import Benchmark, read_grid, read_shipped_titles

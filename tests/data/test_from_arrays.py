@@ -85,7 +85,7 @@ def test_columns_of_any_type_are_read_and_new_rows_alike(kind: str, tmp_path: Pa
     if kind in ("dates of Arrow", "months"):
         assert run.report.data.preparation["columns"][0]["kind"] == "dates"
     known = Table(str(next(tmp_path.glob("*.parquet"))), label="y").build()
-    forms = next(iter(run.source.read(run.source.new_rows(frame), run.info)))[2]
+    forms = next(iter(run.model.read(run.source.new_rows(frame))))[2]
     for column in (known.columns["c"], forms["columns"]["c"]):
         assert len(set(column)) == frame["c"].astype(str).nunique()
     if "Arrow" in kind:

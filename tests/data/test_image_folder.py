@@ -138,5 +138,5 @@ def test_pixels_of_more_than_eight_bits_fill_the_range_of_the_set(kind: str, tmp
     half = (grey[0] // 2 * factor + offset).astype(dtype)
     Image.fromarray(half).save(tmp_path / f"new.{suffix}")
     again = load(tmp_path / "run").source
-    _, store, _ = next(iter(again.read(again.new_rows([tmp_path / f"new.{suffix}"]), run.info)))
+    _, store, _ = next(iter(again.read(again.new_rows([tmp_path / f"new.{suffix}"]), run.model.info)))
     assert np.abs(255 * store.fetch(torch.arange(1))[0, 0].numpy() - grey[0] // 2).max() <= 1

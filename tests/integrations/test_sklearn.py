@@ -121,7 +121,7 @@ def test_images_of_both_orders() -> None:
     first = classifier.fit(images, y).predict_proba(images)
     last = classifier.fit(images.transpose(0, 2, 3, 1) / 255, y).predict_proba(images.transpose(0, 2, 3, 1) / 255)
     np.testing.assert_allclose(first, last, atol=1e-4)
-    with pytest.raises(InputError, match=r"Rows have shape \(3, 20, 18\), but had \(3, 18, 20\) in fit"):
+    with pytest.raises(InputError, match=r"inputs have shape \(3, 20, 18\), but must have \(3, 18, 20\)"):
         classifier.predict(images.swapaxes(2, 3) / 255)
     with pytest.raises(InputError, match=r"in \[0, 1\]"):
         classifier.fit(images.astype(np.float32), y)

@@ -60,7 +60,7 @@ def test_other_rows_get_their_features_in_the_same_way(cache: Path, images: Data
     plain, table = (encode_table(images, config(precision=one)).inputs for one in ("32-true", "bf16-mixed"))
     assert isinstance(plain, EncodedStore) and isinstance(table, EncodedStore)
     other = ArrayStore(images.inputs.fetch(torch.arange(48)))  # type: ignore[arg-type]
-    torch.testing.assert_close(table.encode(other).values, table.values[:48])
+    torch.testing.assert_close(table.encoder.encode_store(other).values, table.values[:48])
     assert not torch.allclose(plain.values[:48], table.values[:48])
 
 
@@ -81,7 +81,7 @@ def test_it_works_once_and_anew_for_other_inputs_or_weights_or_options(cache: Pa
 def test_where_the_disk_is_full_rows_are_encoded_once_all_the_same(
     cache: Path, images: DataTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encode, asked = Encoder.encode, list[int]()
+    encode, asked = Encoder.encode_batches, list[int]()
 
     def counted(*given: Any) -> Any:
         asked.append(1)
@@ -92,7 +92,7 @@ def test_where_the_disk_is_full_rows_are_encoded_once_all_the_same(
 
     kept = encode_table(images, config()).inputs.fetch(torch.arange(len(images.label)))
     monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(cache.parent / "another"))
-    monkeypatch.setattr(Encoder, "encode", counted)
+    monkeypatch.setattr(Encoder, "encode_batches", counted)
     monkeypatch.setattr(np, "save", full)
     found = encode_table(images, config()).inputs.fetch(torch.arange(len(images.label)))
     assert len(asked) == 1 and torch.equal(torch.as_tensor(found), torch.as_tensor(kept))
@@ -120,12 +120,12 @@ def test_a_run_trains_a_head_and_predicts_from_images(
     few, told = images[:40], list[str]()
     expected, again = model.predict(few), load(run)
     again.display = LineDisplay()
-    again.display.say = told.append  # type: ignore[method-assign]
-    again.encoder.encode = None  # type: ignore[method-assign,assignment]
+    again.display.show_message = told.append  # type: ignore[method-assign]
+    again.model.encoder.encode_batches = None  # type: ignore[method-assign,assignment]
     assert (again.predict(few) == expected).all() and not told  # features are kept
     again = load(run)
     again.display = LineDisplay()
-    again.display.say = told.append  # type: ignore[method-assign]
+    again.display.show_message = told.append  # type: ignore[method-assign]
     again.predict(images[:33])
     assert told[-1] == "encode by ConvNet: step 33 of 33"
     monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(run / "report.json"))  # no folder
@@ -158,7 +158,7 @@ def test_features_are_the_same_to_the_last_digit_whatever_the_threads() -> None:
     try:
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            found.append(encoder.of_store(digits.inputs, torch.device("cpu")).values)
+            found.append(encoder.encode_store(digits.inputs).values)
             assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)

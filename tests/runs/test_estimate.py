@@ -68,7 +68,7 @@ def test_they_are_what_lc_trains_on(tmp_path: Path) -> None:
     found = estimate_attributes(PLANTED, **options)
     run = train(PLANTED, page=False, **options)
     assert found.verdict == "shortcut" and found.evidence == run.report.evidence
-    method = run.algorithm
+    method = run.model.algorithm
     assert isinstance(method, LC)
     assert method.attributes.row_attribute.tolist() == found.attribute.tolist()
     torch.testing.assert_close(method.group_prior.table, found.prior())
@@ -80,12 +80,12 @@ def test_they_are_what_lc_trains_on(tmp_path: Path) -> None:
 
 def test_further_rows_are_told_of_too(sites: tuple, found: AttributeEstimates) -> None:
     frame, label = sites
-    assert (found.of(frame, label) == found.attribute).all()
+    assert (found.predict_attributes(frame, label) == found.attribute).all()
     later = pd.DataFrame({"blood": [0.1, 0.2, 0.3], "site": ["south", "north", "south"], "age": 0.0})
     later["label"] = ["ill", "ill", "well"]
     expected = [found.attribute[(frame["site"] == site).argmax()] for site in later["site"]]
-    assert found.of(later, "label").tolist() == expected
-    assert found.of(later.iloc[:0], []).tolist() == []
+    assert found.predict_attributes(later, "label").tolist() == expected
+    assert found.predict_attributes(later.iloc[:0], []).tolist() == []
 
 
 @pytest.mark.parametrize("table", [False, True])

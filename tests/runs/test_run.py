@@ -29,7 +29,7 @@ from logit_correction import (
 )
 from logit_correction.data.digits import Digits
 from logit_correction.data.table import DataTable
-from logit_correction.runs.assemble import build_algorithm
+from logit_correction.runs.model import build_algorithm
 from logit_correction.runs.options import complete_config
 from logit_correction_lab.sources.planted import Planted
 
@@ -171,7 +171,7 @@ def test_a_run_reads_its_data_as_it_read_them_for_training(tmp_path: Path) -> No
 def test_the_network_of_a_run_serves_another(digits_run: Path, model: Run, images: np.ndarray, tmp_path: Path) -> None:
     chosen = RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM"), ComponentConfig("FromRun", {"run": "x"}))
     chosen.network.options["run"] = str(digits_run)
-    info, old = Digits().build().info, model.algorithm.network
+    info, old = Digits().build().info, model.model.algorithm.network
     inputs = torch.from_numpy(images) / 255
     assert torch.equal(build_algorithm(complete_config(chosen), info).network.eval()(inputs), old(inputs))
     with pytest.raises(InputError, match=r"takes inputs of shape \(3, 8, 8\), but"):

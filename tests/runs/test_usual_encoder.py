@@ -49,7 +49,10 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_bert: Path) 
     state = timm.create_model("test_resnet").state_dict()
     torch.save({f"other_{name}": value for name, value in state.items()}, folder / "weights.pth")
     monkeypatch.syspath_prepend(folder.parent)
-    for kind, model, file in (("PHOTOS", "test_resnet", "weights.pth"), ("TEXTS", "tiny", "model/model.safetensors")):
+    for kind, model, file in (
+        ("PHOTO_ENCODER", "test_resnet", "weights.pth"),
+        ("TEXT_ENCODER", "tiny", "model/model.safetensors"),
+    ):
         checksum = hashlib.sha256((folder / file).read_bytes()).hexdigest()
         monkeypatch.setitem(pretrained.PACKAGED, model, ("tiny_weights", file, checksum, "photos"))
         monkeypatch.setattr(assemble, kind, model)
@@ -141,7 +144,7 @@ def test_fine_tuning_trains_all_layers_by_small_steps(installed: Path, photos: P
     assert run.report.encoder is None and run.report.network.name == "Timm"
     assert run.report.data.facts["chosen to fit the data"].startswith("fine-tuning of test_resnet")
     start = Timm(DataInfo(num_labels=2, num_rows=2, input_shape=(3, 70, 70)), "test_resnet", "pretrained")
-    pairs = zip(run.algorithm.network.features.parameters(), start.features.parameters(), strict=True)
+    pairs = zip(run.model.algorithm.network.features.parameters(), start.features.parameters(), strict=True)
     moved = [float((after - before).detach().abs().max()) for after, before in pairs]
     assert min(moved) > 0 and max(moved) < 0.01
     assert load(tmp_path / "run").evaluate("test")["average"] == run.report.test.average

@@ -269,8 +269,8 @@ def predict_command(run: Path, inputs: list[Path], *, out: Path | None = None, t
         if out.exists() and any(one.exists() and one.samefile(out) for one in inputs):
             raise InputError(f"--out {out} is an input itself, which would be lost: give another file")
     model = load(run, trust_code=trust_code)
-    model.display = choose_display()
-    with ExitStack() as stack:
+    model.model.display = choose_display()
+    with model.restrict_imports(), ExitStack() as stack:
         file: TextIO = sys.stdout
         if out is not None:
             file = stack.enter_context(
@@ -294,7 +294,7 @@ def _answers(run: Any, inputs: list[Path]) -> Iterator[list[list[str]]]:
     from logit_correction.unicode_text import escape_undecodable
 
     labels, waiting, bad, good = list(map(escape_formula, run.label_names)), list[list[str]](), list[Any](), 0
-    for part, store, forms in run.read(run.source.new_rows(inputs), bad_too=True):
+    for part, store, forms in run.model.read(run.source.new_rows(inputs), keep_bad=True):
         key, names = get_row_noun(part.numbers), [str(number) for number in part.numbers]
         if "files" in forms:
             key, names = "path", [escape_undecodable(path) for path in forms["files"]]
@@ -302,9 +302,8 @@ def _answers(run: Any, inputs: list[Path]) -> Iterator[list[list[str]]]:
             waiting = [[key, "label", *(f"probability_{name}" for name in run.label_names)]]
         if len(inputs) > 1 and key != "path":
             names = [f"{part.place}:{name}" for name in names]
-        for row, (name, probability) in enumerate(
-            zip(map(escape_formula, names), run.probabilities_of(store), strict=True)
-        ):
+        probabilities = run.model.compute_logits(store).softmax(1).numpy()
+        for row, (name, probability) in enumerate(zip(map(escape_formula, names), probabilities, strict=True)):
             if row in part.errors.by_row:
                 waiting.append([name, *[""] * (1 + len(labels))])
             else:

@@ -49,8 +49,8 @@ class ExportedModel(nn.Module):
         """Take the preparation, the encoder and the network of a run as one module."""
         super().__init__()
         self.run, self.settings, self.inputs = run, settings, list(settings["input"]["inputs"])
-        self.prepare, self.network = prepare, run.algorithm.network
-        self.encoder = None if run.config.encoder is None else run.encoder.features
+        self.prepare, self.network = prepare, run.model.algorithm.network
+        self.encoder = None if run.model.encoder is None else run.model.encoder.features
         self.cpu().eval().requires_grad_(False)
 
     def encoded(self, *inputs: Tensor) -> Inputs:
@@ -76,7 +76,7 @@ class ExportedModel(nn.Module):
         """Raise ``InputError`` unless ``answer`` gives the run's logits, on rows that it was not traced with."""
         inputs = self.example(rows=5, length=6)
         with torch.no_grad():
-            expected, found = self.run.algorithm.predict(self.encoded(*inputs)), answer(*inputs)
+            expected, found = self.run.model.algorithm.predict(self.encoded(*inputs)), answer(*inputs)
         if not np.allclose(found, expected, rtol=1e-4, atol=1e-4):
             far = np.abs(np.asarray(found) - expected.numpy()).max()
             raise InputError(
@@ -219,7 +219,7 @@ class Tokens(nn.Module):
 
 def _input(run: Run) -> tuple[nn.Module, dict[str, Any]]:
     """Return what brings new rows to what the network learnt on, and how to make them, for ``config.json``."""
-    info, reader = run.inputs_info, run.source.reader
+    info, reader = run.model.input_info, run.source.reader
     shape: tuple[int | None, ...] = tuple(info.input_shape)
     columns = run.report.data.preparation.get("columns")
 

@@ -6,7 +6,8 @@ import io
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -28,7 +29,6 @@ from logit_correction.data.features import ColumnReader
 from logit_correction.data.frames import convert_to_label_array, convert_to_text
 from logit_correction.data.reader import DataSource, NumericReader, as_frame, get_label_indices, get_row_values
 from logit_correction.data.rows import Reader, Rows, Splitting, check_labels_distinct, encode_labels, make_splits
-from logit_correction.data.stores import InputStore, build_view_inputs
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError, InputWarning, TrainingInterrupted
@@ -37,34 +37,40 @@ from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import EvaluatedRows, MetricSpec
 from logit_correction.finding_text import finding_to_dict
 from logit_correction.methods.base import Algorithm
-from logit_correction.networks.base import skip_pretrained_weights
 from logit_correction.registry import ComponentConfig
-from logit_correction.runs.assemble import build_algorithm, prepare_run
+from logit_correction.runs.assemble import prepare_run
 from logit_correction.runs.estimate import AttributeEstimates, run_estimator
 from logit_correction.runs.inference import iterate_batches, keep_num_threads
+from logit_correction.runs.model import FittedModel
 from logit_correction.runs.options import Part, RunConfig, build_config, complete_config
 from logit_correction.serialization import to_json_values
 from logit_correction.training.display import choose_display
-from logit_correction.training.fit import get_attribute_names, predict_row_attributes
-from logit_correction.types import UNKNOWN_ATTRIBUTE, DataInfo, to_numpy
+from logit_correction.training.fit import get_attribute_names
+from logit_correction.types import UNKNOWN_ATTRIBUTE, to_numpy
 from logit_correction.view_names import ViewName, name_views
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-#: What rows are, as ``Rows`` has it -> what reads them.
+#: Form of the rows, a field of ``Rows`` -> the reader of such rows.
 READERS: dict[str, Callable[[], Reader]] = {"frame": ColumnReader, "texts": TextReader, "values": NumericReader}
 
 
 class TableSource(DataSource):
-    """Rows that are there already."""
+    """The rows that a caller gave, as a data source; without a table, only a reader of unseen rows."""
 
-    def __init__(self, table: DataTable) -> None:
+    def __init__(self, reader: Reader, table: DataTable | None = None) -> None:
+        self.reader = reader
         self.table = table
 
     def build(self) -> DataTable:
+        assert self.table is not None
         return self.table
+
+    def as_component(self) -> ComponentConfig:
+        """Return the source as the part ``data`` of a config."""
+        return ComponentConfig("rows in memory", cls=lambda: self)
 
 
 class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
@@ -178,151 +184,171 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             TrainingError: The loss was not finite.
         """
         method: dict[str, Any] = dict(self.method) if isinstance(self.method, Mapping) else {"name": self.method}
-        method |= {} if self.attributes is None else {"attributes": self.attributes}
+        if self.attributes is not None:
+            method["attributes"] = self.attributes
         if self.estimator is not None:
             find_correction_argument(self.estimator)
         if new_rows is not None and (self.estimator is not None or method != {"name": "LC"}):
             raise InputError("new_rows choose the method: leave method, attributes and estimator out")
-        rows = self._rows(X, reset=True)
-        kind = next(name for name in READERS if getattr(rows, name) is not None)
-        self.classes_, label = _checked_labels(rows, y)
-        state = self.random_state
-        seed = int(state if isinstance(state, int | np.integer) else check_random_state(state).randint(2**31 - 1))
-        self._reader = READERS[kind]() if rows.frame is None else ColumnReader(list(rows.frame.columns))
-        read, _, notes = self._reader.validate(rows)
-        rows.errors.raise_if_any()
-        every = torch.arange(len(label))
-        with np.errstate(over="ignore", invalid="ignore"):  # of numbers whose mean no float holds
-            made = self._reader.fit_transform(read, every, rows.errors)
-        for note in (*notes, *made.notes):
-            warnings.warn(note, InputWarning, stacklevel=2)
-        self.model_ = {"kind": kind, "preparation": made.preparation, "shape": made.inputs.input_shape}
-        known, known_names = _known_attribute(rows, attribute)
-        table = DataTable(
-            inputs=made.inputs,
-            label=torch.from_numpy(label),
-            attribute=torch.from_numpy(known),
-            split={"train": every, "valid": every[:0], "test": every[:0]},
-            label_names=[str(convert_to_text(name)) for name in convert_to_label_array(self.classes_)],
-            attribute_names=known_names,
-            preparation=made.preparation,
-            ordered=False,  # a caller shuffles X, and new rows have no place in it
-            **made.forms,
-        )
+        rows = self._check_rows(X, reset=True)
+        self.classes_, label = check_labels(rows, y)
+        source = self._build_source(rows, label, attribute)
+        seed = self.random_state
+        if not isinstance(seed, int | np.integer):
+            seed = check_random_state(seed).randint(2**31 - 1)
         leave_out: list[str] = []
         self.new_rows_: dict[str, Any] | None = None
         with keep_num_threads():
             if new_rows is not None:
-                method, leave_out = self._choose(table, seed, new_rows, new_y)
-            algorithm, config, self.attribute_ = self._train(table, seed, X, method, leave_out)
+                method, leave_out = self._choose_method(source, int(seed), new_rows, new_y)
+            model = self._train(self._build_config(source, int(seed), method, leave_out), X)
         if leave_out:
             self.correction_ = f"{method['name']} that cannot see {name_views(leave_out)}"
-        algorithm.eval()
-        estimator, prior, weights = algorithm.attributes, algorithm.group_prior, io.BytesIO()
-        torch.save(algorithm.state_dict(), weights)
-        info = dict(vars(algorithm.info))  # sizes and names that networks are built by again
-        self.model_ |= {"config": config.to_dict(), "info": info, "weights": weights.getvalue()}
-        self.config_, self._algorithm = self.model_["config"], algorithm
-        corrects = estimator is not None and not estimator.has_abstained
-        posterior = estimator.row_posterior if estimator is not None and corrects else None
+        model.algorithm.eval()
+        buffer = io.BytesIO()
+        torch.save(model.state(), buffer)
+        self.model_["state"] = buffer.getvalue()
+        self.config_ = model.config.to_dict()
+        self._model = model
+        self._describe_attributes(model.algorithm)
+        return self
+
+    def _build_source(self, rows: Rows, label: NDArray[np.int64], attribute: Any) -> TableSource:
+        """Return the source of the training rows, of which none is for validation or test."""
+        kind = next(name for name in READERS if getattr(rows, name) is not None)
+        reader = READERS[kind]() if rows.frame is None else ColumnReader(list(rows.frame.columns))
+        values, _, notes = reader.validate(rows)
+        rows.errors.raise_if_any()
+        every_row = torch.arange(len(label))
+        with np.errstate(over="ignore", invalid="ignore"):  # of numbers whose mean no float holds
+            fitted = reader.fit_transform(values, every_row, rows.errors)
+        for note in (*notes, *fitted.notes):
+            warnings.warn(note, InputWarning, stacklevel=3)
+        self.model_ = {"kind": kind, "preparation": fitted.preparation}
+        attribute_indices, attribute_names = encode_attributes(rows, attribute)
+        table = DataTable(
+            inputs=fitted.inputs,
+            label=torch.from_numpy(label),
+            attribute=torch.from_numpy(attribute_indices),
+            split={"train": every_row, "valid": every_row[:0], "test": every_row[:0]},
+            label_names=[str(convert_to_text(name)) for name in convert_to_label_array(self.classes_)],
+            attribute_names=attribute_names,
+            preparation=fitted.preparation,
+            ordered=False,  # a caller shuffles X, and new rows have no place in it
+            **fitted.forms,
+        )
+        return TableSource(reader, table)
+
+    def _build_config(
+        self, source: TableSource, seed: int, method: Mapping[str, Any], leave_out: Sequence[str] = ()
+    ) -> RunConfig:
+        """Return the complete config of a training on a source."""
+        names = ("network", "shortcut", "legitimate", "epochs", "batch_size", "learning_rate", "preset")
+        options: dict[str, Any] = {name: getattr(self, name) for name in names}
+        training = dict(self.training or {})
+        repeated = [name for name in training if options.get(name) is not None or name == "method"]
+        if repeated:
+            raise InputError(f"{repeated[0]} is an argument of the classifier: leave it out of training")
+        options |= {"method": method, "seed": seed, "device": self.device, "selection": "last"}
+        options |= {"leave_out": list(leave_out) or None} | training
+        config = build_config(source.as_component(), **options)
+        if config.training.devices * config.training.nodes > 1:
+            raise InputError("The classifier trains in this process, on one device: leave devices and nodes out")
+        return config
+
+    def _choose_method(
+        self, source: TableSource, seed: int, new_rows: Any, new_y: Any
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Return the method that new rows choose, and the views that the network may not see."""
+        import pandas as pd
+
+        from logit_correction.shortcuts.new_rows import build_new_rows_table, predict_candidates, select_from_answers
+
+        table = source.build()
+        split, _ = make_splits(table.label, None, table.label_names, Splitting(0.2, 0.0, seed))
+        source = TableSource(source.reader, replace(table, split=split))
+        config = self._build_config(source, seed, {"name": "LC", "attributes": "Auto"})
+        display = choose_display(quiet=not self.verbose)
+        prepared = prepare_run(config, display, ("train", "valid"))
+        with display:
+            prepared.fit(display).run(estimator_only=True)
+        rows = self._check_rows(new_rows)
+        stores = [store for _, store, _ in prepared.build_model().read([rows])]
+        inputs = chain.from_iterable(iterate_batches(store, torch.device("cpu")) for store in stores)
+        label = [None] * len(rows) if new_y is None else get_row_values(rows, new_y, "label")
+        known = build_new_rows_table([pd.DataFrame({"label": label})], source.build())
+        summary = select_from_answers(*predict_candidates(prepared, known, inputs, display), seed)
+        self.new_rows_ = to_json_values(summary)
+        chosen = summary.correction or summary.candidates[0]
+        return chosen.config["method"], chosen.config["leave_out"]
+
+    def _train(self, config: RunConfig, X: Any) -> FittedModel:
+        """Train the network, or the given classifier with a correction."""
+        display = choose_display(quiet=not self.verbose)
+        if self.estimator is not None:
+            estimates = run_estimator(config, display)
+            self.estimator_, self.correction_ = fit_with_correction(self.estimator, X, estimates)
+            self.n_epochs_ = 0
+            self.attribute_ = estimates.attribute
+            assert estimates.model is not None
+            return estimates.model
+        prepared = prepare_run(config, display, ("train",))
+        fit = prepared.fit(display)
+        try:
+            with display:
+                fit.run()
+        except TrainingInterrupted as error:
+            raise KeyboardInterrupt from error
+        attribute = fit.estimate_training_attributes()
+        num_rows = prepared.table.info.num_rows
+        self.attribute_ = np.full(num_rows, UNKNOWN_ATTRIBUTE) if attribute is None else attribute.numpy()
+        self.n_epochs_ = fit.progress.epoch
+        self.correction_ = f"the training of {prepared.config.method.name}"
+        estimator = prepared.algorithm.attributes
+        if estimator is not None and estimator.finding is not None and not estimator.finding.corrects:
+            self.correction_ = f"none: {estimator.finding.verdict}"
+        return prepared.build_model()
+
+    def _describe_attributes(self, algorithm: Algorithm) -> None:
+        """Set the attributes of the fitted classifier that hold what was found of a shortcut."""
+        estimator = algorithm.attributes
         finding = None if estimator is None else estimator.finding
         self.evidence_ = None if finding is None else finding_to_dict(finding)
+        self.attribute_names_: list[str] = []
+        self.attribute_posterior_ = None
+        self.group_prior_ = None
+        if estimator is not None and not estimator.has_abstained:
+            posterior = estimator.row_posterior
+            prior = algorithm.group_prior
+            self.attribute_names_ = get_attribute_names(algorithm)
+            self.attribute_posterior_ = None if posterior is None else posterior.cpu().numpy()
+            self.group_prior_ = None if prior is None else prior.table.double().cpu().numpy()
         views = () if finding is None else finding.views
         if not hasattr(self, "feature_names_in_") and any(ViewName.of(view).family == "column" for view in views):
             warnings.warn(
                 "The shortcut's columns are called by their numbers, since X has no names: give a data frame, or call "
                 '.set_output(transform="pandas") of what makes X',
                 InputWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        self.attribute_names_ = get_attribute_names(algorithm) if corrects else []
-        self.attribute_posterior_ = None if posterior is None else posterior.cpu().numpy()
-        self.group_prior_ = prior.table.double().cpu().numpy() if corrects and prior is not None else None
-        return self
 
-    def _choose(self, table: DataTable, seed: int, new_rows: Any, new_y: Any) -> tuple[dict[str, Any], list[str]]:
-        """Return the method that new rows choose, and what the network may not see."""
-        import pandas as pd
-
-        from logit_correction.shortcuts.new_rows import build_new_rows_table, predict_candidates, select_from_answers
-
-        split, _ = make_splits(table.label, None, table.label_names, Splitting(0.2, 0.0, seed))
-        config = self._config(replace(table, split=split), seed, {"name": "LC", "attributes": "Auto"}, [])
-        display = choose_display(quiet=not self.verbose)
-        built = prepare_run(config, display, ("train", "valid"))
-        with display:
-            built.fit(display).run(estimator_only=True)
-        rows, store, _ = self._read(new_rows)
-        label = [None] * len(rows) if new_y is None else get_row_values(rows, new_y, "label")
-        known, inputs = (
-            build_new_rows_table([pd.DataFrame({"label": label})], table),
-            iterate_batches(store, torch.device("cpu")),
-        )
-        told = select_from_answers(*predict_candidates(built, known, inputs, display), seed)
-        self.new_rows_ = to_json_values(told)
-        best = told.correction or told.candidates[0]
-        return best.config["method"], best.config["leave_out"]
-
-    def _config(self, table: DataTable, seed: int, method: Mapping[str, Any], leave_out: list[str]) -> RunConfig:
-        """Return the complete config of a training on a table."""
-        names = ("network", "shortcut", "legitimate", "epochs", "batch_size", "learning_rate", "preset")
-        known = {name: getattr(self, name) for name in names} | {"method": method}
-        training = dict(self.training or {})
-        if twice := [name for name in training if known.get(name) is not None]:
-            raise InputError(f"{twice[0]} is an argument of the classifier: leave it out of training")
-        options = {"seed": seed, "device": self.device, "selection": "last", "leave_out": leave_out or None}
-        data = ComponentConfig("rows in memory", cls=lambda: TableSource(table))
-        config = build_config(data, **known | options | training)
-        if config.training.devices * config.training.nodes > 1:
-            raise InputError("The classifier trains in this process, on one device: leave devices and nodes out")
-        return config
-
-    def _train(
-        self, table: DataTable, seed: int, X: Any, method: Mapping[str, Any], leave_out: list[str]
-    ) -> tuple[Algorithm, RunConfig, NDArray[Any]]:
-        """Train, and return the method, what was run, and the attribute that each row was taken for."""
-        config = self._config(table, seed, method, leave_out)
-        display = choose_display(quiet=not self.verbose)
-        if self.estimator is not None:
-            found, algorithm, config = run_estimator(config, display)
-            self.estimator_, self.correction_ = fit_with_correction(self.estimator, X, table.label.numpy(), found)
-            self.n_epochs_ = 0
-            return algorithm, config, found.attribute
-        built = prepare_run(config, display, ("train",))
-        algorithm, fit = built.algorithm, built.fit(display)
-        try:
-            with display:
-                fit.run()
-        except TrainingInterrupted as error:
-            raise KeyboardInterrupt from error
-        estimator, attribute = algorithm.attributes, fit.estimate_training_attributes()
-        self.n_epochs_, self.correction_ = fit.progress.epoch, f"the training of {built.config.method.name}"
-        finding = None if estimator is None else estimator.finding
-        if finding is not None and not finding.corrects:
-            self.correction_ = f"none: {finding.verdict}"
-        return (
-            algorithm,
-            built.config,
-            np.full(len(table.label), UNKNOWN_ATTRIBUTE) if attribute is None else attribute.numpy(),
-        )
-
-    # -- answers
+    # -- predict
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable label of each row, (n,)."""
         check_is_fitted(self)
         if self.estimator is None:
-            return self.classes_[self._probabilities(X).argmax(axis=1)]
-        self._rows(X)  # its own checks may be none
+            return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        self._check_rows(X)  # the classifier's own checks may be none
         return self.classes_[np.asarray(self.estimator_.predict(X)).ravel().astype(np.int64)]
 
     @available_if(lambda self: self.estimator is None or hasattr(self.estimator, "predict_proba"))
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probability of every label, (n, L), in the order of ``classes_``."""
         check_is_fitted(self)
+        rows = self._check_rows(X)
         if self.estimator is None:
-            return self._probabilities(X)
-        self._rows(X)
+            return self._get_model().predict_logits([rows]).double().softmax(1).numpy()
         return np.asarray(self.estimator_.predict_proba(X))
 
     def group_report(
@@ -348,129 +374,113 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         for name, metric in find_metrics(metrics).items():
             if takes_probability(metric) and not has_probability:
                 raise InputError(f"metric {name} needs probabilities, and the estimator has no predict_proba")
-        rows, store, forms = self._read(X)
-        label_names = list(self.model_["info"]["label_names"])
-        label = get_label_indices(rows, column_or_1d(y), label_names)
-        answers = np.searchsorted(self.classes_, self.predict(X))
+        rows = self._check_rows(X)
+        model = self._get_model()
+        label = get_label_indices(rows, column_or_1d(y), model.info.label_names)
+        predicted = np.searchsorted(self.classes_, self.predict(X))
         correlation = None
         if attribute is not None:
-            number, names = _known_attribute(rows, attribute)
+            attribute_indices, names = encode_attributes(rows, attribute)
         else:
-            estimate = predict_row_attributes(self._method(), torch.from_numpy(label), build_view_inputs(store, forms))
-            if estimate is None:
-                none = f"there are no estimated groups (correction: {self.correction_})"
-                raise InputError(f"{none}: give attribute=, one for each row")
-            number, names, correlation = estimate.attribute, list(estimate.names), estimate.correlation
-        told = Predictions(
+            estimates = model.predict_attributes([rows], torch.from_numpy(label))
+            if estimates is None:
+                reason = f"there are no estimated groups (correction: {self.correction_})"
+                raise InputError(f"{reason}: give attribute=, one for each row")
+            attribute_indices = estimates.attribute
+            names = list(estimates.names)
+            correlation = estimates.correlation
+        predictions = Predictions(
             index=np.arange(len(label)),
             label=label,
-            logits=np.eye(len(self.classes_))[answers],
-            label_names=label_names,
-            attribute=number,
+            logits=np.eye(len(self.classes_))[predicted],
+            label_names=model.info.label_names,
+            attribute=attribute_indices,
             attribute_names=names,
         )
         probability = self.predict_proba(X) if metrics and has_probability else None
-        groups = EvaluatedRows.from_predictions(told, correlation).table(metrics, probability)
-        return groups.drop(columns=["margin_min", "margin_mean", "ece"])  # answers alone have none
+        groups = EvaluatedRows.from_predictions(predictions, correlation).table(metrics, probability)
+        return groups.drop(columns=["margin_min", "margin_mean", "ece"])  # predictions alone have none
 
-    def _rows(self, X: Any, reset: bool = False) -> Rows:
-        """Return checked rows as what they are; ``reset`` in ``fit``. An array may follow a data frame of numbers."""
+    def _check_rows(self, X: Any, reset: bool = False) -> Rows:
+        """Return rows in the form that a reader takes, after the checks of scikit-learn.
+
+        Args:
+            X: n rows. After a data frame of numbers alone in ``fit`` they may be an array.
+            reset: Whether they are those of ``fit``, whose width and names later rows must have.
+        """
         X = to_numpy(X) if isinstance(X, torch.Tensor) else X
-        dense = not issparse(X)
-        if dense and hasattr(X, "__len__") and not len(X):
+        is_dense = not issparse(X)
+        if is_dense and hasattr(X, "__len__") and not len(X):
             raise InputError("There are 0 rows: give at least one" + " of each label" * reset)
         columns = [] if reset else self.model_["preparation"].get("columns", [])
-        frame = X.reset_index(drop=True) if hasattr(X, "reset_index") else X  # the index is no column
-        frame = as_frame(frame) if dense and (reset or columns) else None
-        if frame is None and any(column["kind"] != "numbers" for column in columns):
-            raise InputError("fit was given a data frame, and these rows have no columns: give a data frame with them")
-        kind, given = "frame", cast(Any, frame)
+        frame = None
+        if is_dense and (reset or columns):
+            frame = as_frame(X.reset_index(drop=True) if hasattr(X, "reset_index") else X)  # the index is not a column
         if frame is not None:
             validate_data(self, X if hasattr(X, "columns") else frame, reset=reset, skip_check_array=True)
-        elif getattr(X, "ndim", None) == 4:
-            kind, given = "values", np.asarray(X)
-        elif getattr(X, "ndim", 1) == 1 and isinstance(X, Iterable) and isinstance(next(iter(X)), str):
-            kind, given = "texts", list(X)
-        else:
-            kind, given = "values", validate_data(self, X, reset=reset, dtype=np.float64)
-        return Rows("the rows", range(len(given)), **{kind: given})
+            return Rows("the rows", range(len(frame)), frame=frame)
+        if any(column["kind"] != "numbers" for column in columns):
+            raise InputError("fit was given a data frame, and these rows have no columns: give a data frame with them")
+        if getattr(X, "ndim", 1) == 1 and isinstance(X, Iterable) and isinstance(next(iter(X)), str):
+            texts = list(X)
+            return Rows("the rows", range(len(texts)), texts=texts)
+        is_image = getattr(X, "ndim", None) == 4
+        values = np.asarray(X) if is_image else validate_data(self, X, reset=reset, dtype=np.float64)
+        return Rows("the rows", range(len(values)), values=values)
 
-    def _read(self, X: Any) -> tuple[Rows, InputStore, dict[str, Any]]:
-        """Return new rows, their inputs, and the forms that views may look at."""
-        rows = self._rows(X)
-        if not hasattr(self, "_reader"):  # after unpickling
-            self._reader = READERS[self.model_["kind"]]()
-            self._reader.load_state(self.model_["preparation"])
-        store, forms = self._reader.transform(rows)
-        rows.errors.raise_if_any()
-        rows.errors.warn()
-        if store.input_shape != self.model_["shape"]:
-            raise InputError(f"Rows have shape {store.input_shape}, but had {self.model_['shape']} in fit: resize them")
-        return rows, store, forms
-
-    @torch.no_grad()
-    def _probabilities(self, X: Any) -> NDArray[np.float64]:
-        _, store, _ = self._read(X)
-        method = self._method()
-        # Vectors are multiplied in double precision, so that a row's answer does not depend on the rows beside it.
-        precise = len(store.input_shape) == 1 and not method.info.tokens
-        precision = torch.float64 if precise else torch.float32
-        device = next(method.to(precision).parameters()).device
-        found = [np.zeros((0, len(self.classes_)))]
-        for inputs in iterate_batches(store, device):
-            logits = method.predict(inputs if isinstance(inputs, dict) else inputs.to(precision))
-            found.append(logits.double().softmax(1).cpu().numpy())
-        return np.concatenate(found)
-
-    def _method(self) -> Algorithm:
-        """Return the trained method; after unpickling it is built from ``model_``."""
-        if not hasattr(self, "_algorithm"):
-            rows = ComponentConfig("rows in memory", cls=dict)  # which are not needed again
-            config, info = complete_config({**self.model_["config"], "data": rows}), DataInfo(**self.model_["info"])
-            with skip_pretrained_weights():
-                algorithm = build_algorithm(config, info)
-            weights = io.BytesIO(self.model_["weights"])
-            algorithm.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
-            device = "cuda" if self.device != "cpu" and torch.cuda.is_available() else "cpu"
-            self._algorithm = algorithm.to(device).eval()
-        return self._algorithm
+    def _get_model(self) -> FittedModel:
+        """Return the trained model; after unpickling it is built from ``model_``."""
+        if not hasattr(self, "_model"):
+            reader = READERS[self.model_["kind"]]()
+            reader.load_state(self.model_["preparation"])
+            source = TableSource(reader)
+            config = complete_config({**self.config_, "data": source.as_component()})
+            state = torch.load(io.BytesIO(self.model_["state"]), map_location="cpu", weights_only=True)
+            self._model = FittedModel.from_state(state, config, source)
+            if self.device != "cpu" and torch.cuda.is_available():
+                self._model.algorithm.to("cuda")
+        info = self._model.info
+        if len(info.input_shape) == 1 and not info.tokens:
+            # In double precision the prediction of a row does not depend on the rows that are predicted with it.
+            self._model.algorithm.double()
+        return self._model
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the modules out: ``model_`` holds all that builds them again."""
-        return {name: value for name, value in super().__getstate__().items() if name not in ("_algorithm", "_reader")}
+        """Leave the networks out: ``model_`` holds all that builds them again."""
+        return {name: value for name, value in super().__getstate__().items() if name != "_model"}
 
 
-def _checked_labels(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the L labels, sorted, and the number (n,) of each row's label; raise ``ValueError`` for bad labels."""
+def check_labels(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the L labels, sorted, and the index (n,) of each row's label; raise ``ValueError`` for bad labels."""
     if y is None:
         raise InputError("The classifier requires y to be passed, but the target y is None")
     labels = column_or_1d(y, warn=True)
     check_consistent_length(X, labels)
-    given = column_or_1d(convert_to_label_array(y)).tolist()
+    values = column_or_1d(convert_to_label_array(y)).tolist()
     if labels.dtype.kind in "OUSmM":
-        missing = [row for row, label in enumerate(given) if convert_to_text(label) is None]
+        missing = [row for row, label in enumerate(values) if convert_to_text(label) is None]
         if missing:
             raise InputError(f"Row {missing[0]} has no label ({len(missing)} such rows): give one, or leave it out")
     else:
         assert_all_finite(labels, input_name="y")
-    texts = [label for label in given if isinstance(label, str)]
-    if 0 < len(texts) < len(given):
-        other = next(label for label in given if not isinstance(label, str))
+    texts = [label for label in values if isinstance(label, str)]
+    if 0 < len(texts) < len(values):
+        other = next(label for label in values if not isinstance(label, str))
         raise InputError(f"y holds texts and others, such as {texts[0]!r} and {other!r}: write all labels as texts")
     check_classification_targets(labels)
-    classes, number = np.unique(labels, return_inverse=True)
+    classes, indices = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise InputError(f"y holds one class only, {classes[0]!r}: a classifier needs rows of at least two classes")
     if labels.dtype.kind in "OUS":
         check_labels_distinct(list(map(str, labels.tolist())), list(map(str, classes.tolist())), "y")
-    return classes, number.astype(np.int64)
+    return classes, indices.astype(np.int64)
 
 
-def _known_attribute(rows: Rows, attribute: Any) -> tuple[NDArray[np.int64], list[str]]:
-    """Return the number (n,) of each row's attribute, -1 where unknown, and the K names."""
-    texts = [None] * len(rows) if attribute is None else get_row_values(rows, attribute, "attribute")
-    number, names = encode_labels(texts, torch.ones(len(rows), dtype=torch.bool))
-    return number.numpy(), names
+def encode_attributes(rows: Rows, attribute: Any) -> tuple[NDArray[np.int64], list[str]]:
+    """Return the index (n,) of each row's attribute, -1 where unknown, and the K names."""
+    values = [None] * len(rows) if attribute is None else get_row_values(rows, attribute, "attribute")
+    indices, names = encode_labels(values, torch.ones(len(rows), dtype=torch.bool))
+    return indices.numpy(), names
 
 
 def find_correction_argument(estimator: Any) -> str:
@@ -502,19 +512,32 @@ def find_correction_argument(estimator: Any) -> str:
     )
 
 
-def fit_with_correction(estimator: Any, X: Any, label: NDArray[np.int64], found: AttributeEstimates) -> tuple[Any, str]:
-    """Return a copy of a classifier, fitted to labels (n,), 0..L-1, with the correction, and what that was."""
-    argument, fitted = find_correction_argument(estimator), clone(estimator)
+def fit_with_correction(estimator: Any, X: Any, estimates: AttributeEstimates) -> tuple[Any, str]:
+    """Trainer a copy of a classifier to the rows and labels that were estimated, with logit correction.
+
+    Args:
+        estimator: A classifier of scikit-learn's interface; see ``find_correction_argument``.
+        X: n rows, as the classifier takes them.
+        estimates: Labels and attributes of the same rows.
+
+    Returns:
+        The fitted copy, whose labels are 0..L-1, and how it was corrected, in one line.
+    """
+    argument = find_correction_argument(estimator)
+    classifier = clone(estimator)
     if argument.endswith("sample_weight"):
-        fitted.fit(X, label, **{argument: found.sample_weight()})
-        said = f"sample weights ({argument})"
+        correction: NDArray[Any] = estimates.sample_weight()
+        description = f"sample weights ({argument})"
     else:
-        log = found.log_prior_of_rows()
-        offset = log[:, 1] - log[:, 0] if log.shape[1] == 2 else log  # of two labels, of the second against the first
+        correction = estimates.log_prior_of_rows()
+        if correction.shape[1] == 2:  # of two labels, that of the second against the first
+            correction = correction[:, 1] - correction[:, 0]
+        description = f"logit offsets ({argument})"
         # Else XGBoost adds the share of the labels to its predictions, though it trained without; also in a pipeline.
-        options = fitted.get_params()
-        unset = [one for one in options if one.rpartition("__")[2] == "base_score" and options[one] is None]
-        fitted.set_params(**dict.fromkeys(unset, 0.5))
-        fitted.fit(X, label, **{argument: offset})
-        said = f"logit offsets ({argument})"
-    return fitted, said if found.corrects else f"{said}, which change nothing: {found.verdict}"
+        options = classifier.get_params()
+        unset = [name for name in options if name.rpartition("__")[2] == "base_score" and options[name] is None]
+        classifier.set_params(**dict.fromkeys(unset, 0.5))
+    classifier.fit(X, estimates.label, **{argument: correction})
+    if not estimates.corrects:
+        description += f", which change nothing: {estimates.verdict}"
+    return classifier, description

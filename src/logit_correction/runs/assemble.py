@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import os
 import warnings
@@ -24,8 +23,8 @@ from logit_correction.formatting import format_option, format_reason
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.pretrained import PHOTO_ENCODER, TEXT_ENCODER, find_packaged_weights
 from logit_correction.registry import ComponentConfig, format_install_command, import_optional, is_untrusted_config
-from logit_correction.runs.encode import encode_table
-from logit_correction.runs.leave_out import make_network_factory
+from logit_correction.runs.encode import EncodedStore, encode_table
+from logit_correction.runs.model import FittedModel, build_algorithm, check_network_sizes
 from logit_correction.runs.options import RunConfig, complete_part
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
@@ -141,36 +140,6 @@ def check_finetuning(algorithm: Algorithm, encoder: ComponentConfig | None) -> N
         )
 
 
-def build_algorithm(config: RunConfig, info: DataInfo) -> Algorithm:
-    """Build the method of a complete config; ``InputError`` if an option does not fit the data."""
-    assert config.method.cls is not None
-    given: dict[str, Any] = {"seed": config.training.seed}
-    if config.biased_network is not None and "biased_network" in inspect.signature(config.method.cls).parameters:
-        given["biased_network"] = make_network_factory(config.biased_network, config.training.leave_out, info)
-    network = make_network_factory(config.network, config.training.leave_out, info)
-    algorithm: Algorithm = config.method.make(network, info, **given)
-    return algorithm
-
-
-def check_network_sizes(config: RunConfig, info: DataInfo, most: int) -> None:
-    """Raise ``InputError`` if a network of a complete config has more than ``most`` weights; none of them is made."""
-    for part in (config.network, config.biased_network):
-        if part is None or part.cls is None or part.name == "FromRun":
-            continue
-        size = math.inf
-        try:
-            with torch.device("meta"):
-                size = sum(weight.numel() for weight in part.make(info=info).parameters())
-        except (RuntimeError, TypeError, OverflowError) as error:
-            if "overflow" not in str(error).lower():  # it is not to be built in this way; what is wrong is told later
-                continue
-        if size > most:
-            raise InputError(
-                f"network {part.name} of an untrusted folder would have {size:,} weights for inputs of shape "
-                f"{tuple(info.input_shape)}, too many: it is built only with {format_option('trust_code', True)}"
-            )
-
-
 def prepare_like(results: Report, source: DataSource, run: Path) -> None:
     """Have a data source read rows by what a finished run found out of its own; ``InputError`` if that does not fit."""
     try:
@@ -246,6 +215,14 @@ class PreparedRun:
     table: DataTable
     algorithm: Algorithm
 
+    def build_model(self) -> FittedModel:
+        """Return the method as a model that predicts unseen rows, as far as it is trained; it shares the weights."""
+        source = self.config.data.make()
+        source.reader.load_state(self.table.preparation)
+        inputs = self.table.inputs
+        encoder = inputs.encoder if isinstance(inputs, EncodedStore) else None
+        return FittedModel(self.config, source, self.algorithm, encoder, self.table.attribute_names)
+
     def fit(
         self,
         display: Display,
@@ -292,8 +269,8 @@ def prepare_run(
     if source.users_own:
         config, table, told = choose_encoder(config, table)
     if config.encoder is not None:
-        theirs = next((vars(results.encoder) for results in earlier.values() if results.encoder), None)
-        table = encode_table(table, config, display, expected=theirs)
+        weights = next((report.encoder.weights for report in earlier.values() if report.encoder), None)
+        table = encode_table(table, config, display, weights)
     config, chosen = fill_defaults_from_data(config, table.info)
     chosen = told + chosen
     if chosen:

@@ -1,19 +1,23 @@
-"""Frozen features: a network turns every input into a vector once, and heads train on the vectors."""
+"""Frozen features: an encoder turns every input into a vector once, and a head trains on the vectors.
+
+A pretrained network that is not trained any further gives the same features in every epoch, so each row passes through
+it once. The features are cached, which makes every further training on the same data start at once.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache, partial
 from typing import Any, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from logit_correction.data.cache import CacheUnavailable, cache_array, compute_digest, get_cache_folder
@@ -32,38 +36,81 @@ from logit_correction.types import DataInfo, Inputs
 
 
 class EncodedStore(ArrayStore):
-    """Features (M, F) in memory, and the store that they were made of, which still has the images.
+    """Features (M, F) in memory, and the store of the inputs that they were computed from.
 
     Attributes:
-        encode: Makes features of other rows in the same way.
-        description: What ``report.json`` says of the encoder.
+        original: The inputs before the encoder; its images are those of the rows.
+        encoder: The encoder, which turns inputs of other rows into features in the same way.
     """
 
-    description: EncoderSummary | None = None
+    def __init__(self, features: Tensor, original: InputStore, encoder: Encoder) -> None:
+        super().__init__(features)
+        self.original = original
+        self.encoder = encoder
 
-    def __init__(self, values: Tensor, original: InputStore, encode: Callable[[InputStore], EncodedStore]) -> None:
-        super().__init__(values)
-        self.original, self.encode = original, encode
+    @property
+    def description(self) -> EncoderSummary:
+        """The entry ``encoder`` of ``report.json``."""
+        encoder = self.encoder
+        return EncoderSummary(
+            name=encoder.name,
+            options=encoder.options,
+            facts=encoder.metadata,
+            weights=encoder.weights,
+            input_shape=list(encoder.info.input_shape),
+            tokens=encoder.info.tokens,
+            features=self.input_shape[0],
+        )
 
-    def digest(self) -> str:  # features differ in their last digits from device to device
+    def digest(self) -> str:
+        """Return the digest of the original inputs: features differ in their last digits from device to device."""
         return self.original.digest()
 
     def images(self, rows: Tensor) -> Tensor | None:
-        """Return the images that the features of ``rows`` were made of."""
+        """Return the images that the features of ``rows`` were computed from."""
         return self.original.images(rows)
 
 
 class Encoder:
-    """A frozen network of which only the features are used: ``features`` turns inputs into (B, F)."""
+    """A frozen network of which only ``features`` is used: inputs (B, ...) -> features (B, F).
 
-    KEPT = 32  # features of so many rows and more are kept; of fewer they are made as fast
-    # On a processor few at a time: the layers of more photos are larger than what the system's allocator keeps, and
+    Weights that are drawn at random are the same in every run, whatever its seed.
+
+    Args:
+        choice: The complete config of a network that has ``features``.
+        info: Sizes of the inputs.
+        device: Where features are computed.
+        bf16: Whether they are computed in bfloat16.
+        expected_weights: The digest of the weights in an earlier run; None accepts any weights.
+
+    Attributes:
+        features: The layers that are used.
+        weights: Digest of their weights.
+        metadata: Facts about the network, such as where its weights are from.
+
+    Raises:
+        InputError: The network has no ``features``, or its weights are not the expected ones.
+    """
+
+    MIN_CACHED_ROWS = 32  # features of fewer rows are computed faster than they are read
+    # On a CPU few rows at a time: the layers of more photos are larger than what the system's allocator keeps, and
     # clearing new memory for each takes as long again.
-    ON_PROCESSOR, ON_GPU = 3, 32
+    CPU_BATCH_SIZE = 3
+    GPU_BATCH_SIZE = 32
 
-    def __init__(self, choice: ComponentConfig, info: DataInfo, expected: dict[str, Any] | None = None) -> None:
-        """Build the network of a choice; weights that are drawn are the same in every run, whatever its seed."""
-        self.name, self.options = choice.name, choice.options
+    def __init__(
+        self,
+        choice: ComponentConfig,
+        info: DataInfo,
+        device: torch.device | str = "cpu",
+        bf16: bool = False,
+        expected_weights: str | None = None,
+    ) -> None:
+        self.name = choice.name
+        self.options = choice.options
+        self.info = info
+        self.device = torch.device(device)
+        self.bf16 = bf16
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(derive_seed(0, "encoder"))
             network = choice.make(info=info)
@@ -73,104 +120,112 @@ class Encoder:
             )
         self.features = cast(Network, network).features.eval().requires_grad_(False)
         self.metadata: dict[str, object] = getattr(network, "metadata", {})
-        self.weights = _digest_of_weights(self.features)
-        # Convolutions of a processor take half the time where the channels of a pixel lie side by side.
+        self.weights = compute_weights_digest(self.features)
+        # Convolutions on a CPU take half the time where the channels of a pixel lie side by side.
         self.features.to(memory_format=torch.channels_last)
-        if expected is not None and self.weights != expected["weights"]:
+        if expected_weights not in (None, self.weights):
             raise InputError(
                 f"the encoder {self.name} has other weights than when the run was trained: put its old file or version "
                 "back, or train again"
             )
 
-    def encode(self, batches: Iterable[Inputs], device: torch.device, bf16: bool = False) -> Iterator[Tensor]:
-        """Yield the features (B, F) of batches, float32 on the CPU.
+    def encode_store(self, store: InputStore, display: Display | None = None) -> EncodedStore:
+        """Return the features of all rows of a store, from the cache if they are there.
 
-        Each thread of a processor takes a batch of its own: threads that share a layer wait for one another.
+        Args:
+            store: N rows of inputs.
+            display: Shows the progress if the rows are many; None shows nothing.
         """
-        self.features.to(device)
-        on_processor, ahead = device.type == "cpu", deque[Future[Tensor]]()
-        threads = torch.get_num_threads() if on_processor else 1
-        with keep_num_threads(), ThreadPoolExecutor(threads) as pool:
-            if on_processor:
+        if len(store) < self.MIN_CACHED_ROWS:
+            return EncodedStore(torch.from_numpy(self._compute_features(store, Display())), store, self)
+        computed: list[NDArray[np.float32]] = []  # not computed again where they cannot be cached
+
+        def save_features(file: Any) -> None:
+            computed.append(self._compute_features(store, display or Display()))
+            np.save(file, computed[0])
+
+        settings = json.dumps([self.name, self.options, self.bf16], sort_keys=True, default=str)
+        file_name = f"{compute_digest([settings, self.weights, store.digest()])}.npy"
+        with suppress(CacheUnavailable):  # such as where a run predicts and nothing can be written
+            features, _ = cache_array(get_cache_folder() / "features" / file_name, save_features)
+            return EncodedStore(torch.from_numpy(features), store, self)
+        features = computed[0] if computed else self._compute_features(store, display or Display())
+        return EncodedStore(torch.from_numpy(features), store, self)
+
+    def _compute_features(self, store: InputStore, display: Display) -> NDArray[np.float32]:
+        batch_size = self.CPU_BATCH_SIZE if self.device.type == "cpu" else self.GPU_BATCH_SIZE
+        parts: list[Tensor] = []
+        num_encoded = 0
+        with display:
+            display.start(f"encode by {self.name}", len(store), 0)
+            for features in self.encode_batches(iterate_batches(store, self.device, batch_size)):
+                parts.append(features)
+                num_encoded += len(features)
+                display.update(num_encoded, {})
+        return torch.cat(parts).numpy()
+
+    def encode_batches(self, batches: Iterable[Inputs]) -> Iterator[Tensor]:
+        """Yield the features (B, F) of batches on the encoder's device, as float32 on the CPU.
+
+        On a CPU each thread computes a batch of its own: threads that share a layer wait for one another.
+        """
+        self.features.to(self.device)
+        on_cpu = self.device.type == "cpu"
+        num_threads = torch.get_num_threads() if on_cpu else 1
+        pending: deque[Future[Tensor]] = deque()
+        with keep_num_threads(), ThreadPoolExecutor(num_threads) as pool:
+            if on_cpu:
                 torch.set_num_threads(1)
             for inputs in batches:
-                ahead.append(pool.submit(self._encode, inputs, device, bf16))
-                if len(ahead) > 2 * threads:
-                    yield ahead.popleft().result()
-            while ahead:
-                yield ahead.popleft().result()
+                pending.append(pool.submit(self._encode_batch, inputs))
+                if len(pending) > 2 * num_threads:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
 
     @torch.no_grad()
-    def _encode(self, inputs: Inputs, device: torch.device, bf16: bool) -> Tensor:
+    def _encode_batch(self, inputs: Inputs) -> Tensor:
         if isinstance(inputs, Tensor) and inputs.dim() == 4:
             inputs = inputs.contiguous(memory_format=torch.channels_last)
-        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-            values: Tensor = self.features(inputs).float().cpu()
-        if values.dim() != 2 or not bool(torch.isfinite(values).all()):
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
+            features: Tensor = self.features(inputs).float().cpu()
+        if features.dim() != 2 or not bool(torch.isfinite(features).all()):
             raise InputError(
                 f"{format_option('encoder', self.name)} gives features that are not finite vectors: take another one"
             )
-        return values
-
-    def of_store(
-        self, store: InputStore, device: torch.device, bf16: bool = False, display: Display | None = None
-    ) -> EncodedStore:
-        """Return the features of all rows of a store; those of many rows are kept in the cache."""
-
-        @cache  # not made again where it cannot be kept
-        def make() -> np.ndarray[Any, Any]:
-            parts, done = list[Tensor](), 0
-            shown = display if display and len(store) >= self.KEPT else Display()
-            batches = iterate_batches(store, device, self.ON_PROCESSOR if device.type == "cpu" else self.ON_GPU)
-            with shown:
-                shown.start(f"encode by {self.name}", len(store), 0)
-                for values in self.encode(batches, device, bf16):
-                    parts.append(values)
-                    shown.update(done := done + len(values), {})
-            return torch.cat(parts).numpy()
-
-        again = partial(self.of_store, device=device, bf16=bf16)
-        if len(store) >= self.KEPT:
-            named = json.dumps([self.name, self.options, bf16], sort_keys=True, default=str)
-            path = get_cache_folder() / "features" / f"{compute_digest([named, self.weights, store.digest()])}.npy"
-            with suppress(CacheUnavailable):  # such as where a run predicts and nothing can be written
-                kept, _ = cache_array(path, lambda file: np.save(file, make()))
-                return EncodedStore(torch.from_numpy(kept), store, again)
-        return EncodedStore(torch.from_numpy(make()), store, again)
+        return features
 
 
 def encode_table(
-    table: DataTable, config: RunConfig, display: Display | None = None, expected: dict[str, Any] | None = None
+    table: DataTable, config: RunConfig, display: Display | None = None, expected_weights: str | None = None
 ) -> DataTable:
-    """Return ``table`` with every row's inputs replaced by the features of the run's encoder, not augmented."""
+    """Return a table with features in place of the inputs of all rows; training images are not augmented.
+
+    Args:
+        table: The data as its source builds it.
+        config: A complete config that has an encoder.
+        display: Shows the progress; None shows nothing.
+        expected_weights: See ``Encoder``.
+    """
     assert config.encoder is not None
-    encoder = Encoder(config.encoder, table.info, expected)
     training = config.training
-    device = torch.device("cuda" if training.device != "cpu" and torch.cuda.is_available() else "cpu")
+    device = "cuda" if training.device != "cpu" and torch.cuda.is_available() else "cpu"
+    encoder = Encoder(config.encoder, table.info, device, training.precision == "bf16-mixed", expected_weights)
     with keep_num_threads():
         if training.threads:
             torch.set_num_threads(training.threads)
-        inputs = encoder.of_store(table.inputs, device, training.precision == "bf16-mixed", display)
+        inputs = encoder.encode_store(table.inputs, display)
     encoder.features.cpu()
-    (features,) = inputs.input_shape
-    inputs.description = EncoderSummary(
-        name=encoder.name,
-        options=config.encoder.options,
-        facts=encoder.metadata,
-        weights=encoder.weights,
-        input_shape=list(table.inputs.input_shape),
-        tokens=table.info.tokens,
-        features=features,
-    )
-    metadata = {**table.metadata, "inputs": f"features of {encoder.name}, frozen: {features} numbers a row"}
+    width = inputs.input_shape[0]
+    metadata = {**table.metadata, "inputs": f"features of {encoder.name}, frozen: {width} numbers a row"}
     notes = table.notes
     if table.augment is not None:
         notes = (*notes, f"the encoder {encoder.name} sees every image once, without the augmentation asked for")
     return replace(table, inputs=inputs, metadata=metadata, notes=notes, augment=None)
 
 
-def _digest_of_weights(module: nn.Module) -> str:
-    """Return a digest of all weights and buffers, names included."""
+def compute_weights_digest(module: nn.Module) -> str:
+    """Return 32 hexadecimal digits that depend on the names, shapes and values of all weights and buffers."""
     state = hashlib.sha256()
     for name, value in module.state_dict().items():
         state.update(f"{name} {tuple(value.shape)} {value.dtype} ".encode())

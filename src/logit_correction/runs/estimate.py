@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tempfile
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +15,20 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from logit_correction.data.reader import DataSource, RowValues, get_label_indices, get_row_values
-from logit_correction.data.stores import build_view_inputs
+from logit_correction.data.reader import RowValues, get_label_indices
 from logit_correction.errors import InputError
 from logit_correction.finding_text import finding_to_dict
 from logit_correction.functional import count_prior
 from logit_correction.losses import LogitCorrectedLoss
-from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import Counted
 from logit_correction.runs.assemble import prepare_run
 from logit_correction.runs.inference import keep_num_threads
+from logit_correction.runs.model import FittedModel
 from logit_correction.runs.options import Part, RunConfig, build_config, choose_source, part_to_mapping
 from logit_correction.runs.run import NewInputs
 from logit_correction.training.display import Display, choose_display
-from logit_correction.training.fit import get_attribute_names, predict_row_attributes
-from logit_correction.types import DataInfo
+from logit_correction.training.fit import get_attribute_names
+from logit_correction.types import UNKNOWN_ATTRIBUTE
 
 #: Added to the count of each group where nobody says; that of LC.
 SMOOTHING = Counted().smoothing
@@ -55,11 +55,11 @@ class AttributeEstimates:
     posterior: NDArray[np.float32] | None
     rows: NDArray[np.int64]
     evidence: Mapping[str, Any] | None
-    _built: tuple[Algorithm, DataSource, DataInfo] | None = field(default=None, repr=False)
+    model: FittedModel | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the networks behind: what other processes are sent is small."""
-        return {**vars(self), "_built": None}
+        return {**vars(self), "model": None}
 
     @property
     def verdict(self) -> str | None:
@@ -91,29 +91,39 @@ class AttributeEstimates:
             return torch.full(shape, 1 / (shape[0] * shape[1]))
         return count_prior(torch.from_numpy(self.label), torch.from_numpy(self.attribute), *shape, smoothing)
 
-    def of(self, inputs: NewInputs, label: RowValues) -> NDArray[np.int64]:
-        """Return the attribute of further rows, (n,), 0..K-1, -1 where unknown; nothing is learnt from them.
+    def predict_attributes(self, inputs: NewInputs, label: RowValues) -> NDArray[np.int64]:
+        """Estimate the attribute of further rows; nothing is learnt from them.
 
         For a stream: estimate on a sample, whose prior stands for all rows, then go through the rest part by part.
 
         Args:
             inputs: n rows of the same kind; a data frame has at least the same columns.
             label: (n,) their labels, or the column of a data frame that holds them.
+
+        Returns:
+            (n,) int64, 0..K-1, -1 where unknown.
+
+        Raises:
+            InputError: The estimator estimates its training rows alone, or these are pickled estimates, which hold no
+                networks.
         """
-        if self._built is None:
+        model = self.model
+        if model is None:
             raise InputError("a copy of estimates knows its own rows alone: ask the estimates that were copied or sent")
-        algorithm, source, info = self._built
-        found = [np.zeros(0, dtype=np.int64)]
-        for rows in source.new_rows(inputs):
-            named = replace(rows, label=get_row_values(rows, label, "label"))
-            for part, store, forms in source.read([named], info):
-                own = torch.from_numpy(get_label_indices(part, None, self.label_names))
-                estimate = predict_row_attributes(algorithm, own, build_view_inputs(store, forms))
-                if estimate is None and self.corrects:
-                    name = type(algorithm.attributes).__name__
-                    raise InputError(f"{name} knows its training rows alone: estimate by Auto instead")
-                found.append(np.full(len(own), -1) if estimate is None else estimate.attribute)
-        return np.concatenate(found)
+        parts = [np.zeros(0, dtype=np.int64)]
+        for rows in model.source.new_rows(inputs):
+            labels = torch.from_numpy(get_label_indices(rows, label, self.label_names))
+            estimates = model.predict_attributes([rows], labels)
+            if estimates is None and len(rows) and self.corrects:
+                name = type(model.algorithm.attributes).__name__
+                raise InputError(f"{name} knows its training rows alone: estimate by Auto instead")
+            parts.append(np.full(len(rows), UNKNOWN_ATTRIBUTE) if estimates is None else estimates.attribute)
+        return np.concatenate(parts)
+
+    def of(self, inputs: NewInputs, label: RowValues) -> NDArray[np.int64]:
+        """The former name of ``predict_attributes``."""
+        warnings.warn("AttributeEstimates.of is now predict_attributes", DeprecationWarning, stacklevel=2)
+        return self.predict_attributes(inputs, label)
 
     def loss(self, smoothing: float = SMOOTHING, strength: float = 1.0) -> LogitCorrectedLoss:
         """Return the loss to train with: ``loss(logits, label, attribute)`` (eq. 7)."""
@@ -187,24 +197,28 @@ def estimate_attributes(
         config = build_config(
             source, method=method, network=network, biased_network=biased_network, **known, **training
         )
-        return run_estimator(config, choose_display(quiet=not progress))[0]
+        return run_estimator(config, choose_display(quiet=not progress))
 
 
 @keep_num_threads()
-def run_estimator(config: RunConfig, display: Display) -> tuple[AttributeEstimates, Algorithm, RunConfig]:
-    """Return the estimates of a complete config, the method, which stands before its own stage, and what was chosen."""
-    built = prepare_run(config, display, splits=("train",))
-    config, table, algorithm = built.config, built.table, built.algorithm
+def run_estimator(config: RunConfig, display: Display) -> AttributeEstimates:
+    """Train what the attribute estimator of a complete config needs, but not the method itself, and estimate.
+
+    Raises:
+        InputError: The estimates change throughout the training of the method.
+    """
+    prepared = prepare_run(config, display, splits=("train",))
+    table = prepared.table
+    algorithm = prepared.algorithm
     attributes = algorithm.attributes
     if attributes is None or not attributes.is_static:
         name = type(attributes or algorithm).__name__
         raise InputError(f"{name} settles no attributes before the training: take another estimator, such as Auto")
     with display:
-        built.fit(display).run(estimator_only=True)
-    rows, source = table.split["train"], config.data.make()
-    source.reader.load_state(table.preparation)
+        prepared.fit(display).run(estimator_only=True)
+    rows = table.split["train"]
     posterior = attributes.row_posterior
-    found = AttributeEstimates(
+    return AttributeEstimates(
         label=table.label[rows].numpy(),
         attribute=attributes.row_attribute.cpu().numpy(),
         label_names=tuple(str(name) for name in table.label_names),
@@ -212,6 +226,5 @@ def run_estimator(config: RunConfig, display: Display) -> tuple[AttributeEstimat
         posterior=None if posterior is None else posterior.float().cpu().numpy(),
         rows=rows.numpy(),
         evidence=None if attributes.finding is None else finding_to_dict(attributes.finding),
-        _built=(algorithm, source, table.info),
+        model=prepared.build_model(),
     )
-    return found, algorithm, config

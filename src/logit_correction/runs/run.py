@@ -1,10 +1,10 @@
-"""A finished run: its report, its network, ready to predict and to be judged again, and what it says of new rows."""
+"""A finished run: its report and its network, ready to predict and to be evaluated on further rows."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
@@ -17,40 +17,38 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from logit_correction.data.features import ColumnReader
-from logit_correction.data.frames import convert_column_to_texts, list_column_inputs
+from logit_correction.data.frames import list_column_inputs
 from logit_correction.data.loading import BatchLoader
-from logit_correction.data.reader import DataSource, RowValues, get_label_indices, get_row_values
-from logit_correction.data.rows import Rows, combine_attributes, find_positions
-from logit_correction.data.stores import InputStore, build_view_inputs
+from logit_correction.data.reader import DataSource, RowValues
 from logit_correction.data.table import SPLITS
 from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError
 from logit_correction.evaluation.metrics import find_metrics
-from logit_correction.evaluation.predictions import Predictions, build_predictions, collect_outputs
-from logit_correction.evaluation.report import GroupReport, MetricSpec, Report
-from logit_correction.formatting import format_reason
-from logit_correction.methods.base import Algorithm
-from logit_correction.networks.base import skip_pretrained_weights
+from logit_correction.evaluation.predictions import build_predictions, collect_outputs
+from logit_correction.evaluation.report import MetricSpec, Report
 from logit_correction.pages.compare import build_comparison_table, read_reports
 from logit_correction.pages.console import render_run_html
-from logit_correction.registry import disable_download, forbid_untrusted_names, parse_names
+from logit_correction.registry import disable_download, forbid_untrusted_names
 from logit_correction.runs import folder as run_folder
-from logit_correction.runs.assemble import build_algorithm, check_network_sizes, check_same_data, prepare_like
-from logit_correction.runs.encode import Encoder, encode_table
-from logit_correction.runs.inference import iterate_batches
+from logit_correction.runs.assemble import check_same_data, prepare_like
+from logit_correction.runs.encode import Encoder
+from logit_correction.runs.model import FittedModel, build_info, check_network_sizes
 from logit_correction.runs.options import RunConfig, complete_config
 from logit_correction.runs.write import evaluate_split
 from logit_correction.training.display import Display
-from logit_correction.training.fit import predict_row_attributes, predict_split_attributes
+from logit_correction.training.fit import predict_split_attributes
 from logit_correction.training.record import read_checkpoint
 from logit_correction.types import Correlation, DataInfo
 
-#: Weights of a network, at most, if a run of somebody else holds fewer: it need not hold its biased network.
-MOST_WEIGHTS_UNSEEN = 50_000_000
+#: Most weights of a network that an untrusted folder names, unless its checkpoint holds a quarter of them or more (it
+#: need not hold the biased network).
+MAX_UNTRUSTED_WEIGHTS = 50_000_000
 
-#: What a run predicts: names of files, texts, numbers or mappings of columns, a row each; arrays, or a data frame.
+#: Unseen rows: names of files, texts, numbers or mappings of columns, one a row; arrays; or a data frame.
 NewInputs: TypeAlias = Tensor | NDArray[Any] | Sequence[Any] | Mapping[str, Any] | pd.DataFrame
+
+#: Kind of the labels before they became texts -> what turns a text into a label again; others are texts.
+LABEL_PARSERS: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "bool": "True".__eq__}
 
 
 class Run(os.PathLike[str]):
@@ -63,21 +61,23 @@ class Run(os.PathLike[str]):
         report: The content of its ``report.json``; ``report.to_dict()`` is that of the file.
         label_names: L names, in the order of the columns of ``predict_proba``.
         device: Where it predicts.
-        display: What shows how far a long prediction is; nothing by default.
+        display: Shows the progress of a long prediction; None, the default, shows nothing.
     """
 
     display: Display | None = None
 
     def __init__(self, folder: Path | str, device: str = "cpu", *, trust_code: bool = False) -> None:
         """Read the report of the run in ``folder``; the network is loaded when it is first needed. See ``load``."""
-        self.path, self.device, self.trust_code = Path(folder), torch.device(device), trust_code
+        self.path = Path(folder)
+        self.device = torch.device(device)
+        self.trust_code = trust_code
         self.report = Report.read(self.path)
         self.label_names: list[str] = self.report.data.label_names
 
     def __fspath__(self) -> str:
         return str(self.path)
 
-    __str__ = __fspath__  # which is what a text of a path is wanted for
+    __str__ = __fspath__  # the text of a path is used as the path
 
     def __truediv__(self, name: str) -> Path:
         return self.path / name
@@ -100,92 +100,86 @@ class Run(os.PathLike[str]):
         """One row for each group of the test split; see ``GroupReport.groups``."""
         return self.report.test.groups.copy()
 
+    # -- what the folder holds
+
     def restrict_imports(self) -> AbstractContextManager[None]:
-        """Import no code that the folder names, unless it is trusted."""
+        """Refuse in the block to import code that the folder names, unless the run is trusted."""
         return nullcontext() if self.trust_code else forbid_untrusted_names(self.path / run_folder.CONFIG)
 
     @cached_property
     def config(self) -> RunConfig:
-        """What was run."""
+        """The complete config of its training."""
         with self.restrict_imports():
             return complete_config(RunConfig.read(self.path / run_folder.CONFIG))
 
     @cached_property
     def source(self) -> DataSource:
-        """The data source, as it was in training."""
+        """The data source; it reads rows as it did for the training."""
         data = self.config.data
         source: DataSource = (data if self.trust_code else disable_download(data)).make()
         prepare_like(self.report, source, self.path)
         return source
 
     @cached_property
-    def info(self) -> DataInfo:
-        """What the networks know of the data."""
+    def model(self) -> FittedModel:
+        """The trained model, read from the folder when it is first used.
+
+        Raises:
+            InputError: The folder is damaged, or names code and the run is not trusted.
+        """
+        file = self.path / run_folder.CHECKPOINT
+        state = read_checkpoint(file)
+        source = self.source  # refuses a preparation that does not fit
+        info = build_info(state.get("info") or self._build_info_state(), str(file))
         data = self.report.data
-        if not all(0 < size <= 2**31 for size in data.input_shape):
-            raise InputError(f"{self.path}: data.input_shape is {data.input_shape}, which no inputs have: train again")
-        names, table = tuple(data.attribute_names), data.correlation
-        reader = self.source.reader  # after it has refused what does not fit
-        inputs = list_column_inputs(data.preparation.get("columns", ())) if isinstance(reader, ColumnReader) else ()
-        return DataInfo(
-            num_labels=len(data.label_names),
-            num_rows=data.rows["train"],
-            input_shape=tuple(data.input_shape),
-            num_attributes=len(names),
-            label_names=tuple(data.label_names),
-            attribute_names=names,
-            correlation=None if table is None else Correlation.from_table(table, len(names) or None),
-            tokens=data.tokens,
-            words=isinstance(reader, TextReader) and not data.tokens and self.report.encoder is None,
-            input_names=inputs if [len(inputs)] == data.input_shape else (),
-        )
-
-    @property
-    def inputs_info(self) -> DataInfo:
-        """What new inputs are, before an encoder."""
-        encoder = self.report.encoder
-        if encoder is None:
-            return self.info
-        return replace(self.info, input_shape=tuple(encoder.input_shape), tokens=encoder.tokens)
-
-    @cached_property
-    def algorithm(self) -> Algorithm:
-        """The method with its networks."""
-        place = self.path / run_folder.CHECKPOINT
-        content = read_checkpoint(place)
-        with self.restrict_imports(), skip_pretrained_weights():
-            if not self.trust_code:
-                state = content.get("algorithm", {})
-                held = sum(weight.numel() for weight in state.values() if isinstance(weight, Tensor))
-                check_network_sizes(self.config, self.info, max(MOST_WEIGHTS_UNSEEN, 4 * held))
-            algorithm = build_algorithm(self.config, self.info)
-        try:
-            algorithm.load_state_dict(content["algorithm"])
-        except (RuntimeError, KeyError, AttributeError, TypeError, ValueError) as error:
-            raise InputError(f"{place} does not fit the run's config ({format_reason(error)}): train again") from error
-        if not all(bool(one.isfinite().all()) for one in algorithm.network.parameters()):
-            raise InputError(f"{place} holds weights that are NaN or infinite: train again")
-        for name, _ in algorithm.named_parameters():
-            if not content["algorithm"][name].is_floating_point():  # torch would round, or drop a part
-                raise InputError(f"{place} holds {name} as {content['algorithm'][name].dtype}: train again")
-        return algorithm.to(self.device).eval()
-
-    def read(self, rows: Iterable[Rows], bad_too: bool = False) -> Iterator[tuple[Rows, InputStore, dict[str, Any]]]:
-        """Yield new rows as ``DataSource.read`` does; nothing from elsewhere is read, unless the run is trusted."""
-        parts = self.source.read(rows, self.inputs_info, bad_too)
-        while True:
-            with self.restrict_imports():
-                part = next(parts, None)
-            if part is None:
-                return
-            yield part
-
-    @cached_property
-    def encoder(self) -> Encoder:
-        """The frozen network whose features take the place of the inputs; only of a run that has one."""
-        assert self.config.encoder is not None
+        if tuple(data.input_shape) != tuple(info.input_shape):
+            raise InputError(f"{self.path}: data.input_shape is {data.input_shape}, but {file.name} has another one")
         with self.restrict_imports():
-            return Encoder(self.config.encoder, self.inputs_info, vars(self.report.encoder))
+            if not self.trust_code:
+                stored = sum(
+                    value.numel() for value in state.get("algorithm", {}).values() if isinstance(value, Tensor)
+                )
+                check_network_sizes(self.config, info, max(MAX_UNTRUSTED_WEIGHTS, 4 * stored))
+            model = FittedModel.from_state(
+                {**state, "info": info},
+                self.config,
+                source,
+                encoder=self._build_encoder(info),
+                attribute_names=data.attribute_names,
+                name=str(file),
+                display=self.display,
+            )
+        model.algorithm.to(self.device)
+        return model
+
+    def _build_info_state(self) -> dict[str, Any]:
+        """Return the sizes of the data of a run whose checkpoint, of an earlier version, does not hold them."""
+        data = self.report.data
+        names = list_column_inputs(data.preparation.get("columns", ()))
+        num_attributes = len(data.attribute_names) or len(data.label_names)
+        table = data.correlation
+        return {
+            "num_labels": len(data.label_names),
+            "num_rows": data.rows["train"],
+            "input_shape": tuple(data.input_shape),
+            "num_attributes": num_attributes,
+            "label_names": tuple(data.label_names),
+            "attribute_names": tuple(data.attribute_names),
+            "correlation": None if table is None else Correlation.from_table(table, num_attributes).weights,
+            "tokens": data.tokens,
+            "words": isinstance(self.source.reader, TextReader) and not data.tokens and self.report.encoder is None,
+            "input_names": names if [len(names)] == data.input_shape else (),
+        }
+
+    def _build_encoder(self, info: DataInfo) -> Encoder | None:
+        summary = self.report.encoder
+        if self.config.encoder is None or summary is None:
+            return None
+        input_info = replace(info, input_shape=tuple(summary.input_shape), tokens=summary.tokens)
+        bf16 = self.config.training.precision == "bf16-mixed"
+        return Encoder(self.config.encoder, input_info, self.device, bf16, summary.weights)
+
+    # -- unseen rows
 
     def predict_proba(self, inputs: NewInputs) -> NDArray[np.float32]:
         """Return the probability of every label, (n, L).
@@ -197,36 +191,17 @@ class Run(os.PathLike[str]):
         Raises:
             InputError: A file cannot be read, or the shape or the values do not fit.
         """
-        rows = self.source.new_rows(inputs)
-        found = [self.probabilities_of(store) for _, store, _ in self.read(rows)]
-        return np.concatenate([np.zeros((0, len(self.label_names)), np.float32), *found])
+        model = self.model
+        model.display = self.display
+        with self.restrict_imports():
+            return model.predict_logits(self.source.new_rows(inputs)).softmax(1).numpy()
 
     def predict(self, inputs: NewInputs) -> NDArray[Any]:
         """Return the most probable label of each input, (n,): a text, a number or a boolean, as in training."""
-        kinds: dict[str, Any] = {"int": int, "float": float, "bool": "True".__eq__}
-        labels = list(map(kinds.get(self.report.data.label_kind, str), self.label_names))
-        exact = object if np.asarray(labels).dtype.kind == "f" and isinstance(labels[0], int) else None
-        return np.asarray(labels, dtype=exact)[self.predict_proba(inputs).argmax(1)]
-
-    def probabilities_of(self, store: InputStore) -> NDArray[np.float32]:
-        """Return the probability of every label (n, L) of rows as the source reads them."""
-        return self._logits(self.encoded(store)).softmax(1).numpy()
-
-    def encoded(self, store: InputStore) -> InputStore:
-        """Return rows as the network takes them: their features, where the run has an encoder."""
-        if self.config.encoder is None or not len(store):
-            return store
-        bf16 = self.config.training.precision == "bf16-mixed"
-        return self.encoder.of_store(store, self.device, bf16, self.display)
-
-    @torch.no_grad()
-    def _logits(self, encoded: InputStore) -> Tensor:
-        parts = [self.algorithm.predict(inputs).float() for inputs in iterate_batches(encoded, self.device)]
-        logits = torch.cat(parts).cpu() if parts else torch.zeros(0, len(self.label_names))
-        if not bool(logits.isfinite().all()):  # of finite inputs and weights
-            place = self.path / run_folder.CHECKPOINT
-            raise InputError(f"{place} gives answers that are NaN or infinite: it is damaged, train again")
-        return logits
+        parse = LABEL_PARSERS.get(self.report.data.label_kind, str)
+        labels = [parse(name) for name in self.label_names]
+        has_large_integers = isinstance(labels[0], int) and np.asarray(labels).dtype.kind == "f"  # would be rounded
+        return np.asarray(labels, dtype=object if has_large_integers else None)[self.predict_proba(inputs).argmax(1)]
 
     def evaluate(
         self,
@@ -235,7 +210,7 @@ class Run(os.PathLike[str]):
         attribute: RowValues | None = None,
         metrics: MetricSpec = (),
     ) -> dict[str, Any]:
-        """Return the figures of ``report.json``'s test block on a split of the run's data, or on new labelled rows.
+        """Evaluate the run on a split of its data, or on new labelled rows.
 
         Args:
             data: A split: ``test``, ``valid`` or ``train``. Or new rows, as ``predict_proba`` takes them. Or a
@@ -245,59 +220,38 @@ class Run(os.PathLike[str]):
             metrics: Further figures of each group: names of ``list metrics``, such as ``recall`` and ``auroc``; dotted
                 paths, such as ``sklearn.metrics.f1_score``; or functions of two arrays (n,): whether rows have the
                 group's label, and whether it is predicted, or its probability if the parameter is called ``y_score``.
+
+        Returns:
+            The figures that ``report.json`` has under ``test``.
+
+        Raises:
+            InputError: The data have changed since the training, or rows cannot be read.
         """
-        find_metrics(metrics)  # what is wrong with them is told before anything is read
-        if not isinstance(data, str) or label is not None:
-            return self._evaluate_new(data, label, attribute, metrics)
-        if data not in SPLITS:
-            raise InputError(f"{data!r} is no split: give test, valid or train, new rows with their labels, or a Path")
+        find_metrics(metrics)  # raises before anything is read
+        if isinstance(data, str) and label is None:
+            return self._evaluate_split(data, metrics)
+        model = self.model
+        model.display = self.display
+        with self.restrict_imports():
+            given = list(self.source.new_rows(data, labelled=True))
+            if len(given) != 1:
+                raise InputError(
+                    "there are no rows to judge: give one folder of images, one table, or rows with labels"
+                )
+            return model.evaluate(given[0], label, attribute, metrics).to_dict()
+
+    def _evaluate_split(self, split: str, metrics: MetricSpec) -> dict[str, Any]:
+        if split not in SPLITS:
+            raise InputError(f"{split!r} is no split: give test, valid or train, new rows with their labels, or a Path")
         with self.restrict_imports():
             table = self.source.build().check()
-        check_same_data(self.report, table, self.path, "give `evaluate` other rows as a file")
-        if self.config.encoder is not None:
-            with self.restrict_imports():
-                table = encode_table(table, self.config, expected=vars(self.report.encoder))
-        algorithm, batches = self.algorithm, BatchLoader(table, data, device=self.device).epoch()
+            check_same_data(self.report, table, self.path, "give `evaluate` other rows as a file")
+            table = replace(table, inputs=self.model.encode(table.inputs))
+        algorithm = self.model.algorithm
+        batches = BatchLoader(table, split, device=self.device).epoch()
         logits = collect_outputs(lambda batch: algorithm.predict(batch.inputs), batches)
-        rows = build_predictions(table, data, logits, predict_split_attributes(algorithm, table, data))
-        return evaluate_split(rows, table, metrics).to_dict()
-
-    def _evaluate_new(
-        self, data: Path | NewInputs, label: RowValues | None, attribute: RowValues | None, metrics: MetricSpec
-    ) -> dict[str, Any]:
-        found, options = list(self.source.new_rows(data, labelled=True)), self.config.data.options
-        if len(found) != 1:
-            raise InputError("there are no rows to judge: give one folder of images, one table, or rows with labels")
-        rows = found[0]
-        if label is None and rows.frame is not None:
-            label = str(options.get("label") or "label")
-        columns = parse_names(options.get("attribute"))
-        if attribute is None and columns and rows.frame is not None and set(columns) <= set(rows.frame.columns):
-            attribute = combine_attributes(
-                {name: convert_column_to_texts(rows.frame, name) for name in columns}, len(rows)
-            )  # as in training
-        labels, correlation = get_label_indices(rows, label, self.label_names), None
-        known: dict[str, Any] = {}
-        if attribute is not None:
-            values, names = get_row_values(rows, attribute, "attribute"), self.report.data.attribute_names
-            there, table = sorted({name for name in values if name}), self.report.data.correlation
-            if not set(there) <= set(names):
-                names = there
-            elif table is not None:
-                correlation = Correlation.from_table(table, len(names))
-            known = {"attribute": find_positions(values, names).numpy(), "attribute_names": names}
-        logits, estimates, start = [torch.zeros(0, len(self.label_names))], [], 0
-        for _, store, forms in self.read([rows]):
-            encoded, own = self.encoded(store), torch.from_numpy(labels[start : start + len(store)])
-            start += len(own)
-            logits.append(self._logits(encoded))
-            estimates.append(predict_row_attributes(self.algorithm, own, build_view_inputs(encoded, forms)))
-        told = [one for one in estimates if one is not None]
-        if told and len(told) == len(estimates):
-            known["estimate"] = replace(told[0], attribute=np.concatenate([one.attribute for one in told]))
-        index, scores = np.arange(len(labels)), torch.cat(logits).numpy()
-        predicted = Predictions(index, labels, scores, self.label_names, split="new rows", **known)
-        return GroupReport.from_predictions(predicted, correlation, metrics=metrics).to_dict()
+        predictions = build_predictions(table, split, logits, predict_split_attributes(algorithm, table, split))
+        return evaluate_split(predictions, table, metrics).to_dict()
 
 
 def load(run: Run | Path | str, device: str = "cpu", *, trust_code: bool = False) -> Run:
@@ -312,9 +266,9 @@ def load(run: Run | Path | str, device: str = "cpu", *, trust_code: bool = False
     Raises:
         InputError: The folder holds no finished run, its checkpoint is damaged, or it names code and is not trusted.
     """
-    trusted = trust_code or (isinstance(run, Run) and run.trust_code)
-    loaded = Run(Path(run), device, trust_code=trusted)
-    _ = loaded.algorithm  # what is wrong with it is told here
+    is_trusted = trust_code or (isinstance(run, Run) and run.trust_code)
+    loaded = Run(Path(run), device, trust_code=is_trusted)
+    _ = loaded.model  # raises here if it is damaged
     return loaded
 
 
@@ -328,25 +282,31 @@ def runs_table(runs: Sequence[os.PathLike[str] | str] | os.PathLike[str] | str) 
         InputError: If there is none, or a folder holds no finished run.
     """
     given = [runs] if isinstance(runs, os.PathLike | str) else runs
-    if not (folders := run_folder.find_runs(Path(run) for run in given)):
+    folders = run_folder.find_runs(Path(run) for run in given)
+    if not folders:
         raise InputError("runs_table has no runs: give some, or their folders")
     return build_comparison_table(read_reports(folders))
 
 
 def build_network_from_run(info: DataInfo, run: str) -> nn.Module:
-    """Return the predicting network of the finished run in a folder, with its weights; for data of the same inputs.
+    """Return the predicting network of a finished run with its weights: the network ``FromRun`` of a config.
+
+    Args:
+        info: Sizes of the data; inputs must be of the shape that the run was trained on.
+        run: Folder of the run.
 
     Raises:
-        InputError: There is no run, its config names code of its own, or its network is for other inputs.
+        InputError: There is no run, its config names code of its own, or its network takes other inputs.
     """
-    model = Run(run)
-    parts = [part for part in (model.config.network, model.config.biased_network) if part is not None]
-    if any(part.name == "FromRun" for part in parts):
+    loaded = Run(run)
+    config = loaded.config
+    if any(part is not None and part.name == "FromRun" for part in (config.network, config.biased_network)):
         raise InputError(f"the run {run} took a network from elsewhere itself: name that one")
-    there = model.info
-    if (there.input_shape, there.tokens) != (tuple(info.input_shape), info.tokens):
-        shapes = f"{there.input_shape}, but the data's are of shape {tuple(info.input_shape)}"
+    model = loaded.model
+    input_shape = tuple(info.input_shape)
+    if (model.info.input_shape, model.info.tokens) != (input_shape, info.tokens):
+        shapes = f"{model.info.input_shape}, but the data's are of shape {input_shape}"
         raise InputError(f"the network of {run} takes inputs of shape {shapes}")
     network = model.algorithm.network.train()
-    network.finished = True  # type: ignore[assignment]  # methods that need no training of their own look at it
+    network.finished = True  # type: ignore[assignment]  # read by methods that need no training of their own
     return network

@@ -146,7 +146,7 @@ def train_into(
             with display:
                 fit.run(resume=resume and (folder / run_folder.RESUME).is_file())
             if rank() == 0:
-                test = write_run(fit, built.config, folder).test.to_dict()
+                test = write_run(fit, built.build_model(), folder).test.to_dict()
                 _finish(folder, page)
                 figures = {f"test/{name}": value for name, value in test.items() if isinstance(value, float)}
                 notify_loggers(active, lambda logger: logger.log_metrics(figures, step=fit.progress.total_steps))

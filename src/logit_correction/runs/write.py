@@ -37,6 +37,7 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.pages.compare import COLLAPSE_REMEDY
 from logit_correction.pages.plots import encode_png_uris
 from logit_correction.runs import folder as run_folder
+from logit_correction.runs.model import FittedModel
 from logit_correction.runs.options import RunConfig
 from logit_correction.training.fit import Trainer, get_attribute_names
 from logit_correction.training.record import write_checkpoint
@@ -45,13 +46,13 @@ from logit_correction.types import UNKNOWN_ATTRIBUTE
 from logit_correction.view_names import name_views
 
 
-def write_run(fit: Trainer, config: RunConfig, out: Path) -> Report:
+def write_run(fit: Trainer, model: FittedModel, out: Path) -> Report:
     """Evaluate what was trained and write the folder; the report comes last, so a finished run has it all.
 
     The weights of the rule to report are the method's afterwards.
     """
     started, both = time.monotonic(), ["label", "attribute"]
-    algorithm, table, training = fit.algorithm, fit.table, config.training
+    algorithm, table, config, training = fit.algorithm, fit.table, model.config, fit.config
     if training.selection is None and fit.rule.name not in fit.progress.best:  # the default had nothing to go by
         fit.rule = build_rule("last")
     rule, best = fit.rule, fit.progress.best.get(fit.rule.name)
@@ -90,7 +91,7 @@ def write_run(fit: Trainer, config: RunConfig, out: Path) -> Report:
     fit.record.write(out / run_folder.METRICS)
     test.save(out / run_folder.PREDICTIONS)
     validation.save(out / run_folder.VALIDATION)
-    write_checkpoint(out / run_folder.CHECKPOINT, algorithm=algorithm.state_dict())
+    write_checkpoint(out / run_folder.CHECKPOINT, **model.state())
     report = Report(
         method=config.method.name,
         method_options=config.method.options,

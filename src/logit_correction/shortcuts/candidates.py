@@ -20,9 +20,10 @@ from logit_correction.errors import InputError, TrainingError
 from logit_correction.finding import BASELINE
 from logit_correction.formatting import format_option
 from logit_correction.registry import ComponentConfig
-from logit_correction.runs.assemble import PreparedRun, build_algorithm, build_training_rows
+from logit_correction.runs.assemble import PreparedRun, build_training_rows
 from logit_correction.runs.inference import keep_num_threads
 from logit_correction.runs.leave_out import build_view_removal
+from logit_correction.runs.model import build_algorithm
 from logit_correction.runs.options import RunConfig, complete_part
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.search import Search

@@ -23,7 +23,6 @@ from logit_correction.data.frames import check_columns, convert_column_to_texts,
 from logit_correction.data.images import IMAGE_SUFFIXES, list_visible_folders, read_image
 from logit_correction.data.loading import BatchLoader, compute_evaluation_batch_size
 from logit_correction.data.rows import RowErrors, Rows, find_positions
-from logit_correction.data.stores import InputStore
 from logit_correction.data.table import NEW, DataTable
 from logit_correction.errors import InputError, InputWarning
 from logit_correction.evaluation.predictions import Array
@@ -33,7 +32,6 @@ from logit_correction.functional import wilson_interval
 from logit_correction.pages.compare import format_path
 from logit_correction.pages.plots import encode_png_uris
 from logit_correction.runs.assemble import PreparedRun
-from logit_correction.runs.encode import EncodedStore
 from logit_correction.shortcuts import selection
 from logit_correction.shortcuts.candidates import TrainedCandidate, build_candidates, train_candidates
 from logit_correction.shortcuts.summaries import CandidateResult, Selection
@@ -105,7 +103,7 @@ def read_new_rows(given: Sequence[Rows] | None, built: PreparedRun) -> pd.DataFr
     frames = list[pd.DataFrame]()
     bad = list[RowErrors]()
     count = 0
-    for part, _, forms in _read(given, built):
+    for part, _, forms in built.build_model().read(given, keep_bad=True):
         frame = _told(part, built, forms).assign(row=np.arange(count, count + len(part)))
         frames.append(frame[part.errors.good.numpy()])
         bad += [part.errors] if part.errors else []
@@ -124,11 +122,11 @@ def read_new_rows(given: Sequence[Rows] | None, built: PreparedRun) -> pd.DataFr
 
 def network_inputs(given: Sequence[Rows] | None, built: PreparedRun) -> Iterator[Inputs]:
     """Yield the inputs of a network of the same rows, some at a time: they need not fit into memory."""
-    inputs = built.table.inputs
     if given is None:
         yield from (batch.inputs for batch in BatchLoader(built.table, NEW).epoch())
         return
-    parts = _read(given, built)
+    model = built.build_model()
+    parts = model.read(given, keep_bad=True)
     while True:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InputWarning)  # which ``read_new_rows`` has given
@@ -136,19 +134,9 @@ def network_inputs(given: Sequence[Rows] | None, built: PreparedRun) -> Iterator
         if part is None:
             return
         rows, store, _ = part
-        encoded = inputs.encode(store) if isinstance(inputs, EncodedStore) else store
+        encoded = model.encode(store)
         for places in rows.errors.good.nonzero().flatten().split(compute_evaluation_batch_size(encoded)):
             yield encoded.fetch(places)
-
-
-def _read(given: Sequence[Rows], built: PreparedRun) -> Iterator[tuple[Rows, InputStore, dict[str, Any]]]:
-    """Yield rows from elsewhere, some at a time, prepared by what the training rows have shown."""
-    source, table, info = built.config.data.make(), built.table, built.table.info
-    if isinstance(table.inputs, EncodedStore):
-        original = table.inputs.original
-        info = replace(info, input_shape=original.input_shape, tokens=original.holds_tokens)
-    source.reader.load_state(table.preparation)
-    yield from source.read(given, info, bad_too=True)
 
 
 def _told(rows: Rows, built: PreparedRun, forms: dict[str, Any]) -> pd.DataFrame:
