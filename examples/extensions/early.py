@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import cast
-
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.base import AttributeEstimator, NetworkBuilder
 from logit_correction.errors import check_range
 from logit_correction.seeds import StepRandomness
-from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step
+from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Step
 
 
 class Early(AttributeEstimator):
-    """A network that is stopped early knows the easy feature; its answer is taken for the attribute."""
+    """A network that is stopped early has learned the easy feature; its prediction is taken for the attribute."""
 
-    trains_network = True
     num_stages = 1
 
     def __init__(self, epochs: int = 1) -> None:
@@ -34,33 +31,20 @@ class Early(AttributeEstimator):
         super().attach(build, network, info, seed)
         self.network = build(network, "biased network")
 
-    def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
-        """Ask for the epochs."""
-        return Stage(epochs=self.epochs)
-
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
         """Return the mean cross-entropy of a batch."""
         loss = cross_entropy(self.predict(batch.inputs), batch.label)
         return Step(loss, {"loss_biased": loss.detach()})
-
-    def collect_outputs(self, batch: Batch) -> Tensor:
-        """Return class probabilities (B, L)."""
-        return self.predict(batch.inputs).softmax(dim=1)
-
-    def assign_training(self, outputs: Tensor | None) -> Tensor:
-        """Return the answers (N,) for all rows."""
-        assert outputs is not None
-        return outputs.argmax(dim=1)
-
-    def parameter_groups(self) -> list[dict[str, object]]:
-        """Return the network's parameters."""
-        return [{"params": list(cast(nn.Module, self.network).parameters()), "name": "biased_network"}]
 
     def predict(self, inputs: Inputs) -> Tensor:
         """Return logits (B, L)."""
         logits: Tensor = self.network(inputs)
         return logits
 
+    def assign_training(self, outputs: Tensor) -> Tensor:
+        """Return the predicted labels (N,) of all rows, from their logits (N, L)."""
+        return outputs.argmax(dim=1)
+
     def describe(self) -> str:
-        """Say where the attributes come from."""
+        """Return where the attributes come from."""
         return f"what a network predicts after {self.epochs} epochs"

@@ -53,7 +53,7 @@ def test_estimates_that_are_none_are_refused_by_the_name_of_the_class(told: Any)
 def test_the_oracle_reads_the_attributes_of_the_rows(table) -> None:
     estimator = prepared(TrueAttributes(), table)
     assert estimator.needs_attributes and torch.equal(estimator.row_attribute, table.attribute[table.split["train"]])
-    assert torch.equal(estimator.group_counts().long(), table.count_groups("train"))
+    assert torch.equal(estimator.count_groups().long(), table.count_groups("train"))
     assert estimator.attribute_names == ["attribute 0", "attribute 1", "attribute 2"]
     assert estimator.correlation == table.correlation
     attached(TrueAttributes(), replace(table, attribute=table.attribute.clamp_min(0)))

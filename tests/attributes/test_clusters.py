@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from logit_correction import Clusters, Online
-from logit_correction.attributes.clusters import shared_sets
+from logit_correction.attributes.clusters import find_shared_values
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.networks.small import MLP
@@ -45,7 +45,7 @@ def test_the_values_of_a_label_are_told_apart_and_come_back_with_the_state(epoch
     assert agreement(found.attribute, table) > 0.9
     if estimator.is_static:
         # Both values of label 0 hold many rows: with the table alone, one of them would have none.
-        assert float(estimator.group_counts()[0, :2].min()) > 50 and found.loss is None
+        assert float(estimator.count_groups()[0, :2].min()) > 50 and found.loss is None
     else:
         torch.testing.assert_close(found.posterior.sum(1), torch.ones(600))
         assert found.loss.requires_grad
@@ -81,7 +81,7 @@ def fitted(correlation: Correlation, features: Tensor, label: Tensor, epochs: in
     info = DataInfo(correlation.num_labels, len(label), (4,), correlation=correlation)
     clusters = Clusters(Online(head_start_epochs=1, epochs=epochs))
     clusters.attach(lambda network, role: network(), lambda: MLP(info, hidden=[features.shape[1]]), info, 5)
-    clusters.find(features, label)
+    clusters.fit_clusters(features, label)
     return clusters
 
 
@@ -90,7 +90,7 @@ def test_a_colour_twenty_times_rarer_is_found_without_a_miss_and_in_rows_of_othe
     features, label, attribute = planted(counts)
     alike = attribute < 2  # rows that look like the label 0
     sure = one_hot(torch.where(alike, 0, label), 3).float()
-    found = fitted(ONE_TO_MANY, features, label).posterior(torch.cat([sure, features], dim=1))
+    found = fitted(ONE_TO_MANY, features, label).compute_posterior(torch.cat([sure, features], dim=1))
     assert torch.equal(found.argmax(1)[label == 0], attribute[label == 0])  # the larger one comes first
     assert same_up_to_names(found.argmax(1)[alike], attribute[alike], [0, 1], 4)
 
@@ -99,7 +99,7 @@ def test_labels_that_share_their_values_are_clustered_together() -> None:
     counts = {(0, 0): 100, (0, 2): 50, (1, 1): 40, (2, 0): 60, (2, 2): 90, (3, 3): 40}
     features, label, attribute = planted(counts)
     clusters = fitted(MANY_TO_MANY, features, label)
-    found = clusters.posterior(torch.cat([one_hot(label, 4).float(), features], dim=1))
+    found = clusters.compute_posterior(torch.cat([one_hot(label, 4).float(), features], dim=1))
     torch.testing.assert_close(found.sum(1), torch.ones(len(label)))
     assert same_up_to_names(found.argmax(1), attribute, [0, 2], 4)
 
@@ -107,6 +107,6 @@ def test_labels_that_share_their_values_are_clustered_together() -> None:
 def test_impossible_rows_and_tables_are_refused() -> None:
     for table in ([[0, 1], [1, 2]], [[0, 1], [1]], [[0, 1, 2], [0, 1]]):
         with pytest.raises(InputError, match=r"overlap .* but are not the same"):
-            shared_sets(Correlation.from_table(table))
+            find_shared_values(Correlation.from_table(table))
     with pytest.raises(InputError, match="label 0 goes with 2 attribute values, but has 1 rows"):
         fitted(ONE_TO_MANY, torch.rand(3, 12), torch.tensor([0, 1, 2]))

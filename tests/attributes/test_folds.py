@@ -41,7 +41,7 @@ def test_every_row_of_a_fold_is_predicted_by_a_fit_to_all_other_folds(folds: lis
 def test_folds_are_even_and_random() -> None:
     halves = torch.stack([draw_halves(41, torch.Generator().manual_seed(seed)) for seed in range(5)])
     assert halves.sum(dim=1).tolist() == [20] * 5 and len(halves.unique(dim=0)) == 5
-    fold = draw_folds(100, 3, torch.Generator().manual_seed(0), most=90)
+    fold = draw_folds(100, 3, torch.Generator().manual_seed(0), max_rows=90)
     assert torch.bincount(fold + 1).tolist() == [10, 30, 30, 30]
 
 

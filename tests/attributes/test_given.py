@@ -43,7 +43,9 @@ def test_rows_are_named_by_their_number_in_the_whole_data_set(suffix: str, small
     assert estimator.attribute_names == ["a", "b", "c"]
     # Row 11 is not in the file, and row 20 has an empty cell.
     assert estimator.row_attribute.tolist() == [0, 1, 1, -1, -1, 2]
-    assert estimator.warnings() == [f"2 of 6 training rows have no attribute in the file a.{suffix}: not corrected"]
+    assert estimator.list_warnings() == [
+        f"2 of 6 training rows have no attribute in the file a.{suffix}: not corrected"
+    ]
     assert estimator.describe() == f"the file a.{suffix}" and not estimator.needs_attributes
     found = estimator(all_rows(small), 0.0, StepRandomness(0))
     assert torch.equal(found.attribute, estimator.row_attribute) and found.loss is None

@@ -1,13 +1,14 @@
-"""Attribute estimators: where the attribute of every training row comes from. One file each, and one line here.
+"""Attribute estimators: where the attribute of every training row comes from.
 
-The search for a shortcut is one more: the package adds ``Auto`` from above.
+Each estimator is one file and one entry of ``ESTIMATORS``. The package adds ``Auto``, the search for a shortcut, which
+stands in a layer above.
 """
 
 from __future__ import annotations
 
 _HERE = "logit_correction.attributes."
 
-#: Name -> dotted path and one line. A dotted path of your own works wherever a name does.
+#: Name -> dotted path and one line for ``list``. The dotted path of your own estimator works wherever a name does.
 ESTIMATORS: dict[str, tuple[str, str]] = {
     "Online": (_HERE + "online.Online", "the paper's: a biased network trained with the robust one"),
     "CrossFitted": (

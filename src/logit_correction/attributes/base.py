@@ -1,4 +1,9 @@
-"""What every attribute estimator is, and what it says of a batch."""
+"""The interface of all attribute estimators, and what one returns for a batch.
+
+Methods such as LC, GroupDRO and Reweighting need the attribute of every training row, which data sets rarely have. An
+attribute estimator supplies it: from a file, from labels, or from a network that learns the shortcut. ``docs/parts.md``
+compares the estimators; ``examples/extensions/early.py`` is a complete one.
+"""
 
 from __future__ import annotations
 
@@ -30,19 +35,19 @@ from logit_correction.types import (
     ViewInputs,
 )
 
-#: Builds a network whose weights depend on the run's seed and the network's role alone.
+#: Builds a network. Its weights depend only on the run's seed and on the second argument, the network's role.
 NetworkBuilder: TypeAlias = Callable[[NetworkFactory, str], nn.Module]
 
 
 @dataclass
 class BatchEstimate:
-    """What an estimator says of a batch; all but the loss without a gradient.
+    """The estimated attributes of a batch. Only ``loss`` has a gradient.
 
     Attributes:
         attribute: (B,) long, a_x, the attribute value of the greatest posterior; -1 where unknown.
-        posterior: (B, K), P(a | x); None where the estimates are settled.
-        label_probability: (B,), the biased network's p_y(x) of each row's label; None where settled.
-        loss: The estimator's own loss, 0-d; None where nothing trains.
+        posterior: (B, K), P(a | x); None if the estimator is static.
+        label_probability: (B,), the biased network's p_y(x) of each row's label; None if the estimator is static.
+        loss: The estimator's own loss, 0-d, which the method adds to its loss; None if nothing trains.
     """
 
     attribute: Tensor
@@ -52,35 +57,39 @@ class BatchEstimate:
 
 
 class AttributeEstimator(nn.Module, ABC):
-    """Tells the attribute of every training row to a method that wants one.
+    """The base of all attribute estimators.
 
-    An estimator is made of its options alone. The method then calls, in this order,
+    The constructor takes options only. A method then calls, in this order,
 
-    1. ``attach`` once: sizes and names of the data, and a way to build networks;
-    2. ``setup`` once, before training begins or resumes: the labels of all rows;
+    1. ``attach`` once, with the sizes and names of the data and a function that builds networks;
+    2. ``setup`` once, with the labels of all rows, before training begins or resumes;
     3. for each of ``num_stages`` stages ``begin_stage``, ``step`` for each batch, and ``collect_outputs`` for all rows;
-    4. ``finish`` with what the last stage collected, in any case before the method's own stage;
+    4. ``finish`` with the outputs of the last stage (None without stages), before the method's own stage;
     5. ``forward`` for each batch of the method's own stage.
 
-    A *settled* estimator knows each row's attribute for good when it is finished, by ``assign_training``. Otherwise
-    ``forward`` estimates anew, and may train on.
+    A *static* estimator assigns each training row its attribute once, in ``assign_training``. Other estimators
+    estimate each batch anew in ``forward``, and may go on training there.
+
+    To write a static estimator without a network, override ``assign_training`` and ``describe``. One with a network
+    also sets ``num_stages`` and ``epochs``, builds the network in ``attach``, and overrides ``step`` and ``predict``.
 
     Attributes:
-        components: Constructor argument that is a component with options of its own -> key of
-            ``runs.options.get_component_kinds``.
-        needs_attributes: Whether it reads attribute labels.
-        num_stages: How many stages of the training loop it wants before the method's own.
-        settled: See above.
-        correlation: Which attribute values are a label's majority; by default label j has value j.
+        components: Constructor argument that is a component with options of its own -> key of ``runs.options.kinds``.
+        needs_attributes: Whether it reads the attribute labels of the training rows.
+        num_stages: Number of stages of the training loop before the method's own.
+        epochs: Length of each of these stages; None for the epochs that the user asked for.
+        is_static: Whether each row's attribute is fixed before the method's own stage.
+        correlation: The attribute values of each label's majority; by default label j has value j.
         attribute_names: K names; None where value j is only known as that of label j.
-        row_attribute: (N,) long, a_x of every training row, -1 where unknown; of settled estimates.
-        finding: What was found of a shortcut; None where nobody looked.
-        row_posterior: (N, K), P(a | x) by what did not see the row; None where there is none.
+        row_attribute: (N,) long, a_x of every training row, -1 where unknown; only for static estimators.
+        finding: The result of a search for a shortcut; None if there was no search.
+        row_posterior: (N, K), P(a | x) by networks that were not trained on the row; None if there are none.
     """
 
     components: ClassVar[Mapping[str, str]] = MappingProxyType({})
     needs_attributes: bool = False
     num_stages: int = 0
+    epochs: int | None = None
     is_static: bool = True
     correlation: Correlation
     attribute_names: list[str] | None = None
@@ -92,8 +101,17 @@ class AttributeEstimator(nn.Module, ABC):
         self.row_posterior: Tensor | None = None
 
     def attach(self, build: NetworkBuilder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
-        """Learn of the data, and build what there is to build: ``build`` makes a ``network`` for a role."""
-        self.info, self.seed, self.correlation = info, seed, Correlation.one_to_one(info.num_labels)
+        """Store the facts of the data, and build the estimator's networks.
+
+        Args:
+            build: Builds a network, given a factory and the role of the network.
+            network: Factory of the kind of network that the user chose, such as ``--biased_network``.
+            info: Sizes and names of the data.
+            seed: The run's seed.
+        """
+        self.info = info
+        self.seed = seed
+        self.correlation = Correlation.one_to_one(info.num_labels)
         self.register_buffer("row_attribute", torch.full((info.num_rows,), UNKNOWN_ATTRIBUTE, dtype=torch.long))
 
     @property
@@ -103,114 +121,170 @@ class AttributeEstimator(nn.Module, ABC):
 
     @property
     def num_attributes(self) -> int:
-        """K."""
+        """K, the number of attribute values."""
         return self.correlation.num_attributes
 
     def setup(self, rows: TrainingRows) -> None:
-        """Take in the training rows; does no long work."""
+        """Store the training rows; must not take long."""
         self.rows = rows
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
-        """Prepare stage 0..num_stages-1; ``outputs`` (N, C) are those of ``collect_outputs`` after the one before."""
-        raise NotImplementedError
+        """Prepare a stage and return what it asks of the training loop.
+
+        Args:
+            stage: 0..num_stages-1.
+            outputs: (N, C), what ``collect_outputs`` returned at the end of the stage before; None at stage 0.
+        """
+        return Stage(epochs=self.epochs)
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
-        """Return the loss of a batch in a stage of its own, ``epoch`` epochs after the stage began."""
-        raise NotImplementedError
+        """Return the loss of a batch in one of the estimator's stages.
 
-    def collect_outputs(self, batch: Batch) -> Tensor:
-        """Return what is to be known of every row at the end of a stage, (B, C)."""
+        Args:
+            batch: The rows.
+            epoch: Epochs since the stage began, with the fraction of the current one.
+            randomness: Source of the random numbers of a step.
+        """
         raise NotImplementedError
 
     def predict(self, inputs: Inputs) -> Tensor:
-        """Return logits (B, L) of what is trained in a stage of its own, for the figures of the validation rows."""
+        """Return the logits (B, L) of the networks that train in the estimator's stages."""
         raise NotImplementedError
 
+    def collect_outputs(self, batch: Batch) -> Tensor:
+        """Return what ``begin_stage`` and ``assign_training`` get of each row, (B, C); by default its logits."""
+        return self.predict(batch.inputs)
+
     def parameter_groups(self) -> list[dict[str, object]]:
-        """Return the optimiser groups of the networks; asked for while they train, with the method or before it."""
-        return []
+        """Return the optimizer groups of the networks; called while they train, before the method or with it."""
+        return [{"params": list(self.parameters()), "name": type(self).__name__}]
 
     # -- estimates
 
     def finish(self, outputs: Tensor | None) -> None:
-        """Make the estimates that the method's own stage begins with, by outputs (N, C) of the last; the long work.
+        """Assign the attributes of all training rows if the estimator is static; may take long.
 
-        Every process keeps those of the first one. There are none as yet where estimates are not settled.
+        Every process uses the result of the first one.
+
+        Args:
+            outputs: (N, C), what ``collect_outputs`` returned at the end of the last stage; None without stages.
+
+        Raises:
+            InputError: ``assign_training`` does not return whole numbers of shape (N,) in -1..K-1.
         """
         if not self.is_static:
             return
-        found, shape, most = self.assign_training(outputs), tuple(self.row_attribute.shape), self.num_attributes - 1
-        whole = isinstance(found, Tensor) and not found.is_floating_point() and found.shape == shape
-        if not whole or bool(((found < UNKNOWN_ATTRIBUTE) | (found > most)).any()):
+        shape = tuple(self.row_attribute.shape)
+        attribute = self.assign_training(torch.empty(len(self.row_attribute), 0) if outputs is None else outputs)
+        is_long = isinstance(attribute, Tensor) and not attribute.is_floating_point() and attribute.shape == shape
+        if not is_long or bool(((attribute < UNKNOWN_ATTRIBUTE) | (attribute >= self.num_attributes)).any()):
             raise InputError(
                 f"{type(self).__name__}.assign_training must return a tensor of whole numbers of shape {shape}, from 0 "
-                f"to {most}, {UNKNOWN_ATTRIBUTE} where unknown"
+                f"to {self.num_attributes - 1}, {UNKNOWN_ATTRIBUTE} where unknown"
             )
-        self.row_attribute.copy_(found)
+        self.row_attribute.copy_(attribute)
         broadcast_from_first(self.row_attribute)
 
-    def assign_training(self, outputs: Tensor | None) -> Tensor:
-        """Return the attribute (N,) of all rows, -1 where unknown."""
+    def assign_training(self, outputs: Tensor) -> Tensor:
+        """Return the attribute (N,) long of all training rows, -1 where unknown.
+
+        Args:
+            outputs: (N, C), what ``collect_outputs`` returned at the end of the last stage; C is 0 without stages.
+        """
         raise NotImplementedError
 
     def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> BatchEstimate:
-        """Estimate the attributes of a batch, ``epoch`` epochs after the method's own stage began.
+        """Return the estimated attributes of a batch. Under ``torch.no_grad`` nothing trains and nothing is drawn.
 
-        Without gradients it trains nothing and draws nothing.
+        Args:
+            batch: The rows.
+            epoch: Epochs since the method's own stage began, with the fraction of the current one.
+            randomness: Source of the random numbers of a step.
         """
         return BatchEstimate(self.row_attribute.index_select(0, batch.index))
 
     def predict_attributes(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
-        """Return the attribute (n,) of rows that were not trained on, -1 where unknown; its networks are in evaluation.
+        """Return the attribute (n,) of rows that were not trained on; the networks are in evaluation mode.
 
-        None, as by default, where the estimator knows its training rows alone.
+        Args:
+            label: (n,) long, the labels of the rows.
+            rows: The rows.
+
+        Returns:
+            (n,) long, -1 where unknown; None, as by default, if the estimator knows its training rows only.
         """
         return None
 
-    def group_counts(self) -> Tensor:
-        """Return how many training rows each group has, (L, K); rows of unknown attribute are in none."""
-        known = (self.row_attribute >= 0).double()
-        label = self.rows.label.to(known.device)
-        return sum_by_group(label, self.row_attribute.clamp_min(0), known, self.info.num_labels, self.num_attributes)[0]
+    def count_groups(self) -> Tensor:
+        """Return the number of training rows of each group, (L, K); rows of unknown attribute do not count."""
+        is_known = (self.row_attribute >= 0).double()
+        label = self.rows.label.to(is_known.device)
+        attribute = self.row_attribute.clamp_min(0)
+        return sum_by_group(label, attribute, is_known, self.info.num_labels, self.num_attributes)[0]
 
     def update_from_losses(self, label: Tensor, losses: Tensor) -> None:
-        """Take in the robust network's losses (B,) of a batch that was estimated last; by default do nothing."""
+        """Use the robust network's losses of the batch that was estimated last; by default do nothing.
 
-    def warnings(self) -> list[str]:
-        """Return what a user should be told as things stand."""
+        Args:
+            label: (B,) long, the labels of the batch.
+            losses: (B,), without a gradient.
+        """
+
+    def list_warnings(self) -> list[str]:
+        """Return what a user should know about the present estimates."""
         return []
 
     def get_extra_state(self) -> dict[str, Any]:
-        found = None if self.finding is None else finding_to_dict(self.finding)
-        return {"finding": found}
+        return {"finding": None if self.finding is None else finding_to_dict(self.finding)}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         self.finding = None if state["finding"] is None else Finding.from_dict(state["finding"])
 
     @abstractmethod
     def describe(self) -> str:
-        """Say in one plain sentence where the attributes come from."""
+        """Return in a few words where the attributes come from; the report prints them."""
 
 
 def select_attribute(posterior: Tensor, label: Tensor, correlation: Correlation, odds: float = 1.0) -> Tensor:
-    """Return each row's attribute (N,) by P(a | x), (N, K): a minority value where it exceeds the own ones by ``odds``.
+    """Return the attribute of each row: a bias-conflicting value only if it is ``odds`` times as likely as the others.
+
+    Args:
+        posterior: (N, K), P(a | x).
+        label: (N,) long.
+        correlation: The attribute values of each label's majority.
+        odds: Above 1, fewer rows are taken for bias-conflicting.
+
+    Returns:
+        (N,) long.
 
     >>> posterior = torch.tensor([[0.75, 0.25], [0.95, 0.05]])
     >>> select_attribute(posterior, torch.tensor([1, 1]), Correlation.one_to_one(2), odds=10.0)
     tensor([1, 0])
     """
-    conflicting = correlation.minority_groups(posterior.device).index_select(0, label)
-    own_value, own = posterior.masked_fill(conflicting, -1.0).max(dim=1)
-    other_value, other = posterior.masked_fill(~conflicting, -1.0).max(dim=1)
-    return torch.where(other_value > odds * own_value, other, own)
+    is_conflicting = correlation.minority_groups(posterior.device).index_select(0, label)
+    aligned_probability, aligned = posterior.masked_fill(is_conflicting, -1.0).max(dim=1)
+    conflicting_probability, conflicting = posterior.masked_fill(~is_conflicting, -1.0).max(dim=1)
+    return torch.where(conflicting_probability > odds * aligned_probability, conflicting, aligned)
 
 
 @torch.no_grad()
 def compute_outputs(network: Callable[[Inputs], Tensor], rows: ViewInputs, device: torch.device) -> Tensor:
-    """Return what a network makes of rows, (n, C), on the CPU."""
-    found = []
+    """Return the outputs of a network for all rows, computed in chunks.
+
+    Args:
+        network: Maps inputs on ``device`` to (B, C).
+        rows: The n rows.
+        device: Where the network is.
+
+    Returns:
+        (n, C) float32 on the CPU.
+    """
+    outputs = []
     for chunk in rows.chunks():
         inputs = rows.inputs(chunk)
-        moved = inputs.to(device) if isinstance(inputs, Tensor) else {k: v.to(device) for k, v in inputs.items()}
-        found.append(network(moved).float().cpu())
-    return torch.cat(found)
+        if isinstance(inputs, Tensor):
+            inputs = inputs.to(device)
+        else:
+            inputs = {name: tokens.to(device) for name, tokens in inputs.items()}
+        outputs.append(network(inputs).float().cpu())
+    return torch.cat(outputs)

@@ -21,12 +21,17 @@ from logit_correction.registry import make_component
 from logit_correction.seeds import StepRandomness, derive_seed
 from logit_correction.types import Batch, Correlation, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
 
+ROWS_PER_PART = 4096  # rows that are assigned to clusters at a time, which bounds the memory
+LOSS_MOMENTUM = 0.3  # weight of a step's mean loss in the moving average of a cluster's losses
+MIN_VARIANCE = 1e-6  # so that clusters of equal features do not divide by 0
+
 
 class Clusters(AttributeEstimator):
     """Divides a biased network's class probabilities among the several attribute values of a label (LC+).
 
-    The biased network's features are clustered after its head start, one cluster for each value. Value j of label y
-    gets the share
+    Use it if several attribute values occur with one label, and the data source knows which, as for one-to-many and
+    many-to-many correlations. The biased network's features are clustered after its head start, one cluster for each
+    value. Value j of label y gets the share
 
         share_j(x, y) proportional to w_yj exp(-|z - c_j|^2 / (2 s^2)),
 
@@ -38,7 +43,7 @@ class Clusters(AttributeEstimator):
 
     Labels with the same values are clustered together, without the directions in which these labels differ. The
     largest cluster gets the value with the greatest weight in the correlation. So values of one label may be exchanged,
-    which does not change the loss. The data source must know the values of each label.
+    which does not change the loss.
     """
 
     components = MappingProxyType({"attributes": "attributes"})
@@ -53,7 +58,11 @@ class Clusters(AttributeEstimator):
         """Choose the biased network.
 
         Args:
-            attributes: ``Online`` with a head start; by its name alone, of two epochs.
+            attributes: ``Online`` with a head start; given by its name alone, one of two epochs. If its ``epochs``
+                equal its ``head_start_epochs``, the estimates are static.
+
+        Raises:
+            InputError: It is another estimator, or has no head start.
         """
         super().__init__()
         if attributes == "Online":
@@ -62,20 +71,21 @@ class Clusters(AttributeEstimator):
         if not isinstance(inner, Online) or not inner.num_stages:
             raise InputError("Clusters needs Online with a head start: give head_start_epochs")
         inner.keeps_features = True
-        self.inner, self.is_static = inner, inner.is_static
+        self.inner = inner
+        self.is_static = inner.is_static
 
     def attach(self, build: NetworkBuilder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
         self.correlation = info.get_correlation("known")
-        shared_sets(self.correlation)  # refuses a table whose clusters could not be named
+        find_shared_values(self.correlation)  # refuses a table whose clusters could not be named
         self.inner.attach(build, network, info, seed)
         self.inner.correlation = Correlation.one_to_one(info.num_labels)  # its posterior is divided here
-        size = info.num_labels, self.num_attributes
+        group_shape = (info.num_labels, self.num_attributes)
         self.register_buffer("table", self.correlation.weights.float(), persistent=False)
         self.register_buffer("center", torch.zeros(self.num_attributes, get_feature_size(self.inner.network)))
         self.register_buffer("variance", torch.ones(self.num_attributes))
-        self.register_buffer("size", torch.zeros(size))
-        self.register_buffer("loss", torch.zeros(size))  # 0 where none was seen
+        self.register_buffer("size", torch.zeros(group_shape))
+        self.register_buffer("loss", torch.zeros(group_shape))  # 0 where no loss was seen
 
     def setup(self, rows: TrainingRows) -> None:
         super().setup(rows)
@@ -100,30 +110,38 @@ class Clusters(AttributeEstimator):
     def finish(self, outputs: Tensor | None) -> None:
         if outputs is not None:
             self.inner.finish(outputs[:, : self.info.num_labels])
-            self.find(outputs[:, self.info.num_labels :], self.rows.label)
+            self.fit_clusters(outputs[:, self.info.num_labels :], self.rows.label)
         super().finish(outputs)
 
     @torch.no_grad()
-    def find(self, features: Tensor, label: Tensor) -> None:
-        """Cluster the features (N, F) of all rows of labels (N,), on the CPU."""
+    def fit_clusters(self, features: Tensor, label: Tensor) -> None:
+        """Cluster the features of all rows, and count each label's rows in each cluster.
+
+        Args:
+            features: (N, F) on the CPU.
+            label: (N,) long on the CPU.
+        """
         table = self.table.cpu()
-        for values, labels in shared_sets(self.correlation).items():
-            rows, seed = torch.isin(label, torch.tensor(labels)), derive_seed(self.seed, "clusters", *values) % 2**32
+        for values, labels in find_shared_values(self.correlation).items():
+            rows = torch.isin(label, torch.tensor(labels))
+            seed = derive_seed(self.seed, "clusters", *values) % 2**32
             center, variance, size = find_clusters(features[rows].double(), label[rows], labels, len(values), seed)
-            # The largest cluster first, and the value that the table weighs most.
+            # The largest cluster gets the value of the greatest weight in the table.
             by_size = size.argsort(descending=True, stable=True)
             by_weight = table[labels].sum(dim=0)[list(values)].argsort(descending=True, stable=True)
-            places = torch.tensor(values)[by_weight]
-            self.center[places], self.variance[places] = center[by_size].to(self.center), variance
-        own, parts = label.to(self.center.device), features.split(4096)
-        cluster = [self._cluster(f.to(self.center), y) for f, y in zip(parts, own.split(4096), strict=True)]
-        self.size.copy_(sum_by_group(own, torch.cat(cluster), self.size.new_ones(len(own)), *self.size.shape)[1])
+            attribute = torch.tensor(values)[by_weight]
+            self.center[attribute] = center[by_size].to(self.center)
+            self.variance[attribute] = variance
+        device_label = label.to(self.center.device)
+        parts = zip(features.split(ROWS_PER_PART), device_label.split(ROWS_PER_PART), strict=True)
+        cluster = torch.cat([self._assign_clusters(part.to(self.center), labels) for part, labels in parts])
+        ones = self.size.new_ones(len(device_label))
+        self.size.copy_(sum_by_group(device_label, cluster, ones, *self.size.shape)[1])
         self.loss.zero_()
 
-    def assign_training(self, outputs: Tensor | None) -> Tensor:
-        assert outputs is not None
-        posterior = torch.cat([self.posterior(part.to(self.center)) for part in outputs.split(4096)]).cpu()
-        return select_attribute(posterior, self.rows.label, self.correlation)
+    def assign_training(self, outputs: Tensor) -> Tensor:
+        parts = [self.compute_posterior(part.to(self.center)) for part in outputs.split(ROWS_PER_PART)]
+        return select_attribute(torch.cat(parts).cpu(), self.rows.label, self.correlation)
 
     def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> BatchEstimate:
         """Divide the inner estimate of a label among its values (section 4.2.3)."""
@@ -132,101 +150,126 @@ class Clusters(AttributeEstimator):
         estimate: BatchEstimate = self.inner(batch, epoch, randomness)
         assert estimate.posterior is not None
         with torch.no_grad():
-            posterior = self.posterior(torch.cat([estimate.posterior, self.inner.features], dim=1))
+            posterior = self.compute_posterior(torch.cat([estimate.posterior, self.inner.features], dim=1))
         return replace(estimate, posterior=posterior, attribute=posterior.argmax(dim=1))
 
     @torch.no_grad()
     def update_from_losses(self, label: Tensor, losses: Tensor) -> None:
-        """Update the clusters' weights by the losses (B,) of the last batch, of all processes together."""
+        """Update the clusters' mean losses by those of the last batch, of all processes together.
+
+        Args:
+            label: (B,) long.
+            losses: (B,), the robust network's.
+        """
         if self.is_static:
             return
-        cluster = self._cluster(self.inner.features, label)
+        cluster = self._assign_clusters(self.inner.features, label)
         sums, counts = sum_by_group(label, cluster, losses.to(self.loss.dtype), *self.loss.shape)
         sums, counts = sum_over_processes(torch.stack((sums, counts))).unbind(0)
         mean = sums / counts.clamp_min(1.0)
-        moved = torch.where(self.loss > 0, torch.lerp(self.loss, mean, 0.3), mean)
-        self.loss.copy_(torch.where(counts > 0, moved, self.loss))
+        average = torch.where(self.loss > 0, torch.lerp(self.loss, mean, LOSS_MOMENTUM), mean)
+        self.loss.copy_(torch.where(counts > 0, average, self.loss))
 
-    def weights(self) -> Tensor:
+    def compute_weights(self) -> Tensor:
         """Return w, (L, K); a cluster without losses takes its label's mean loss."""
-        size, seen = self.size.clamp_min(1.0), self.loss > 0
+        size = self.size.clamp_min(1.0)
         if self.is_static:
             return size
-        mean = self.loss.sum(dim=1, keepdim=True) / seen.sum(dim=1, keepdim=True).clamp_min(1)
-        return torch.where(seen, self.loss, torch.where(mean > 0, mean, 1.0)) / size
+        has_loss = self.loss > 0
+        label_mean = self.loss.sum(dim=1, keepdim=True) / has_loss.sum(dim=1, keepdim=True).clamp_min(1)
+        return torch.where(has_loss, self.loss, torch.where(label_mean > 0, label_mean, 1.0)) / size
 
-    def posterior(self, found: Tensor) -> Tensor:
-        """Return P(a | x), (B, K), from class probabilities and features (B, L + F)."""
-        probability, features = found[:, : self.info.num_labels], found[:, self.info.num_labels :]
-        weight = self.weights().log().masked_fill(self.table == 0, float("-inf"))
-        shares = (self._fit(features).unsqueeze(1) + weight).softmax(dim=2)  # (B, L, K)
+    def compute_posterior(self, outputs: Tensor) -> Tensor:
+        """Return P(a | x), (B, K), from class probabilities and features, (B, L + F)."""
+        probability, features = outputs.tensor_split([self.info.num_labels], dim=1)
+        log_weight = self.compute_weights().log().masked_fill(self.table == 0, float("-inf"))
+        shares = (self._compute_log_fit(features).unsqueeze(1) + log_weight).softmax(dim=2)  # (B, L, K)
         return (probability.unsqueeze(2) * shares).sum(dim=1)
 
-    def _fit(self, features: Tensor) -> Tensor:
+    def _compute_log_fit(self, features: Tensor) -> Tensor:
         """Return -|z - c|^2 / (2 s^2), (B, K), up to a constant for each row."""
-        # -|z - c|^2 = 2 z.c - |c|^2 - |z|^2. The centres have nothing of the directions that were taken out.
+        # -|z - c|^2 = 2 z.c - |c|^2 - |z|^2. The centres have no part in the directions that were taken out.
         # No matrix product: under autocast it would round to half precision.
         product = (normalize(features, dim=1).unsqueeze(1) * self.center).sum(dim=2)
         return (product - self.center.square().sum(dim=1) / 2) / self.variance
 
-    def _cluster(self, features: Tensor, label: Tensor) -> Tensor:
+    def _assign_clusters(self, features: Tensor, label: Tensor) -> Tensor:
         """Return the nearest of the own label's clusters, (B,)."""
-        outside = (self.table == 0).index_select(0, label)
-        return self._fit(features).masked_fill(outside, float("-inf")).argmax(dim=1)
+        is_other_label = (self.table == 0).index_select(0, label)
+        return self._compute_log_fit(features).masked_fill(is_other_label, float("-inf")).argmax(dim=1)
 
     def describe(self) -> str:
         return f"{self.inner.describe()}, values of one label told apart by clusters"
 
 
-def shared_sets(correlation: Correlation) -> dict[tuple[int, ...], list[int]]:
-    """Return the labels of each set of several attribute values; raise ``InputError`` if two sets overlap."""
+def find_shared_values(correlation: Correlation) -> dict[tuple[int, ...], list[int]]:
+    """Return each set of several attribute values that a label has, with the labels that have it.
+
+    Raises:
+        InputError: Two sets overlap and are not equal, so that their clusters could not be named.
+    """
     rows = [tuple(values) for values in correlation.to_table()]
-    sets: dict[tuple[int, ...], list[int]] = {}
+    labels_of_values: dict[tuple[int, ...], list[int]] = {}
     for label, values in enumerate(rows):
         if len(values) > 1:
-            sets.setdefault(values, []).append(label)
-        other = next((one for one in rows if one != values and set(one) & set(values)), None)
-        if other is not None:
-            raise InputError(
-                f"label {label} goes with the attribute values {list(values)}, which overlap {list(other)} but are not "
-                "the same: let labels share all values or none, or take correlation=one-to-one"
-            )
-    return sets
+            labels_of_values.setdefault(values, []).append(label)
+        for other in rows:
+            if other != values and set(other) & set(values):
+                raise InputError(
+                    f"label {label} goes with the attribute values {list(values)}, which overlap {list(other)} but are "
+                    "not the same: let labels share all values or none, or take correlation=one-to-one"
+                )
+    return labels_of_values
 
 
 def find_clusters(
-    features: Tensor, label: Tensor, labels: Sequence[int], number: int, seed: int
+    features: Tensor, label: Tensor, labels: Sequence[int], num_clusters: int, seed: int
 ) -> tuple[Tensor, float, Tensor]:
-    """Cluster features (N, F), scaled to length 1, without the directions in which the labels differ.
+    """Cluster features, scaled to length 1, without the directions in which the labels differ.
+
+    Args:
+        features: (N, F) float64.
+        label: (N,) long, one of ``labels`` for each row.
+        labels: The labels that are clustered together.
+        num_clusters: P.
+        seed: Of k-means.
 
     Returns:
         Centres (P, F), the variance around them in one direction in which they differ, and sizes (P,).
+
+    Raises:
+        InputError: A label has fewer rows than clusters.
     """
     points = normalize(features, dim=1)
-    middles = []
-    for y in labels:
-        own = points[label == y]
-        if len(own) < number:
-            raise InputError(f"label {y} goes with {number} attribute values, but has {len(own)} rows: give more rows")
+    label_means = []
+    for value in labels:
+        label_points = points[label == value]
+        if len(label_points) < num_clusters:
+            raise InputError(
+                f"label {value} goes with {num_clusters} attribute values, but has {len(label_points)} rows: give more "
+                "rows"
+            )
         # The mean of the centres, not of the rows: labels may have the values in different proportions.
-        middles.append(_k_means(own, number, seed)[0].mean(dim=0) if len(labels) > 1 else own.mean(dim=0))
-    apart = _directions(torch.stack(middles))
-    points = points - (points @ apart.t()) @ apart
-    center, member = _k_means(points, number, seed)
-    within = _directions(center)
-    spread = ((points - center[member]) @ within.t()).square().sum(dim=1).mean() / max(len(within), 1)
-    return center, float(spread.clamp_min(1e-6)), torch.bincount(member, minlength=number)
+        centers = _run_k_means(label_points, num_clusters, seed)[0] if len(labels) > 1 else label_points
+        label_means.append(centers.mean(dim=0))
+    label_directions = _find_directions(torch.stack(label_means))
+    points = points - (points @ label_directions.t()) @ label_directions
+    center, member = _run_k_means(points, num_clusters, seed)
+    directions = _find_directions(center)
+    squared_distance = ((points - center[member]) @ directions.t()).square().sum(dim=1)
+    variance = squared_distance.mean() / max(len(directions), 1)
+    return center, float(variance.clamp_min(MIN_VARIANCE)), torch.bincount(member, minlength=num_clusters)
 
 
-def _k_means(points: Tensor, number: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Return centres (number, F) and each row's cluster (N,)."""
+def _run_k_means(points: Tensor, num_clusters: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Return centres (num_clusters, F) and each row's cluster (N,)."""
     from sklearn.cluster import KMeans
 
-    found = KMeans(number, n_init=10, random_state=seed).fit(points.numpy())
-    return torch.from_numpy(found.cluster_centers_), torch.from_numpy(found.labels_).long()
+    k_means = KMeans(num_clusters, n_init=10, random_state=seed).fit(points.numpy())
+    return torch.from_numpy(k_means.cluster_centers_), torch.from_numpy(k_means.labels_).long()
 
 
-def _directions(points: Tensor) -> Tensor:
+def _find_directions(points: Tensor) -> Tensor:
     """Return orthonormal directions (R, F) in which a few points (P, F) differ from each other, R <= P - 1."""
     _, strength, directions = torch.linalg.svd(points - points.mean(dim=0), full_matrices=False)
     return directions[strength > 1e-6 * points.norm(dim=1).max()]

@@ -8,28 +8,25 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from logit_correction.attributes.base import (
-    AttributeEstimator,
-    NetworkBuilder,
-    compute_outputs,
-    select_attribute,
-)
+from logit_correction.attributes.base import AttributeEstimator, NetworkBuilder, compute_outputs, select_attribute
 from logit_correction.attributes.folds import FoldNetworks, draw_halves, ramp_up_q
 from logit_correction.errors import check_range
 from logit_correction.functional import GCE_EXPONENT
 from logit_correction.seeds import StepRandomness, make_generator
-from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, ViewInputs
+from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Step, ViewInputs
 
 
 class CrossFitted(AttributeEstimator):
-    """Biased networks trained on one half of the rows, with generalized cross-entropy, estimate the other half.
+    """Biased networks trained on one half of the rows, with generalized cross-entropy (eq. 3), estimate the other half.
 
-    What a network has memorized does not help it on the other half, so there it follows the shortcut. The networks are
-    of the kind of the robust one (``--biased_network`` names another).
+    What a network has memorized does not help it on the other half, so its errors there are those of the shortcut.
+    Use it instead of ``Online`` if the biased network would memorize the training rows, and if the shortcut is not one
+    of the views that ``Auto`` looks at. The networks are of the kind of the robust one; ``biased_network`` of the
+    method names another. It corrects whatever it estimates: it does not check whether there is a shortcut.
     """
 
-    Q = GCE_EXPONENT  # exponent of the generalized cross-entropy,
-    Q_RAMP_UP = 2 / 3  # and the share of epochs in which it rises from 0
+    Q = GCE_EXPONENT  # of the generalized cross-entropy
+    Q_RAMP_UP_SHARE = 2 / 3  # share of the epochs in which q rises from 0
 
     num_stages = 1
     networks: FoldNetworks
@@ -44,29 +41,32 @@ class CrossFitted(AttributeEstimator):
         """Choose how the networks train.
 
         Args:
-            splits: S, the number of random splits into two halves; 2 S networks are trained.
-            epochs: Epochs of a network.
-            input_dropout: Probability with which a pixel or feature is hidden from the networks while they train.
+            splits: S, the number of random splits into two halves, 1 to 1,000; 2 S networks are trained. More splits
+                average out the chance of the split and take longer.
+            epochs: Epochs of a network, 1 or more. After many the network also learns the label's own features, and
+                takes fewer rows for bias-conflicting.
+            input_dropout: Probability in [0, 1) with which a pixel or feature is hidden from the networks while they
+                train; it hinders features that are small more than a shortcut that shows everywhere.
             correlation: ``one-to-one`` pairs label j with attribute value j; ``known`` uses the data source's table.
         """
         super().__init__()
         check_range("splits", splits, 1, 1000)
         check_range("epochs", epochs, 1)
         check_range("input_dropout", input_dropout, 0, 1, open_end=True)
-        self.splits, self.epochs, self.input_dropout, self.choice = splits, epochs, input_dropout, correlation
+        self.splits = splits
+        self.epochs: int = epochs
+        self.input_dropout = input_dropout
+        self.correlation_option = correlation
 
     def attach(self, build: NetworkBuilder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
-        self.correlation = info.get_correlation(self.choice)
+        self.correlation = info.get_correlation(self.correlation_option)
         networks = [build(network, f"biased network {number}") for number in range(2 * self.splits)]
         halves = [draw_halves(info.num_rows, make_generator(seed, "split", split)) for split in range(self.splits)]
         self.networks = FoldNetworks(networks, torch.stack(halves))
 
-    def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
-        return Stage(epochs=self.epochs)
-
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
-        q = ramp_up_q(self.Q, epoch, self.Q_RAMP_UP * self.epochs)
+        q = ramp_up_q(self.Q, epoch, self.Q_RAMP_UP_SHARE * self.epochs)
         generator = randomness.next(batch.label.device) if self.input_dropout else None
         total = self.networks.loss(batch, q, self.input_dropout, generator)
         return Step(total, {"loss_biased": total.detach() / len(self.networks)})
@@ -81,8 +81,7 @@ class CrossFitted(AttributeEstimator):
         """Return the logarithm (B, L) of the mean softmax of all networks, for rows that none was trained on."""
         return self.networks.log_probabilities(inputs).logsumexp(dim=0) - math.log(len(self.networks))
 
-    def assign_training(self, outputs: Tensor | None) -> Tensor:
-        assert outputs is not None
+    def assign_training(self, outputs: Tensor) -> Tensor:
         self.row_posterior = self.correlation.posterior(outputs)
         return select_attribute(self.row_posterior, self.rows.label, self.correlation)
 

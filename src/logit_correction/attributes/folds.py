@@ -1,4 +1,9 @@
-"""Cross-fitting: each row is predicted by a learner that was not trained on it. And how biased networks train."""
+"""Cross-fitting: each row is predicted by a model that was not trained on it.
+
+A network that has seen a row can recall its label, so its prediction for the row says little about the shortcut. The
+predictions of networks that were trained on other rows do. This module draws the folds, trains one network for each,
+and holds the parts that all biased networks share: the ramp-up of q and the dropout of inputs.
+"""
 
 from __future__ import annotations
 
@@ -15,35 +20,52 @@ from logit_correction.functional import gce_from_cross_entropy
 from logit_correction.networks.base import freeze_batch_norm_statistics
 from logit_correction.types import Batch, Inputs
 
-#: Called with the rows to learn from (n,) long and the number of the fold that is left out; returns what predicts rows
-#: (m,) long, (m, C).
+#: Fits a model: called with the rows to learn from, (n,) long, and the number of the fold that is left out. Returns a
+#: function that maps rows (m,) long to predictions (m, C).
 FoldFitter: TypeAlias = Callable[[Tensor, int], Callable[[Tensor], Tensor]]
 
 
-def predict_out_of_fold(fit: FoldFitter, fold: Tensor, size: int) -> Tensor:
-    """Return predictions (N, size) of each row by a learner fitted to the rows of all other folds.
+def predict_out_of_fold(fit: FoldFitter, fold: Tensor, num_outputs: int) -> Tensor:
+    """Return the prediction of each row by a model that was fitted to the rows of all other folds.
 
-    ``fold`` (N,) long is -1 for rows that every learner is fitted to; their predictions are NaN.
+    Args:
+        fit: Fits a model for one fold.
+        fold: (N,) long, the fold of each row; -1 for rows that every model is fitted to and none predicts.
+        num_outputs: C, the number of values that a model predicts for a row.
+
+    Returns:
+        (N, C), NaN for rows of fold -1.
     """
-    found = torch.full((len(fold), size), torch.nan)
+    predictions = torch.full((len(fold), num_outputs), torch.nan)
     for number in fold[fold >= 0].unique().tolist():
-        others = (fold == number).nonzero().squeeze(1)
-        found[others] = fit((fold != number).nonzero().squeeze(1), number)(others)
-    return found
+        predict = fit((fold != number).nonzero().squeeze(1), number)
+        left_out = (fold == number).nonzero().squeeze(1)
+        predictions[left_out] = predict(left_out)
+    return predictions
 
 
-def draw_folds(rows: int, folds: int, generator: torch.Generator, most: int | None = None) -> Tensor:
-    """Return a random fold (N,) for each row, all folds of one size; -1 for all but ``most`` rows."""
-    order = torch.randperm(rows, generator=generator)[:most]
-    fold = torch.full((rows,), -1, dtype=torch.long)
-    fold[order] = torch.arange(len(order)) % folds
+def draw_folds(num_rows: int, num_folds: int, generator: torch.Generator, max_rows: int | None = None) -> Tensor:
+    """Return a random fold for each row, all folds of nearly the same size.
+
+    Args:
+        num_rows: N.
+        num_folds: Number of folds.
+        generator: Source of the random numbers.
+        max_rows: Rows that get a fold; all others get -1. None gives one to every row.
+
+    Returns:
+        (N,) long.
+    """
+    order = torch.randperm(num_rows, generator=generator)[:max_rows]
+    fold = torch.full((num_rows,), -1, dtype=torch.long)
+    fold[order] = torch.arange(len(order)) % num_folds
     return fold
 
 
-def draw_halves(rows: int, generator: torch.Generator) -> Tensor:
-    """Return a random half (N,) for each row, 0 or 1."""
-    half = torch.zeros(rows, dtype=torch.long)
-    half[torch.randperm(rows, generator=generator)[: rows // 2]] = 1
+def draw_halves(num_rows: int, generator: torch.Generator) -> Tensor:
+    """Return a random half, 0 or 1, for each row, (N,) long."""
+    half = torch.zeros(num_rows, dtype=torch.long)
+    half[torch.randperm(num_rows, generator=generator)[: num_rows // 2]] = 1
     return half
 
 
@@ -52,41 +74,71 @@ class FoldNetworks(nn.ModuleList):
 
     Attributes:
         fold: (S, N) long, the fold of each row in each split; -1 for rows that all networks learn from.
-        folds: F; network s F + f predicts fold f of split s.
+        num_folds: F; network s F + f predicts fold f of split s.
     """
 
     fold: Tensor
 
     def __init__(self, networks: Iterable[nn.Module], fold: Tensor) -> None:
+        """Combine the networks.
+
+        Args:
+            networks: S F networks.
+            fold: (S, N) long, see the attribute.
+        """
         super().__init__(networks)
-        self.folds = len(self) // len(fold)
+        self.num_folds = len(self) // len(fold)
         self.register_buffer("fold", fold, persistent=False)
 
-    def _left_out(self, index: Tensor) -> Iterator[tuple[nn.Module, Tensor]]:
+    def _iterate_left_out(self, index: Tensor) -> Iterator[tuple[nn.Module, Tensor]]:
         """Yield each network, and which rows (B,) it does not learn from."""
         for number, network in enumerate(self):
-            yield network, self.fold[number // self.folds].index_select(0, index) == number % self.folds
+            fold = self.fold[number // self.num_folds].index_select(0, index)
+            yield network, fold == number % self.num_folds
 
-    def loss(self, batch: Batch, q: float = 0, dropout: float = 0, generator: torch.Generator | None = None) -> Tensor:
-        """Return the sum (0-d) of the networks' mean generalized cross-entropies, each over its rows of the batch."""
+    def loss(
+        self,
+        batch: Batch,
+        q: float = 0,
+        input_dropout: float = 0,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Return the sum of the networks' mean generalized cross-entropies, each over its own rows of the batch.
+
+        Args:
+            batch: The rows.
+            q: Exponent of the generalized cross-entropy, in [0, 1]; 0 is cross-entropy.
+            input_dropout: Probability with which an input value is set to 0, in [0, 1).
+            generator: Source of the dropout; None for no dropout.
+
+        Returns:
+            0-d loss.
+        """
         total = torch.zeros((), device=batch.label.device)
-        for network, left_out in self._left_out(batch.index):
-            rows, weight = gather_members(~left_out, 1 - 1 / self.folds)
+        for network, is_left_out in self._iterate_left_out(batch.index):
+            rows, weight = select_members(~is_left_out, 1 - 1 / self.num_folds)
             inputs = take_rows(batch.inputs, rows)
-            logits = (
-                compute_dropout_logits(network, inputs, dropout, generator)
-                if generator is not None
-                else network(inputs)
-            )
+            if generator is None:
+                logits = network(inputs)
+            else:
+                logits = compute_dropout_logits(network, inputs, input_dropout, generator)
             loss = cross_entropy(logits, batch.label.index_select(0, rows), reduction="none")
             total = total + (gce_from_cross_entropy(loss, q) * weight).sum()
         return total
 
     def predict_out_of_fold(self, batch: Batch, num_labels: int) -> Tensor:
-        """Return the mean softmax (B, L) of the networks that were not trained on each row; waits for the device."""
+        """Return the mean class probabilities of the networks that were not trained on each row; waits for the device.
+
+        Args:
+            batch: Training rows.
+            num_labels: L.
+
+        Returns:
+            (B, L).
+        """
         total = torch.zeros(len(batch.label), num_labels, device=batch.label.device)
-        for network, left_out in self._left_out(batch.index):
-            rows = left_out.nonzero().squeeze(1)
+        for network, is_left_out in self._iterate_left_out(batch.index):
+            rows = is_left_out.nonzero().squeeze(1)
             if len(rows):
                 total.index_add_(0, rows, network(take_rows(batch.inputs, rows)).float().softmax(dim=1))
         return total / len(self.fold)
@@ -96,34 +148,55 @@ class FoldNetworks(nn.ModuleList):
         return torch.stack([log_softmax(network(inputs).float(), dim=1) for network in self])
 
     def parameter_groups(self, name: str, **options: object) -> list[dict[str, object]]:
-        """Return one optimiser group, with these options, for each network, called by this name and its number."""
-        return [{"params": list(net.parameters()), "name": f"{name}_{i}", **options} for i, net in enumerate(self)]
+        """Return one optimizer group for each network.
+
+        Args:
+            name: Prefix of the groups' names, before the network's number.
+            options: Further entries of each group, such as ``schedule``.
+        """
+        return [
+            {"params": list(network.parameters()), "name": f"{name}_{number}", **options}
+            for number, network in enumerate(self)
+        ]
 
 
 def take_rows(inputs: Inputs, rows: Tensor) -> Inputs:
-    """Return some rows of a batch of inputs."""
+    """Return some rows (n,) long of a batch of inputs."""
     if isinstance(inputs, Tensor):
         return inputs.index_select(0, rows)
-    return {name: part.index_select(0, rows) for name, part in inputs.items()}
+    return {name: tokens.index_select(0, rows) for name, tokens in inputs.items()}
 
 
-def gather_members(member: Tensor, share: float = 0.5) -> tuple[Tensor, Tensor]:
-    """Return the rows (C,) of a batch that are members (B,), and weights (C,) that sum to 1.
+def select_members(is_member: Tensor, expected_share: float = 0.5) -> tuple[Tensor, Tensor]:
+    """Return the rows of a batch that are members, padded to a fixed number so that nothing waits for the device.
 
-    C does not depend on the number of members, so that nothing waits for the device. It is ``share`` of the rows and
-    four standard deviations more: a member is left out once in 30,000 steps. Spare places have the weight 0.
+    The number of rows is C = ``expected_share`` of the batch and four standard deviations more: a member is left out
+    once in 30,000 steps. Padding rows have the weight 0.
+
+    Args:
+        is_member: (B,) bool.
+        expected_share: Expected share of members, in [0, 1].
+
+    Returns:
+        (C,) long, the rows, and (C,) their weights, which sum to 1.
     """
-    size = len(member)
-    room = min(size, math.ceil(size * share) + math.ceil(4 * math.sqrt(size * share * (1 - share))))
-    order = member.long().argsort(descending=True, stable=True)
-    count = member.sum()
-    place = torch.arange(room, device=member.device)
-    rows = order.index_select(0, place % count.clamp_min(1))
-    return rows, (place < count) / count.clamp(1, room)
+    size = len(is_member)
+    deviation = math.sqrt(size * expected_share * (1 - expected_share))
+    num_selected = min(size, math.ceil(size * expected_share) + math.ceil(4 * deviation))
+    order = is_member.long().argsort(descending=True, stable=True)
+    count = is_member.sum()
+    position = torch.arange(num_selected, device=is_member.device)
+    rows = order.index_select(0, position % count.clamp_min(1))
+    return rows, (position < count) / count.clamp(1, num_selected)
 
 
 def ramp_up_q(q: float, epoch: float, length: float) -> float:
-    """Return the exponent q after ``epoch`` epochs, which rises from 0 over ``length`` epochs.
+    """Return the exponent q after ``epoch`` epochs; it rises linearly from 0 over ``length`` epochs.
+
+    Args:
+        q: Exponent of the generalized cross-entropy at the end.
+        epoch: Epochs so far.
+        length: Epochs of the ramp-up; 0 for none.
 
     >>> ramp_up_q(0.8, 0.5, 2.0), ramp_up_q(0.8, 5.0, 2.0), ramp_up_q(0.8, 0.0, 0.0)
     (0.2, 0.8, 0.8)
@@ -132,18 +205,34 @@ def ramp_up_q(q: float, epoch: float, length: float) -> float:
 
 
 def apply_input_dropout(inputs: Inputs, probability: float, generator: torch.Generator) -> Tensor:
-    """Return inputs (B, C, H, W) or (B, F) with pixels or features set to 0 at random, scaled to the same mean."""
+    """Return inputs with pixels or features set to 0 at random, and the others scaled up to keep the mean.
+
+    Args:
+        inputs: Images (B, C, H, W), of which all channels of a pixel are dropped together, or features (B, F).
+        probability: Of each pixel or feature, in [0, 1).
+        generator: Source of the random numbers.
+
+    Raises:
+        InputError: The inputs are tokens.
+    """
     if not isinstance(inputs, Tensor):
         raise InputError("tokens cannot be hidden from a biased network: give input_dropout=0")
     shape = (len(inputs), 1, *inputs.shape[2:]) if inputs.dim() > 2 else inputs.shape
-    kept = torch.rand(shape, generator=generator, device=inputs.device) >= probability
-    return inputs * (kept / (1 - probability)).to(inputs.dtype)
+    is_kept = torch.rand(shape, generator=generator, device=inputs.device) >= probability
+    return inputs * (is_kept / (1 - probability)).to(inputs.dtype)
 
 
 def compute_dropout_logits(
     network: nn.Module, inputs: Inputs, probability: float, generator: torch.Generator
 ) -> Tensor:
-    """Return logits (B, L) of partly hidden inputs; running statistics come from whole inputs."""
+    """Return the logits (B, L) of inputs with dropout; batch norm statistics come from the inputs without.
+
+    Args:
+        network: The network.
+        inputs: See ``apply_input_dropout``.
+        probability: See ``apply_input_dropout``.
+        generator: Source of the random numbers.
+    """
     with freeze_batch_norm_statistics(network) as layers:
         logits: Tensor = network(apply_input_dropout(inputs, probability, generator))
     if layers:

@@ -15,22 +15,23 @@ from logit_correction.errors import check_range
 from logit_correction.functional import GCE_EXPONENT, check_gce_exponent, gce_from_cross_entropy
 from logit_correction.networks.base import Network, freeze_batch_norm_statistics
 from logit_correction.seeds import StepRandomness
-from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, ViewInputs
+from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Step, ViewInputs
 
 
 class Online(AttributeEstimator):
-    """A biased network trained with the robust one.
+    """A biased network trained along with the robust one (Liu et al., ICLR 2023): the paper's estimator.
 
-    It learns the shortcut by generalized cross-entropy (eq. 3), which trusts easy rows. Its class probabilities
-    estimate the attribute (eq. 11, 12): the majority of label j has attribute value j, or the values in the data
-    source's table.
+    It learns the shortcut by generalized cross-entropy (eq. 3), which gives easy rows more weight. Its class
+    probabilities estimate the attribute (eq. 11, 12): the majority of label j has attribute value j, or the values in
+    the data source's table. Use it to reproduce the paper, and where the biased network does not memorize the rows.
 
     With ``head_start_epochs`` the biased network trains alone first, in a stage of its own. With ``epochs`` it stops
-    training after so many epochs in all. If both are equal, the estimates are settled before the robust network starts.
+    training after so many epochs in all. If both are equal, the estimator is static: all estimates are made before
+    the robust network starts.
     """
 
-    keeps_features = False
-    features: Tensor  # (B, F) of the inputs that were seen last, where they are kept
+    keeps_features = False  # set by Clusters, which needs them
+    features: Tensor  # (B, F), of the latest inputs, if ``keeps_features``
 
     def __init__(
         self,
@@ -52,13 +53,15 @@ class Online(AttributeEstimator):
 
         Args:
             q: Exponent of the generalized cross-entropy, in [0, 1]; the paper's 0.7 (0.8 on Waterbirds).
-            q_ramp_up_epochs: Epochs over which q rises from 0. With the full q at once a label can be lost for good.
-            head_start_epochs: Epochs in which the biased network trains alone, before the epochs of the run.
+            q_ramp_up_epochs: Epochs over which q rises from 0. With the full q at once the network can stop predicting
+                a label for good.
+            head_start_epochs: Epochs in which the biased network trains alone, before the epochs of the run; 0 or more.
             epochs: Epochs after which the biased network stays as it is, the head start included; None trains it to the
                 end, as the paper does.
             input_dropout: Probability with which each pixel or feature is hidden from the biased network while it
                 trains, in [0, 1); a high one suits a shortcut that shows everywhere.
-            temperature: Divides the biased logits before the softmax that estimates the attribute.
+            temperature: Divides the biased logits before the softmax that estimates the attribute; above 1, the
+                estimates are less certain.
             learning_rate_scale: Learning rate of the biased network relative to the robust one's. The paper does not
                 give it; the published code has 0.1.
             schedule: ``same`` follows the run's schedule, ``none`` keeps the biased network's learning rate constant.
@@ -66,8 +69,8 @@ class Online(AttributeEstimator):
                 the end of the schedule; None takes those of the run. The published code has 1 on CivilComments.
             weight_decay: Weight decay of the biased network; None takes the run's. The published code has 0 on
                 Waterbirds and CivilComments.
-            loss_weight: Weight of the biased network's loss; with SGD a factor of its learning rate, with Adam of next
-                to no effect. The published code has 2 on Waterbirds and 0.1 on CivilComments.
+            loss_weight: Weight of the biased network's loss, 0 or more; with SGD a factor of its learning rate, with
+                Adam almost without effect. The published code has 2 on Waterbirds and 0.1 on CivilComments.
             multiply_by_q: Multiply the generalized cross-entropy by q, as the published code does.
             correlation: ``one-to-one`` pairs label j with attribute value j; ``known`` uses the data source's
                 category-level table (LC+).
@@ -86,105 +89,99 @@ class Online(AttributeEstimator):
             check_range("schedule_epochs", schedule_epochs, 1e-6)
         if epochs is not None:
             check_range("epochs", epochs, max(head_start_epochs, 1e-6))
-        self.q, self.q_ramp_up_epochs = q, q_ramp_up_epochs
-        self.head_start_epochs, self.epochs = head_start_epochs, epochs
-        self.input_dropout, self.temperature = input_dropout, temperature
-        self.learning_rate_scale = learning_rate_scale
-        self.schedule = schedule
-        self.schedule_epochs = schedule_epochs
-        self.weight_decay = weight_decay
+        self.q = q
+        self.q_ramp_up_epochs = q_ramp_up_epochs
+        self.input_dropout = input_dropout
+        self.temperature = temperature
         self.loss_weight = loss_weight
         self.multiply_by_q = multiply_by_q
-        self.choice = correlation
+        self.correlation_option = correlation
+        self.epochs: int = head_start_epochs  # of the estimator's own stage
+        self.last_epoch = epochs
         self.num_stages = int(head_start_epochs > 0)
         self.is_static = epochs is not None and epochs == head_start_epochs
+        self.group_options: dict[str, object] = {"learning_rate_scale": learning_rate_scale}
+        if schedule == "none":
+            self.group_options["schedule"] = "none"
+        if schedule_epochs is not None:
+            self.group_options["schedule_epochs"] = schedule_epochs
+        if weight_decay is not None:
+            self.group_options["weight_decay"] = weight_decay
 
     def attach(self, build: NetworkBuilder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
-        self.correlation = info.get_correlation(self.choice)
+        self.correlation = info.get_correlation(self.correlation_option)
         self.network = build(network, "biased network")
-
-    def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
-        return Stage(epochs=self.head_start_epochs)
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
         loss = self._train_on(batch, epoch, randomness, torch.is_grad_enabled())[0]
         return Step(loss, {"loss_biased": loss.detach()})
 
     def collect_outputs(self, batch: Batch) -> Tensor:
-        return self.probability(self.predict(batch.inputs))
+        return self.compute_probability(self.predict(batch.inputs))
 
-    def assign_training(self, outputs: Tensor | None) -> Tensor:
-        assert outputs is not None
+    def assign_training(self, outputs: Tensor) -> Tensor:
         return self.correlation.posterior(outputs).argmax(dim=1)
 
     def predict_attributes(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
-        found = compute_outputs(self.predict, rows, self.row_attribute.device)
-        return self.correlation.posterior(self.probability(found)).argmax(dim=1)
+        log_probability = compute_outputs(self.predict, rows, self.row_attribute.device)
+        return self.correlation.posterior(self.compute_probability(log_probability)).argmax(dim=1)
 
     def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> BatchEstimate:
         """Train on a batch, unless training has stopped, and estimate the rows' attributes (eq. 3, 11, 12)."""
         if self.is_static:
             return super().forward(batch, epoch, randomness)
-        age = epoch + self.head_start_epochs
-        trains = torch.is_grad_enabled() and (self.epochs is None or age < self.epochs)
-        loss, log_probability = self._train_on(batch, age, randomness, trains)
+        total_epoch = epoch + self.epochs
+        is_training = torch.is_grad_enabled() and (self.last_epoch is None or total_epoch < self.last_epoch)
+        loss, log_probability = self._train_on(batch, total_epoch, randomness, is_training)
         with torch.no_grad():
-            probability = self.probability(log_probability)
+            probability = self.compute_probability(log_probability)
             posterior = self.correlation.posterior(probability)
-            own = probability.gather(1, batch.label.unsqueeze(1)).squeeze(1)
-            return BatchEstimate(posterior.argmax(dim=1), posterior, own, loss)
+            label_probability = probability.gather(1, batch.label.unsqueeze(1)).squeeze(1)
+            return BatchEstimate(posterior.argmax(dim=1), posterior, label_probability, loss)
 
-    def _train_on(self, batch: Batch, epoch: float, randomness: StepRandomness, trains: bool) -> tuple[Tensor, Tensor]:
-        """Return the loss, and the log-softmax (B, L) that the attribute is estimated from."""
-        hides = trains and self.input_dropout > 0
-        # Running statistics are of whole inputs, each counted once, and stay as they are with the rest of the network.
-        statistics = freeze_batch_norm_statistics(self.network) if hides or not trains else nullcontext()
-        with torch.set_grad_enabled(trains), statistics:
+    def _train_on(
+        self, batch: Batch, epoch: float, randomness: StepRandomness, is_training: bool
+    ) -> tuple[Tensor, Tensor]:
+        """Return the loss (0-d), and the log-softmax (B, L) that the attribute is estimated from."""
+        drops_inputs = is_training and self.input_dropout > 0
+        # Batch norm statistics are those of inputs without dropout, each counted once; they freeze with the network.
+        freezes = drops_inputs or not is_training
+        statistics = freeze_batch_norm_statistics(self.network) if freezes else nullcontext()
+        with torch.set_grad_enabled(is_training), statistics:
             inputs = batch.inputs
-            shown = (
-                apply_input_dropout(inputs, self.input_dropout, randomness.next(batch.label.device))
-                if hides
-                else inputs
-            )
+            if drops_inputs:
+                inputs = apply_input_dropout(inputs, self.input_dropout, randomness.next(batch.label.device))
             # One log-softmax serves the loss and the estimate.
-            log_probability = self.predict(shown)
+            log_probability = self.predict(inputs)
             loss = nll_loss(log_probability, batch.label, reduction="none")
             q = ramp_up_q(self.q, epoch, self.q_ramp_up_epochs)
             loss = gce_from_cross_entropy(loss, q, multiply_by_q=self.multiply_by_q).mean()
             if self.loss_weight != 1:
                 loss = self.loss_weight * loss
-        if hides:
-            # The attribute is estimated from all that there is to see.
+        if drops_inputs:
+            # The attribute is estimated from the whole inputs.
             with torch.no_grad():
-                log_probability = self.predict(inputs)
+                log_probability = self.predict(batch.inputs)
         return loss, log_probability.detach()
 
     def predict(self, inputs: Inputs) -> Tensor:
         if not self.keeps_features:
             return log_softmax(self.network(inputs).float(), dim=1)
-        halves = cast(Network, self.network)
-        features: Tensor = halves.features(inputs)
+        network = cast(Network, self.network)
+        features: Tensor = network.features(inputs)
         # A copy: where a compiled network replays a CUDA graph, the robust network's pass would overwrite them.
         self.features = features.detach().to(torch.float32, copy=True)
-        return log_softmax(halves.head(features).float(), dim=1)
+        return log_softmax(network.head(features).float(), dim=1)
 
-    def probability(self, log_probability: Tensor) -> Tensor:
-        """Return p(x), (B, L), at the temperature of the estimate."""
+    def compute_probability(self, log_probability: Tensor) -> Tensor:
+        """Return p(x), (B, L), at the temperature of the estimate, from the log-softmax (B, L)."""
         if self.temperature == 1:
             return log_probability.exp()
         return softmax(log_probability / self.temperature, dim=1)
 
     def parameter_groups(self) -> list[dict[str, object]]:
-        group: dict[str, object] = {"params": list(self.network.parameters()), "name": "biased_network"}
-        group["learning_rate_scale"] = self.learning_rate_scale
-        if self.schedule == "none":
-            group["schedule"] = "none"
-        if self.schedule_epochs is not None:
-            group["schedule_epochs"] = self.schedule_epochs
-        if self.weight_decay is not None:
-            group["weight_decay"] = self.weight_decay
-        return [group]
+        return [{"params": list(self.network.parameters()), "name": "biased_network", **self.group_options}]
 
     def describe(self) -> str:
         return "a biased network trained with the robust one"

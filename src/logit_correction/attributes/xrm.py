@@ -14,11 +14,12 @@ from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stag
 
 
 class XRM(AttributeEstimator):
-    """Twin networks, each trained on one half of the rows, estimate the attribute of the other half.
+    """Cross-risk minimization: each of two twin networks estimates the attribute of the half that the other learns.
 
-    A row that the held-out twin predicts wrong with probability p takes the predicted label as its target, with
-    probability (p - 1 / L) L / (L - 1) in each step. So the twins forget the label and keep the shortcut. The label
-    that the held-out twin predicts is the attribute.
+    If the held-out twin predicts a wrong label for a row, with probability p, the row takes the predicted label as its
+    target with probability (p - 1 / L) L / (L - 1) in each step. So the twins unlearn the label and keep the shortcut.
+    The label that the held-out twin predicts in the end is the attribute. Use it to compare with a published
+    estimator; it reads no attribute labels.
     """
 
     num_stages = 1
@@ -28,7 +29,8 @@ class XRM(AttributeEstimator):
         """Choose how long the twins train.
 
         Args:
-            epochs: Length of their stage. The paper chooses settings by the share of labels that were flipped.
+            epochs: Length of their stage, 1 or more. The more epochs, the more labels are flipped. The paper chooses
+                settings by the share of flipped labels.
         """
         super().__init__()
         check_range("epochs", epochs, 1)
@@ -42,22 +44,24 @@ class XRM(AttributeEstimator):
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
         self.target.copy_(self.rows.label)
-        return Stage(epochs=self.epochs)
+        return super().begin_stage(stage, outputs)
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
-        # Each twin sees the whole batch: its own half to learn from, the other half to answer.
+        # Each twin sees the whole batch: it learns from its own half and predicts the other.
         log_probability = self.twins.log_probabilities(batch.inputs)
-        left_out = self.twins.fold[0].index_select(0, batch.index)
-        rows = torch.arange(len(left_out), device=left_out.device)
-        own, held_out = log_probability[1 - left_out, rows], log_probability[left_out, rows].detach().exp()
-        target, labels = self.target.index_select(0, batch.index), self.info.num_labels
-        loss = cross_entropy(own, target)
-        surest, answer = held_out.max(dim=1)
+        half = self.twins.fold[0].index_select(0, batch.index)
+        rows = torch.arange(len(half), device=half.device)
+        target = self.target.index_select(0, batch.index)
+        loss = cross_entropy(log_probability[1 - half, rows], target)
+        held_out_probability = log_probability[half, rows].detach().exp()
+        confidence, prediction = held_out_probability.max(dim=1)
+        num_labels = self.info.num_labels
+        flip_probability = (confidence - 1 / num_labels) * num_labels / (num_labels - 1)
         generator = randomness.next(batch.label.device)
-        drawn = torch.rand(len(rows), generator=generator, device=generator.device).to(surest.device, non_blocking=True)
-        flip = (answer != target) & (drawn < (surest - 1 / labels) * labels / (labels - 1))
-        self.target.index_copy_(0, batch.index, answer.where(flip, target))
-        return Step(loss, {"loss_twins": loss.detach(), "flipped": flip.float().mean()})
+        uniform = torch.rand(len(rows), generator=generator, device=generator.device)
+        is_flipped = (prediction != target) & (uniform.to(confidence.device, non_blocking=True) < flip_probability)
+        self.target.index_copy_(0, batch.index, prediction.where(is_flipped, target))
+        return Step(loss, {"loss_twins": loss.detach(), "flipped": is_flipped.float().mean()})
 
     def collect_outputs(self, batch: Batch) -> Tensor:
         return self.twins.predict_out_of_fold(batch, self.info.num_labels)
@@ -68,8 +72,7 @@ class XRM(AttributeEstimator):
     def predict(self, inputs: Inputs) -> Tensor:
         return self.twins.log_probabilities(inputs).logsumexp(dim=0)
 
-    def assign_training(self, outputs: Tensor | None) -> Tensor:
-        assert outputs is not None
+    def assign_training(self, outputs: Tensor) -> Tensor:
         self.row_posterior = outputs
         return outputs.argmax(dim=1)
 

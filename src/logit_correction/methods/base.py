@@ -175,7 +175,7 @@ class Algorithm(nn.Module, ABC):
             self.group_prior.end_epoch()
         if self.in_pretraining or self.attributes is None:
             return []
-        warnings = self.attributes.warnings()
+        warnings = self.attributes.list_warnings()
         if self.group_prior is None:
             return warnings
         return warnings + describe_lost_labels(self.group_prior, self.attributes.correlation, self.info.label_names)

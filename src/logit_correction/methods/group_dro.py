@@ -68,7 +68,7 @@ class GroupDRO(Algorithm):
         self.register_buffer("count", torch.zeros(num_groups))
 
     def begin_method_stage(self) -> Stage:
-        counts = self.attributes.group_counts().float()
+        counts = self.attributes.count_groups().float()
         self.count = counts.flatten().to(self.count.device)
         # A group without rows never has a loss, so it gets no weight.
         self.q = (self.count > 0) / (self.count > 0).sum().clamp_min(1)

@@ -80,7 +80,7 @@ class LastLayer(Algorithm):
                 raise InputError("LastLayer needs known groups: take Given or TrueAttributes, or no attributes for AFR")
             one.attach(self.build, nn.Identity, replace(self.info, num_rows=len(held.label)), 0)
             one.setup(held)
-            attribute = one.assign_training(None)
+            attribute = one.assign_training(torch.empty(len(held.label), 0))
             self.group = torch.where(attribute < 0, -1, held.label * one.num_attributes + attribute)
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:

@@ -99,7 +99,7 @@ class LC(Algorithm):
     def begin_method_stage(self) -> Stage:
         if self.attributes.has_abstained or not self.oversampling:
             return Stage()
-        rates = self.attributes.group_counts().double().clamp_min(1.0).pow(-self.oversampling).cpu()
+        rates = self.attributes.count_groups().double().clamp_min(1.0).pow(-self.oversampling).cpu()
         attribute = self.attributes.row_attribute.cpu()
         rows = rates[self.attributes.rows.label, attribute.clamp_min(0)]
         rows = rows.where(attribute >= 0, rows.mean())
