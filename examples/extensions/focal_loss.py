@@ -30,7 +30,7 @@ class FocalLoss(Algorithm):
         super().__init__(network, info, seed=seed)
         self.gamma = gamma
 
-    def forward(self, batch: Batch, epoch: float) -> Step:
+    def compute_loss(self, batch: Batch, epoch: float) -> Step:
         """Return the mean focal loss (B,) -> ()."""
         plain = cross_entropy(self.network(batch.inputs), batch.label, reduction="none")
         loss = ((1 - torch.exp(-plain)) ** self.gamma * plain).mean()

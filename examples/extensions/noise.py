@@ -21,9 +21,9 @@ class Noise(Mixing):
         check_range("deviation", deviation, 0)
         self.deviation = deviation
 
-    def __call__(self, network: nn.Module, given: MixingContext) -> tuple[Tensor, Tensor]:
+    def __call__(self, network: nn.Module, context: MixingContext) -> tuple[Tensor, Tensor]:
         """Return the logits of noisy samples and each row's own log prior."""
-        inputs = given.batch.inputs
+        inputs = context.batch.inputs
         assert isinstance(inputs, Tensor)
-        noise = torch.randn(inputs.shape, generator=given.generator, device=inputs.device)
-        return network(inputs + self.deviation * noise), given.prior.log_for_attribute(given.attribute)
+        noise = torch.randn(inputs.shape, generator=context.generator, device=inputs.device)
+        return network(inputs + self.deviation * noise), context.prior.log_for_attribute(context.attribute)

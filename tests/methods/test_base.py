@@ -51,5 +51,5 @@ def test_a_method_is_pickled_and_copied(build, make_table, batches) -> None:
         method(batch, 0.0)
     for other in (pickle.loads(pickle.dumps(method)), copy.deepcopy(method)):
         assert torch.equal(other(last, 0.5).loss, copy.deepcopy(method)(last, 0.5).loss)
-    with pytest.raises(InputError, match="begin_stage needs what collect returned"):
+    with pytest.raises(InputError, match="begin_stage needs what collect_outputs returned"):
         method.begin_stage(2, None)

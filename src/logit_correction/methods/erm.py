@@ -1,4 +1,4 @@
-"""Empirical risk minimization."""
+"""Empirical risk minimization: ordinary training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from logit_correction.types import Batch, Step
 
 
 class ERM(Algorithm):
-    """Mean cross-entropy over the batch; the baseline that relies on shortcuts.
+    """Minimizes the mean cross-entropy of the batch: the baseline, which relies on shortcuts where there are some.
 
     >>> import torch
     >>> from logit_correction import ERM, Batch, DataInfo
@@ -19,6 +19,6 @@ class ERM(Algorithm):
     (torch.Size([]), False)
     """
 
-    def forward(self, batch: Batch, epoch: float) -> Step:
+    def compute_loss(self, batch: Batch, epoch: float) -> Step:
         loss = cross_entropy(self.network(batch.inputs), batch.label)
         return Step(loss, {"loss": loss.detach()})

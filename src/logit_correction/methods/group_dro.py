@@ -18,9 +18,11 @@ from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
 
 
 class GroupDRO(Algorithm):
-    """Minimizes the loss of the worst group, which takes the attribute of every training row.
+    """Minimizes the loss of the worst group, which needs the attribute of every training row.
 
-    The groups g = (y, a) have weights q_g that sum to 1 (Algorithm 1 of the paper). Each step takes three turns.
+    Use it with attribute labels as the upper bound that methods without them are compared with; with an estimator it is
+    an alternative to ``LC``. The groups g = (y, a) have weights q_g that sum to 1 (Algorithm 1 of the paper). Each step
+    has three parts:
 
     - l_g is the mean cross-entropy of the batch's rows of group g, plus the group adjustment C / sqrt(n_g). n_g is
       the number of training rows of the group.
@@ -52,17 +54,24 @@ class GroupDRO(Algorithm):
         """Build the network.
 
         Args:
-            attributes: Where the attribute of each row comes from: by default the attribute labels, which are then
-                read. The estimates must be settled before the method's own stage.
-            step_size: eta, the step size of the group weights; the paper's 0.01.
-            adjustment: C; 0 is off. The paper chooses it on validation groups among 0..5.
+            network: Builds the network.
+            info: Sizes and names of the data.
+            attributes: The static estimator of each row's attribute: by default the attribute labels, which are then
+                read.
+            step_size: eta, the step size of the group weights, 0 or more; the paper's 0.01. The higher, the faster the
+                weight moves to the worst group; 0 weighs all groups alike.
+            adjustment: C, 0 or more; 0 is off. Groups with few rows then count as worse than they are. The paper
+                chooses it on validation groups among 0..5.
+            biased_network: Builds the estimator's networks; by default ones like ``network``.
+            seed: Seed of the initial weights.
         """
         check_range("step_size", step_size, 0)
         check_range("adjustment", adjustment, 0)
         super().__init__(network, info, seed=seed)
         self.use_attributes(attributes, biased_network or network)
         check_is_static(self.attributes, "GroupDRO", "take Auto")
-        self.step_size, self.adjustment = step_size, adjustment
+        self.step_size = step_size
+        self.adjustment = adjustment
         num_groups = info.num_labels * self.attributes.num_attributes
         self.register_buffer("q", torch.full((num_groups,), 1.0 / num_groups))
         self.register_buffer("count", torch.zeros(num_groups))
@@ -73,32 +82,29 @@ class GroupDRO(Algorithm):
         # A group without rows never has a loss, so it gets no weight.
         self.q = (self.count > 0) / (self.count > 0).sum().clamp_min(1)
         attribute = self.attributes.row_attribute.cpu()
-        if not bool((attribute >= 0).any()):
+        is_known = attribute >= 0
+        if not bool(is_known.any()):
             return Stage()
         weight = 1.0 / counts.cpu().double()[self.attributes.rows.label, attribute.clamp_min(0)]
-        known = attribute >= 0
-        return Stage(sample_weight=weight.where(known, weight[known].mean()))
+        return Stage(sample_weight=weight.where(is_known, weight[is_known].mean()))
 
-    def forward(self, batch: Batch, epoch: float) -> Step:
-        if self.in_pretraining:
-            return self.attributes.step(batch, epoch, self.randomness)
+    def compute_loss(self, batch: Batch, epoch: float) -> Step:
         loss = cross_entropy(self.network(batch.inputs), batch.label, reduction="none").to(self.q.dtype)
         attribute = self.attributes(batch, epoch, self.randomness).attribute
-        known = (attribute >= 0).to(loss.dtype)
-        cells = batch.label, attribute.clamp_min(0)
-        sizes = self.info.num_labels, self.attributes.num_attributes
-        sums = sum_by_group(*cells, loss * known, *sizes)[0].flatten()
-        counts = sum_by_group(*cells, known, *sizes)[0].flatten()
+        is_known = (attribute >= 0).to(loss.dtype)
+        group_shape = (self.info.num_labels, self.attributes.num_attributes)
+        group = (batch.label, attribute.clamp_min(0))
+        sums = sum_by_group(*group, loss * is_known, *group_shape)[0].flatten()
+        counts = sum_by_group(*group, is_known, *group_shape)[0].flatten()
         with torch.no_grad():
-            present_sums, counts = sum_over_processes(torch.stack((sums, counts))).unbind(0)
-            present, size = counts > 0, counts.clamp_min(1.0)
-            adjusted = present_sums / size + self.adjustment * self.count.clamp_min(1.0).rsqrt()
+            total_sums, counts = sum_over_processes(torch.stack((sums, counts))).unbind(0)
+            size = counts.clamp_min(1.0)
+            adjusted = total_sums / size + self.adjustment * self.count.clamp_min(1.0).rsqrt()
             # In logarithms: exp(eta * l_g) overflows float32 from losses of 8,900 on. 0 if no attribute is known.
-            q = torch.softmax(self.q.log() + self.step_size * adjusted * present, dim=0).nan_to_num(0.0)
+            q = torch.softmax(self.q.log() + self.step_size * adjusted * (counts > 0), dim=0).nan_to_num(0.0)
             self.q.copy_(q)
-        # The loop takes a loss for the mean over a process's own rows; group sums of all processes must be added.
-        own = torch.full_like(loss[:1], len(loss))
-        robust = (q * sums / size).sum() * (sum_over_processes(own) / own).squeeze(0)
-        robust = robust * (counts.sum() > 0) + (loss * (1 - known)).mean()
-        logs = {"loss_mean": loss.detach().mean(), "largest_group_weight": q.max()}
-        return Step(robust, logs)
+        # The loop averages the losses of the processes by their rows; group sums of all processes must be added.
+        num_rows = torch.full_like(loss[:1], len(loss))
+        robust_loss = (q * sums / size).sum() * (sum_over_processes(num_rows) / num_rows).squeeze(0)
+        robust_loss = robust_loss * (counts.sum() > 0) + (loss * (1 - is_known)).mean()
+        return Step(robust_loss, {"loss_mean": loss.detach().mean(), "largest_group_weight": q.max()})

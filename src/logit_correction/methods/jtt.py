@@ -17,13 +17,13 @@ from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stag
 class JTT(Algorithm):
     """Trains twice: the second time the rows that the first network got wrong are seen more often.
 
-    Stage 1 trains an identification network by ERM for T epochs. Its error set E holds the training rows that it does
-    not predict right. Stage 2 trains a fresh network by ERM, each row of E lambda_up times an epoch and each other row
-    once (Algorithm 1 of the paper). No attribute is read.
+    Use it as a baseline that reads no attribute. Stage 1 trains an identification network by ERM for T epochs. Its
+    error set E holds the training rows that it predicts wrong. Stage 2 trains a fresh network by ERM, each row of E
+    lambda_up times an epoch and each other row once (Algorithm 1 of the paper).
 
     The published runs add lambda_up copies to the row that is there, so their 50 is 51 here. Their stage 1 is an
     ordinary training that ends after T epochs, so its learning rate is constant by default. Use a strong
-    ``--weight_decay``: the paper has 1 on Waterbirds and 0.1 on CelebA, in both stages.
+    ``weight_decay``: the paper has 1 on Waterbirds and 0.1 on CelebA, in both stages.
     """
 
     num_stages = 2
@@ -42,35 +42,38 @@ class JTT(Algorithm):
         """Build both networks.
 
         Args:
-            identification_epochs: T; the paper has 1 on CelebA, 2 on CivilComments, 60 on Waterbirds. It and
-                ``up_weight`` are to be tuned.
-            up_weight: lambda_up, how often a row of the error set is seen; the paper has 50 on CelebA, 6 on
-                CivilComments, 100 on Waterbirds.
+            network: Builds both networks.
+            info: Sizes and names of the data.
+            identification_epochs: T, 1 or more; the paper has 1 on CelebA, 2 on CivilComments, 60 on Waterbirds. With
+                more epochs fewer rows are in the error set. Tune it together with ``up_weight``.
+            up_weight: lambda_up, how often a row of the error set is seen in an epoch, 1 or more; the paper has 50 on
+                CelebA, 6 on CivilComments, 100 on Waterbirds.
             identification_learning_rate: Learning rate of stage 1; None takes the run's, as the paper does.
             identification_schedule: ``none`` keeps it constant, ``same`` follows the run's schedule.
+            seed: Seed of the initial weights.
         """
         check_range("identification_epochs", identification_epochs, 1)
         check_range("up_weight", up_weight, 1)
         super().__init__(network, info, seed=seed)
         self.identification_network = self.build(network, "identification network")
-        self.identification_epochs, self.up_weight = identification_epochs, up_weight
+        self.identification_epochs = identification_epochs
+        self.up_weight = up_weight
         self.identification_learning_rate = identification_learning_rate
         self.identification_schedule = identification_schedule
 
-    @property
-    def _trained(self) -> torch.nn.Module:
-        return self.network if self.stage else self.identification_network
-
-    def forward(self, batch: Batch, epoch: float) -> Step:
-        loss = cross_entropy(self._trained(batch.inputs), batch.label)
+    def compute_loss(self, batch: Batch, epoch: float) -> Step:
+        loss = cross_entropy(self.predict(batch.inputs), batch.label)
         return Step(loss, {"loss": loss.detach()})
 
     def predict(self, inputs: Inputs) -> Tensor:
-        logits: Tensor = self._trained(inputs)
+        """Return logits (B, L) of the network that the present stage trains."""
+        network = self.network if self.stage else self.identification_network
+        logits: Tensor = network(inputs)
         return logits
 
     def collect_outputs(self, batch: Batch) -> Tensor:
-        logits = self.predict(batch.inputs)  # less the label's: a positive one says that the row is predicted wrong
+        """Return the logits (B, L) less that of the label: a row with a positive one is predicted wrong."""
+        logits = self.predict(batch.inputs)
         return logits - logits.gather(1, batch.label.unsqueeze(1))
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
@@ -78,18 +81,22 @@ class JTT(Algorithm):
         if stage == 0:
             return Stage(epochs=self.identification_epochs, learning_rate=self.identification_learning_rate)
         assert outputs is not None
-        wrong = (outputs > 0).any(dim=1).cpu()
-        if not bool(wrong.any()):
+        is_wrong = (outputs > 0).any(dim=1).cpu()
+        if not bool(is_wrong.any()):
             raise TrainingError(
                 f"JTT's first stage ({self.identification_epochs} epochs) got every training row right, so its error "
                 f"set is empty: lower {format_option('method.identification_epochs')}, or raise "
                 f"{format_option('weight_decay')}"
             )
-        return Stage(sample_weight=torch.where(wrong, self.up_weight, 1))
+        return Stage(sample_weight=torch.where(is_wrong, self.up_weight, 1))
 
     def parameter_groups(self) -> list[dict[str, object]]:
         if self.stage:
             return super().parameter_groups()
-        schedule = {"schedule": "none"} if self.identification_schedule == "none" else {}
-        parameters = list(self.identification_network.parameters())
-        return [{"params": parameters, "name": "identification_network", **schedule}]
+        group: dict[str, object] = {
+            "params": list(self.identification_network.parameters()),
+            "name": "identification_network",
+        }
+        if self.identification_schedule == "none":
+            group["schedule"] = "none"
+        return [group]

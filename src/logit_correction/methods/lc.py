@@ -11,28 +11,23 @@ from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.errors import check_range
-from logit_correction.functional import logit_corrected_cross_entropy
+from logit_correction.functional import Reduction, logit_corrected_cross_entropy
 from logit_correction.losses import GroupPrior
 from logit_correction.methods.base import Algorithm
-from logit_correction.methods.parts import (
-    MIXING,
-    PRIORS,
-    Counted,
-    Mixing,
-    MixingContext,
-    Moving,
-    PriorRule,
-    check_is_static,
-)
+from logit_correction.methods.parts import MIXING, Mixing, MixingContext, PriorRule, check_is_static
 from logit_correction.registry import make_component
 from logit_correction.types import Batch, DataInfo, NetworkFactory, Stage, Step
 
+DEFAULT_OVERSAMPLING = 0.25  # of augmented images with static estimates
+
 
 class LC(Algorithm):
-    """Trains a network with cross-entropy on its logits plus log P(., a_x), on mixed samples; predicts without it.
+    """Trains a network with cross-entropy on its logits plus log P(., a_x) (eq. 7), and predicts by the logits alone.
 
-    An attribute estimator gives the attribute a_x of each row; the group prior P(y, a) is made of its estimates. The
-    default, ``Auto``, looks for a shortcut by named views. If it finds none, LC trains exactly as ERM does.
+    Use it where a spurious correlation is known or suspected. The network need not learn what the attribute predicts of
+    the label, since log P(., a_x) supplies it. An attribute estimator gives the attribute a_x of each row; the group
+    prior P(y, a) is computed from its estimates; samples are mixed (``mixing``). The default estimator, ``Auto``, looks
+    for a shortcut by named views. If it finds none, LC trains exactly as ERM does.
 
     ``--preset paper`` is the training of the paper's published code: a biased network along with the robust one
     (``Online``), a moving prior and Group MixUp.
@@ -71,56 +66,60 @@ class LC(Algorithm):
         """Build the network, and what the estimator needs.
 
         Args:
-            attributes: Where the attribute of each row comes from.
-            prior: How the group prior comes about; None counts it where the estimates are settled, else averages it.
-            mixing: How samples are mixed.
-            strength: Factor of log P: 1 as in the paper; 0 corrects nothing.
-            oversampling: Power p: rows of group (y, a) are drawn in proportion to count(y, a)^-p, and their losses are
-                weighted back, so that the expected loss stays the same. It harms a network that memorizes rows. None
-                takes 0.25 where training images are augmented, else 0. Estimates must be settled.
+            network: Builds the network.
+            info: Sizes and names of the data.
+            attributes: The estimator of each row's attribute.
+            prior: The rule of the group prior; None counts static estimates (``Counted``) and averages others
+                (``Moving``).
+            mixing: How samples are mixed; ``GroupMixUp`` is the paper's.
+            strength: Factor of log P, 0 or more: 1 as in the paper; 0 corrects nothing, and above 1 bias-conflicting
+                predictions become more frequent than the prior asks for.
+            oversampling: Power p in [0, 1]: rows of group (y, a) are drawn in proportion to count(y, a)^-p, and their
+                losses are weighted back, so that the expected loss stays the same. It harms a network that memorizes
+                rows. None takes 0.25 where training images are augmented, else 0. Needs a static estimator.
+            biased_network: Builds the estimator's networks; by default ones like ``network``.
+            seed: Seed of the initial weights and of the mixing.
         """
         check_range("strength", strength, 0)
         check_range("oversampling", oversampling or 0, 0, 1)
         super().__init__(network, info, seed=seed)
         self.use_attributes(attributes, biased_network or network)
-        if prior is None:
-            prior = Counted() if self.attributes.is_static else Moving()
-        self.prior_rule = make_component("prior", prior, PRIORS, PriorRule)
-        self.group_prior = self.prior_rule.make(self.attributes)
+        self.use_prior(prior)
         self.mixing = make_component("mixing", mixing, MIXING, Mixing)
         self.mixing.check(self.network, info)
         self.strength = strength
         if oversampling:
             check_is_static(self.attributes, "oversampling", "leave it out")
-        usual = 0.25 if info.augmented and self.attributes.is_static else 0.0
-        self.oversampling = usual if oversampling is None else oversampling
-        self.register_buffer("row_weight", torch.ones(info.num_rows if self.oversampling else 0))
+        if oversampling is None:
+            oversampling = DEFAULT_OVERSAMPLING if info.augmented and self.attributes.is_static else 0.0
+        self.oversampling = oversampling
+        self.register_buffer("row_weight", torch.ones(info.num_rows if oversampling else 0))
 
     def begin_method_stage(self) -> Stage:
         if self.attributes.has_abstained or not self.oversampling:
             return Stage()
         rates = self.attributes.count_groups().double().clamp_min(1.0).pow(-self.oversampling).cpu()
         attribute = self.attributes.row_attribute.cpu()
-        rows = rates[self.attributes.rows.label, attribute.clamp_min(0)]
-        rows = rows.where(attribute >= 0, rows.mean())
-        self.row_weight.copy_(rows.mean() / rows)
-        return Stage(sample_weight=rows)
+        row_rates = rates[self.attributes.rows.label, attribute.clamp_min(0)]
+        row_rates = row_rates.where(attribute >= 0, row_rates.mean())
+        self.row_weight.copy_(row_rates.mean() / row_rates)
+        return Stage(sample_weight=row_rates)
 
-    def forward(self, batch: Batch, epoch: float) -> Step:
-        if self.in_pretraining:
-            return self.attributes.step(batch, epoch, self.randomness)
+    def compute_loss(self, batch: Batch, epoch: float) -> Step:
         if self.attributes.has_abstained:
             loss = cross_entropy(self.network(batch.inputs), batch.label)
             return Step(loss, {"loss_robust": loss.detach()})
         estimate = self.attributes(batch, epoch, self.randomness)  # eq. 3, 11, 12: P(a | x) and a_x
-        self.prior_rule.update(self.group_prior, batch.label, estimate)  # eq. 9, 10: P(y, a)
-        generator, correlation = self.randomness.next(batch.label.device), self.attributes.correlation
-        given = MixingContext(batch, estimate.attribute, self.group_prior, correlation, epoch, generator)
-        logits, log_prior = self.mixing(self.network, given)  # eq. 13: x', P'
+        self.prior_rule.update_prior(self.group_prior, batch.label, estimate)  # eq. 9, 10: P(y, a)
+        generator = self.randomness.next(batch.label.device)
+        correlation = self.attributes.correlation
+        context = MixingContext(batch, estimate.attribute, self.group_prior, correlation, epoch, generator)
+        logits, log_prior = self.mixing(self.network, context)  # eq. 13: x', P'
         if self.strength != 1.0:
             log_prior = self.strength * log_prior
-        at_once = self.attributes.is_static and not self.oversampling
-        loss = logit_corrected_cross_entropy(logits, batch.label, log_prior, "mean" if at_once else "none")  # eq. 7
+        needs_row_losses = not self.attributes.is_static or bool(self.oversampling)
+        reduction: Reduction = "none" if needs_row_losses else "mean"
+        loss = logit_corrected_cross_entropy(logits, batch.label, log_prior, reduction)  # eq. 7
         if not self.attributes.is_static:
             self.attributes.update_from_losses(batch.label, loss.detach())
         if self.oversampling:
@@ -131,7 +130,12 @@ class LC(Algorithm):
 def StagedLC(network: NetworkFactory, info: DataInfo, **options: Any) -> LC:  # noqa: N802  (users know it as a method)
     """Return ``LC`` as in the preset ``staged``: cross-fitted biased networks estimate the attributes first.
 
-    It looks for no shortcut, but corrects by whatever the biased networks estimate. The options are those of ``LC``.
+    It does not search for a shortcut, and corrects by the biased networks' estimates in any case.
+
+    Args:
+        network: Builds the network.
+        info: Sizes and names of the data.
+        options: Those of ``LC``.
 
     >>> import torch
     >>> from logit_correction import StagedLC, DataInfo

@@ -12,10 +12,11 @@ from logit_correction.types import Batch, DataInfo, NetworkFactory, Step
 
 
 class LfF(Algorithm):
-    """Two networks side by side; rows that the biased one finds hard weigh more for the other. Reads no attribute.
+    """Trains two networks together; rows that are hard for the biased one weigh more for the other.
 
-    As in Algorithm 1 of the paper, the biased network f_B is trained with generalized cross-entropy, every row with
-    weight 1. The debiased network f_D, ``network``, is trained with cross-entropy weighted by the relative difficulty
+    Use it as a baseline that reads no attribute. As in Algorithm 1 of the paper, the biased network f_B is trained with
+    generalized cross-entropy, every row with weight 1. The debiased network f_D, ``network``, is trained with
+    cross-entropy weighted by the relative difficulty
 
         W(x) = CE(f_B(x), y) / (CE(f_B(x), y) + CE(f_D(x), y)).
 
@@ -35,7 +36,12 @@ class LfF(Algorithm):
         """Build both networks.
 
         Args:
-            q: Exponent of the generalized cross-entropy, in [0, 1]; the paper's 0.7.
+            network: Builds the network that predicts.
+            info: Sizes and names of the data.
+            biased_network: Builds the biased network; by default one like ``network``.
+            q: Exponent of the generalized cross-entropy, in [0, 1]; the paper's 0.7. The higher, the more the biased
+                network trusts rows that it already predicts right; 0 is cross-entropy.
+            seed: Seed of the initial weights.
         """
         check_gce_exponent(q)
         super().__init__(network, info, seed=seed)
@@ -43,11 +49,12 @@ class LfF(Algorithm):
         self.q = q
         self.difficulty = RelativeDifficulty(info.num_rows, info.num_labels)
 
-    def forward(self, batch: Batch, epoch: float) -> Step:
+    def compute_loss(self, batch: Batch, epoch: float) -> Step:
         biased = cross_entropy(self.biased_network(batch.inputs), batch.label, reduction="none")
         debiased = cross_entropy(self.network(batch.inputs), batch.label, reduction="none")
         weight: Tensor = self.difficulty(batch.index, batch.label, biased, debiased)
-        biased_loss, debiased_loss = gce_from_cross_entropy(biased, self.q).mean(), (weight * debiased).mean()
+        biased_loss = gce_from_cross_entropy(biased, self.q).mean()
+        debiased_loss = (weight * debiased).mean()
         logs = {
             "loss_debiased": debiased_loss.detach(),
             "loss_biased": biased_loss.detach(),

@@ -1,4 +1,4 @@
-"""Parts of methods: group priors, ways of mixing, and the relative difficulty of rows."""
+"""Parts of methods: rules for the group prior, ways of mixing samples, and the relative difficulty of rows."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from logit_correction.types import Batch, Correlation, DataInfo
 
 _HERE = "logit_correction.methods.parts."
 
-#: Name -> dotted path and one line.
+#: Name -> dotted path and one line for ``list``.
 PRIORS: dict[str, tuple[str, str]] = {
-    "Counted": (_HERE + "Counted", "counted once, from estimates that are settled"),
+    "Counted": (_HERE + "Counted", "counted once, from estimates that are static"),
     "Moving": (_HERE + "Moving", "estimated batch by batch, as in the paper"),
 }
 MIXING: dict[str, tuple[str, str]] = {
@@ -32,52 +32,70 @@ MIXING: dict[str, tuple[str, str]] = {
 }
 
 
-def check_is_static(attributes: AttributeEstimator, what: str, fix: str) -> None:
-    """Raise ``InputError`` unless the estimates are settled before the method's own stage; ``fix`` is the advice."""
+def check_is_static(attributes: AttributeEstimator, part: str, remedy: str) -> None:
+    """Raise ``InputError`` unless the estimator is static.
+
+    Args:
+        attributes: The estimator.
+        part: What needs static estimates, for the message.
+        remedy: What to do instead, for the message.
+    """
     if not attributes.is_static:
-        name = type(attributes).__name__
-        raise InputError(f"{what} needs estimates that are settled, and {name}'s are not: {fix}")
+        raise InputError(f"{part} needs static estimates, and {type(attributes).__name__}'s change: {remedy}")
 
 
 class PriorRule(ABC):
-    """Makes a group prior and feeds it."""
+    """Computes the group prior P(y, a) from the estimated attributes."""
 
     @abstractmethod
-    def make(self, attributes: AttributeEstimator) -> GroupPrior:
-        """Return an empty prior of the estimator's size; raise ``InputError`` if the estimator cannot serve."""
+    def build_prior(self, attributes: AttributeEstimator) -> GroupPrior:
+        """Return an empty prior of the estimator's size; raise ``InputError`` if the estimator does not suit."""
 
-    def begin(self, prior: GroupPrior, attributes: AttributeEstimator) -> None:  # noqa: B027  (by default nothing)
-        """Set the prior by the estimates of all rows, before the method's own stage."""
+    def fit_prior(self, prior: GroupPrior, attributes: AttributeEstimator) -> None:  # noqa: B027  (by default nothing)
+        """Set the prior from the estimates of all rows, before the method's own stage.
 
-    def update(self, prior: GroupPrior, label: Tensor, estimate: BatchEstimate) -> None:  # noqa: B027
-        """Update the prior by a batch (eq. 9, 10)."""
+        Args:
+            prior: What ``build_prior`` returned.
+            attributes: The estimator, which has finished.
+        """
+
+    def update_prior(self, prior: GroupPrior, label: Tensor, estimate: BatchEstimate) -> None:  # noqa: B027
+        """Update the prior by a batch (eq. 9, 10).
+
+        Args:
+            prior: What ``build_prior`` returned.
+            label: (B,) long.
+            estimate: Of the same rows.
+        """
 
 
 class Counted(PriorRule):
-    """P(y, a) counted once: proportional to the group's number of rows plus ``smoothing``."""
+    """P(y, a) counted once: proportional to the group's number of rows plus ``smoothing``. For static estimators."""
 
     def __init__(self, smoothing: float = 0.3) -> None:
         """Choose the smoothing.
 
         Args:
-            smoothing: Added to the count of each group, 0 or more; bounds the correction of empty groups.
+            smoothing: Added to the count of each group, 0 or more. The higher, the weaker the correction of rare
+                groups; 0 leaves that of empty groups unbounded.
         """
         check_range("smoothing", smoothing, 0)
         self.smoothing = smoothing
 
-    def make(self, attributes: AttributeEstimator) -> GroupPrior:
+    def build_prior(self, attributes: AttributeEstimator) -> GroupPrior:
         check_is_static(attributes, "prior=Counted", "give prior=Moving")
         return GroupPrior(attributes.info.num_labels, attributes.num_attributes, averaging="fixed", floor=0.0)
 
-    def begin(self, prior: GroupPrior, attributes: AttributeEstimator) -> None:
+    def fit_prior(self, prior: GroupPrior, attributes: AttributeEstimator) -> None:
         prior.resize(attributes.num_attributes)
-        attribute, sizes = attributes.row_attribute.cpu(), (prior.num_labels, prior.num_attributes)
+        attribute = attributes.row_attribute.cpu()
         if bool((attribute >= 0).any()):  # else it stays uniform
-            prior.set_table(count_prior(attributes.rows.label.cpu(), attribute, *sizes, self.smoothing))
+            label = attributes.rows.label.cpu()
+            prior.set_table(count_prior(label, attribute, prior.num_labels, prior.num_attributes, self.smoothing))
 
 
 class Moving(PriorRule):
-    """Estimated from each batch and averaged over time (eq. 9 - 11); see ``GroupPrior``."""
+    """Estimated from each batch and averaged over time (eq. 9 - 11); see ``GroupPrior``. For estimators like Online."""
 
     def __init__(
         self,
@@ -92,13 +110,15 @@ class Moving(PriorRule):
         Args:
             estimator: ``joint``: eq. 9-11 of the paper; ``published``: mean of p_y(x) in each cell (y, a_x), as the
                 published code takes it, where a cell without rows counts as 0; ``cell``: the same mean, but a cell
-                without rows keeps its value; ``algorithm-1``: the paper's pseudo-code, which corrects next to nothing.
+                without rows keeps its value; ``algorithm-1``: the paper's pseudo-code, which hardly corrects at all.
             averaging: ``moving`` (the paper's choice) or ``moving-rows`` (row by row, with ``published`` only),
                 ``batch`` or ``dataset``.
-            momentum: Of the moving average, in [0, 1); the paper has 0.5, None takes 0.99, which measured better.
-            floor: Added to the prior inside the logarithm, 0 or more; the published code has 1e-4.
+            momentum: Of the moving average, in [0, 1); the paper has 0.5, None takes 0.99, which measured better. A
+                high one averages out the chance of a batch and follows the biased network more slowly.
+            floor: Added to the prior inside the logarithm, 0 or more; bounds the correction of rare groups. The
+                published code has 1e-4.
             normalize_columns: Divide each attribute value's column by its sum, as the published code does on all
-                data sets but Colored MNIST.
+                data sets except Colored MNIST.
         """
         self.momentum = 0.99 if momentum is None else momentum
         check_range("momentum", self.momentum, 0, 1, open_end=True)
@@ -110,42 +130,54 @@ class Moving(PriorRule):
         if averaging == "moving-rows" and estimator != "published":
             raise InputError(f"averaging=moving-rows needs estimator=published, not {estimator}")
 
-    def make(self, attributes: AttributeEstimator) -> GroupPrior:
+    def build_prior(self, attributes: AttributeEstimator) -> GroupPrior:
         if attributes.is_static:
             name = type(attributes).__name__
             raise InputError(f"prior=Moving follows estimates that change, and {name}'s do not: give prior=Counted")
         return GroupPrior(attributes.info.num_labels, attributes.num_attributes, **vars(self))
 
-    def update(self, prior: GroupPrior, label: Tensor, estimate: BatchEstimate) -> None:
+    def update_prior(self, prior: GroupPrior, label: Tensor, estimate: BatchEstimate) -> None:
         assert estimate.posterior is not None
         prior.update(label, estimate.posterior, estimate.label_probability, estimate.attribute)
 
 
-def describe_lost_labels(prior: GroupPrior, correlation: Correlation, names: tuple[str, ...]) -> list[str]:
-    """Return a warning of labels most rows of which are taken for bias-conflicting, by a moving joint prior."""
+def describe_lost_labels(prior: GroupPrior, correlation: Correlation, label_names: tuple[str, ...]) -> list[str]:
+    """Return a warning if a moving joint prior takes most rows of a label for bias-conflicting.
+
+    The biased network has then probably stopped predicting the label.
+
+    Args:
+        prior: P(y, a).
+        correlation: The attribute values of each label's majority.
+        label_names: L names.
+
+    Returns:
+        One warning, or none.
+    """
     if prior.estimator != "joint" or prior.averaging == "fixed" or not bool(prior.visited.any()):
         return []
     table = prior.table.cpu().double()
-    aligned = (table * (correlation.weights > 0)).sum(1) / table.sum(1)
-    lost = ", ".join(names[i] for i in (aligned < 0.5).nonzero().flatten().tolist())
-    warning = (
-        f"the biased network takes most rows of label {lost} for bias-conflicting and may have lost the label: "
-        f"compare another {format_option('seed')}, or raise q_ramp_up_epochs and head_start_epochs of its estimator"
-    )
-    return [warning] if lost else []
+    aligned_share = (table * (correlation.weights > 0)).sum(1) / table.sum(1)
+    lost = [name for name, share in zip(label_names, aligned_share.tolist(), strict=True) if share < 0.5]
+    if not lost:
+        return []
+    return [
+        f"the biased network takes most rows of label {', '.join(lost)} for bias-conflicting and may have lost the "
+        f"label: compare another {format_option('seed')}, or raise q_ramp_up_epochs and head_start_epochs of its estimator"
+    ]
 
 
 @dataclass(frozen=True)
 class MixingContext:
-    """A batch and all that a way of mixing may use.
+    """A batch, and everything that a way of mixing may use.
 
     Attributes:
         batch: The rows.
         attribute: (B,) long, the estimated attribute of each row, -1 where unknown.
         prior: P(y, a).
-        correlation: Tells which groups are minority.
+        correlation: The attribute values of each label's majority; all other groups are bias-conflicting.
         epoch: Epochs done, with the fraction of the current one.
-        generator: Source of the randomness.
+        generator: Source of the random numbers.
     """
 
     batch: Batch
@@ -157,7 +189,7 @@ class MixingContext:
 
 
 class Mixing(ABC):
-    """Returns the robust network's logits on mixed rows, and the log priors of these mixed rows.
+    """Computes the robust network's logits on mixed rows, and the log priors of these mixed rows.
 
     Attributes:
         place: What is mixed: the inputs, the features, or nothing.
@@ -166,7 +198,12 @@ class Mixing(ABC):
     place: Literal["inputs", "features", "nowhere"] = "nowhere"
 
     def check(self, network: nn.Module, info: DataInfo) -> None:
-        """Raise ``InputError`` unless the network and the data can be mixed at ``place``."""
+        """Raise ``InputError`` unless the network and the data can be mixed at ``place``.
+
+        Args:
+            network: The robust network.
+            info: Sizes and names of the data.
+        """
         if self.place == "inputs" and info.tokens:
             raise InputError(
                 f"the inputs are texts, whose tokens cannot be mixed: mix features "
@@ -177,15 +214,20 @@ class Mixing(ABC):
             raise InputError("mixing features needs a network with `features` and `head`: give one, or mix inputs")
 
     @abstractmethod
-    def __call__(self, network: nn.Module, given: MixingContext) -> tuple[Tensor, Tensor]:
-        """Return the robust network's logits (B, L) and log priors (B, L), finite, up to a constant for each row."""
+    def __call__(self, network: nn.Module, context: MixingContext) -> tuple[Tensor, Tensor]:
+        """Return the robust network's logits (B, L) and log priors (B, L), finite, up to a constant for each row.
+
+        Args:
+            network: The robust network.
+            context: The batch, its attributes and the prior.
+        """
 
 
 class NoMixing(Mixing):
     """Mixes nothing."""
 
-    def __call__(self, network: nn.Module, given: MixingContext) -> tuple[Tensor, Tensor]:
-        return network(given.batch.inputs), given.prior.log_for_attribute(given.attribute)
+    def __call__(self, network: nn.Module, context: MixingContext) -> tuple[Tensor, Tensor]:
+        return network(context.batch.inputs), context.prior.log_for_attribute(context.attribute)
 
 
 class IndependentMixUp(Mixing):
@@ -198,19 +240,23 @@ class IndependentMixUp(Mixing):
         """Choose how much is mixed.
 
         Args:
-            limit: The greatest weight lambda of the partner, in [0, 1].
+            limit: The greatest weight lambda of the partner, in [0, 1]; 0 mixes nothing.
             place: Mix ``inputs``, or ``features`` where inputs cannot be mixed.
         """
         check_range("limit", limit, 0, 1)
-        self.limit, self.place = limit, place
+        self.limit = limit
+        self.place = place
 
-    def __call__(self, network: nn.Module, given: MixingContext) -> tuple[Tensor, Tensor]:
-        size, device, drawn_by = len(given.batch.label), given.batch.label.device, given.generator
-        values, rest = split_at_mixing_point(network, given.batch.inputs, self.place)
-        partner = torch.randint(size, (size,), generator=drawn_by, device=drawn_by.device)
-        own = torch.rsub(torch.rand(size, generator=drawn_by, device=drawn_by.device), 1, alpha=self.limit)
-        mixed = mix(values, partner.to(device, non_blocking=True), own.to(device, non_blocking=True))
-        return rest(mixed), given.prior.log_for_attribute(given.attribute)
+    def __call__(self, network: nn.Module, context: MixingContext) -> tuple[Tensor, Tensor]:
+        label = context.batch.label
+        generator = context.generator
+        size = len(label)
+        values, rest_of_network = split_at_mixing_point(network, context.batch.inputs, self.place)
+        partner = torch.randint(size, (size,), generator=generator, device=generator.device)
+        uniform = torch.rand(size, generator=generator, device=generator.device)
+        weight = torch.rsub(uniform, 1, alpha=self.limit)
+        mixed = mix(values, partner.to(label.device, non_blocking=True), weight.to(label.device, non_blocking=True))
+        return rest_of_network(mixed), context.prior.log_for_attribute(context.attribute)
 
 
 class GroupMixUp(Mixing):
@@ -230,30 +276,36 @@ class GroupMixUp(Mixing):
                 paper's text (eq. 13): each minority row gets a majority partner.
             limit: t of Algorithm 1 after the ramp-up, in [0, 0.5]: a row's own weight is drawn from U(1 - 2t, 1 - t);
                 with ``minority-rows`` it is drawn from U(0.5, 1) whatever the limit.
-            ramp_up_epochs: T of Algorithm 1; the paper has 2, and 50 on Waterbirds and CelebA.
+            ramp_up_epochs: T of Algorithm 1, 0 or more; the paper has 2, and 50 on Waterbirds and CelebA. Mixing is
+                weak until the attributes are estimated well.
             place: Mix ``inputs``, or ``features`` where inputs cannot be mixed.
         """
         check_range("limit", limit, 0, 0.5)
         check_range("ramp_up_epochs", ramp_up_epochs, 0)
         self.rows: MixupForm = rows
-        self.limit, self.ramp_up_epochs, self.place = limit, ramp_up_epochs, place
+        self.limit = limit
+        self.ramp_up_epochs = ramp_up_epochs
+        self.place = place
 
-    def __call__(self, network: nn.Module, given: MixingContext) -> tuple[Tensor, Tensor]:
-        label, prior, drawn_by = given.batch.label, given.prior, given.generator
-        values, rest = split_at_mixing_point(network, given.batch.inputs, self.place)
-        t = 2 * self.limit * ramp_up(given.epoch, self.ramp_up_epochs)
-        low, high = (1 - 2 * t, 1 - t) if self.rows == "every-row" else (0.5, 1.0)
-        weight = torch.empty((), device=drawn_by.device).uniform_(low, high, generator=drawn_by)
+    def __call__(self, network: nn.Module, context: MixingContext) -> tuple[Tensor, Tensor]:
+        label = context.batch.label
+        generator = context.generator
+        values, rest_of_network = split_at_mixing_point(network, context.batch.inputs, self.place)
+        low, high = 0.5, 1.0
+        if self.rows == "every-row":
+            t = 2 * self.limit * ramp_up(context.epoch, self.ramp_up_epochs)
+            low, high = 1 - 2 * t, 1 - t
+        weight = torch.empty((), device=generator.device).uniform_(low, high, generator=generator)
         mixed, prior_of_mixed = group_mixup(
             values,
-            prior.for_attribute(given.attribute),
+            context.prior.for_attribute(context.attribute),
             label,
-            given.correlation.is_minority(label, given.attribute),
+            context.correlation.is_minority(label, context.attribute),
             weight=weight.to(label.device, non_blocking=True),
             form=self.rows,
-            generator=drawn_by,
+            generator=generator,
         )
-        return rest(mixed), shift_log_prior(prior.log(prior_of_mixed))
+        return rest_of_network(mixed), shift_log_prior(context.prior.log(prior_of_mixed))
 
 
 class RelativeDifficulty(nn.Module):
@@ -261,7 +313,7 @@ class RelativeDifficulty(nn.Module):
 
     l_B and l_D are moving averages of the row's cross-entropy under either network; the first visit sets them. Each is
     divided by the greatest average of the row's label, so that a label that is hard throughout gets no more weight.
-    LfF (Nam et al. 2020) and DFA (Lee et al. 2021) use it. ``momentum`` is the weight of the past, 0.7 in both papers.
+    LfF (Nam et al. 2020) and DFA (Lee et al. 2021) use it.
     """
 
     average: Tensor
@@ -269,8 +321,16 @@ class RelativeDifficulty(nn.Module):
     row_label: Tensor
 
     def __init__(self, num_rows: int, num_labels: int, momentum: float = 0.7) -> None:
+        """Start without averages.
+
+        Args:
+            num_rows: N.
+            num_labels: L.
+            momentum: Weight of the past in the moving average, in [0, 1); 0.7 in both papers.
+        """
         super().__init__()
-        self.num_labels, self.momentum = num_labels, momentum
+        self.num_labels = num_labels
+        self.momentum = momentum
         self.register_buffer("average", torch.zeros(2, num_rows))
         self.register_buffer("visited", torch.zeros(num_rows, dtype=torch.bool))
         self.register_buffer("row_label", torch.zeros(num_rows, dtype=torch.long))
@@ -286,10 +346,12 @@ class RelativeDifficulty(nn.Module):
             debiased: (B,) cross-entropy under the debiased network.
         """
         losses = torch.stack((biased, debiased), dim=1).to(self.average.dtype)
-        rows, current = concatenate_over_processes(index), concatenate_over_processes(losses).t()
+        rows = concatenate_over_processes(index)
+        current = concatenate_over_processes(losses).t()
         past = self.average.index_select(1, rows)
-        moved = torch.where(self.visited.index_select(0, rows), torch.lerp(current, past, self.momentum), current)
-        self.average.index_copy_(1, rows, moved)
+        was_visited = self.visited.index_select(0, rows)
+        average = torch.where(was_visited, torch.lerp(current, past, self.momentum), current)
+        self.average.index_copy_(1, rows, average)
         self.visited.index_fill_(0, rows, True)
         self.row_label.index_copy_(0, rows, concatenate_over_processes(label))
         # A row not yet visited has the average 0 and so is never the greatest, whatever its label.

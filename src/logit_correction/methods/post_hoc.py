@@ -17,11 +17,19 @@ from logit_correction.types import Batch, DataInfo, NetworkFactory, Step
 
 
 class CorrectedHead(nn.Module):
-    """A head's logits less log P(y | a_x), which a linear reader predicts from the same features."""
+    """A head's logits less log P(y | a_x), which a linear layer (``reader``) predicts from the same features."""
 
     def __init__(self, head: nn.Module, in_features: int, num_labels: int) -> None:
+        """Build the linear layer, with weights of 0.
+
+        Args:
+            head: The network's own head.
+            in_features: Number of features.
+            num_labels: L.
+        """
         super().__init__()
-        self.head, self.in_features = head, in_features
+        self.head = head
+        self.in_features = in_features
         self.reader = nn.Linear(in_features, num_labels, dtype=next(head.parameters()).dtype)
         nn.init.zeros_(self.reader.weight)
         nn.init.zeros_(self.reader.bias)
@@ -32,11 +40,11 @@ class CorrectedHead(nn.Module):
 
 
 class PostHoc(Algorithm):
-    """Trains by ERM and predicts by its logits less log P(y | a_x); nothing is corrected while it trains.
+    """Trains by ERM and predicts by its logits less log P(y | a_x): the correction is applied only in prediction.
 
-    P(y | a) is counted on the training rows. For a new row a linear reader of the network's features predicts it,
-    trained without changing them. With ``--network FromRun`` the network stays that of a finished run, and only the
-    reader trains.
+    Use it to correct a finished run without training it again (``network="FromRun"``): the network then stays as it is,
+    and only the linear layer of ``CorrectedHead`` trains. P(y | a) is counted on the training rows. For a new row the
+    linear layer predicts it from the network's features; its training does not change them.
     """
 
     components = MappingProxyType({"attributes": "attributes"})
@@ -52,34 +60,36 @@ class PostHoc(Algorithm):
         biased_network: NetworkFactory | None = None,
         seed: int = 0,
     ) -> None:
-        """Build the network, which needs ``features`` and ``head``, and the reader.
+        """Build the network and the linear layer.
 
         Args:
-            attributes: Where the attribute of each training row comes from; estimates must be settled.
+            network: Builds a network with ``features`` and ``head``.
+            info: Sizes and names of the data.
+            attributes: The static estimator of each training row's attribute.
+            biased_network: Builds the estimator's networks; by default ones like ``network``.
+            seed: Seed of the initial weights.
         """
         super().__init__(network, info, seed=seed)
         self.use_attributes(attributes, biased_network or network)
-        self.finished = bool(getattr(self.network, "finished", False))
+        self.is_finished = bool(getattr(self.network, "finished", False))
         check_is_static(self.attributes, "PostHoc", "take Auto, CrossFitted or Given")
-        self.prior_rule = Counted()
-        self.group_prior = self.prior_rule.make(self.attributes)
+        self.use_prior(Counted())
         size = get_feature_size(self.network)  # refuses a network without features
         self.network.head = CorrectedHead(self.network.head, size, info.num_labels)  # type: ignore[arg-type]
 
-    def forward(self, batch: Batch, epoch: float) -> Step:
-        if self.in_pretraining:
-            return self.attributes.step(batch, epoch, self.randomness)
+    def compute_loss(self, batch: Batch, epoch: float) -> Step:
         head: CorrectedHead = self.network.head  # type: ignore[assignment]
-        with torch.set_grad_enabled(not self.finished):
+        with torch.set_grad_enabled(not self.is_finished):
             features = self.network.features(batch.inputs)  # type: ignore[operator]
             loss = cross_entropy(head.head(features), batch.label)
         attribute = self.attributes(batch, epoch, self.randomness).attribute
         target = self.group_prior.log_for_attribute(attribute).softmax(dim=1)  # P(. | a)
-        read = cross_entropy(head.reader(features.detach()), target, reduction="none")
-        read = read @ (attribute >= 0).to(read.dtype) / len(read)
-        return Step(read if self.finished else loss + read, {"loss": loss.detach(), "loss_reader": read.detach()})
+        losses = cross_entropy(head.reader(features.detach()), target, reduction="none")
+        reader_loss = losses @ (attribute >= 0).to(losses.dtype) / len(losses)
+        total = reader_loss if self.is_finished else loss + reader_loss
+        return Step(total, {"loss": loss.detach(), "loss_reader": reader_loss.detach()})
 
     def parameter_groups(self) -> list[dict[str, object]]:
-        if self.in_pretraining or not self.finished:
+        if self.in_pretraining or not self.is_finished:
             return super().parameter_groups()
         return [{"params": list(self.network.head.reader.parameters()), "name": "reader"}]  # type: ignore[union-attr]
