@@ -163,7 +163,8 @@ def describe_lost_labels(prior: GroupPrior, correlation: Correlation, label_name
         return []
     return [
         f"the biased network takes most rows of label {', '.join(lost)} for bias-conflicting and may have lost the "
-        f"label: compare another {format_option('seed')}, or raise q_ramp_up_epochs and head_start_epochs of its estimator"
+        f"label: compare another {format_option('seed')}, or raise q_ramp_up_epochs and head_start_epochs of its "
+        "estimator"
     ]
 
 
