@@ -137,7 +137,7 @@ def test_a_run_trains_a_head_and_predicts_from_images(
 @pytest.mark.parametrize(
     ("encoder", "expected"),
     [
-        (ComponentConfig("my_parts.Narrow"), "--encoder my_parts.Narrow has no `features`"),
+        (ComponentConfig("my_parts.Narrow"), "`encoder='my_parts.Narrow'` has no `features`"),
         (ComponentConfig("TextClassifier"), "takes tokens"),
         (ComponentConfig("my_parts.broken_features"), "features that are not finite vectors"),
     ],

@@ -69,27 +69,27 @@ def test_options_of_a_component_without_a_name_are_those_of_the_default() -> Non
 @pytest.mark.parametrize(
     ("flat", "expected"),
     [
-        ({"network": {"hidden": [5]}}, "give --network NAME too"),
+        ({"network": {"hidden": [5]}}, "`network` has options, but no name: give `network` too"),
         ({"method": None, "preset": "stagd"}, "'stagd' (did you mean staged?)"),
         ({"preset": "paper", "method": "StagedLC"}, "preset paper is for method LC, not StagedLC"),
-        ({"gradient_clip": None}, "--gradient_clip"),
-        ({"learning_rate": float("nan")}, "--learning_rate"),
-        ({"leave_out": 3}, "--leave_out is 3, but must be list[str]"),
-        ({"devices": 3, "batch_size": 10}, "--batch_size is 10, but must be divisible by the 3 processes"),
-        ({"method": {"name": "LC", "strength": None}}, "--method.strength is None, but must be float"),
-        ({"method": {"name": "LC", "prior": {"momentum": 0.7}}}, "give --method.prior NAME too"),
+        ({"gradient_clip": None}, "`gradient_clip`"),
+        ({"learning_rate": float("nan")}, "`learning_rate`"),
+        ({"leave_out": 3}, "`leave_out` is 3, but must be list[str]"),
+        ({"devices": 3, "batch_size": 10}, "`batch_size` is 10, but must be divisible by the 3 processes"),
+        ({"method": {"name": "LC", "strength": None}}, "`strength` is None, but must be float"),
+        ({"method": {"name": "LC", "prior": {"momentum": 0.7}}}, "`prior` has options, but no name: give `prior` too"),
         ({"method": {"name": "LC", "attributes": {"name": "Online", "schedule": "x"}}}, "Literal['same', 'none']"),
         (
             {"method": {"name": "LC", "attributes": {"name": "Clusters", "attributes": {"name": "Online", "q": "h"}}}},
-            "--method.attributes.attributes.q is 'h', but must be float",
+            "`attributes.attributes.q` is 'h', but must be float",
         ),
-        ({"shortcut": "colour"}, "--shortcut is for methods that look for a shortcut"),
+        ({"shortcut": "colour"}, "`shortcut` is for methods that look for a shortcut"),
         ({"data": {"name": "Table", "file": "x.csv", "label": False}}, "as other values: quote it, such as 'no'"),
         (
             {"data": {"name": "Table", "file": "x.csv", "label": "y", "features": ["x", 15]}},
             "as other values: quote it, such as 'no'",
         ),
-        ({"network": {"name": "MLP", "hidden": 10}}, "--network.hidden is 10, but must be"),
+        ({"network": {"name": "MLP", "hidden": 10}}, "`network.hidden` is 10, but must be"),
         ({"method": "my_parts.Points"}, "'my_parts.Points' is not a method: give a class that derives from"),
     ],
 )
@@ -114,7 +114,7 @@ def test_no_option_takes_what_is_no_finite_number(kind: str, name: str) -> None:
         text = str(parameter.annotation)
         for value in [10**23] * ("int" in text) or [math.inf] * ("float" in text):
             part = {"name": name, **needed, one: [value] if "list" in text else value}
-            with pytest.raises(InputError, match=rf"--(method\.)?{kind}\.{one}"):
+            with pytest.raises(InputError, match=rf"`({kind}\.)?{one}`"):
                 complete_config({"data": "Digits", "method": part if kind == "method" else {"name": "LC", kind: part}})
 
 

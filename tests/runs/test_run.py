@@ -29,8 +29,9 @@ from logit_correction import (
 )
 from logit_correction.data.digits import Digits
 from logit_correction.data.table import DataTable
-from logit_correction.runs.model import build_algorithm
+from logit_correction.runs.model import build_algorithm, build_info
 from logit_correction.runs.options import complete_config
+from logit_correction.training.record import read_checkpoint, write_checkpoint
 from logit_correction_lab.sources.planted import Planted
 
 SHORT: dict[str, Any] = {"epochs": 8, "seed": 0, "threads": 1, "page": False}
@@ -216,6 +217,39 @@ def test_rules_by_estimated_groups_read_no_attribute(tmp_path: Path, monkeypatch
     assert again.report.to_dict()["selection"] == run.report.to_dict()["selection"]
     with pytest.raises(InputError, match="valid_estimated_worst_group goes by estimated attributes, and ERM"):
         planted(tmp_path / "ERM", "ERM", "valid_estimated_worst_group")
+
+
+def test_damaged_files_and_dead_links_are_named_together(tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    for label, grey in (("dark", 10), ("light", 240)):
+        (photos / label).mkdir(parents=True)
+        for number in range(12):
+            pixels = np.full((8, 8, 3), grey + number, np.uint8)
+            Image.fromarray(pixels).save(photos / label / f"{number}.png")
+    run = train(photos, tmp_path / "run", method="ERM", network="MLP", epochs=1, threads=1, page=False)
+    assert run.evaluate(photos)["count"] == 24
+    (photos / "dark" / "0.png").write_bytes(b"no picture")
+    (photos / "light" / "1.png").write_bytes((photos / "light" / "1.png").read_bytes()[:50])
+    with pytest.raises(InputError, match=r"2 rows are bad: .*dark/0\.png.*light/1\.png"):
+        run.evaluate(photos)
+    (photos / "dark" / "lost.png").symlink_to("nowhere.png")
+    with pytest.raises(InputError, match="3 rows are bad") as error:
+        run.evaluate(photos)
+    assert all(name in str(error.value) for name in ("dark/0.png", "light/1.png", "dark/lost.png"))
+
+
+def test_a_run_without_the_sizes_of_its_data_loads_as_before(run: Run, tmp_path: Path) -> None:
+    rows = people(40, 2)
+    state = read_checkpoint(run / "checkpoint.pt")
+    assert build_info(state["info"]) == run.model.info and run.model.info.input_names
+    old = shutil.copytree(run, tmp_path / "old")
+    write_checkpoint(old / "checkpoint.pt", algorithm=state["algorithm"])
+    assert replace(load(old).model.info, augmented=run.model.info.augmented) == run.model.info
+    np.testing.assert_array_equal(load(old).predict_proba(rows), load(run).predict_proba(rows))
+    for change in ({"num_attributes": 10**12}, {"input_shape": (2**40,)}, {"correlation": 3}):
+        write_checkpoint(old / "checkpoint.pt", algorithm=state["algorithm"], info=state["info"] | change)
+        with pytest.raises(InputError, match=r"checkpoint\.pt: the sizes of the data do not fit"):
+            load(old)
 
 
 def test_forged_entries_are_named(digits_run: Path, run: Run, tmp_path: Path) -> None:

@@ -194,6 +194,8 @@ def _rows_of_places(places: Sequence[Path], labelled: bool, tables: bool, encodi
                 raise InputError(f"{place} holds folders of splits: give one, such as {next(iter(folders)).parent}")
             rows, notes = find_images(place, folders)
             problems, found = rows.errors, rows.files or ()
+            if labelled and problems:  # all that is wrong is raised at once
+                ImageReader(None).find_unreadable(list(found), problems)
             if labelled or len(problems) == len(found):
                 problems.raise_if_any()
             elif problems:
