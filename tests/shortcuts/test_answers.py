@@ -130,7 +130,7 @@ def test_an_audit_that_was_killed_is_begun_anew_in_its_folder(tmp_path: Path) ->
         "import os, signal, sys\n"
         "from logit_correction.cli import main\n"
         "from logit_correction.shortcuts import rows\n"
-        "rows.write_cells = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "rows.write_spreadsheet_csv = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "main(sys.argv[1:])\n"
     )
     with Forked(program, *words) as process:

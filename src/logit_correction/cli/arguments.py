@@ -1,4 +1,9 @@
-"""The command line of a command: its function's signature, and the options of the parts of a run that are chosen."""
+"""Reads the words of a command line into the arguments of a command's function.
+
+The signature of the function says which options the command takes. A parameter ``config`` stands for all options of a
+run, whose parts (data, method, networks) bring options of their own, and ``data`` for those of a data source alone. So
+words are first sorted by name, then ``runs.options`` checks them, and the help is written from the same parser.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +11,22 @@ import os
 import re
 import shutil
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from argparse import Action
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import Parameter, cleandoc, signature
 from pathlib import Path
 from typing import Any
 
 from logit_correction.errors import InputError
-from logit_correction.formatting import suggest_name
+from logit_correction.formatting import capitalize, suggest_name
 from logit_correction.registry import parse_names
 from logit_correction.runs import options
 from logit_correction.runs.options import ESTIMATOR_OPTIONS, LIST_OPTIONS, PARTS, VIEW_OPTIONS, OptionParser
 from logit_correction.training.config import TrainingConfig
 from logit_correction.yaml_files import read_yaml_file
 
-#: What the help says where no class says it.
-HELP = {
+#: Descriptions of options that no docstring of a class describes.
+DESCRIPTIONS = {
     "data": "A folder of images, the file of a table, or a name from `list data`",
     "method": "A name from `list methods`; LC if left out",
     "network": "A name from `list networks`; one that fits the data if left out",
@@ -33,200 +39,266 @@ HELP = {
     "when_unsure": "Where the verdict is `cannot tell`: correct by the likeliest view, or train as ERM (default leave)",
 }
 
-#: What the plain help of a run shows, by what a person wants to do.
-FIRST = {
+#: Title of a section of the help -> options of a run that ``--help`` shows in it, in this order.
+SECTIONS = {
     "Data and method": ("data", "method", "network"),
     "What you know": ESTIMATOR_OPTIONS,
     "How long and where": ("epochs", "seed", "seeds", "device"),
     "Files": ("out", "resume", "config"),
 }
 
-#: What only ``--help-all`` shows, with the options of training that are not above.
-LATER = ("preset", "biased_network", "encoder", "print_config", "trust_code")
+#: Title of the section that only ``--help-all`` shows: options of training that are in no other section, and these.
+ADVANCED = "Training"
+ADVANCED_OPTIONS = ("preset", "biased_network", "encoder", "print_config", "trust_code")
 
-#: What stands for the value of an option in the help, by its name or by the first word of its type.
+#: Name of an option, or the first word of its type -> what stands for its value in the help.
 PLACEHOLDERS = {
     "config": "FILE",
     "when_unsure": "correct|leave",
     "compile": "true|false|reduce-overhead",
     **dict.fromkeys(VIEW_OPTIONS, "VIEW"),
+    "int": "N",
+    "PositiveInt": "N",
+    "float": "X",
+    "Path": "PATH",
 }
-PLACEHOLDERS |= {"int": "N", "PositiveInt": "N", "float": "X", "Path": "PATH"}
 
-#: Options of a run that are given by their names alone, and those that may be given several times.
-FLAGS, REPEATED = ("finetune",), (*VIEW_OPTIONS, *LIST_OPTIONS)
+#: Options of a run that need no value.
+FLAGS = ("finetune",)
 
-#: Options of a run that a command chooses itself.
-FIXED = {"audit": ("method", "preset", "biased_network", "selection", "logger")}
+#: Options of a run that may be given several times, or as ``[a, b]``.
+REPEATABLE = (*VIEW_OPTIONS, *LIST_OPTIONS)
+
+#: Command -> options of a run that it chooses itself, so that a user cannot.
+FIXED_OPTIONS = {"audit": ("method", "preset", "biased_network", "selection", "logger")}
+
+#: Characters of a line of the help before the description.
+HELP_COLUMN = 24
 
 
 def parse_arguments(command: str, function: Callable[..., int], words: Sequence[str]) -> dict[str, Any]:
-    """Return the arguments that a command line gives to the function of a command; ends after ``--help``.
+    """Return the arguments that a command line gives to the function of a command; prints the help if it is asked for.
 
-    Its positional parameters may be given without their names, and one whose default is False is a flag. ``config``
-    stands for all options of a run, and ``data`` for those of a data source; ``typed`` are the names of those that a
-    person gave, also in the file of --config.
+    Positional parameters may be given without their names, and a parameter whose default is False is a flag. Options of
+    ``--config FILE`` count where the command line does not give them. With ``--resume`` or ``--run`` alone, the run's
+    own ``config.yaml`` takes this place. A parameter ``user_options`` receives the full names of all options of a run
+    that the user gave in either way.
+
+    Args:
+        command: Name of the command.
+        function: Function whose signature describes the command.
+        words: The command line after the command's name.
+
+    Returns:
+        Name of a parameter -> value, ready for ``function(**arguments)``.
 
     Raises:
         InputError: An option is unknown, missing, or has a wrong value.
+        SystemExit: The help was asked for, and is printed.
     """
-    parameters: Mapping[str, Parameter] = signature(function).parameters
-    whole, fixed = "config" in parameters, FIXED.get(command, ())
-    parts = PARTS if whole else tuple(part for part in PARTS if part in parameters)
-    needed = whole and parameters["config"].default is not None
-    apart = ("config", "typed", *parts)
-    tells_typed = "typed" in parameters
-    parameters = {name: one for name, one in parameters.items() if name not in apart}
-    places = [name for name, one in parameters.items() if one.kind is one.POSITIONAL_OR_KEYWORD]
-    of_run = [
-        *parts,
-        *((*TrainingConfig.__dataclass_fields__, "config", "preset", *ESTIMATOR_OPTIONS) if whole else ()),
-    ]
-    of_run = [name for name in of_run if name not in (*parameters, *fixed)]
+    all_parameters = signature(function).parameters
+    takes_run = "config" in all_parameters
+    parts = PARTS if takes_run else tuple(part for part in PARTS if part in all_parameters)
+    filled_from_run = ("config", "user_options", *parts)
+    parameters = {name: all_parameters[name] for name in all_parameters if name not in filled_from_run}
+    fixed = FIXED_OPTIONS.get(command, ())
+    run_options = [*parts]
+    if takes_run:
+        run_options += [*TrainingConfig.__dataclass_fields__, "config", "preset", *ESTIMATOR_OPTIONS]
+    run_options = [name for name in run_options if name not in (*parameters, *fixed)]
 
-    given, shown = _read(words, parameters, places, of_run)
+    positional = [name for name, parameter in parameters.items() if parameter.kind is Parameter.POSITIONAL_OR_KEYWORD]
+    given, help_name = _read_words(words, parameters, positional, run_options)
     parser = OptionParser()
-    parser.add(function, skip=apart)
-    known = [*of_run, *parser.actions]
-    where = f"; `logit-correction {command} --help` shows what there is"
-    for name, value in given.items():
-        full = options.list_option_names({name: value})[0]  # such as data.attribute, where only attribute is there
-        options.check_option_name(name if name in known or suggest_name(name, known) else full, known, where)
-    own = {name: given.pop(name) for name in parameters if name in given}
-    file = read_yaml_file(Path(given.pop("config")), as_written=True) if "config" in given else {}
-    if shown:
-        _add_run(parser, file | given, of_run, whole)
-        print(_help(parser, command, cleandoc(function.__doc__ or ""), places, whole, shown == "help_all"))
+    parser.add(function, skip=filled_from_run)
+    _check_names(command, given, [*run_options, *parser.actions])
+    command_options = {name: given.pop(name) for name in parameters if name in given}
+    file_options = read_yaml_file(Path(given.pop("config")), as_written=True) if "config" in given else {}
+    if help_name:
+        _add_run_options(parser, file_options | given, run_options, takes_run)
+        text = function.__doc__ or ""
+        print(_format_help(parser, command, text, positional, takes_run, help_name == "help_all"), flush=True)
         raise SystemExit(0)
     for name, parameter in parameters.items():
-        if parameter.default is parameter.empty and name not in own:
-            option = name if name in places else f"--{format_option_name(name)}"
+        if parameter.default is parameter.empty and name not in command_options:
+            option = name if name in positional else f"--{format_option_name(name)}"
             raise InputError(f"{option} is missing: {parser.actions[name].help}")
-    found = options.parse_options(parser, own)
-    if not of_run:
-        return found
-    named = [part for part in PARTS if isinstance(one := given.get(part) or {}, str) or "name" in one]
-    finished = found.get("out") if found.get("resume") else found.get("run")  # which has a configuration of its own
-    if finished is not None and not (file or named or "preset" in given):
-        from logit_correction.runs.folder import find_runs
+    arguments = options.parse_options(parser, command_options)
+    if not run_options:
+        return arguments
 
-        file = read_yaml_file(
-            find_runs([finished])[0] / "config.yaml"
-        )  # all runs of --seeds have the options of the first
-    chosen = {name: value for name, value in options.merge_options(file, given).items() if name not in fixed}
-    if tells_typed:
-        found["typed"] = frozenset(options.list_option_names(chosen))
-    if not (chosen or needed) and whole:
-        return found
+    if not (file_options or "preset" in given or any(map(_has_name, (given.get(part) for part in PARTS)))):
+        file_options = _read_config_of_run(arguments)
+    merged = options.merge_options(file_options, given)
+    chosen = {name: value for name, value in merged.items() if name not in fixed}
+    if "user_options" in all_parameters:
+        arguments["user_options"] = frozenset(options.list_option_names(chosen))
+    if takes_run and not chosen and all_parameters["config"].default is None:
+        return arguments
     config = options.complete_config(chosen)
-    return found | ({"config": config} if whole else {part: getattr(config, part) for part in parts})
+    if takes_run:
+        return arguments | {"config": config}
+    return arguments | {part: getattr(config, part) for part in parts}
 
 
-def _read(
-    words: Sequence[str], parameters: Mapping[str, Parameter], places: Sequence[str], of_run: Sequence[str]
+def _has_name(part: Any) -> bool:
+    """Return whether the options given for a part of a run include its name."""
+    return isinstance(part, str) or "name" in (part or {})
+
+
+def _read_config_of_run(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the run that a command continues or examines; empty if there is none."""
+    folder = arguments.get("out") if arguments.get("resume") else arguments.get("run")
+    if folder is None:
+        return {}
+    from logit_correction.runs.folder import find_runs
+
+    first_run = find_runs([folder])[0]  # all runs of --seeds have the same options
+    return read_yaml_file(first_run / "config.yaml")
+
+
+def _check_names(command: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Raise ``InputError`` if an option is not among the ``known`` ones of the command."""
+    where = f"; `logit-correction {command} --help` shows what there is"
+    for name, value in given.items():
+        full_name = options.list_option_names({name: value})[0]  # data.attribute, where only this of data is given
+        is_near = name in known or suggest_name(name, known)
+        options.check_option_name(name if is_near else full_name, known, where)
+
+
+def _read_words(
+    words: Iterable[str], parameters: Mapping[str, Parameter], positional: Sequence[str], run_options: Sequence[str]
 ) -> tuple[dict[str, Any], str]:
-    """Return the options that words give, as a file has them, and ``help`` or ``help_all`` if that is asked for.
+    """Return the options that words give, nested as in a config file, and ``help`` or ``help_all`` if it is asked for.
 
-    >>> _read(["--method.q=1", "--method", "LC"], {}, [], ["method"])
+    >>> _read_words(["--method.q=1", "--method", "LC"], {}, [], ["method"])
     ({'method': {'q': '1', 'name': 'LC'}}, '')
     """
     given: dict[str, Any] = {}
-    shown, left = "", list(words)
-    lists = {name for name, one in parameters.items() if str(one.annotation).startswith("list")}
-    lists |= {*REPEATED} & {*of_run}
-    while left:
-        head, equals, value = left.pop(0).partition("=")
+    help_name = ""
+    remaining = list(words)
+    lists = {name for name, parameter in parameters.items() if str(parameter.annotation).startswith("list")}
+    lists.update(name for name in REPEATABLE if name in run_options)
+    while remaining:
+        word = remaining.pop(0)
+        head, equals, value = word.partition("=")
         name = "help" if head == "-h" else head[2:].replace("-", "_")
         if name in ("help", "help_all"):
-            shown = max(shown, name)
+            help_name = max(help_name, name)
             continue
         if not head.startswith("--"):
-            name, value = next((one for one in places if one in lists or one not in given), ""), head + equals + value
+            value = word
+            name = next((name for name in positional if name in lists or name not in given), "")
             if not name:
-                option = "--data" if of_run and os.path.exists(value) else "--NAME"
-                raise InputError(f"{value!r} is no option: leave it out, or write {option} before it")
+                option = "--data" if run_options and os.path.exists(word) else "--NAME"
+                raise InputError(f"{word!r} is not an option: leave it out, or write {option} before it")
         elif not equals:
-            flag = parameters[name].default is False if name in parameters else name in FLAGS
-            if left and (left[0] in ("true", "false") if flag else not left[0].startswith("--")):
-                value = left.pop(0)
-            value = value or ("true" if flag else "")
+            is_flag = parameters[name].default is False if name in parameters else name in FLAGS
+            if remaining and (remaining[0] in ("true", "false") if is_flag else not remaining[0].startswith("--")):
+                value = remaining.pop(0)
+            elif is_flag:
+                value = "true"
         if not value:
             raise InputError(f"--{name} needs a value")
         if name in lists:
-            given[name] = [*given.get(name, []), *(parse_names(value) if name in REPEATED else [value])]
+            given[name] = [*given.get(name, []), *(parse_names(value) if name in REPEATABLE else [value])]
         else:
-            _put(given, name.split("."), None if value == "null" else value)
-    return given, shown
+            _set_option(given, name.split("."), None if value == "null" else value)
+    return given, help_name
 
 
-def _put(given: dict[str, Any], path: Sequence[str], value: Any) -> None:
-    """Set an option inside options; one that has a value and options of its own has the value as its name."""
+def _set_option(given: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    """Set an option inside nested options; a part with a value and options of its own has the value as its name."""
     *outer, last = path
     for name in outer:
         inner = given.get(name, {})
-        given[name] = given = inner if isinstance(inner, dict) else {"name": inner}
-    if isinstance(given.get(last), dict) and value is not None:
-        given[last]["name"] = value
-    elif outer and given.get(last) is not None and value is not None:  # given again: for options that are lists
-        given[last] = [*parse_names(given[last]), *parse_names(value)]
+        given[name] = inner if isinstance(inner, dict) else {"name": inner}
+        given = given[name]
+    before = given.get(last)
+    if isinstance(before, dict) and value is not None:
+        before["name"] = value
+    elif outer and before is not None and value is not None:  # given again: for options that are lists
+        given[last] = [*parse_names(before), *parse_names(value)]
     else:
         given[last] = value
 
 
-def _add_run(parser: OptionParser, given: Mapping[str, Any], known: Sequence[str], whole: bool) -> None:
-    """Give the parser whose help is wanted the options of a run: those of parts that are named, of others the name."""
-    given = options.expand_short_options({name: value for name, value in given.items() if name in known})
+def _add_run_options(
+    parser: OptionParser, given: Mapping[str, Any], run_options: Sequence[str], takes_run: bool
+) -> None:
+    """Add the options of a run to the parser of the help: all of parts that are named, of other parts the name."""
+    expanded = options.expand_short_options({name: given[name] for name in given if name in run_options})
     choices: dict[str, options.ResolvedClass] = {}
-    for part in PARTS if whole else ("data",):
-        options.resolve_part(part, part, given.get(part), choices)
-    for name in known:
-        if name in HELP and name not in choices:
-            parser.add_argument(f"--{name}", help=HELP[name])
-    if whole:
+    for part in PARTS if takes_run else ("data",):
+        options.resolve_part(part, part, expanded.get(part), choices)
+    for name in run_options:
+        if name in DESCRIPTIONS and name not in choices:
+            parser.add_argument(f"--{name}", help=DESCRIPTIONS[name])
+    if takes_run:
         parser.add(TrainingConfig)
     parser.add_choices(choices)
 
 
 def format_option_name(name: str) -> str:
-    """Return an option as the command line has it: with underscores if ``config.yaml`` holds it, else with dashes."""
-    held = "." in name or name in PARTS or name in TrainingConfig.__dataclass_fields__
-    return name if held else name.replace("_", "-")
+    """Return an option as the command line has it: with underscores if ``config.yaml`` holds it, else with dashes.
+
+    >>> format_option_name("batch_size"), format_option_name("new_rows")
+    ('batch_size', 'new-rows')
+    """
+    is_in_config = "." in name or name in PARTS or name in TrainingConfig.__dataclass_fields__
+    return name if is_in_config else name.replace("_", "-")
 
 
-def _help(parser: OptionParser, command: str, text: str, places: Sequence[str], whole: bool, every: bool) -> str:
-    """Return the help of a command: the options of a run that most people want by what they are for, or all."""
-    found: dict[str, dict[str, Any]] = {}
+def _format_help(
+    parser: OptionParser, command: str, text: str, positional: Sequence[str], takes_run: bool, show_all: bool
+) -> str:
+    """Return the help of a command: options of a run by what they are for, the advanced ones only with ``show_all``."""
+    sections: dict[str, dict[str, Action]] = {}
     for option, action in parser.actions.items():
         name = option.removesuffix(".name")
-        title = next((title for title, names in FIRST.items() if whole and name in names), "")
-        if not title and whole and (name in LATER or name in TrainingConfig.__dataclass_fields__):
-            title = "Training"
-        path = name.rpartition(".")[0]
-        if not title and f"{path}.name" in parser.actions:
-            title = f"{path}: {parser.actions[f'{path}.name'].default}"
-        found.setdefault(title or "Options", {})[name] = action
-    later = 0 if every else len(found.pop("Training", {}))
+        sections.setdefault(_choose_section(name, parser, takes_run), {})[name] = action
+    advanced = {} if show_all else sections.pop(ADVANCED, {})
     width = min(100, shutil.get_terminal_size().columns)
-    summary, _, more = text.partition("\n\nArgs:")[0].partition("\n\n")
-    lines = [" ".join(["usage: logit-correction", command, *map(str.upper, places), "[--OPTION VALUE ...]"]), ""]
-    lines += textwrap.wrap(summary, width) + ([""] if more else []) + textwrap.wrap(more, width)
-    for title in sorted(found, key=lambda one: [*FIRST, "Options", one].index(one)):
-        order = FIRST.get(title, ())
+    description = cleandoc(text).partition("\n\nArgs:")[0]
+    lines = [" ".join(["usage: logit-correction", command, *map(str.upper, positional), "[--OPTION VALUE ...]"])]
+    for paragraph in description.split("\n\n"):
+        lines += ["", *textwrap.wrap(paragraph, width)]
+    for title in sorted(sections, key=lambda title: [*SECTIONS, "Options", title].index(title)):
         lines += ["", f"{title}:"]
-        for name, action in sorted(found[title].items(), key=lambda one: order.index(one[0]) if order else 0):
-            kind = parser.types.get(name, type(action.default).__name__)
-            choices = re.findall(r"'(.+?)'", kind) or re.findall(r"[\w-]+", str(action.metavar or ""))
-            usual = PLACEHOLDERS.get(kind.partition(" ")[0]) or "|".join(choices) or "NAME"
-            flag = kind == "bool" and action.default is False and "." not in name
-            value = "" if flag else PLACEHOLDERS.get(name, usual)
-            told = HELP.get(name) or (action.help or "").replace("``", "").rstrip(".")
-            if isinstance(action.default, int | float | str) and action.default is not False and action.default != "":
-                told += f" (default {'true' if action.default is True else action.default})"
-            head = f"  {name.upper()}" if name in places else f"  --{format_option_name(name)} {value}".rstrip()
-            body = textwrap.wrap(told[:1].upper() + told[1:], width - 24)
-            lines += [f"{head:<24}{body.pop(0)}"] if len(head) < 23 else [head]
-            lines += [f"{'':<24}{line}" for line in body]
-    if later:
-        name = f"Name a data source, a method or a network to see its own: `{command} --data photos --help`."
-        lines += ["", *textwrap.wrap(f"--help-all shows {later} more options. {name}", width)]
+        section = sections[title]
+        for name in [name for name in SECTIONS.get(title, section) if name in section]:
+            lines += _format_option_help(name, section[name], parser, name in positional, width)
+    if advanced:
+        hint = f"Name a data source, a method or a network to see its own: `{command} --data photos --help`."
+        lines += ["", *textwrap.wrap(f"--help-all shows {len(advanced)} more options. {hint}", width)]
     return "\n".join(lines)
+
+
+def _choose_section(name: str, parser: OptionParser, takes_run: bool) -> str:
+    """Return the title of the section of the help that an option belongs to."""
+    if takes_run:
+        for title, names in SECTIONS.items():
+            if name in names:
+                return title
+        if name in ADVANCED_OPTIONS or name in TrainingConfig.__dataclass_fields__:
+            return ADVANCED
+    part = name.rpartition(".")[0]
+    chosen = parser.actions.get(f"{part}.name")
+    return f"{part}: {chosen.default}" if chosen else "Options"
+
+
+def _format_option_help(name: str, action: Action, parser: OptionParser, is_positional: bool, width: int) -> list[str]:
+    """Return the lines of the help about one option: how to write it, what it does, and its default."""
+    default = action.default
+    kind = parser.types.get(name, type(default).__name__)
+    choices = re.findall(r"'(.+?)'", kind) or re.findall(r"[\w-]+", str(action.metavar or ""))
+    placeholder = PLACEHOLDERS.get(name) or PLACEHOLDERS.get(kind.partition(" ")[0]) or "|".join(choices) or "NAME"
+    if kind == "bool" and default is False and "." not in name:
+        placeholder = ""
+    description = DESCRIPTIONS.get(name) or (action.help or "").replace("``", "").rstrip(".")
+    if isinstance(default, int | float | str) and default is not False and default != "":
+        description += f" (default {'true' if default is True else default})"
+    head = f"  {name.upper()}" if is_positional else f"  --{format_option_name(name)} {placeholder}".rstrip()
+    body = textwrap.wrap(capitalize(description), width - HELP_COLUMN)
+    lines = [f"{head:<{HELP_COLUMN}}{body.pop(0)}"] if len(head) < HELP_COLUMN - 1 else [head]
+    return lines + [f"{'':<{HELP_COLUMN}}{line}" for line in body]

@@ -1,6 +1,7 @@
 """The commands, a function each: its parameters are the command line, and its docstring is the help.
 
-No type is imported for type checkers alone: the parser would import it too, and the help load torch.
+Each reads its arguments, calls the library and prints the result. Imports of torch stay inside functions, so that
+``--help`` answers at once. No type is imported for type checkers alone: the parser would import it too.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from typing import Any, Literal, TextIO
 from jsonargparse.typing import PositiveInt
 
 from logit_correction.errors import InputError, InputWarning, check_range
-from logit_correction.formatting import suggest_name
+from logit_correction.formatting import format_first, suggest_name
 from logit_correction.registry import ComponentConfig
 from logit_correction.runs.options import ESTIMATOR_OPTIONS, PRESETS, RunConfig, complete_config
 
-#: Exit status where ``audit --fail-on`` names the verdict.
-FOUND = 3
+#: Exit status of ``audit --fail-on`` if the audit comes to the verdict that it names.
+VERDICT_STATUS = 3
 
-#: What both methods of the quickstart are trained with.
+#: Training options of both methods of the quickstart.
 QUICKSTART = {"epochs": 60, "learning_rate": 2e-3, "batch_size": 64, "device": "cpu", "threads": 1, "log_every": 19}
 
 
@@ -38,7 +39,7 @@ def quickstart_command(*, out: Path = Path("quickstart"), seed: int = 0) -> int:
     """
     common = {"data": {"name": "Digits", "seed": seed}, "seed": seed, **QUICKSTART}
     configs = {out / method: complete_config({**common, "method": method}) for method in ("ERM", "LC")}
-    return _train(configs, out, resume=True)
+    return _train_all(configs, out, resume=True)
 
 
 def train_command(
@@ -51,7 +52,7 @@ def train_command(
     answers: Path | None = None,
     print_config: bool = False,
     trust_code: bool = False,
-    typed: Collection[str] = (),
+    user_options: Collection[str] = (),
 ) -> int:
     """Train one method on one data set and write a run folder.
 
@@ -65,7 +66,7 @@ def train_command(
         print_config: print all options of the run as the YAML that --config takes, and run nothing
         trust_code: import the custom classes that the audit of --answers names, if it is not your own; their code has
             your rights
-        typed: names of the options in config that a person gave
+        user_options: names of the options in config that a person gave
     """
     if print_config:
         print(config.to_yaml(), end="")
@@ -73,35 +74,36 @@ def train_command(
     if out is None:
         raise InputError("--out is missing: give the folder to write the run into")
     if new_rows is not None or answers is not None:
-        found = _audited(config, out, new_rows, answers, typed, trust_code)
-        with found.restrict_imports():
-            return _train_seeds(found.to_train(), out, resume, seeds)
+        audit = _audit_new_rows(config, out, new_rows, answers, user_options, trust_code)
+        with audit.restrict_imports():
+            return _train_seeds(audit.to_train(), out, resume, seeds)
     return _train_seeds(config, out, resume, seeds)
 
 
 def _train_seeds(config: RunConfig, out: Path, resume: bool, seeds: int) -> int:
-    """Train a config, or one run for each of several seeds."""
-    configs = {out: config}
-    if seeds > 1:
-        numbers = range(config.training.seed, config.training.seed + seeds)
-        check_range("the last --seed", numbers[-1], 0, 2**63 - 1)
-        training = {seed: replace(config.training, seed=seed) for seed in numbers}
-        configs = {out / f"seed-{seed}": replace(config, training=own) for seed, own in training.items()}
-    return _train(configs, out, resume or seeds > 1)
+    """Train one run into ``out``, or one for each of several seeds into a folder of its own there."""
+    if seeds == 1:
+        return _train_all({out: config}, out, resume)
+    first_seed = config.training.seed
+    check_range("the last --seed", first_seed + seeds - 1, 0, 2**63 - 1)
+    configs = {}
+    for seed in range(first_seed, first_seed + seeds):
+        configs[out / f"seed-{seed}"] = replace(config, training=replace(config.training, seed=seed))
+    return _train_all(configs, out, resume=True)
 
 
-def _train(configs: Mapping[Path, RunConfig], out: Path, resume: bool) -> int:
-    """Train what is not trained yet, show all, and compare several on one page."""
+def _train_all(configs: Mapping[Path, RunConfig], out: Path, resume: bool) -> int:
+    """Train each config into its folder unless it is trained already, print all, and compare several on one page."""
     from logit_correction.data.table import DataTable
     from logit_correction.pages.console import print_data_summary, print_runs
     from logit_correction.pages.page import write_report_page
     from logit_correction.runs.folder import PAGE
     from logit_correction.runs.train import is_first_process, train_into
 
-    told: list[str] = []  # notes on the data, which stand in the report as well
+    printed_notes: list[str] = []  # the report holds them too
 
     def announce(config: RunConfig, table: DataTable) -> None:
-        told.extend([*table.notes, *table.attribute_notes])
+        printed_notes.extend([*table.notes, *table.attribute_notes])
         print_data_summary(table, config.data.name, config.method.name)
 
     for number, (folder, config) in enumerate(configs.items()):
@@ -109,14 +111,19 @@ def _train(configs: Mapping[Path, RunConfig], out: Path, resume: bool) -> int:
     if is_first_process(config.training):
         if len(configs) > 1:
             write_report_page(list(configs), out / PAGE)
-        print_runs(list(configs), out / PAGE, told)
+        print_runs(list(configs), out / PAGE, printed_notes)
     return 0
 
 
-def _audited(
-    config: RunConfig, out: Path, new_rows: Path | None, answers: Path | None, typed: Collection[str], trust_code: bool
+def _audit_new_rows(
+    config: RunConfig,
+    out: Path,
+    new_rows: Path | None,
+    answers: Path | None,
+    user_options: Collection[str],
+    trust_code: bool,
 ) -> Any:
-    """Return the audit whose new rows, and answers about them, choose what to train; ERM as long as nobody answered."""
+    """Return the audit that chooses what to train by new rows, and by the labels in ``answers`` if given."""
     from logit_correction.runs.folder import check_unlocked
     from logit_correction.shortcuts import audit as audits
     from logit_correction.shortcuts.words import show_audit
@@ -124,23 +131,28 @@ def _audited(
     check_unlocked(out)
     if new_rows is not None and answers is not None:
         raise InputError("--answers are of new rows that an audit has: leave --new-rows out")
-    chooses = "--new-rows" if answers is None else "--answers"
-    of_views = [f"method.attributes.{name}" for name in ESTIMATOR_OPTIONS]
-    of_method = [name for name in typed if name.partition(".")[0] in ("method", "preset", "biased_network")]
-    for name in sorted({*of_method} - {*of_views}):
-        if name != "method.name" or config.method.name != "LC":
-            raise InputError(f"{chooses} chooses the method: leave --{name.removesuffix('.name')} out")
-    place = out.with_name(f"{out.name}-audit")
+    _check_method_is_free(config, user_options, "--new-rows" if answers is None else "--answers")
+    folder = out.with_name(f"{out.name}-audit")
     if answers is None:
-        found = audits.audit_into(place, config, new_rows=new_rows, progress=True)
+        audit = audits.audit_into(folder, config, new_rows=new_rows, progress=True)
     else:
-        if (answers.parent / audits.AUDIT).is_file():  # that of an earlier run, whose folder holds ERM
-            place = answers.parent
-        found = audits.Audit(place, trust_code=trust_code)
-        found.check_options(config, typed)
-        found.answer(answers)
-    show_audit(found.told, place / audits.PAGE)
-    return found
+        if (answers.parent / audits.AUDIT).is_file():
+            folder = answers.parent  # of an earlier `train --new-rows`, whose own folder holds ERM
+        audit = audits.Audit(folder, trust_code=trust_code)
+        audit.check_options(config, user_options)
+        audit.answer(answers)
+    show_audit(audit.told, folder / audits.PAGE)
+    return audit
+
+
+def _check_method_is_free(config: RunConfig, user_options: Collection[str], chooser: str) -> None:
+    """Raise ``InputError`` if the user chose a method, which the option ``chooser`` does; its views are allowed."""
+    allowed = {f"method.attributes.{name}" for name in ESTIMATOR_OPTIONS}
+    if config.method.name == "LC":
+        allowed.add("method.name")
+    for name in sorted(set(user_options) - allowed):
+        if name.partition(".")[0] in ("method", "preset", "biased_network"):
+            raise InputError(f"{chooser} chooses the method: leave --{name.removesuffix('.name')} out")
 
 
 def audit_command(
@@ -176,29 +188,28 @@ def audit_command(
     from logit_correction.shortcuts import audit as audits
     from logit_correction.shortcuts.words import show_audit
 
-    if config is None:  # of a finished audit
-        given = {"--new-rows": new_rows, "--run": run, "--predictions": predictions}
-        beside = [option for option, value in given.items() if value is not None]
-        if beside and (answers is not None or ask is not None):
-            raise InputError(f"{beside[0]} is for a new audit: leave it out, or give --data and another --out")
+    if config is None and (answers is not None or ask is not None):  # of a finished audit
+        for option, value in {"--new-rows": new_rows, "--run": run, "--predictions": predictions}.items():
+            if value is not None:
+                raise InputError(f"{option} is for a new audit: leave it out, or give --data and another --out")
     if answers is not None:
         if config is not None or ask is not None:
             raise InputError("--answers reads a sheet into the audit in --out: leave out other options")
         audits.Audit(out).answer(answers)
     elif config is not None:
-        rows: dict[str, Any] = {"run": run, "predictions": predictions, "new_rows": new_rows, "ask": ask}
-        audits.audit_into(out, config, **rows, try_fix=try_fix, progress=True)
+        inputs: dict[str, Any] = {"run": run, "predictions": predictions, "new_rows": new_rows, "ask": ask}
+        audits.audit_into(out, config, **inputs, try_fix=try_fix, progress=True)
     elif ask is not None:
         audits.Audit(out).ask(ask)
     else:
         raise InputError("--data is missing: give a folder of images, the file of a table, or a data source")
-    found = audits.Audit(out)
+    audit = audits.Audit(out)
     if json:
-        hidden = ("contrasts", "shown", "words")
-        _print_json({name: value for name, value in found.summary.items() if name not in hidden})
+        only_for_pages = ("contrasts", "shown", "words")
+        _print_json({name: value for name, value in audit.summary.items() if name not in only_for_pages})
     else:
-        show_audit(found.told, out / audits.PAGE)
-    return FOUND if fail_on == found.verdict else 0
+        show_audit(audit.told, out / audits.PAGE)
+    return VERDICT_STATUS if fail_on == audit.verdict else 0
 
 
 def evaluate_command(
@@ -232,15 +243,15 @@ def evaluate_command(
         raise InputError("--label and --attribute name columns of new rows: give --on FOLDER|CSV too")
     if on is not None and split is not None:
         raise InputError("--split is of the run's own data, and --on of new rows: leave one of them out")
-    loaded = load(run, trust_code=trust_code)
-    figures = loaded.evaluate(on or split or "test", label, attribute, metric or ())
+    split_name = split or "test"
+    evaluation = load(run, trust_code=trust_code).evaluate(on or split_name, label, attribute, metric or ())
     if json:
-        _print_json(figures)
+        _print_json(evaluation)
         return 0
-    # Beside groups that the run's own data name, estimated ones would tell nothing new.
-    named = on is None and any(group["attribute"] is not None for group in figures["groups"])
-    what = str(on or f"{split or 'test'} split")
-    print_evaluation(figures, f"{run}, {what}", None if named else figures["estimated"])
+    # Estimated groups add nothing to groups that the run's own data name.
+    has_groups = on is None and any(group["attribute"] is not None for group in evaluation["groups"])
+    title = f"{run}, {on or f'{split_name} split'}"
+    print_evaluation(evaluation, title, None if has_groups else evaluation["estimated"])
     return 0
 
 
@@ -266,7 +277,7 @@ def predict_command(run: Path, inputs: list[Path], *, out: Path | None = None, t
 
     if out is not None:
         check_output_file(out)
-        if out.exists() and any(one.exists() and one.samefile(out) for one in inputs):
+        if out.exists() and any(file.exists() and file.samefile(out) for file in inputs):
             raise InputError(f"--out {out} is an input itself, which would be lost: give another file")
     model = load(run, trust_code=trust_code)
     model.model.display = choose_display()
@@ -276,7 +287,7 @@ def predict_command(run: Path, inputs: list[Path], *, out: Path | None = None, t
             file = stack.enter_context(
                 stack.enter_context(replace_atomically(out)).open("w", newline="", encoding="utf-8")
             )
-        for lines in _answers(model, inputs):
+        for lines in _predict_lines(model, inputs):
             csv.writer(file, lineterminator="\n").writerows(lines)
             file.flush()
     if out is not None:
@@ -284,42 +295,48 @@ def predict_command(run: Path, inputs: list[Path], *, out: Path | None = None, t
     return 0
 
 
-def _answers(run: Any, inputs: list[Path]) -> Iterator[list[list[str]]]:
-    """Yield what a run says of new rows as lines of a CSV, its header first, a few at a time.
+def _predict_lines(run: Any, inputs: list[Path]) -> Iterator[list[list[str]]]:
+    """Yield the predictions of a run for new rows as lines of a CSV, its header first, a few at a time.
 
-    A row that cannot be read has empty cells and is told of at the end. Of several inputs names hold the file too.
+    A row that cannot be read has empty cells, and a warning at the end names it. If no row can be read, the error is
+    raised before any line. With several inputs the name of a row starts with its file.
     """
     from logit_correction.data.frames import get_row_noun
     from logit_correction.spreadsheets import escape_formula
     from logit_correction.unicode_text import escape_undecodable
 
-    labels, waiting, bad, good = list(map(escape_formula, run.label_names)), list[list[str]](), list[Any](), 0
-    for part, store, forms in run.model.read(run.source.new_rows(inputs), keep_bad=True):
-        key, names = get_row_noun(part.numbers), [str(number) for number in part.numbers]
-        if "files" in forms:
-            key, names = "path", [escape_undecodable(path) for path in forms["files"]]
-        if not good and not waiting:
-            waiting = [[key, "label", *(f"probability_{name}" for name in run.label_names)]]
-        if len(inputs) > 1 and key != "path":
+    labels = list(map(escape_formula, run.label_names))
+    lines: list[list[str]] = []
+    errors: list[Any] = []
+    has_good_row = False
+    for part, store, row_facts in run.model.read(run.source.new_rows(inputs), keep_bad=True):
+        heading = get_row_noun(part.numbers)
+        names = list(map(str, part.numbers))
+        if "files" in row_facts:
+            heading = "path"
+            names = list(map(escape_undecodable, row_facts["files"]))
+        elif len(inputs) > 1:
             names = [f"{part.place}:{name}" for name in names]
-        probabilities = run.model.compute_logits(store).softmax(1).numpy()
-        for row, (name, probability) in enumerate(zip(map(escape_formula, names), probabilities, strict=True)):
-            if row in part.errors.by_row:
-                waiting.append([name, *[""] * (1 + len(labels))])
-            else:
-                waiting.append([name, labels[int(probability.argmax())], *(f"{value:.6g}" for value in probability)])
-        bad += [part.errors] if part.errors else []
-        good += int(part.errors.good.sum())
-        if good:  # else nothing may come of it
-            yield waiting
-            waiting = []
-    if bad and not good:
-        bad[0].raise_if_any()
-    if bad:
-        count = sum(map(len, bad))
-        what = "1 row has no answer" if count == 1 else f"{count:,} rows have no answer"
-        told = "; ".join(f"{one.place}: {one}" for one in bad[:3])
-        warnings.warn(f"{what}: {told}{'; and more' if len(bad) > 3 else ''}", InputWarning, stacklevel=2)
+        if not has_good_row and not lines:
+            lines = [[heading, "label", *(f"probability_{name}" for name in run.label_names)]]
+        for row, probabilities in enumerate(run.model.compute_logits(store).softmax(1).numpy()):
+            cells = [""] * (1 + len(labels))
+            if row not in part.errors.by_row:
+                cells = [labels[int(probabilities.argmax())], *(f"{value:.6g}" for value in probabilities)]
+            lines.append([escape_formula(names[row]), *cells])
+        if part.errors:
+            errors.append(part.errors)
+        has_good_row = has_good_row or bool(part.errors.good.any())
+        if has_good_row:
+            yield lines
+            lines = []
+    if errors and not has_good_row:
+        errors[0].raise_if_any()
+    if errors:
+        count = sum(map(len, errors))
+        problem = "1 row has no answer" if count == 1 else f"{count:,} rows have no answer"
+        details = format_first([f"{error.place}: {error}" for error in errors], 3, "; ")
+        warnings.warn(f"{problem}: {details}", InputWarning, stacklevel=2)
 
 
 def export_command(run: Path, *, format: str, out: Path, trust_code: bool = False) -> int:
@@ -382,17 +399,20 @@ def list_command(kind: str = "", *, all: bool = False) -> int:
     from logit_correction.training import RULES
     from logit_correction.views import VIEWS
 
-    usual: dict[str, Any] = {"methods": METHODS, "data": SOURCES, "networks": NETWORKS, "views": VIEWS}
-    research: dict[str, Any] = {"estimators": ESTIMATORS, "presets": PRESETS, "rules": RULES}
-    known = usual | {"formats": FORMATS, "metrics": METRICS} | research
-    if kind and kind not in known:
-        raise InputError(f"There is no list of {kind!r}{suggest_name(kind, known)}: take one of {', '.join(known)}")
-    for name in [kind] if kind else known if all else usual:
-        lines = {one: line if isinstance(line, str) else line[1] for one, line in known[name].items()}
-        width = max(map(len, lines), default=0) + 2
-        print("\n".join([f"{name}:", *(f"  {one:<{width}}{line}" for one, line in lines.items())]))
+    usual_lists: dict[str, Any] = {"methods": METHODS, "data": SOURCES, "networks": NETWORKS, "views": VIEWS}
+    more_lists: dict[str, Any] = {"formats": FORMATS, "metrics": METRICS}
+    more_lists |= {"estimators": ESTIMATORS, "presets": PRESETS, "rules": RULES}
+    all_lists = usual_lists | more_lists
+    if kind and kind not in all_lists:
+        hint = suggest_name(kind, all_lists)
+        raise InputError(f"There is no list of {kind!r}{hint}: take one of {', '.join(all_lists)}")
+    for title in [kind] if kind else all_lists if all else usual_lists:
+        print(f"{title}:")
+        width = max(map(len, all_lists[title]), default=0) + 2
+        for name, entry in all_lists[title].items():
+            print(f"  {name:<{width}}{entry if isinstance(entry, str) else entry[1]}")
     if not kind and not all:
-        print(f"more: `logit-correction list KIND`, of {', '.join([*known][len(usual) :])}; or `list --all`")
+        print(f"more: `logit-correction list KIND`, of {', '.join(more_lists)}; or `list --all`")
     return 0
 
 
