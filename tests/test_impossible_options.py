@@ -32,7 +32,7 @@ CASES: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (Digits, {"correlation": "one-to-none"}, "one-to-none.*many-to-one"),
     (Digits, {"correlation": [[0], [1]]}, "2 rows: give one for each of the 10 labels"),
     (Planted, {"set": "casts"}, "did you mean cast"),
-    (Planted, {"set": "wine", "control": True}, "leave --data.control out"),
+    (Planted, {"set": "wine", "control": True}, "leave `control` out"),
     (Planted, {"set": "digits", "rows": 30}, "rows is 30"),
 ]
 

@@ -70,7 +70,7 @@ def config_of_set(name: str, seed: int, real: Path) -> RunConfig:
         data = {"name": "Wild", "set": name, "root": str(real), "seed": seed}
     elif name in stand_ins.SETS:
         data = {"name": "StandIn", "set": name}
-        if stand_ins.SETS[name][-1][0].endswith(".tar"):  # photos, as the program encodes a user's own
+        if stand_ins.SETS[name]["files"][0].endswith(".tar"):  # photos, as the program encodes a user's own
             model = {"model": "tf_efficientnet_lite0", "weights": "pretrained", "size": 224}
             options["encoder"] = {"name": "Timm", **model}
     else:

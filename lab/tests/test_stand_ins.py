@@ -33,25 +33,29 @@ ROWS = [(part, y, a) for part in ("test", "train", "val") for y in (0, 1) for a 
 def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Made-up archives and tables, in the layout of the real ones."""
     monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path / "cache"))
-    for name, one in SETS.items():
+    for name, facts in SETS.items():
         extra = [("extra", 0, 1), ("extra", 1, 0)] if name == "fairface-age-by-gender" else []
         frame = pd.DataFrame([*ROWS, *extra], columns=["split", "label", "attribute"])
-        if one[-1][0].endswith(".gz"):
+        if facts["files"][0].endswith(".gz"):
             frame["text"] = [f"words of row {row}, NA" for row in range(len(frame))]
-            frame.to_csv(tmp_path / one[-1][0], index=False)
+            frame.to_csv(tmp_path / facts["files"][0], index=False)
             continue
         frame["path"] = [f"{name}/{part}/{row}.png" for row, part in enumerate(frame["split"])]
         frame["in_train_from_percent"] = ["0.5" if part == "train" else "" for part, _, _ in ROWS] + ["2", "5"][
             : len(extra)
         ]
-        shares = [frame[frame["split"] == part] for part in ("train", "val", "test")]
-        for number, file in enumerate(one[-1]):
+        files = facts["files"]
+        parts = [frame[frame["split"] == part] for part in ("train", "val", "test")]
+        for number, file in enumerate(files):
+            if len(files) == 3:
+                listed, members = parts[number], parts[number]
+                table = f"metadata-{members['split'].iloc[0]}.csv"
+            else:  # each archive has the table of all rows, the last one their images
+                listed, members = frame, frame if file == files[-1] else frame[:0]
+                table = "metadata.csv"
             with tarfile.open(tmp_path / file, "w") as archive:
-                own = shares[number] if len(one[-1]) == 3 else frame if number + 1 == len(one[-1]) else frame[:0]
-                table = f"metadata-{own['split'].iloc[0]}.csv" if len(one[-1]) == 3 else "metadata.csv"
-                told = own if len(one[-1]) == 3 else frame  # an archive of a part may have the table of all
-                add(archive, f"{name}/{table}", told.to_csv(index=False).encode())
-                for path, y, a in own[["path", "label", "attribute"]].itertuples(index=False):
+                add(archive, f"{name}/{table}", listed.to_csv(index=False).encode())
+                for path, y, a in members[["path", "label", "attribute"]].itertuples(index=False):
                     add(archive, path, picture(y, a))
     return tmp_path
 
@@ -82,7 +86,7 @@ def test_each_set_is_read_by_its_layout(made_up: Path, name: str) -> None:
         assert torch.equal(pixels[:, 1, 5, 5], table.attribute.float())
     else:
         assert table.texts[3].startswith("words of row 3") and table.inputs.holds_words
-    assert table.metadata["this is"] == SETS[name][3] and not table.ordered
+    assert table.metadata["this is"] == SETS[name]["description"] and not table.ordered
 
 
 def test_other_minority_ratios_train_on_more_and_keep_all_inputs(made_up: Path) -> None:
@@ -95,7 +99,7 @@ def test_other_minority_ratios_train_on_more_and_keep_all_inputs(made_up: Path) 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SETS)
 def test_the_real_sets_have_the_groups_that_the_files_beside_them_say(name: str) -> None:
-    if not all((DATA / file).is_file() for file in SETS[name][-1]):
+    if not all((DATA / file).is_file() for file in SETS[name]["files"]):
         pytest.skip("LOGIT_CORRECTION_DATA names no folder with it")
     table = StandIn(name).build()  # type: ignore[arg-type]
     assert tuple(table.count_groups(part).flatten().tolist() for part in ("train", "valid", "test")) == COUNTS[name]

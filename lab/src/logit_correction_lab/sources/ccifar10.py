@@ -1,4 +1,4 @@
-"""Corrupted CIFAR-10: CIFAR-10 whose classes go with corruptions in training and with none in the test."""
+"""Corrupted CIFAR-10: in training the corruption of an image predicts its class, in the test it does not."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from logit_correction.data import digits
 from logit_correction.data.augment import AugmentationName, build_augmentation
 from logit_correction.data.cache import cache_array, compute_digest, get_cache_folder
+from logit_correction.data.digits import PlantedAttribute, draw_attributes
 from logit_correction.data.images import ImageReader, build_image_store
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import RowErrors
@@ -24,7 +24,7 @@ from logit_correction.seeds import make_generator
 from logit_correction.threads import count_available_cores
 from logit_correction.types import Correlation
 from logit_correction_lab.sources.cifar10_images import CLASSES, SIZE, ensure_cifar10, read_cifar10
-from logit_correction_lab.sources.corruptions import CORRUPTIONS, RECIPE, corrupt_all
+from logit_correction_lab.sources.corruptions import CORRUPTIONS, RECIPE, corrupt_by_attribute
 from logit_correction_lab.sources.published import (
     draw_attributes_with_conflicts,
     draw_validation_split,
@@ -64,13 +64,15 @@ class CorruptedCIFAR10(DataSource):
             published: Folder of the published images, which holds 0.5pct, 1pct, ... and test; these are then read
                 as they are, and of the options only ``minority_ratio`` and ``augment`` count.
         """
-        self.planted = digits.PlantedAttribute(minority_ratio, correlation, valid, len(CLASSES), list(CORRUPTIONS))
+        self.planted = PlantedAttribute(minority_ratio, correlation, valid, len(CLASSES), list(CORRUPTIONS))
         check_range(format_option("data.severity"), severity, 1, 5)
-        self.correlation, self.names = self.planted.correlation, self.planted.names
-        self.augmentation = build_augmentation(augment)
+        self.severity = severity
         self.augment = augment
-        self.severity, self.seed, self.download = severity, seed, download
-        self.root, self.published = get_data_folder(root), published
+        self.augmentation = build_augmentation(augment)
+        self.seed = seed
+        self.root = get_data_folder(root)
+        self.download = download
+        self.published = published
         pct = f"{100 * self.planted.ratio:g}pct"
         self.parts = [f"{pct}/align", f"{pct}/conflict", f"{pct}/valid", "test"]
 
@@ -78,7 +80,8 @@ class CorruptedCIFAR10(DataSource):
         if self.published is None:
             ensure_cifar10(self.root, self.download)
         else:
-            source = "whoever published it, in the share of conflicts that --data.minority_ratio says"
+            ratio = format_option("data.minority_ratio")
+            source = f"its publisher, in the share of conflicts that {ratio} gives"
             find_dataset_folder("Corrupted CIFAR-10", self.published, ["."], self.parts, source)
 
     def make_reader(self) -> ImageReader:
@@ -86,41 +89,30 @@ class CorruptedCIFAR10(DataSource):
 
     def build(self) -> DataTable:
         """Read CIFAR-10, split off a tenth of its training part, draw the corruption of every image and corrupt it."""
-        import PIL
-        import scipy
-
         if self.published is not None:
-            return self._as_published(Path(self.published))
+            return self._read_published(Path(self.published))
         cifar = read_cifar10(self.root, self.download)
-        label, generator = torch.from_numpy(cifar.label), make_generator(self.seed, "corrupted-cifar10")
+        label = torch.from_numpy(cifar.label)
+        generator = make_generator(self.seed, "corrupted-cifar10")
         split = draw_validation_split(cifar.num_train // 10, cifar.num_train, len(label), generator)
         attribute = torch.empty_like(label)
         for name, rows in split.items():
             # The published rows conflict as often as their ratio says, unlike those of Colored MNIST.
             ratio = self.planted.ratios[name]
-            draw = draw_attributes_with_conflicts if ratio < 1 else digits.draw_attributes
-            attribute[rows] = draw(label[rows], self.correlation, ratio, generator)
-        chosen = attribute.numpy().astype(np.int64)
-        parts = [RECIPE, compute_checksum(cifar.images), self.severity, self.seed, *self.names]
-        versions = [np.__version__, scipy.__version__, PIL.__version__]  # others may round otherwise here and there
-        file = (
-            get_cache_folder()
-            / "corrupted-cifar10"
-            / f"{compute_digest([*map(str, parts), chosen.tobytes(), *versions])}.npy"
-        )
-        recipe = self.names, self.severity, self.seed, count_available_cores()
-        images, _ = cache_array(file, lambda path: np.save(path, corrupt_all(cifar.images, chosen, *recipe)))
+            draw = draw_attributes_with_conflicts if ratio < 1 else draw_attributes
+            attribute[rows] = draw(label[rows], self.planted.correlation, ratio, generator)
+        images = self._corrupt(cifar.images, attribute.numpy())
         metadata: dict[str, object] = {
             "source": f"{cifar.source}, corrupted here",
             **self.planted.metadata,
-            "corruptions": ", ".join(self.names),
+            "corruptions": ", ".join(self.planted.names),
             "severity": f"{self.severity} of CIFAR-10-C",
             "data seed": self.seed,
             "test": "each image once, corruption uniform",
             "augmentation": self.augment,
             "checksum of the images": compute_checksum(images)[:16],
         }
-        if "Frost" in self.names:
+        if "Frost" in self.planted.names:
             metadata["frost"] = "computed texture in place of the photographs of CIFAR-10-C"
         return DataTable(
             inputs=ArrayStore(torch.from_numpy(images)),
@@ -128,34 +120,46 @@ class CorruptedCIFAR10(DataSource):
             attribute=attribute,
             split=split,
             label_names=list(CLASSES),
-            attribute_names=self.names,
-            correlation=self.correlation,
+            attribute_names=self.planted.names,
+            correlation=self.planted.correlation,
             metadata=metadata,
             augment=self.augmentation,
         )
 
-    def _as_published(self, folder: Path) -> DataTable:
+    def _corrupt(self, images: NDArray[np.uint8], attribute: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Return the corrupted images, which are made once and kept in the cache folder."""
+        import PIL
+        import scipy
+
+        names = self.planted.names
+        recipe = [RECIPE, compute_checksum(images), self.severity, self.seed, *names]
+        versions = [np.__version__, scipy.__version__, PIL.__version__]  # other versions may round otherwise
+        digest = compute_digest([*map(str, recipe), attribute.tobytes(), *versions])
+        options = (names, self.severity, self.seed, count_available_cores())
+        corrupted, _ = cache_array(
+            get_cache_folder() / "corrupted-cifar10" / f"{digest}.npy",
+            lambda path: np.save(path, corrupt_by_attribute(images, attribute, *options)),
+        )
+        return corrupted
+
+    def _read_published(self, folder: Path) -> DataTable:
         self.ensure_files()
-        paths, names, label, attribute, split = read_conflict_folders(folder, self.parts, len(CLASSES))
-        problems = RowErrors(str(folder), names)
-        images = build_image_store(paths, (SIZE, SIZE), problems)
-        problems.raise_if_any(fix="get them again")
+        paths, contents = read_conflict_folders(folder, self.parts, len(CLASSES))
+        errors = RowErrors(str(folder), contents["row_names"])
+        images = build_image_store(paths, (SIZE, SIZE), errors)
+        errors.raise_if_any(fix="get them again")
         return DataTable(
             inputs=images,
-            label=label,
-            attribute=attribute,
-            split=split,
             label_names=list(CLASSES),
             # The files number their corruptions and do not name them.
             attribute_names=[f"corruption {value}" for value in range(len(CLASSES))],
             correlation=Correlation.one_to_one(len(CLASSES)),
             metadata={"source": f"published Corrupted CIFAR-10, {self.parts[0]}", "augmentation": self.augment},
             augment=self.augmentation,
-            row_names=names,
-            ordered=False,  # aligned images come first, and names tell the attribute: files are for no view
+            **contents,
         )
 
 
 def compute_checksum(values: NDArray[Any]) -> str:
-    """Return the SHA-256 of the values in C order, whatever file they lie in."""
+    """Return the SHA-256 of the values in C order; the file they are in does not matter."""
     return hashlib.sha256(np.ascontiguousarray(values).data).hexdigest()

@@ -17,7 +17,7 @@ from PIL import Image
 from logit_correction.checksums import compute_file_checksum
 from logit_correction.data.cache import cache_array, get_cache_folder
 from logit_correction.errors import InputError
-from logit_correction.formatting import format_reason
+from logit_correction.formatting import format_option, format_reason
 from logit_correction.paths import reject_special_file
 from logit_correction.views.files import IMAGE_FORMATS
 
@@ -26,17 +26,19 @@ CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 #: Images of each class.
 PER_CLASS = {"train": 5_000, "test": 1_000}
 
-#: Height and width.
+#: Height and width in pixels.
 SIZE = 32
 
-BATCHES, ARCHIVE = "cifar-10-batches-py", "cifar10-images.tar.gz"
+#: Folder of the original files, as torchvision keeps it.
+BATCHES = "cifar-10-batches-py"
 
-_PUT = f"put {BATCHES} or {ARCHIVE} there, or name another folder by --data.root"
+#: Archive with train/<class>/* and test/<class>/*.
+ARCHIVE = "cifar10-images.tar.gz"
 
 
 @dataclass(frozen=True)
 class Cifar10:
-    """All images (M, 3, 32, 32) and labels, those of the training part first."""
+    """All images (M, 3, 32, 32) and labels (M,), those of the training part first."""
 
     images: NDArray[np.uint8]
     label: NDArray[np.int64]
@@ -45,31 +47,44 @@ class Cifar10:
 
 
 def read_cifar10(root: Path, download: bool) -> Cifar10:
-    """Read CIFAR-10 from what lies under ``root``; the original pixels are preferred.
+    """Read CIFAR-10 from ``BATCHES``, else from ``ARCHIVE``, which is decoded once into the cache folder.
 
-    - ``cifar-10-batches-py``, as torchvision keeps it;
-    - ``cifar10-images.tar.gz`` with train/<class>/* and test/<class>/*, decoded once into the cache folder.
+    Args:
+        root: Folder with one of them.
+        download: Whether torchvision may download ``BATCHES`` where neither exists.
+
+    Raises:
+        InputError: The files are missing or damaged.
     """
     ensure_cifar10(root, download)
-    return _from_batches(root / BATCHES) if (root / BATCHES).exists() else _from_archive(root / ARCHIVE)
+    return _read_batches(root / BATCHES) if (root / BATCHES).exists() else _read_archive(root / ARCHIVE)
 
 
 def ensure_cifar10(root: Path, download: bool) -> None:
-    """Raise ``InputError`` unless CIFAR-10 lies under ``root`` in one of these forms, downloaded if need be."""
+    """Download CIFAR-10 if need be.
+
+    Args:
+        root: Folder with ``BATCHES`` or ``ARCHIVE``.
+        download: Whether torchvision may download ``BATCHES`` where neither exists.
+
+    Raises:
+        InputError: CIFAR-10 is missing, and may not or cannot be downloaded.
+    """
     from torchvision.datasets import CIFAR10
 
     if (root / BATCHES).exists() or (root / ARCHIVE).exists():
         return
+    fix = f"put {BATCHES} or {ARCHIVE} there, or name another folder by {format_option('data.root')}"
     if not download:
-        raise InputError(f"CIFAR-10 is not in {root}: {_PUT}, or allow --data.download true")
+        raise InputError(f"CIFAR-10 is not in {root}: {fix}, or allow {format_option('data.download', True)}")
     try:
         CIFAR10(str(root), download=True)
     except (RuntimeError, OSError, ValueError, EOFError) as error:
-        raise InputError(f"CIFAR-10 cannot be downloaded to {root} ({format_reason(error)}): {_PUT}") from error
+        raise InputError(f"CIFAR-10 cannot be downloaded to {root} ({format_reason(error)}): {fix}") from error
 
 
-def _from_batches(folder: Path) -> Cifar10:
-    """Read the original files; torchvision opens none, they are pickles, before it has compared its checksum."""
+def _read_batches(folder: Path) -> Cifar10:
+    """Read the original files. They are pickles; torchvision opens one only after it has compared its checksum."""
     from torchvision.datasets import CIFAR10
 
     try:
@@ -82,39 +97,39 @@ def _from_batches(folder: Path) -> Cifar10:
     return Cifar10(images, label, len(train), "CIFAR-10, the original pixels")
 
 
-def _from_archive(archive: Path) -> Cifar10:
-    """Read all images of the archive in memory, once; nothing is written outside the cache."""
-
-    def make() -> NDArray[np.uint8]:
-        found: dict[tuple[str, ...], NDArray[np.uint8]] = {}
-        name = ""
-        try:
-            with tarfile.open(archive, "r|gz") as members:
-                for member in members:
-                    name = member.name
-                    parts = PurePosixPath(name).parts[-3:]
-                    stream = members.extractfile(member)
-                    if stream is None or len(parts) < 3 or parts[0] not in PER_CLASS or parts[1] not in CLASSES:
-                        continue
-                    with Image.open(io.BytesIO(stream.read()), formats=IMAGE_FORMATS) as image:
-                        if image.size != (SIZE, SIZE):
-                            raise ValueError(f"is {image.size[0]} x {image.size[1]} rather than {SIZE} x {SIZE}")
-                        found[parts] = np.asarray(image.convert("RGB")).transpose(2, 0, 1)
-        except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError, RecursionError, SyntaxError) as error:
-            raise InputError(f"{archive} cannot be read ({name}: {error}): get it again") from error
-        counts = Counter(key[:2] for key in found)
-        for part, label in product(PER_CLASS, CLASSES):
-            if counts[part, label] != PER_CLASS[part]:
-                have = f"{counts[part, label]:,} {part} images of {label}"
-                raise InputError(f"{archive} has {have}, but CIFAR-10 has {PER_CLASS[part]:,}: get it again")
-        # In the order of CIFAR-10's part, of class and of name.
-        return np.stack([found[key] for key in sorted(found, key=lambda key: (key[0] != "train", key))])
-
+def _read_archive(archive: Path) -> Cifar10:
     try:
-        name = compute_file_checksum(reject_special_file(archive))[:32]
+        checksum = compute_file_checksum(reject_special_file(archive))[:32]
     except OSError as error:
         raise InputError(f"{archive} cannot be read ({error.strerror}): get it again") from error
-    values, _ = cache_array(get_cache_folder() / "cifar10" / f"{name}.npy", lambda path: np.save(path, make()))
+    file = get_cache_folder() / "cifar10" / f"{checksum}.npy"
+    images, _ = cache_array(file, lambda path: np.save(path, _decode_archive(archive)))
     label = np.concatenate([np.arange(10).repeat(count) for count in PER_CLASS.values()])
     source = f"CIFAR-10 from JPEG files, so not the original pixels ({archive.name})"
-    return Cifar10(values, label, 10 * PER_CLASS["train"], source)
+    return Cifar10(images, label, 10 * PER_CLASS["train"], source)
+
+
+def _decode_archive(archive: Path) -> NDArray[np.uint8]:
+    """Return all images of the archive, in the order of CIFAR-10's part, of class and of name."""
+    images: dict[tuple[str, ...], NDArray[np.uint8]] = {}
+    name = ""
+    try:
+        with tarfile.open(archive, "r|gz") as members:
+            for member in members:
+                name = member.name
+                parts = PurePosixPath(name).parts[-3:]
+                stream = members.extractfile(member)
+                if stream is None or len(parts) < 3 or parts[0] not in PER_CLASS or parts[1] not in CLASSES:
+                    continue
+                with Image.open(io.BytesIO(stream.read()), formats=IMAGE_FORMATS) as image:
+                    if image.size != (SIZE, SIZE):
+                        raise ValueError(f"is {image.size[0]} x {image.size[1]} rather than {SIZE} x {SIZE}")
+                    images[parts] = np.asarray(image.convert("RGB")).transpose(2, 0, 1)
+    except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError, RecursionError, SyntaxError) as error:
+        raise InputError(f"{archive} cannot be read ({name}: {error}): get it again") from error
+    counts = Counter(parts[:2] for parts in images)
+    for part, label in product(PER_CLASS, CLASSES):
+        if counts[part, label] != PER_CLASS[part]:
+            count = f"{counts[part, label]:,} {part} images of {label}"
+            raise InputError(f"{archive} has {count}, but CIFAR-10 has {PER_CLASS[part]:,}: get it again")
+    return np.stack([images[parts] for parts in sorted(images, key=lambda parts: (parts[0] != "train", parts))])

@@ -1,4 +1,4 @@
-"""CivilComments: comments whose toxicity is to be told whatever group of people they mention."""
+"""CivilComments: comments whose toxicity is predicted; the groups of people that they mention may mislead."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ from logit_correction.data.frames import format_row_names
 from logit_correction.data.rows import RowErrors
 from logit_correction.data.table import DataTable, Scoring
 from logit_correction.data.texts import TextReader
-from logit_correction_lab.sources.published import PublishedSource, encode_column, find_split_rows, read_columns
+from logit_correction_lab.sources.published import (
+    PublishedSource,
+    build_table_by_reader,
+    encode_column,
+    find_split_rows,
+    read_columns,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: The groups of people whose mention, with each label, makes the groups that are scored on.
+#: Groups of people; the mention of each, with each label, is a group that is evaluated.
 IDENTITIES = ("male", "female", "LGBTQ", "christian", "muslim", "other_religions", "black", "white")
 LABELS = ("non-toxic", "toxic")
 
@@ -26,7 +32,7 @@ _FILE = "all_data_with_identities.csv"
 
 
 class CivilComments(PublishedSource):
-    """CivilComments of WILDS: 269,038 train, 45,180 valid, 133,782 test comments, judged on 16 overlapping groups."""
+    """CivilComments of WILDS: 269,038 train, 45,180 valid, 133,782 test comments, 16 overlapping groups."""
 
     title = "CivilComments"
     folders = ("civilcomments_v1.0", "civilcomments")
@@ -37,8 +43,8 @@ class CivilComments(PublishedSource):
         """Choose the place of the file and the form of the texts.
 
         Methods that need attributes get four groups: the label, and whether any group of people is mentioned. All
-        figures are of sixteen: the label, and the mention of each of eight groups of people; a comment counts in each
-        that it belongs to.
+        figures are of sixteen: the label, and the mention of each of eight groups of people, each with all
+        comments that belong to it.
 
         Args:
             root: Folder that holds ``all_data_with_identities.csv``, or the folder ``civilcomments_v1.0`` with it; by
@@ -51,51 +57,46 @@ class CivilComments(PublishedSource):
         self.reader: TextReader = TextReader(_TEXT, tokenizer, max_tokens)
 
     def build(self) -> DataTable:
-        folder = self.folder()
-        columns = [_TEXT, "split", "toxicity", *IDENTITIES, "identity_any"]
-        frame = read_columns(folder / _FILE, columns)
-        problems = RowErrors(str(folder / _FILE), format_row_names(frame.index))
-        split = encode_column(frame["split"], {"train": 0, "val": 1, "test": 2}, problems)
-        label = _present(frame["toxicity"], problems, required=True).long()
-        mentioned = torch.stack([_present(frame[name], problems) for name in IDENTITIES], dim=1)
-        anybody = _present(frame["identity_any"], problems).long()
-        problems.raise_if_any(fix=f"get {_FILE} again, or fix it")
+        file = self.find_folder() / _FILE
+        frame = read_columns(file, [_TEXT, "split", "toxicity", *IDENTITIES, "identity_any"])
+        errors = RowErrors(str(file), format_row_names(frame.index))
+        split = encode_column(frame["split"], {"train": 0, "val": 1, "test": 2}, errors)
+        label = _find_majority(frame["toxicity"], errors, is_required=True).long()
+        mentions = torch.stack([_find_majority(frame[name], errors) for name in IDENTITIES], dim=1)
+        mentions_any = _find_majority(frame["identity_any"], errors).long()
+        errors.raise_if_any(fix=f"get {_FILE} again, or fix it")
         texts = frame[_TEXT].tolist()
-        of_split = find_split_rows(split)
-        made = self.reader.fit_transform(texts, of_split["train"], problems)
-        # Label x mentioned group of people.
-        membership = torch.cat([mentioned & (label == y)[:, None] for y in range(len(LABELS))], dim=1)
+        membership = torch.cat([mentions & (label == code)[:, None] for code in range(len(LABELS))], dim=1)
         labels = [name for name in LABELS for _ in IDENTITIES]
-        return DataTable(
-            inputs=made.inputs,
+        table = build_table_by_reader(
+            self.reader,
+            texts,
+            errors,
+            find_split_rows(split),
             label=label,
-            attribute=anybody,
-            split=of_split,
+            attribute=mentions_any,
             label_names=LABELS,
             attribute_names=["nobody mentioned", "somebody mentioned"],
-            metadata={
-                "source": "CivilComments, WILDS v1.0",
-                **made.metadata,
-                "figures": "16 overlapping groups: label and mentioned group of people",
-            },
+            metadata={"source": "CivilComments, WILDS v1.0"},
+            with_reader_metadata=True,
             scoring=Scoring(membership, labels, [name.replace("_", " ") for name in IDENTITIES] * len(LABELS)),
-            row_names=[line[:80] for line in texts],
-            preparation=made.preparation,
-            **made.forms,
+            row_names=[text[:80] for text in texts],
         )
+        table.metadata["figures"] = "16 overlapping groups: label and mentioned group of people"
+        return table
 
 
-def _present(values: pd.Series[str], problems: RowErrors, required: bool = False) -> Tensor:
-    """Return whether at least half of those asked said so, (M,) bool; nobody where nothing is written.
+def _find_majority(shares: pd.Series[str], errors: RowErrors, is_required: bool = False) -> Tensor:
+    """Return whether the share of annotators who said yes is at least half, (M,) bool; False for an empty cell.
 
-    What is no number in [0, 1] is a problem of its row, and so is an empty cell if it is ``required``.
+    A row gets an error if its cell is not a number in [0, 1], or if it is empty and ``is_required``.
     """
     import pandas as pd
 
-    share = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64)
-    good = (share >= 0) & (share <= 1)
-    if not required:
-        good |= (values.str.strip() == "").to_numpy()
-    for row in np.flatnonzero(~good).tolist():
-        problems.add(row, f"{values.name} is {values.iloc[row]!r}, but must be a number in [0, 1]")
-    return torch.from_numpy(share >= 0.5)
+    numbers = pd.to_numeric(shares, errors="coerce")
+    is_good = numbers.between(0, 1)
+    if not is_required:
+        is_good |= shares.str.strip() == ""
+    for row in np.flatnonzero(~is_good).tolist():
+        errors.add(row, f"{shares.name} is {shares.iloc[row]!r}, but must be a number in [0, 1]")
+    return torch.from_numpy((numbers >= 0.5).to_numpy(copy=True))

@@ -17,29 +17,41 @@ from logit_correction.formatting import format_option
 from logit_correction.seeds import make_generator
 from logit_correction_lab.sources.published import draw_validation_split, get_data_folder
 
-#: Rows of MNIST's training part, and of those that ``ColoredMNIST`` trains on.
-NUM_MNIST_TRAIN, NUM_TRAIN = 60_000, 55_000
+#: Rows of MNIST's training part, which comes first.
+NUM_MNIST_TRAIN = 60_000
 
-#: What pixels in [0, 1] are multiplied by.
+#: Rows of them that ``ColoredMNIST`` trains on; it validates on the others.
+NUM_TRAIN = 55_000
+
+#: Name of a scaling -> the factor of pixels in [0, 1].
 SCALINGS = {"unit": 1.0, "double": 1 / 255}
 
 
 def read_mnist(root: Path, download: bool) -> tuple[Tensor, Tensor]:
-    """Return MNIST's 70,000 digits (P, 28, 28) as unsigned bytes, and what they are (P,); its test part comes last."""
+    """Return MNIST's 70,000 digits (P, 28, 28) as unsigned bytes, and what they are (P,); its test part comes last.
+
+    Args:
+        root: Folder that holds ``MNIST/raw``.
+        download: Whether torchvision may download MNIST where it is missing.
+
+    Raises:
+        InputError: The files are missing or damaged.
+    """
     from torchvision.datasets import MNIST
 
     try:
-        train, test = (MNIST(str(root), train=part, download=download) for part in (True, False))
-        glyphs, digits = torch.cat([train.data, test.data]), torch.cat([train.targets, test.targets])
-        if len(train.data) != NUM_MNIST_TRAIN or glyphs.shape != (70_000, 28, 28) or digits.shape != (70_000,):
+        parts = [MNIST(str(root), train=train, download=download) for train in (True, False)]
+        glyphs = torch.cat([part.data for part in parts])
+        digits = torch.cat([part.targets for part in parts])
+        if len(parts[0].data) != NUM_MNIST_TRAIN or glyphs.shape != (70_000, 28, 28) or digits.shape != (70_000,):
             raise ValueError("these are not the images and labels of MNIST")
     except (RuntimeError, OSError, ValueError, AssertionError, TypeError, LookupError) as error:
-        # torchvision asserts the file's format without a word, and looks its type up in a dict.
+        # torchvision asserts the file's format without a message, and looks its type up in a dict.
         reason = "" if isinstance(error, LookupError) else str(error).partition("\n")[0]
         raise InputError(
             f"MNIST cannot be read from {root} ({reason or 'a file is not in its format'}): put its four idx files "
-            "into MNIST/raw there, name another folder by --data.root or LOGIT_CORRECTION_DATA, or delete damaged "
-            "files to download them"
+            f"into MNIST/raw there, name another folder by {format_option('data.root')} or LOGIT_CORRECTION_DATA, or "
+            "delete damaged files to download them"
         ) from error
     return glyphs, digits
 
@@ -76,13 +88,16 @@ class ColoredMNIST(DataSource):
             download: Let torchvision download MNIST where it is not found.
         """
         check_range(format_option("data.severity"), severity, 1, len(JITTER))
-        self.planted = PlantedAttribute(minority_ratio, correlation, valid, 10, list(COLORS))
-        self.severity, self.seed = severity, seed
         if scaling not in SCALINGS:
             raise InputError(f"scaling {scaling!r} is unknown: give one of {', '.join(SCALINGS)}")
         if not 0 <= shift < 28:
             raise InputError(f"shift is {shift}, but must be a number of pixels, 0..27")
-        self.shift, self.download, self.root = shift, download, get_data_folder(root)
+        self.planted = PlantedAttribute(minority_ratio, correlation, valid, 10, list(COLORS))
+        self.severity = severity
+        self.shift = shift
+        self.seed = seed
+        self.root = get_data_folder(root)
+        self.download = download
         self.reader = ImageReader((28, 28), scale=SCALINGS[scaling])
 
     def ensure_files(self) -> None:
@@ -90,29 +105,30 @@ class ColoredMNIST(DataSource):
 
     def build(self) -> DataTable:
         glyphs, digit = read_mnist(self.root, self.download)
-        planted, generator = self.planted, make_generator(self.seed, "colored-mnist")
+        generator = make_generator(self.seed, "colored-mnist")
         split = draw_validation_split(NUM_MNIST_TRAIN - NUM_TRAIN, NUM_MNIST_TRAIN, len(digit), generator)
         attribute = torch.empty_like(digit)
         for name, rows in split.items():
-            attribute[rows] = planted.draw(digit[rows], name, generator)
+            attribute[rows] = self.planted.draw(digit[rows], name, generator)
         color = draw_jittered_colors(attribute, self.severity, generator)
-        shifts = {"shifts in training": f"up to {self.shift} pixels"} if self.shift else {}
+        metadata: dict[str, object] = {
+            "source": "MNIST, coloured here",
+            **self.planted.metadata,
+            "colour jitter (standard deviation)": JITTER[self.severity - 1],
+            "data seed": self.seed,
+            "test": "colours uniform",
+            "input range": "[0, 1]" if self.reader.scale == 1 else "[0, 1/255]",
+        }
+        if self.shift:
+            metadata["shifts in training"] = f"up to {self.shift} pixels"
         return DataTable(
             inputs=ColoredStore(glyphs, torch.arange(len(digit)), color, scale=self.reader.scale),
             label=digit,
             attribute=attribute,
             split=split,
-            label_names=[str(i) for i in range(10)],
-            attribute_names=planted.names,
-            correlation=planted.correlation,
-            metadata={
-                "source": "MNIST, coloured here",
-                **planted.metadata,
-                "colour jitter (standard deviation)": JITTER[self.severity - 1],
-                "data seed": self.seed,
-                "test": "colours uniform",
-                **shifts,
-                "input range": "[0, 1]" if self.reader.scale == 1 else "[0, 1/255]",
-            },
+            label_names=[str(number) for number in range(10)],
+            attribute_names=self.planted.names,
+            correlation=self.planted.correlation,
+            metadata=metadata,
             augment=CropFlip(self.shift, mirror=False) if self.shift else None,
         )

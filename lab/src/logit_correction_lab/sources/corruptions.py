@@ -1,7 +1,8 @@
 """Ten corruptions of CIFAR-10-C (Hendrycks and Dietterich, 2019) for 32x32 images: those published as type 0.
 
-Images are whole batches of unsigned bytes. The parameters of severity 1 to 5 are those published for 32x32
-images; the code and its random numbers are our own, so images are alike but not the same, byte for byte.
+Corrupted CIFAR-10 needs each image in one of ten corruptions, the same in every run. So each image has a random stream
+of its own, and a batch of images is corrupted at once. The parameters of severity 1 to 5 (``corruptions.yaml``) are the
+published ones; the code and its random numbers are our own, so images are alike but not equal, byte for byte.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,70 +19,85 @@ from PIL import Image
 
 from logit_correction.seeds import derive_seed
 from logit_correction.threads import map_in_threads
+from logit_correction.yaml_files import read_yaml_file
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
 
-#: Raised when the same options give other images than before.
+#: Raised by one when the same options give other images than before.
 RECIPE = 1
 
 #: Images that are corrupted at once; more need more memory and are not faster.
-_CHUNK = 250
+IMAGES_PER_CHUNK = 250
 
-GLASS, ICE = np.array([52, 78, 112]) / 255, np.array([232, 243, 252]) / 255
-WATER, MUD = np.array([175, 238, 238]) / 255, np.array([63, 42, 20]) / 255
+#: Colours in [0, 1].
+GLASS = np.array([52, 78, 112]) / 255
+ICE = np.array([232, 243, 252]) / 255
+WATER = np.array([175, 238, 238]) / 255
+MUD = np.array([63, 42, 20]) / 255
 
 #: Brightness of red, green and blue in grey.
 GREY = np.array([0.299, 0.587, 0.114])
 
 
 def corrupt(images: NDArray[np.uint8], name: str, severity: int, index: Integers, seed: int = 0) -> NDArray[np.uint8]:
-    """Corrupt images; each result depends on its image, its number and the options alone.
+    """Corrupt images; each result depends only on its image, its number and the options.
 
     The random numbers of an image come from a stream of its own and are the same at every severity.
+
+    Args:
+        images: (N, H, W, 3).
+        name: A key of ``CORRUPTIONS``.
+        severity: 1 to 5, stronger from one to the next.
+        index: (N,) numbers of the images, which choose their streams.
+        seed: Seed of the streams.
 
     >>> grey = np.full((1, 32, 32, 3), 100, np.uint8)
     >>> corrupt(grey, "Brightness", 1, np.array([0]))[0, 0, 0].tolist()
     [113, 113, 113]
     """
-    change, parameters = CORRUPTIONS[name]
-    result, key = np.empty_like(images), derive_seed(seed, "corruption", name)
-    for start in range(0, len(images), _CHUNK):
-        rows = slice(start, start + _CHUNK)
-        changed = change(images[rows] / 255, RandomStreams(key, index[rows]), *parameters[severity - 1])
-        result[rows] = np.rint(np.clip(changed, 0, 1) * 255).astype(np.uint8)
+    parameters = {parameter: values[severity - 1] for parameter, values in _SEVERITIES[name].items()}
+    key = derive_seed(seed, "corruption", name)
+    result = np.empty_like(images)
+    for start in range(0, len(images), IMAGES_PER_CHUNK):
+        rows = slice(start, start + IMAGES_PER_CHUNK)
+        corrupted = CORRUPTIONS[name](images[rows] / 255, RandomStreams(key, index[rows]), **parameters)
+        result[rows] = np.rint(np.clip(corrupted, 0, 1) * 255).astype(np.uint8)
     return result
 
 
-def corrupt_all(
-    images: NDArray[np.uint8],
-    attribute: Integers,
-    names: Sequence[str],
-    severity: int,
-    seed: int = 0,
-    workers: int = 1,
+def corrupt_by_attribute(
+    images: NDArray[np.uint8], attribute: Integers, names: Sequence[str], severity: int, seed: int, workers: int
 ) -> NDArray[np.uint8]:
-    """Corrupt every image (M, 3, H, W) in its own way, by the name of its attribute (M,); image m has number m."""
+    """Corrupt each image by the corruption that its attribute names.
+
+    Args:
+        images: (M, 3, H, W); image m has the number m.
+        attribute: (M,) places in ``names``.
+        names: Keys of ``CORRUPTIONS``.
+        severity: 1 to 5.
+        seed: Seed of the random streams.
+        workers: Number of threads.
+    """
     result = np.empty_like(images)
 
-    def work(piece: tuple[str, Integers]) -> None:
-        name, rows = piece
-        upright = np.ascontiguousarray(images[rows].transpose(0, 2, 3, 1))
-        result[rows] = corrupt(upright, name, severity, rows, seed).transpose(0, 3, 1, 2)
+    def corrupt_chunk(chunk: tuple[str, Integers]) -> None:
+        name, rows = chunk
+        channels_last = np.ascontiguousarray(images[rows].transpose(0, 2, 3, 1))
+        result[rows] = corrupt(channels_last, name, severity, rows, seed).transpose(0, 3, 1, 2)
 
-    pieces = []
+    chunks = []
     for value, name in enumerate(names):
-        rows = (attribute == value).nonzero()[0]
-        pieces += [(name, rows[start : start + _CHUNK]) for start in range(0, len(rows), _CHUNK)]
-    for _ in map_in_threads(work, pieces, "corrupting images, once", len(images), workers):
-        pass
+        rows = np.flatnonzero(attribute == value)
+        chunks += [(name, rows[start : start + IMAGES_PER_CHUNK]) for start in range(0, len(rows), IMAGES_PER_CHUNK)]
+    list(map_in_threads(corrupt_chunk, chunks, "corrupting images, once", len(images), workers))
     return result
 
 
-# Each corruption takes images (N, H, W, 3) in [0, 1], their random numbers, and the parameters of a severity.
+# -- Corruptions: each takes images (N, H, W, 3) in [0, 1], their random streams, and its parameters
 
 
-def snow(
+def add_snow(
     images: Floats,
     streams: RandomStreams,
     mean: float,
@@ -91,141 +108,158 @@ def snow(
     sigma: float,
     weight: float,
 ) -> Floats:
-    """Streaks of white that fall at 45 to 135 degrees, twice, over a whitened image."""
+    """Whiten the image and add streaks of white, twice, that fall at 45 to 135 degrees.
+
+    Args:
+        images: (N, H, W, 3) in [0, 1].
+        streams: N random streams.
+        mean: Mean of the noise that flakes are cut from.
+        spread: Its standard deviation.
+        zoom: How many times flakes are enlarged.
+        threshold: Noise below it is no flake.
+        radius: Length of streaks in pixels.
+        sigma: Standard deviation of their blur in pixels.
+        weight: Weight of the image against the whitened one.
+    """
     height, width = images.shape[1:3]
-    flakes = mean + spread * streams.normal(height, width)
-    flakes = zoom_matrix(height, zoom) @ flakes @ zoom_matrix(width, zoom).T
+    flakes = mean + spread * streams.draw_normal(height, width)
+    flakes = make_zoom_matrix(height, zoom) @ flakes @ make_zoom_matrix(width, zoom).T
     flakes = np.clip(np.where(flakes < threshold, 0, flakes), 0, 1)
-    flakes = motion_blur(flakes, radius, sigma, 45 * streams.symmetric(1)[:, 0] - 90)
+    flakes = motion_blur(flakes, radius, sigma, 45 * streams.draw_symmetric(1)[:, 0] - 90)
     pale = np.maximum(images, (images @ GREY * 1.5 + 0.5)[..., None])
     return weight * images + (1 - weight) * pale + (flakes + flakes[:, ::-1, ::-1])[..., None]
 
 
-def frost(images: Floats, streams: RandomStreams, image: float, ice: float) -> Floats:
-    """Ice on a window: a texture that is computed, where CIFAR-10-C cuts it out of photographs, not ours to give away.
+def add_frost(images: Floats, streams: RandomStreams, image_weight: float, ice_weight: float) -> Floats:
+    """Add ice as on a window: a computed texture, where CIFAR-10-C cuts it out of photographs that are not free.
 
-    So numbers on this corruption come close to published ones without being the same.
+    So accuracies on this corruption come close to published ones without being equal.
     """
-    texture = frost_texture(streams, *images.shape[1:3])[..., None]
-    return image * images + ice * (GLASS + (ICE - GLASS) * texture)
+    texture = _draw_ice(streams, *images.shape[1:3])[..., None]
+    return image_weight * images + ice_weight * (GLASS + (ICE - GLASS) * texture)
 
 
-def frost_texture(streams: RandomStreams, height: int, width: int) -> Floats:
+def _draw_ice(streams: RandomStreams, height: int, width: int) -> Floats:
     """Return the thickness of ice in [0, 1], (N, height, width).
 
     Needles of ice grow along three directions 60 degrees apart, turned at random in each image and bent a
     little; grains lie between them, and some regions of the glass are covered more than others.
     """
 
-    def field(spectrum: NDArray[Any]) -> Floats:
-        """Return the field of a spectrum with mean 0 and standard deviation 1 in each image."""
-        values = np.fft.irfft2(spectrum, s=(height, width))
+    def filter_noise(number: int, transfer: Floats) -> Floats:
+        """Return white noise filtered by a transfer function, with mean 0 and standard deviation 1 in each image."""
+        values = np.fft.irfft2(white[:, number] * transfer, s=(height, width))
         values -= values.mean(axis=(1, 2), keepdims=True)
         return np.asarray(values / np.maximum(values.std(axis=(1, 2), keepdims=True), 1e-12))
 
-    turn = np.pi * streams.uniform(1)[:, 0]
-    white = np.fft.rfft2(streams.normal(7, height, width))
-    down, right = np.fft.fftfreq(height)[:, None], np.fft.rfftfreq(width)
+    turn = np.pi * streams.draw_uniform(1)[:, 0]
+    white = np.fft.rfft2(streams.draw_normal(7, height, width))
+    down = np.fft.fftfreq(height)[:, None]
+    right = np.fft.rfftfreq(width)
     frequency = np.hypot(down, right)
     smooth = np.exp(-((frequency / 0.06) ** 2))
-    cover, bend_down, bend_right = (field(white[:, i] * smooth) for i in range(3))
-    grains = field(white[:, 3] * frequency**0.5)
-    needles = np.full(cover.shape, -np.inf)
+    cover, bend_down, bend_right = (filter_noise(number, smooth) for number in range(3))
+    grains = filter_noise(3, frequency**0.5)
+    needles = []
     for branch in range(3):
         angle = (turn + branch * np.pi / 3)[:, None, None]
         along = right * np.cos(angle) + down * np.sin(angle)
         across = down * np.cos(angle) - right * np.sin(angle)
         # Long in one direction, fine in the other: low frequencies along, high ones across.
-        spectrum = np.exp(-((along / 0.065) ** 2) - (across / 0.32) ** 2) * np.abs(across)
-        needles = np.maximum(needles, field(white[:, 4 + branch] * spectrum))
-    y, x = np.meshgrid(np.arange(height, dtype=np.float64), np.arange(width), indexing="ij")
-    bent = sample(needles[..., None], y + 1.2 * bend_down, x + 1.2 * bend_right, half_sample=True)[..., 0]
+        needle = np.exp(-((along / 0.065) ** 2) - (across / 0.32) ** 2) * np.abs(across)
+        needles.append(filter_noise(4 + branch, needle))
+    y, x = np.indices((height, width), dtype=np.float64)
+    rows = y + 1.2 * bend_down
+    bent = sample_bilinear(np.max(needles, axis=0)[..., None], rows, x + 1.2 * bend_right, "reflect")[..., 0]
     return 1 / (1 + np.exp(-(1.7 * bent + 0.3 * grains + 1.2 * cover - 1.6)))
 
 
-def fog(images: Floats, streams: RandomStreams, amount: float, decay: float) -> Floats:
-    """A bank of fog over the image, darkened so that its brightest value stays."""
+def add_fog(images: Floats, streams: RandomStreams, amount: float, decay: float) -> Floats:
+    """Add a bank of fog, and darken the image so that its brightest value stays; ``decay`` smooths the fog."""
     height, width = images.shape[1:3]
     size = 1 << (max(height, width) - 1).bit_length()
-    bank = plasma(streams.symmetric(size, size), decay)[:, :height, :width, None]
+    bank = make_clouds(streams.draw_symmetric(size, size), decay)[:, :height, :width, None]
     brightest = images.max(axis=(1, 2, 3), keepdims=True)
     return (images + amount * bank) * brightest / (brightest + amount)
 
 
-def plasma(noise: Floats, decay: float) -> Floats:
-    """Return fractal clouds in [0, 1] by the diamond-square scheme on a torus.
+def make_clouds(noise: Floats, decay: float) -> Floats:
+    """Return fractal clouds in [0, 1], (N, S, S), by the diamond-square scheme on a torus.
 
-    Every point is the mean of four points of the coarser level plus noise (N, S, S) in (-1, 1), which is ``decay``
-    squared times weaker from level to level; S is a power of two.
+    Args:
+        noise: (N, S, S) in (-1, 1), added to each point, which else is the mean of four points of the coarser level; S
+            is a power of two.
+        decay: Its square is how many times weaker the noise is from level to level.
     """
-    clouds, step, strength = np.zeros_like(noise), noise.shape[1], 1.0
+    clouds = np.zeros_like(noise)
+    step = noise.shape[1]
+    strength = 1.0
     while step > 1:
         half = step // 2
-        coarse, middle = np.s_[:, ::step, ::step], np.s_[:, half::step, half::step]
+        coarse = np.s_[:, ::step, ::step]
+        middle = np.s_[:, half::step, half::step]
         below = clouds[coarse] + np.roll(clouds[coarse], -1, axis=1)
         clouds[middle] = (below + np.roll(below, -1, axis=2)) / 4 + strength * noise[middle]
         for axis, edge in ((1, np.s_[:, ::step, half::step]), (2, np.s_[:, half::step, ::step])):
             corners = clouds[coarse] + np.roll(clouds[coarse], -1, axis=3 - axis)
             centres = clouds[middle] + np.roll(clouds[middle], 1, axis=axis)
             clouds[edge] = (corners + centres) / 4 + strength * noise[edge]
-        step, strength = half, strength / decay**2
+        step = half
+        strength /= decay**2
     clouds -= clouds.min(axis=(1, 2), keepdims=True)
     return np.asarray(clouds / clouds.max(axis=(1, 2), keepdims=True))
 
 
-def water(
+def splash(
     images: Floats,
     streams: RandomStreams,
+    liquid: str,
     mean: float,
     spread: float,
     smoothness: float,
     threshold: float,
-    weight: float,
 ) -> Floats:
-    """Spatter of water: drops that reflect, embossed away from their rims."""
+    """Splash water, drops that reflect, embossed away from their rims, or mud, opaque drops with soft rims.
+
+    Args:
+        images: (N, H, W, 3) in [0, 1].
+        streams: N random streams.
+        liquid: ``water`` or ``mud``.
+        mean: Mean of the noise that drops are cut from.
+        spread: Its standard deviation.
+        smoothness: Standard deviation in pixels of the blur of this noise.
+        threshold: Noise below it is no drop.
+    """
     from scipy.ndimage import binary_erosion, correlate, distance_transform_edt, uniform_filter
 
-    liquid = gaussian_blur(mean + spread * streams.normal(*images.shape[1:3]), smoothness)
-    liquid = np.where(liquid < threshold, 0, liquid)
-    wet = liquid > 0
+    thickness = gaussian_blur(mean + spread * streams.draw_normal(*images.shape[1:3]), smoothness)
+    if liquid == "mud":
+        dirt = gaussian_blur((thickness > threshold).astype(np.float64), 0.6)[..., None]
+        dirt = np.where(dirt < 0.8, 0, dirt)
+        return images * (1 - dirt) + MUD * dirt
+    thickness = np.where(thickness < threshold, 0, thickness)
+    wet = thickness > 0
     rim = wet & ~binary_erosion(wet, np.ones((1, 3, 3), bool), border_value=1)
     # Images lie so far apart along the first axis that none is near to the rims of another.
     away = distance_transform_edt(~rim, sampling=(1e6, 1, 1)) if rim.any() else np.full(rim.shape, 20.0)
     away = np.floor(uniform_filter(np.minimum(away, 20), (0, 3, 3), mode="mirror") + 1e-9).astype(np.int64)
     emboss = np.array([[-2, -1, 0], [-1, 1, 1], [0, 1, 2]])[None]
-    relief = np.clip(correlate(_equalized(away), emboss, mode="mirror"), 0, 255)
-    light = liquid * uniform_filter(relief, (0, 3, 3), mode="mirror")
+    relief = np.clip(correlate(_equalize_histogram(away), emboss, mode="mirror"), 0, 255)
+    light = thickness * uniform_filter(relief, (0, 3, 3), mode="mirror")
     gloss = light / np.maximum(light.max(axis=(1, 2), keepdims=True), 1e-9)
-    return images + weight * gloss[..., None] * WATER
+    return images + 0.5 * gloss[..., None] * WATER
 
 
-def _equalized(levels: NDArray[np.int64]) -> Floats:
+def _equalize_histogram(levels: NDArray[np.int64]) -> Floats:
     """Spread the whole numbers (N, H, W), 0..20, of each image over 0..255 by their ranks."""
     counts = (levels[..., None] == np.arange(21)).sum(axis=(1, 2))
     below = counts.cumsum(axis=1)
     lowest = np.take_along_axis(below, (counts > 0).argmax(axis=1)[:, None], axis=1)
-    total = levels.shape[1] * levels.shape[2]
-    scale = np.rint(255 * (below - lowest) / np.maximum(total - lowest, 1))
+    scale = np.rint(255 * (below - lowest) / np.maximum(below[:, -1:] - lowest, 1))
     return np.take_along_axis(scale, levels.reshape(len(levels), -1), axis=1).reshape(levels.shape)
 
 
-def mud(
-    images: Floats,
-    streams: RandomStreams,
-    mean: float,
-    spread: float,
-    smoothness: float,
-    threshold: float,
-    softness: float,
-) -> Floats:
-    """Spatter of mud: opaque drops with soft rims."""
-    liquid = gaussian_blur(mean + spread * streams.normal(*images.shape[1:3]), smoothness)
-    dirt = gaussian_blur((liquid > threshold).astype(np.float64), softness)[..., None]
-    dirt = np.where(dirt < 0.8, 0, dirt)
-    return images * (1 - dirt) + MUD * dirt
-
-
-def brightness(images: Floats, streams: RandomStreams, amount: float) -> Floats:
+def brighten(images: Floats, streams: RandomStreams, amount: float) -> Floats:
     """Raise the value of hue-saturation-value, at most to 1."""
     value = images.max(axis=3, keepdims=True)
     raised = np.minimum(value + amount, 1)
@@ -233,7 +267,7 @@ def brightness(images: Floats, streams: RandomStreams, amount: float) -> Floats:
     return np.where(value > 0, images * (raised / np.where(value > 0, value, 1)), raised)
 
 
-def saturate(images: Floats, streams: RandomStreams, factor: float, offset: float) -> Floats:
+def change_saturation(images: Floats, streams: RandomStreams, factor: float, offset: float) -> Floats:
     """Multiply and raise the saturation: pale at severity 1 and 2, garish from 3 on; grey counts as red."""
     value = images.max(axis=3, keepdims=True)
     spread = value - images.min(axis=3, keepdims=True)
@@ -245,148 +279,139 @@ def saturate(images: Floats, streams: RandomStreams, factor: float, offset: floa
     return np.where(old > 0, changed, reddened)
 
 
-def contrast(images: Floats, streams: RandomStreams, factor: float) -> Floats:
-    """Draw each channel towards its mean: (x - m) c + m."""
+def reduce_contrast(images: Floats, streams: RandomStreams, factor: float) -> Floats:
+    """Move each value towards the mean of its channel: (x - mean) factor + mean."""
     mean = images.mean(axis=(1, 2), keepdims=True)
     return (images - mean) * factor + mean
 
 
-def jpeg(images: Floats, streams: RandomStreams, quality: int) -> Floats:
+def compress(images: Floats, streams: RandomStreams, quality: int) -> Floats:
     """Write and read as JPEG."""
-    result = np.empty_like(images)
-    for row, values in enumerate(np.rint(images * 255).astype(np.uint8)):
+
+    def compress_image(image: Image.Image) -> Image.Image:
         stream = io.BytesIO()
-        Image.fromarray(values).save(stream, "JPEG", quality=quality)
-        with Image.open(stream) as image:
-            result[row] = np.asarray(image)
-    return result / 255
+        image.save(stream, "JPEG", quality=quality)
+        return Image.open(stream)
+
+    return _change_each(images, compress_image)
 
 
 def pixelate(images: Floats, streams: RandomStreams, share: float) -> Floats:
     """Shrink to a share of the side by averaging and enlarge again."""
-    height, width = images.shape[1:3]
-    result = np.empty_like(images)
-    for row, values in enumerate(np.rint(images * 255).astype(np.uint8)):
-        small = Image.fromarray(values).resize((int(width * share), int(height * share)), Image.Resampling.BOX)
-        result[row] = np.asarray(small.resize((width, height), Image.Resampling.BOX))
-    return result / 255
+
+    def pixelate_image(image: Image.Image) -> Image.Image:
+        small = image.resize((int(image.width * share), int(image.height * share)), Image.Resampling.BOX)
+        return small.resize(image.size, Image.Resampling.BOX)
+
+    return _change_each(images, pixelate_image)
 
 
-def elastic(images: Floats, streams: RandomStreams, strength: float, smoothness: float, reach: float) -> Floats:
+def _change_each(images: Floats, change: Callable[[Image.Image], Image.Image]) -> Floats:
+    pixels = np.rint(images * 255).astype(np.uint8)
+    return np.stack([np.asarray(change(Image.fromarray(image)), np.float64) for image in pixels]) / 255
+
+
+def warp(images: Floats, streams: RandomStreams, strength: float, smoothness: float, reach: float) -> Floats:
     """Tilt and stretch the image by moving three of its points, then shift each pixel along a smooth field.
 
-    Strength and smoothness of the field and reach of the points are fractions of the side.
+    Args:
+        images: (N, H, W, 3) in [0, 1].
+        streams: N random streams.
+        strength: Largest shift along the field, as a fraction of the side.
+        smoothness: Standard deviation of the blur of the field, as a fraction of the side.
+        reach: How far the three points move at most, as a fraction of the side.
     """
     height, width = images.shape[1:3]
-    strength, smoothness, reach = (min(height, width) * part for part in (strength, smoothness, reach))
-    middle, arm = np.array([width // 2, height // 2]), min(height, width) // 3
-    before = middle + arm * np.array([[1, 1], [1, -1], [-1, -1]])
-    after = before + reach * streams.symmetric(3, 2)
+    side = min(height, width)
+    before = np.array([width // 2, height // 2]) + side // 3 * np.array([[1, 1], [1, -1], [-1, -1]])
+    after = before + side * reach * streams.draw_symmetric(3, 2)
     # Affine map from a position (x, y, 1) of the result to the position in the image, (N, 3, 2).
     back = np.linalg.solve(np.concatenate([after, np.ones((len(after), 3, 1))], axis=2), before.astype(np.float64))
-    y, x = np.meshgrid(np.arange(height, dtype=np.float64), np.arange(width), indexing="ij")
-    from_x, from_y = (
-        back[:, 0, i, None, None] * x + back[:, 1, i, None, None] * y + back[:, 2, i, None, None] for i in (0, 1)
-    )
-    tilted = sample(images, from_y, from_x, half_sample=False)
+    y, x = np.indices((height, width), dtype=np.float64)
+    across, down, shift = back[..., None, None].transpose(1, 2, 0, 3, 4)
+    from_x, from_y = across * x + down * y + shift
+    tilted = sample_bilinear(images, from_y, from_x, "mirror")
     if not strength:
         return tilted
-    across, down = (
-        strength * gaussian_blur(streams.symmetric(height, width), smoothness, "reflect", truncate=3) for _ in range(2)
+    right, below = (
+        side * strength * gaussian_blur(streams.draw_symmetric(height, width), side * smoothness, "reflect", truncate=3)
+        for _ in range(2)
     )
-    return sample(tilted, y + down, x + across, half_sample=True)
+    return sample_bilinear(tilted, y + below, x + right, "reflect")
 
 
-def _each(*values: float) -> tuple[tuple[float], ...]:
-    return tuple((value,) for value in values)
-
-
-#: Name, in the order of the classes -> the corruption, and its parameters at severity 1 to 5.
-CORRUPTIONS: dict[str, tuple[Callable[..., Floats], tuple[tuple[Any, ...], ...]]] = {
-    "Snow": (
-        snow,
-        (
-            (0.1, 0.2, 1.0, 0.6, 8, 3.0, 0.95),
-            (0.1, 0.2, 1.0, 0.5, 10, 4.0, 0.9),
-            (0.15, 0.3, 1.75, 0.55, 10, 4.0, 0.9),
-            (0.25, 0.3, 2.25, 0.6, 12, 6.0, 0.85),
-            (0.3, 0.3, 1.25, 0.65, 14, 12.0, 0.8),
-        ),
-    ),
-    "Frost": (frost, ((1.0, 0.2), (1.0, 0.3), (0.9, 0.4), (0.85, 0.4), (0.75, 0.45))),
-    "Fog": (fog, ((0.2, 3.0), (0.5, 3.0), (0.75, 2.5), (1.0, 2.0), (1.5, 1.75))),
-    "Brightness": (brightness, _each(0.05, 0.1, 0.15, 0.2, 0.3)),
-    "Contrast": (contrast, _each(0.75, 0.5, 0.4, 0.3, 0.15)),
-    "Spatter": (
-        lambda images, streams, change, *parameters: change(images, streams, *parameters),  # water or mud
-        (
-            (water, 0.62, 0.1, 0.7, 0.7, 0.5),
-            (water, 0.65, 0.1, 0.8, 0.7, 0.5),
-            (water, 0.65, 0.3, 1.0, 0.69, 0.5),
-            (mud, 0.65, 0.1, 0.7, 0.69, 0.6),
-            (mud, 0.65, 0.1, 0.5, 0.68, 0.6),
-        ),
-    ),
-    "Elastic": (elastic, ((0, 0, 0.08), (0.05, 0.2, 0.07), (0.08, 0.06, 0.06), (0.1, 0.04, 0.05), (0.1, 0.03, 0.03))),
-    "JPEG": (jpeg, _each(80, 65, 58, 50, 40)),
-    "Pixelate": (pixelate, _each(0.95, 0.9, 0.85, 0.75, 0.65)),
-    "Saturate": (saturate, ((0.3, 0.0), (0.1, 0.0), (1.5, 0.0), (2.0, 0.1), (2.5, 0.2))),
+#: Name, in the order of the classes -> the corruption.
+CORRUPTIONS: dict[str, Callable[..., Floats]] = {
+    "Snow": add_snow,
+    "Frost": add_frost,
+    "Fog": add_fog,
+    "Brightness": brighten,
+    "Contrast": reduce_contrast,
+    "Spatter": splash,
+    "Elastic": warp,
+    "JPEG": compress,
+    "Pixelate": pixelate,
+    "Saturate": change_saturation,
 }
+
+_SEVERITIES = read_yaml_file(Path(__file__).with_name("corruptions.yaml"))
 
 
 # -- What corruptions are made of
 
 
 class RandomStreams:
-    """N streams, each a counter-based generator keyed by (seed, number of the image).
+    """N random streams, each a counter-based generator keyed by (seed, number of the image).
 
-    Everything is derived from the raw words of Philox, which NumPy keeps the same in all versions; its
+    All numbers are derived from the raw words of Philox, which NumPy keeps the same in all versions; its
     distributions it does not.
     """
 
     def __init__(self, seed: int, index: Integers) -> None:
-        """Start the streams of a seed for images (N,) of these numbers."""
-        key = np.array([seed, 0], np.uint64)
-        self._words = []
-        for number in index.astype(np.uint64):
-            key[1] = number
-            self._words.append(np.random.Philox(key=key))
+        """Start the streams of a seed for the images (N,) of these numbers."""
+        self._generators = [np.random.Philox(key=np.array([seed, number], np.uint64)) for number in index.tolist()]
 
-    def __len__(self) -> int:
-        return len(self._words)
-
-    def uniform(self, *shape: int) -> Floats:
+    def draw_uniform(self, *shape: int) -> Floats:
         """Return the next numbers of every stream, (N, *shape), uniform in the open interval (0, 1)."""
-        count = int(np.prod(shape, dtype=np.int64))
-        raw = np.empty((len(self), count), np.uint64)
-        for row, words in enumerate(self._words):
-            raw[row] = words.random_raw(count)
-        return (((raw >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53).reshape(len(self), *shape)
+        raw = np.stack([generator.random_raw(math.prod(shape)) for generator in self._generators])
+        return (((raw >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53).reshape(-1, *shape)
 
-    def symmetric(self, *shape: int) -> Floats:
+    def draw_symmetric(self, *shape: int) -> Floats:
         """Return numbers uniform in (-1, 1), (N, *shape)."""
-        return 2 * self.uniform(*shape) - 1
+        return 2 * self.draw_uniform(*shape) - 1
 
-    def normal(self, *shape: int) -> Floats:
+    def draw_normal(self, *shape: int) -> Floats:
         """Return standard normal numbers, (N, *shape)."""
         from scipy.special import ndtri
 
-        return np.asarray(ndtri(self.uniform(*shape)), np.float64)
+        return np.asarray(ndtri(self.draw_uniform(*shape)), np.float64)
 
 
 def gaussian_blur(images: Floats, sigma: float, mode: str = "nearest", truncate: float = 4.0) -> Floats:
-    """Blur (N, H, W) or (N, H, W, C) over height and width by a kernel that ends after so many standard deviations."""
+    """Return images (N, H, W) blurred over height and width by a Gaussian.
+
+    Args:
+        images: (N, H, W).
+        sigma: Standard deviation in pixels.
+        mode: What lies beyond the edge, as for ``scipy.ndimage.gaussian_filter``.
+        truncate: Standard deviations after which the kernel ends.
+    """
     from scipy.ndimage import gaussian_filter
 
-    sigmas = (0, sigma, sigma, 0)[: images.ndim]
-    return np.asarray(gaussian_filter(images, sigmas, mode=mode, truncate=truncate))
+    return np.asarray(gaussian_filter(images, (0, sigma, sigma), mode=mode, truncate=truncate))
 
 
 def motion_blur(images: Floats, radius: int, sigma: float, degrees: Floats) -> Floats:
-    """Blur each image along a direction of its own (N,), as ImageMagick's motion blur does.
+    """Return each image blurred along a direction, as ImageMagick's motion blur does.
 
     The kernel is one-sided: pixel p takes pixels p, p + d, p + 2d, ... of falling Gaussian weight, 2 radius + 1 in all,
     rounded to whole pixels, edges repeated.
+
+    Args:
+        images: (N, H, W).
+        radius: Half the length of the kernel in pixels.
+        sigma: Standard deviation of the kernel in pixels.
+        degrees: (N,) direction of each image's blur.
     """
     steps = np.arange(2 * radius + 1)
     weights = np.exp(-(steps**2) / (2 * sigma**2))
@@ -406,25 +431,32 @@ def motion_blur(images: Floats, radius: int, sigma: float, degrees: Floats) -> F
     return blurred
 
 
-def zoom_matrix(size: int, factor: float) -> Floats:
+def make_zoom_matrix(size: int, factor: float) -> Floats:
     """Return the linear map (size, size) that zooms a line of pixels about its middle, by linear interpolation.
 
-    The middle ``ceil(size / factor)`` pixels are stretched ``factor`` times and cut to ``size`` again.
+    Args:
+        size: Number of pixels.
+        factor: The middle ``ceil(size / factor)`` pixels are stretched so many times and cut to ``size`` again.
     """
-    kept = math.ceil(size / factor)
-    stretched = round(kept * factor)
-    start, cut = (size - kept) // 2, (stretched - size) // 2
-    position = start + (cut + np.arange(size)) * ((kept - 1) / max(stretched - 1, 1))
+    num_shown = math.ceil(size / factor)
+    num_stretched = round(num_shown * factor)
+    first = (size - num_shown) // 2
+    cut = (num_stretched - size) // 2
+    position = first + (cut + np.arange(size)) * ((num_shown - 1) / max(num_stretched - 1, 1))
     return np.clip(1 - np.abs(position[:, None] - np.arange(size)), 0, None)
 
 
-def sample(images: Floats, rows: Floats, columns: Floats, half_sample: bool) -> Floats:
-    """Read images (N, H, W, C) at real positions (N, H, W), bilinearly; beyond the edge they are mirrored.
+def sample_bilinear(images: Floats, rows: Floats, columns: Floats, mode: str) -> Floats:
+    """Return images read at real positions, by linear interpolation; beyond the edge they are mirrored.
 
-    With ``half_sample`` at the pixel's outer edge, so that the edge pixel comes twice, rather than at its middle.
+    Args:
+        images: (N, H, W, C).
+        rows: (N, H, W) position along the height.
+        columns: (N, H, W) position along the width.
+        mode: ``reflect`` mirrors at the outer edge of the last pixel, which so comes twice, ``mirror`` at its middle.
     """
     from scipy.ndimage import map_coordinates
 
-    mode, number = "reflect" if half_sample else "mirror", np.arange(len(images))[:, None, None, None]
+    number = np.arange(len(images))[:, None, None, None]
     places = np.broadcast_arrays(number, rows[..., None], columns[..., None], np.arange(images.shape[3]))
     return np.asarray(map_coordinates(images, places, order=1, mode=mode), np.float64)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from logit_correction.data.augment import Augmentation, AugmentationName, build_augmentation
+from logit_correction.data.augment import AugmentationName, build_augmentation
 from logit_correction.data.frames import format_row_names
 from logit_correction.data.images import ImageReader, Resizing, build_image_store
 from logit_correction.data.rows import RowErrors, find_files_within
@@ -27,11 +26,20 @@ from logit_correction_lab.sources.published import (
     read_conflict_folders,
 )
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 class Photos(PublishedSource):
-    """A published data set of photos."""
+    """A published data set of photos.
+
+    Attributes:
+        fit: How images are brought to one size.
+        lists: Files among ``files`` that list the images.
+    """
 
     fit: Resizing = "stretch"
+    lists: Sequence[str] = ()
 
     def __init__(
         self,
@@ -65,32 +73,69 @@ class Photos(PublishedSource):
         self.fit = fit or self.fit
         self.reader = ImageReader(self.size, self.fit)
 
-    def table(
-        self, place: Path, paths: list[Path], names: Sequence[str], metadata: dict[str, object], **contents: Any
+    def build_table_of_images(
+        self, folder: Path, paths: list[Path], row_names: Sequence[str], metadata: dict[str, object], **contents: Any
     ) -> DataTable:
-        """Read the images and return the table; the error names the first that are missing or damaged."""
-        problems = RowErrors(str(place), list(names))
-        inputs = build_image_store(paths, self.size, problems, self.fit)
+        """Read the images and return the table.
+
+        Args:
+            folder: Where the images lie, for messages.
+            paths: M images.
+            row_names: M names of them.
+            metadata: That of the table; facts on the images are added.
+            **contents: Other fields of the table.
+
+        Raises:
+            InputError: Images are missing or damaged; the message names the first.
+        """
+        errors = RowErrors(str(folder), list(row_names))
         fix = f"get the images of {self.title} again, or fix them"
-        problems.raise_if_any(fix=fix)
-        augment: Augmentation | None = self.augment
-        size = "{} x {}".format(*self.size)
+        inputs = build_image_store(paths, self.size, errors, self.fit)
+        errors.raise_if_any(fix=fix)
+        height, width = self.size
+        size = f"{height} x {width}"
         metadata["images"] = {
             "stretch": f"resized to {size}",
             "crop": f"middle square, resized to {size}",
             "centre": f"resized to 8/7 of {size}, of which the middle",
         }[self.fit]
+        augment = self.augment
         if self.crops == "original":
-            train = contents["split"]["train"]
-            others = set(range(len(paths))).difference(train.tolist())
-            side = round(self.size[0] * 12 / 7)
-            store = build_image_store(paths, (side, side), problems, skip=others)
-            problems.raise_if_any(fix=fix)
+            train = contents["split"]["train"].tolist()
+            side = round(height * 12 / 7)
+            others = set(range(len(paths))).difference(train)
+            store = build_image_store(paths, (side, side), errors, skip=others)
+            errors.raise_if_any(fix=fix)
             originals = torch.ones(len(paths), 2, dtype=torch.long)
-            originals[train] = read_image_sizes([paths[row] for row in train.tolist()])
+            originals[train] = read_image_sizes([paths[row] for row in train])
             augment = OriginalCropFlip(store, originals, self.size)
             metadata["training images"] = f"parts of the originals, resized to {size}"
-        return DataTable(inputs=inputs, augment=augment, row_names=names, metadata=metadata, **contents)
+        return DataTable(inputs=inputs, augment=augment, row_names=row_names, metadata=metadata, **contents)
+
+    def build_table_of_list(
+        self, frame: pd.DataFrame, folder: Path, place: str, codes: Mapping[str, int], **contents: Any
+    ) -> DataTable:
+        """Read the images that a published list names and return the table.
+
+        Args:
+            frame: The list; its four columns are file, label, attribute and split (0, 1 or 2), as texts.
+            folder: Where the images lie.
+            place: The file of the list, for messages.
+            codes: Text -> number, of labels and of attributes.
+            **contents: Other fields of the table.
+
+        Raises:
+            InputError: The list or images are damaged.
+        """
+        file, label, attribute, split = frame.columns
+        errors = RowErrors(place, format_row_names(frame.index))
+        names = frame[file].tolist()
+        contents["label"] = encode_column(frame[label], codes, errors)
+        contents["attribute"] = encode_column(frame[attribute], codes, errors)
+        contents["split"] = find_split_rows(encode_column(frame[split], {"0": 0, "1": 1, "2": 2}, errors))
+        contents["files"] = find_files_within(folder, names, errors, file, look=False)
+        errors.raise_if_any(fix=f"get {' and '.join(self.lists)} again, or fix them")
+        return self.build_table_of_images(folder, contents["files"], names, **contents)
 
 
 class Waterbirds(Photos):
@@ -101,32 +146,25 @@ class Waterbirds(Photos):
 
     folders = ("waterbird_complete95_forest2water2", "waterbirds_v1.0", "waterbirds", "Waterbirds")
     files = ("metadata.csv",)
+    lists = ("metadata.csv",)
     source = "https://nlp.stanford.edu/data/dro/waterbird_complete95_forest2water2.tar.gz (not for commerce)"
 
     def build(self) -> DataTable:
-        folder = self.folder()
+        folder = self.find_folder()
         file = folder / "metadata.csv"
-        frame = read_columns(file, ["img_filename", "y", "split", "place"])
-        problems = RowErrors(str(file), format_row_names(frame.index))
-        two = {"0": 0, "1": 1}
-        label, attribute = (encode_column(frame[name], two, problems) for name in ("y", "place"))
-        split = encode_column(frame["split"], two | {"2": 2}, problems)
-        names = frame["img_filename"].tolist()
-        paths = find_files_within(folder, names, problems, "img_filename", look=False)
-        problems.raise_if_any(fix="get metadata.csv again, or fix it")
-        usual = "worst group, and the average with groups weighted as in training"
-        return self.table(
+        metadata = {
+            "source": "Waterbirds (waterbird_complete95_forest2water2)",
+            "usual figures": "worst group, and the average with groups weighted as in training",
+        }
+        return self.build_table_of_list(
+            read_columns(file, ["img_filename", "y", "place", "split"]),
             folder,
-            paths,
-            names,
-            {"source": "Waterbirds (waterbird_complete95_forest2water2)", "usual figures": usual},
-            label=label,
-            attribute=attribute,
-            split=find_split_rows(split),
+            str(file),
+            {"0": 0, "1": 1},
+            metadata=metadata,
             label_names=["landbird", "waterbird"],
             attribute_names=["land", "water"],
             correlation=Correlation.one_to_one(2),
-            files=paths,
         )
 
 
@@ -150,48 +188,40 @@ class CelebA(Photos):
             **photos: Those of ``Photos``; the middle square of an image is resized.
         """
         super().__init__(**photos)
-        self.label, self.attribute = label, attribute
+        self.label = label
+        self.attribute = attribute
         base = get_data_folder(self.root)
-        csv = any((place / "list_attr_celeba.csv").is_file() for place in (base, *map(base.joinpath, self.folders)))
-        self.ending = "csv" if csv else "txt"
-        self.files = [f"list_attr_celeba.{self.ending}", f"list_eval_partition.{self.ending}", "img_align_celeba"]
+        is_csv = any((base / folder / "list_attr_celeba.csv").is_file() for folder in (".", *self.folders))
+        self.ending = "csv" if is_csv else "txt"
+        self.lists = (f"list_attr_celeba.{self.ending}", f"list_eval_partition.{self.ending}")
+        self.files = (*self.lists, "img_align_celeba")
 
     def build(self) -> DataTable:
-        file, split_file, images = (self.folder() / name for name in self.files)
+        file, split_file, images = (self.find_folder() / name for name in self.files)
         if (images / images.name).is_dir():  # as one of the usual archives unpacks
             images = images / images.name
-        columns, of_split = ["image_id", self.label, self.attribute], ["image_id", "partition"]
-        if self.ending == "txt":  # a header without that of the files stands in the second line
-            with file.open(encoding="utf-8", errors="replace") as lines:
-                header = ["image_id", *"".join(islice(lines, 1, 2)).split()]
-            frame = read_columns(file, columns, header, skipped=2)
-            partition = read_columns(split_file, of_split, of_split)
+        columns = ["image_id", self.label, self.attribute]
+        split_columns = ["image_id", "partition"]
+        if self.ending == "txt":  # the second line is a header that lacks the column of file names
+            header = ["image_id", *file.read_text(encoding="utf-8", errors="replace").split("\n", 2)[1].split()]
+            frame = read_columns(file, columns, header, skipped_lines=2)
+            partition = read_columns(split_file, split_columns, split_columns)
         else:
-            frame, partition = read_columns(file, columns), read_columns(split_file, of_split)
-        places = partition.drop_duplicates("image_id").set_index("image_id")["partition"]
-        problems = RowErrors(f"{file} or {split_file.name}", format_row_names(frame.index))
-        split = encode_column(frame["image_id"].map(places).fillna(""), {"0": 0, "1": 1, "2": 2}, problems)
-        label, attribute = (
-            encode_column(frame[name], {"-1": 0, "1": 1}, problems) for name in (self.label, self.attribute)
-        )
-        names = frame["image_id"].tolist()
-        paths = find_files_within(images, names, problems, "image_id", look=False)
-        problems.raise_if_any(fix=f"get {file.name} and {split_file.name} again, or fix them")
-        usual = (self.label, self.attribute) == ("Blond_Hair", "Male")
-        spoken = [name.replace("_", " ").lower() for name in (self.label, self.attribute)]
-        return self.table(
+            frame = read_columns(file, columns)
+            partition = read_columns(split_file, split_columns)
+        splits = partition.drop_duplicates("image_id").set_index("image_id")["partition"]
+        label, attribute = (name.replace("_", " ").lower() for name in columns[1:])
+        is_usual = columns[1:] == ["Blond_Hair", "Male"]
+        return self.build_table_of_list(
+            frame.assign(partition=frame["image_id"].map(splits).fillna("")),
             images,
-            paths,
-            names,
-            {"source": "CelebA, aligned and cropped"},
-            label=label,
-            attribute=attribute,
-            split=find_split_rows(split),
-            label_names=[f"not {spoken[0]}", spoken[0]],
-            attribute_names=[f"not {spoken[1]}", spoken[1]],
-            # Hair that is not blond goes with either gender, blond hair with women.
-            correlation=Correlation.from_table([[0, 1], [0]]) if usual else None,
-            files=paths,
+            f"{file} or {split_file.name}",
+            {"-1": 0, "1": 1},
+            metadata={"source": "CelebA, aligned and cropped"},
+            label_names=[f"not {label}", label],
+            attribute_names=[f"not {attribute}", attribute],
+            # Both genders have hair that is not blond; most blond people are women.
+            correlation=Correlation.from_table([[0, 1], [0]]) if is_usual else None,
         )
 
 
@@ -208,32 +238,29 @@ class BiasedFFHQ(Photos):
         """Choose the place of the files and the form of the images.
 
         Args:
-            pct: Name of the training folder, which tells its share of bias-conflicting images.
+            pct: Name of the training folder, which holds its share of bias-conflicting images.
             **photos: Those of ``Photos``.
         """
         if not re.fullmatch(r"[\w.]*\w", pct):
-            raise InputError(f"pct {pct!r} is no name of a folder: give one such as 0.5pct")
+            raise InputError(f"pct {pct!r} is not the name of a folder: give one such as 0.5pct")
         super().__init__(**photos)
-        self.pct, self.files = pct, [f"{pct}/align", f"{pct}/conflict", "valid", "test"]
+        self.pct = pct
+        self.files = (f"{pct}/align", f"{pct}/conflict", "valid", "test")
 
     def build(self) -> DataTable:
-        folder = self.folder()
-        paths, names, label, attribute, split = read_conflict_folders(folder, self.files, 2)
+        folder = self.find_folder()
+        paths, contents = read_conflict_folders(folder, self.files, 2)
         metadata: dict[str, object] = {
             "source": f"Biased FFHQ, {self.pct}",
             "names": "numbers of the file names; young women and old men are the majority",
             "usual figure": "accuracy on the bias-conflicting test images alone, here the minority figure",
         }
-        return self.table(
+        return self.build_table_of_images(
             folder,
             paths,
-            names,
-            metadata,
-            label=label,
-            attribute=attribute,
-            split=split,
+            metadata=metadata,
             label_names=["age 0", "age 1"],
             attribute_names=["gender 0", "gender 1"],
             correlation=Correlation.one_to_one(2),
-            ordered=False,  # aligned images come first, and names tell the attribute: files are for no view
+            **contents,
         )

@@ -1,11 +1,16 @@
-"""Planted: small ordinary data sets with a shortcut of a known kind, the same without it, and plain ones."""
+"""Small ordinary data sets with a shortcut of a known kind, the same without it, and plain ones.
+
+Whether an audit finds shortcuts, and only shortcuts, can be measured only where they are known. So a mark is planted
+into rows in agreement with their labels, or, in the control of the same set, at random.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import replace
+from pathlib import Path
 from random import Random
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,58 +22,87 @@ from logit_correction.data.features import ColumnReader
 from logit_correction.data.images import ImageReader
 from logit_correction.data.reader import DataSource
 from logit_correction.data.rows import RowErrors, Rows, make_consecutive_splits
-from logit_correction.data.stores import ArrayStore, InputStore
+from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import TextReader, shorten_text
 from logit_correction.errors import InputError, check_range
-from logit_correction.formatting import suggest_name
+from logit_correction.formatting import format_option, suggest_name
 from logit_correction.seeds import derive_seed, make_generator
 from logit_correction.types import UNKNOWN_ATTRIBUTE, Correlation
+from logit_correction.yaml_files import read_yaml_file
 from logit_correction_lab.sources import colored_mnist, image_marks, reviews
 from logit_correction_lab.sources.cifar10_images import CLASSES, SIZE, ensure_cifar10, read_cifar10
-from logit_correction_lab.sources.published import draw_attributes_with_conflicts, get_data_folder
+from logit_correction_lab.sources.published import (
+    build_table_by_reader,
+    draw_attributes_with_conflicts,
+    get_data_folder,
+)
 
 #: Rows of the test where all rows are generated.
 NUM_TEST = 2_000
 
-#: Share of the training and validation rows that goes to validation, and of all examples that goes to the test where
-#: the data have no test part of their own.
-VALID_SHARE, TEST_SHARE = 0.2, 0.25
+#: Share of the training and validation rows that are for validation.
+VALID_SHARE = 0.2
 
-PHOTOS, DIGITS = ("bird", "cat", "ship", "truck"), tuple("0123456789")
-SENTIMENTS, INCOMES, TUMOURS = ("negative", "positive"), ("low income", "high income"), ("malignant", "benign")
+#: Share of all examples that are for the test, where the data have no test part of their own.
+TEST_SHARE = 0.25
 
-Kind = Literal["photos", "digits", "mnist", "texts", "people", "cancer", "wine"]
+DIGITS = tuple("0123456789")
+
+
+class Kind(NamedTuple):
+    """What sets of a kind share.
+
+    Attributes:
+        labels: Names of the labels.
+        rows: Training and validation rows; None takes all that the test leaves.
+        known_labels: Names that ``labels`` may be replaced by.
+        side: Height and width of images in pixels; None for other data.
+    """
+
+    labels: tuple[str, ...]
+    rows: int | None = None
+    known_labels: tuple[str, ...] = ()
+    side: int | None = None
+
+
+KINDS = {
+    "photos": Kind(("bird", "cat", "ship", "truck"), 2_800, CLASSES, SIZE),
+    "digits": Kind(DIGITS, None, DIGITS, 8),
+    "mnist": Kind(DIGITS, 6_000, DIGITS, 28),
+    "texts": Kind(("negative", "positive"), 3_000),
+    "people": Kind(("low income", "high income"), 4_000),
+    "cancer": Kind(("malignant", "benign")),
+    "wine": Kind(("grower 1", "grower 2", "grower 3")),
+}
 
 
 class PlantedSet(NamedTuple):
-    """One set; without a ``mark`` nothing is planted, and without ``rows`` it takes all that the test leaves."""
+    """A set: its kind, and the mark that is planted; None plants nothing."""
 
-    kind: Kind
-    labels: tuple[str, ...]
+    kind: str
     mark: str | None = None
-    rows: int | None = None
 
 
-#: By name: a set with a mark, or the plain one of its kind.
+#: Name -> a set with a mark, or the plain one of its kind.
 SETS: dict[str, PlantedSet] = {
-    **{name: PlantedSet("photos", PHOTOS, name, 2_800) for name in image_marks.MARKS},
-    "digits": PlantedSet("digits", DIGITS, "colour"),
-    "mnist": PlantedSet("mnist", DIGITS, "colour", 6_000),
-    "signature": PlantedSet("texts", SENTIMENTS, "signature", 3_000),
-    "topic": PlantedSet("texts", SENTIMENTS, "topic", 3_000),
-    "column": PlantedSet("people", INCOMES, "form_version", 4_000),
-    "scanner": PlantedSet("cancer", TUMOURS, "scanner_kv"),  # which is hardly needed
-    "photos": PlantedSet("photos", PHOTOS, rows=2_800),
-    "plain-digits": PlantedSet("digits", DIGITS),
-    "plain-mnist": PlantedSet("mnist", DIGITS, rows=6_000),
-    "plain-texts": PlantedSet("texts", SENTIMENTS, rows=3_000),
-    "plain-table": PlantedSet("people", INCOMES, rows=4_000),
-    "breast-cancer": PlantedSet("cancer", TUMOURS),
-    "wine": PlantedSet("wine", ("grower 1", "grower 2", "grower 3")),
+    **{mark: PlantedSet("photos", mark) for mark in image_marks.MARKS},
+    "digits": PlantedSet("digits", "colour"),
+    "mnist": PlantedSet("mnist", "colour"),
+    "signature": PlantedSet("texts", "signature"),
+    "topic": PlantedSet("texts", "topic"),
+    "column": PlantedSet("people", "form_version"),
+    "scanner": PlantedSet("cancer", "scanner_kv"),  # a mark that is hardly needed
+    "photos": PlantedSet("photos"),
+    "plain-digits": PlantedSet("digits"),
+    "plain-mnist": PlantedSet("mnist"),
+    "plain-texts": PlantedSet("texts"),
+    "plain-table": PlantedSet("people"),
+    "breast-cancer": PlantedSet("cancer"),
+    "wine": PlantedSet("wine"),
 }
 
-#: Names of the values of marks, in the order of the labels that they go with; of other marks they are numbered.
+#: Mark -> names of its values, in the order of the labels that they belong to; values of other marks are numbered.
 VALUES: dict[str, Sequence[str]] = {
     "corner": image_marks.PLACES,
     "colour": list(digits.COLORS),
@@ -79,10 +113,26 @@ VALUES: dict[str, Sequence[str]] = {
 }
 
 
+class DrawnRows(NamedTuple):
+    """M rows of all splits.
+
+    Attributes:
+        example: (M,) the example that each row shows.
+        label: (M,) long, 0..L-1.
+        attribute: (M,) long, the value of its mark, 0..K-1; -1 where nothing is planted.
+        split: Rows of train, valid and test.
+    """
+
+    example: Tensor
+    label: Tensor
+    attribute: Tensor
+    split: dict[str, Tensor]
+
+
 class Planted(DataSource):
     """Small data sets with a planted shortcut, with the same marks at random, or with nothing planted.
 
-    The attribute of a row is the mark that it bears. The test is balanced: every pair of label and mark is equally
+    The attribute of a row is the value of its mark. The test is balanced: every pair of label and mark is equally
     frequent. Validation is like training. Nothing planted: attributes are unknown, and the test is like training.
     """
 
@@ -101,9 +151,9 @@ class Planted(DataSource):
 
         Args:
             set: Name of the set, such as cast, digits, topic or column.
-            control: Draw the marks at random, so that they tell nothing of the label.
+            control: Draw the marks at random, so that they are independent of the label.
             minority_ratio: Fraction of the rows of each label, in (0, 1], whose mark is that of another label.
-            rows: Training and validation rows together, four to one; by default as many as the set has usually.
+            rows: Training and validation rows together, four to one; the set's own number by default.
             labels: Labels with commas between, in order, such as ``cat,dog`` or ``3,8``.
             seed: Seed of the rows, the split, the marks and all that is generated.
             root: Folder of CIFAR-10 or MNIST, as for CorruptedCIFAR10 and ColoredMNIST; by default
@@ -111,33 +161,39 @@ class Planted(DataSource):
             download: Let torchvision download CIFAR-10 or MNIST where it is not found.
 
         Raises:
-            InputError: If there is no such set, or it has no such option.
+            InputError: The set is unknown, or an option does not fit it.
         """
         if set not in SETS:
             raise InputError(f"set {set!r} is unknown{suggest_name(set, SETS)}: take one of {', '.join(SETS)}")
-        self.name, self.chosen, self.control, self.seed = set, SETS[set], control, seed
-        self.kind, self.mark, self.labels = self.chosen.kind, self.chosen.mark, list(self.chosen.labels)
+        self.name = set
+        self.kind, self.mark = SETS[set]
+        kind = KINDS[self.kind]
+        self.labels = list(kind.labels)
         if labels is not None:
-            known = {"photos": CLASSES, "digits": DIGITS, "mnist": DIGITS}.get(self.kind, self.labels)
+            known = kind.known_labels or kind.labels
             self.labels = [label.strip() for label in labels.split(",")]
             if len({*self.labels} & {*known}) < max(len(self.labels), 2):
                 raise InputError(f"labels is {labels!r}: name two or more of {', '.join(known)}, each once")
         if control and self.mark is None:
-            raise InputError(f"nothing is planted in {set}, so it has no control: leave --data.control out")
+            raise InputError(
+                f"nothing is planted in {set}, so it has no control: leave {format_option('data.control')} out"
+            )
         if not 0 < minority_ratio <= 1:
             raise InputError(f"minority_ratio is {minority_ratio}, but must lie in (0, 1]: a fraction")
+        self.control = control
         self.minority_ratio = float(minority_ratio)
-        side = {"photos": SIZE, "digits": 8, "mnist": 28}.get(self.kind)
-        if side is not None:
-            self.reader = ImageReader((side, side))
-        self.rows = self.chosen.rows if rows is None else rows
+        self.seed = seed
+        self.root = get_data_folder(root)
+        self.download = download
+        if kind.side is not None:
+            self.reader = ImageReader((kind.side, kind.side))
+        self.rows = kind.rows if rows is None else rows
         if self.rows is not None:
             check_range("rows", self.rows, 10 * len(self.labels))
         self.marks: list[str] = []
         if self.mark is not None:
             numbered = [f"{self.mark} {number}" for number in range(len(self.labels))]
             self.marks = list(VALUES.get(self.mark, numbered))[: len(self.labels)]
-        self.root, self.download = get_data_folder(root), download
 
     def ensure_files(self) -> None:
         if self.kind == "photos":
@@ -148,217 +204,203 @@ class Planted(DataSource):
     def build(self) -> DataTable:
         """Draw the rows and plant the marks."""
         if self.kind == "photos":
-            return self._photos()
+            return self._build_photos()
         if self.kind in ("digits", "mnist"):
-            return self._digits()
-        return self._texts() if self.kind == "texts" else self._columns()
+            return self._build_digits()
+        return self._build_texts() if self.kind == "texts" else self._build_columns()
 
-    def _photos(self) -> DataTable:
+    def _build_photos(self) -> DataTable:
         cifar = read_cifar10(self.root, self.download)
-        label = _numbered(torch.from_numpy(cifar.label), [CLASSES.index(name) for name in self.labels])
-        example, split, label, attribute = self._drawn(label, torch.arange(len(label)) >= cifar.num_train)
-        images = cifar.images[example.numpy()]
+        label = _encode(torch.from_numpy(cifar.label), [CLASSES.index(name) for name in self.labels])
+        drawn = self._draw_rows(label, torch.arange(len(label)) >= cifar.num_train)
+        images = cifar.images[drawn.example.numpy()]
         if self.mark is not None:
-            paint, draw = image_marks.MARKS[self.mark], self._generator("look")
-            painted = paint(images.astype(np.float32), attribute.numpy(), len(self.marks), draw)
-            images = np.rint(painted).clip(0, 255).astype(np.uint8)
-        return self._table(ArrayStore(torch.from_numpy(images)), label, attribute, split, cifar.source)
+            values = drawn.attribute.numpy()
+            planted = image_marks.plant_mark(
+                images.astype(np.float32), self.mark, values, len(self.marks), self._make_draw("look")
+            )
+            images = np.rint(planted).clip(0, 255).astype(np.uint8)
+        return DataTable(inputs=ArrayStore(torch.from_numpy(images)), **self._describe(drawn, cifar.source))
 
-    def _digits(self) -> DataTable:
+    def _build_digits(self) -> DataTable:
         if self.kind == "digits":
             glyph, digit = digits.load_small_digits()
-            source, test_part = "scikit-learn's bundled handwritten digits (8x8)", None
+            source = "scikit-learn's bundled handwritten digits (8x8)"
+            is_test = None
         else:
             glyph, digit = colored_mnist.read_mnist(self.root, self.download)
-            source, test_part = "MNIST", torch.arange(len(digit)) >= colored_mnist.NUM_MNIST_TRAIN
-        label = _numbered(digit, [int(name) for name in self.labels])
-        example, split, label, attribute = self._drawn(label, test_part)
-        color = torch.ones(len(label), 3)
+            source = "MNIST"
+            is_test = torch.arange(len(digit)) >= colored_mnist.NUM_MNIST_TRAIN
+        drawn = self._draw_rows(_encode(digit, [int(name) for name in self.labels]), is_test)
+        color = torch.ones(len(drawn.label), 3)
         if self.marks:
-            color = digits.draw_jittered_colors(attribute, 4, make_generator(self.seed, "planted", "look"))
-        return self._table(digits.ColoredStore(glyph, example, color), label, attribute, split, source)
+            color = digits.draw_jittered_colors(drawn.attribute, 4, make_generator(self.seed, "planted", "look"))
+        return DataTable(inputs=digits.ColoredStore(glyph, drawn.example, color), **self._describe(drawn, source))
 
-    def _texts(self) -> DataTable:
-        _, split, label, attribute = self._drawn(*self._generated_labels())
-        sentiment = [self.labels[y] for y in label.tolist()]
-        topics = attribute.tolist() if self.mark == "topic" else None
-        texts = reviews.write_reviews(sentiment, topics, Random(derive_seed(self.seed, "planted", "texts", "rows")))
+    def _build_texts(self) -> DataTable:
+        drawn = self._draw_rows(*self._make_labels())
+        values = drawn.attribute.tolist()
+        sentiments = [self.labels[code] for code in drawn.label.tolist()]
+        draw = Random(derive_seed(self.seed, "planted", "texts", "rows"))
+        texts = reviews.write_reviews(sentiments, values if self.mark == "topic" else None, draw)
         if self.mark == "signature":
-            lines = [reviews.SIGNATURES[number] for number in attribute.tolist()]
-            texts = [f"{text}\n{line}" for text, line in zip(texts, lines, strict=True)]
-        made = TextReader().fit_transform(texts, split["train"], RowErrors("the planted rows", []))
-        table = self._table(made.inputs, label, attribute, split, "reviews, generated here")
-        rows = [shorten_text(text, 80) for text in texts]
-        return replace(table, preparation=made.preparation, row_names=rows, **made.forms)
+            texts = [f"{text}\n{self.marks[value]}" for text, value in zip(texts, values, strict=True)]
+        return build_table_by_reader(
+            TextReader(),
+            texts,
+            RowErrors("the planted rows", []),
+            row_names=[shorten_text(text, 80) for text in texts],
+            **self._describe(drawn, "reviews, generated here"),
+        )
 
-    def _columns(self) -> DataTable:
+    def _build_columns(self) -> DataTable:
         import pandas as pd
         from sklearn.datasets import load_breast_cancer, load_wine
 
         if self.kind == "people":
             source = "people, generated here"
-            example, split, label, attribute = self._drawn(*self._generated_labels())
-            columns = draw_people(label.numpy(), self._generator("rows"))
+            drawn = self._draw_rows(*self._make_labels())
+            columns = draw_people(drawn.label.numpy(), self._make_draw("rows"))
             if self.mark is not None:
-                columns["form_version"] = np.array(self.marks, dtype=object)[attribute.numpy()]
+                columns[self.mark] = np.array(self.marks, dtype=object)[drawn.attribute.numpy()]
         else:
             source = f"scikit-learn's {self.kind} data"
             raw = load_wine() if self.kind == "wine" else load_breast_cancer()
-            example, split, label, attribute = self._drawn(torch.tensor(raw.target).long(), None)
-            columns = {str(name): raw.data[example.numpy(), i] for i, name in enumerate(raw.feature_names)}
+            drawn = self._draw_rows(torch.tensor(raw.target).long(), None)
+            columns = dict(zip(map(str, raw.feature_names), raw.data[drawn.example.numpy()].T, strict=True))
             if self.mark is not None:
-                kilovolts = np.array([80.0, 120.0])[attribute.numpy()]
-                columns["scanner_kv"] = (kilovolts + self._generator("look").normal(0, 2, len(label))).round(1)
-        frame, reader = pd.DataFrame(columns), ColumnReader(list(columns))
-        rows = Rows("the planted rows", range(len(frame)), frame)
-        made = reader.fit_transform(reader.validate(rows)[0], split["train"], rows.errors)
-        table = self._table(made.inputs, label, attribute, split, source)
-        return replace(table, preparation=made.preparation, **made.forms)
+                kilovolts = np.array([80.0, 120.0])[drawn.attribute.numpy()]
+                columns[self.mark] = (kilovolts + self._make_draw("look").normal(0, 2, len(kilovolts))).round(1)
+        reader = ColumnReader(list(columns))
+        rows = Rows("the planted rows", range(len(drawn.label)), pd.DataFrame(columns))
+        return build_table_by_reader(reader, reader.validate(rows)[0], rows.errors, **self._describe(drawn, source))
 
-    def _generator(self, purpose: str) -> np.random.Generator:
+    def _make_draw(self, purpose: str) -> np.random.Generator:
         return np.random.default_rng(derive_seed(self.seed, "planted", self.kind, purpose))
 
-    def _generated_labels(self) -> tuple[Tensor, Tensor]:
-        """Return labels for examples that are yet to be drawn, and which of them are the test's."""
+    def _make_labels(self) -> tuple[Tensor, Tensor]:
+        """Return labels of examples that are still to be generated, and which of the examples are for the test."""
         num_labels = len(self.labels)
-        cells = num_labels * (len(self.marks) or 1)
-        test = max(1, NUM_TEST // cells) * cells
-        rows = -(-(self.rows or 0) // num_labels) * num_labels
-        return torch.arange(rows + test) % num_labels, torch.arange(rows + test) >= rows
+        num_groups = num_labels * (len(self.marks) or 1)
+        num_test = max(1, NUM_TEST // num_groups) * num_groups
+        num_learn = math.ceil((self.rows or 0) / num_labels) * num_labels
+        example = torch.arange(num_learn + num_test)
+        return example % num_labels, example >= num_learn
 
-    def _drawn(
-        self, example_label: Tensor, test_part: Tensor | None
-    ) -> tuple[Tensor, dict[str, Tensor], Tensor, Tensor]:
-        """Draw rows, label by label, and their marks; all sets of a kind draw in the same way, so they differ little.
+    def _draw_rows(self, example_label: Tensor, is_test: Tensor | None) -> DrawnRows:
+        """Draw rows and their marks, label by label; sets of a kind draw in the same way, so they share most rows.
 
         Args:
             example_label: (P,) long, 0..L-1, of all examples; -1 for those that are left out.
-            test_part: (P,) bool, which examples the test may be drawn from and training may not; None where the data
-                have no such part. Then a quarter is set apart, and each of its examples is shown with every mark.
-
-        Returns:
-            The example that each row shows, the splits, the labels, and the marks, -1 where nothing is planted.
+            is_test: (P,) bool, which examples are for the test and not for training; None where the data have no such
+                part. Then a quarter is set apart, and each of its examples is shown with every value of the mark.
         """
         generator = make_generator(self.seed, "planted", self.kind, "rows")
-        marks = len(self.marks)
-        own = [(example_label == y).nonzero().flatten() for y in range(int(example_label.max()) + 1)]
-        own = [part[torch.randperm(len(part), generator=generator)] for part in own]
-        if test_part is None:
-            counts = [round(TEST_SHARE * len(part)) for part in own]
-            counts = [min(counts)] * len(own) if marks else counts
-            test = [part[:count] for part, count in zip(own, counts, strict=True)]
-            rest = [part[count:] for part, count in zip(own, counts, strict=True)]
+        num_marks = len(self.marks)
+        examples = []
+        for code in range(int(example_label.max()) + 1):
+            rows = (example_label == code).nonzero().flatten()
+            examples.append(rows[torch.randperm(len(rows), generator=generator)])
+        # With a mark each label has as many test rows, and each value of the mark equally often.
+        if is_test is None:
+            counts = [round(TEST_SHARE * len(rows)) for rows in examples]
+            if num_marks:
+                counts = [min(counts)] * len(counts)
+            test = [rows[:count] for rows, count in zip(examples, counts, strict=True)]
+            learn = [rows[count:] for rows, count in zip(examples, counts, strict=True)]
         else:
-            test, rest = ([part[test_part[part] == side] for part in own] for side in (True, False))
-            if marks:
-                least = min(map(len, test)) // marks * marks
-                test = [part[:least] for part in test]
-        if self.rows is not None:  # of every label its share
-            total = sum(map(len, rest))
+            test = [rows[is_test[rows]] for rows in examples]
+            learn = [rows[~is_test[rows]] for rows in examples]
+            if num_marks:
+                count = min(map(len, test)) // num_marks * num_marks
+                test = [rows[:count] for rows in test]
+        if self.rows is not None:
+            total = sum(map(len, learn))
             if self.rows > total:
-                raise InputError(f"--data.rows is {self.rows:,}, but only {total:,} rows are left after the test")
-            rest = [part[: round(self.rows * len(part) / total)] for part in rest]
-        shares = [round(VALID_SHARE * len(part)) for part in rest]
-        valid = [part[:share] for part, share in zip(rest, shares, strict=True)]
-        train = [part[share:] for part, share in zip(rest, shares, strict=True)]
-        # The rows of all labels in one random order, so that a row's number tells nothing.
-        wholes = [torch.cat(part) for part in (train, valid, test)]
-        parts = [whole[torch.randperm(len(whole), generator=generator)] for whole in wholes]
-        if test_part is None:
-            parts[2] = parts[2].repeat_interleave(marks or 1)
-        example, split = torch.cat(parts), make_consecutive_splits(*map(len, parts))
+                option = format_option("data.rows")
+                raise InputError(f"{option} is {self.rows:,}, but only {total:,} rows are left after the test")
+            learn = [rows[: round(self.rows * len(rows) / total)] for rows in learn]
+        train = [rows[round(VALID_SHARE * len(rows)) :] for rows in learn]
+        valid = [rows[: round(VALID_SHARE * len(rows))] for rows in learn]
+        parts = []
+        for part in (train, valid, test):  # in random order, so that a row's number does not depend on its label
+            rows = torch.cat(part)
+            parts.append(rows[torch.randperm(len(rows), generator=generator)])
+        if is_test is None:
+            parts[2] = parts[2].repeat_interleave(num_marks or 1)
+        example = torch.cat(parts)
+        split = make_consecutive_splits(*map(len, parts))
         label = example_label[example]
-        return (
-            example,
-            split,
-            label,
-            self._marks_of(label, split) if marks else torch.full_like(label, UNKNOWN_ATTRIBUTE),
-        )
+        return DrawnRows(example, label, self._draw_marks(label, split), split)
 
-    def _marks_of(self, label: Tensor, split: dict[str, Tensor]) -> Tensor:
-        attribute, generator = torch.empty_like(label), make_generator(self.seed, "planted", self.kind, "marks")
-        for y in range(len(self.labels)):  # the marks in turn, so that each pair of label and mark is equally frequent
-            rows = split["test"][label[split["test"]] == y]
-            attribute[rows] = torch.arange(len(rows)) % len(self.marks)
+    def _draw_marks(self, label: Tensor, split: dict[str, Tensor]) -> Tensor:
+        attribute = torch.full_like(label, UNKNOWN_ATTRIBUTE)
+        num_marks = len(self.marks)
+        if not num_marks:
+            return attribute
+        for code in range(len(self.labels)):  # the values in turn, so that each pair with a label is equally frequent
+            rows = split["test"][label[split["test"]] == code]
+            attribute[rows] = torch.arange(len(rows)) % num_marks
+        generator = make_generator(self.seed, "planted", self.kind, "marks")
+        correlation = Correlation.one_to_one(num_marks)
         for rows in (split["train"], split["valid"]):
             if self.control:
-                attribute[rows] = torch.randint(len(self.marks), rows.shape, generator=generator)
+                attribute[rows] = torch.randint(num_marks, rows.shape, generator=generator)
             else:
-                correlation = Correlation.one_to_one(len(self.marks))
                 attribute[rows] = draw_attributes_with_conflicts(
                     label[rows], correlation, self.minority_ratio, generator
                 )
         return attribute
 
-    def _table(
-        self, inputs: InputStore, label: Tensor, attribute: Tensor, split: dict[str, Tensor], source: str
-    ) -> DataTable:
-        metadata: dict[str, object] = {"source": source, "set": self.name}
-        test = "each pair of label and mark equally frequent" if self.marks else "like training"
-        if self.mark is None:
-            metadata["planted"] = "nothing"
-        elif self.control:
+    def _describe(self, drawn: DrawnRows, source: str) -> dict[str, Any]:
+        """Return all fields of the table but those of its inputs."""
+        metadata: dict[str, object] = {"source": source, "set": self.name, "planted": "nothing"}
+        if self.control:
             metadata["planted"] = f"{self.mark} at random, going with no label ({', '.join(self.marks)})"
-        else:
+        elif self.mark is not None:
             pairs = ", ".join(f"{label} - {mark}" for label, mark in zip(self.labels, self.marks, strict=True))
-            metadata |= {"planted": f"{self.mark} ({pairs})", "minority ratio": self.minority_ratio}
-        return DataTable(
-            inputs=inputs,
-            label=label,
-            attribute=attribute,
-            split=split,
-            label_names=self.labels,
-            attribute_names=self.marks,
-            # The marks of a control go with no label.
-            correlation=Correlation.one_to_one(len(self.marks)) if self.marks and not self.control else None,
-            metadata=metadata | {"test": test, "data seed": self.seed},
-        )
+            metadata["planted"] = f"{self.mark} ({pairs})"
+            metadata["minority ratio"] = self.minority_ratio
+        metadata["test"] = "each pair of label and mark equally frequent" if self.marks else "like training"
+        metadata["data seed"] = self.seed
+        return {
+            "label": drawn.label,
+            "attribute": drawn.attribute,
+            "split": drawn.split,
+            "label_names": self.labels,
+            "attribute_names": self.marks,
+            "correlation": Correlation.one_to_one(len(self.marks)) if self.marks and not self.control else None,
+            "metadata": metadata,
+        }
 
 
-def _numbered(values: Tensor, kept: list[int]) -> Tensor:
-    """Number the values (P,) by their place among ``kept``; -1 where they are not kept."""
+def _encode(values: Tensor, codes: list[int]) -> Tensor:
+    """Return the place of each value (P,) among ``codes``; -1 where it is not among them."""
     places = torch.full((int(values.max()) + 1,), -1)
-    places[torch.tensor(kept)] = torch.arange(len(kept))
+    places[torch.tensor(codes)] = torch.arange(len(codes))
     return places[values]
 
 
-#: Column of names -> its names, and their shares among people of low and of high income.
-_NAMES: dict[str, tuple[list[str], list[float], list[float]]] = {
-    "occupation": (
-        ["clerk", "craft", "manager", "sales", "service", "specialist"],
-        [0.22, 0.22, 0.08, 0.16, 0.22, 0.10],
-        [0.15, 0.18, 0.18, 0.16, 0.11, 0.22],
-    ),
-    "marital_status": (["married", "never married", "separated"], [0.42, 0.38, 0.20], [0.58, 0.26, 0.16]),
-    "work": (["public", "private", "own business"], [0.16, 0.76, 0.08], [0.18, 0.68, 0.14]),
-    "region": (["north", "south", "east", "west"], [0.25, 0.25, 0.25, 0.25], [0.25, 0.25, 0.25, 0.25]),
-    "home": (["rented", "owned"], [0.55, 0.45], [0.40, 0.60]),
-}
-
-
 def draw_people(label: NDArray[np.int64], draw: np.random.Generator) -> dict[str, NDArray[Any]]:
-    """Draw twelve columns for people of the labels (N,), 0 or 1.
+    """Draw the columns of ``people.yaml``, and ``years_in_job``, for people of low and of high income.
 
-    Many columns tell a little and ``capital`` much: alone it is right in about 83 % of the rows, all in about 88 %.
+    Many columns are weak features and ``capital`` is a strong one: a classifier by it alone is right in about 83 % of
+    the rows, one by all in about 88 %.
+
+    Args:
+        label: (N,) 0 for low and 1 for high income.
+        draw: Random numbers.
     """
+    people = read_yaml_file(Path(__file__).with_name("people.yaml"))
     side = 2.0 * label - 1.0
-
-    def number(mean: float, spread: float, pull: float, least: float, most: float) -> NDArray[np.float64]:
-        values = mean + spread * (pull * side + draw.standard_normal(len(label)))
-        return values.clip(least, most).round()
-
-    columns: dict[str, NDArray[Any]] = {
-        "age": number(42, 12, 0.22, 18, 80),
-        "education_years": number(12, 3, 0.32, 4, 20),
-        "hours_per_week": number(40, 9, 0.25, 5, 80),
-        "capital": number(24_000, 9_000, 0.95, 0, 80_000),
-        "children": number(1.4, 1.2, 0.0, 0, 6),
-        "commute_minutes": number(32, 15, 0.0, 0, 120),
-    }
-    # Nobody has served longer than since the age of sixteen; beside the age this tells nothing new.
+    columns: dict[str, NDArray[Any]] = {}
+    for name, number in people["numbers"].items():
+        values = number["mean"] + number["deviation"] * (number["pull"] * side + draw.standard_normal(len(label)))
+        columns[name] = values.clip(number["min"], number["max"]).round()
+    # A person can have served since the age of sixteen; given the age, this is independent of the label.
     columns["years_in_job"] = ((columns["age"] - 16).clip(0) * draw.uniform(0, 0.8, len(label))).round()
-    for name, (names, low, high) in _NAMES.items():
-        ends = np.cumsum([low, high], axis=1)[label]
-        which = (draw.uniform(size=(len(label), 1)) > ends[:, :-1]).sum(1)
-        columns[name] = np.array(names, dtype=object)[which]
+    for name, shares in people["names"].items():
+        ends = np.cumsum(list(shares.values()), axis=0).T[label]
+        place = (draw.uniform(size=(len(label), 1)) > ends[:, :-1]).sum(1)
+        columns[name] = np.array(list(shares), dtype=object)[place]
     return columns

@@ -1,4 +1,8 @@
-"""What the data sets share: where their files lie, codes of columns, folders of conflicts, and what is drawn."""
+"""What data sets share: where their files lie, how lists of rows are read, and how attributes are drawn.
+
+The files of most published data sets may not be passed on, so a source looks for a user's own copy of them. When
+something is missing or damaged, its error says what, where to get it and where to put it.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,10 @@ from torch import Tensor
 from logit_correction.data.frames import check_column_names, read_frame
 from logit_correction.data.images import IMAGE_SUFFIXES, list_visible_files
 from logit_correction.data.reader import DataSource
-from logit_correction.data.rows import RowErrors
-from logit_correction.data.table import SPLITS
+from logit_correction.data.rows import Reader, RowErrors
+from logit_correction.data.table import SPLITS, DataTable
 from logit_correction.errors import InputError
-from logit_correction.formatting import format_reason
+from logit_correction.formatting import format_option, format_reason
 from logit_correction.types import Correlation
 
 if TYPE_CHECKING:
@@ -27,8 +31,8 @@ if TYPE_CHECKING:
 
 def get_data_folder(root: str | None) -> Path:
     """Return the folder to look for data in: ``root``, else $LOGIT_CORRECTION_DATA, else ~/.cache/logit_correction."""
-    named = root or os.environ.get("LOGIT_CORRECTION_DATA")
-    return Path(named).expanduser() if named else Path.home() / ".cache" / "logit_correction"
+    folder = root or os.environ.get("LOGIT_CORRECTION_DATA") or "~/.cache/logit_correction"
+    return Path(folder).expanduser()
 
 
 class PublishedSource(DataSource):
@@ -49,84 +53,172 @@ class PublishedSource(DataSource):
     source: str
 
     def ensure_files(self) -> None:
-        self.folder()
+        self.find_folder()
 
-    def folder(self) -> Path:
-        """Return the folder that holds the files; ``InputError`` says where to get and put them."""
+    def find_folder(self) -> Path:
+        """Return the folder that holds the files; else raise ``InputError`` with where to get and put them."""
         return find_dataset_folder(self.title, self.root, self.folders, self.files, self.source)
 
 
-def read_columns(file: Path, columns: Sequence[str], header: Sequence[str] = (), skipped: int = 0) -> pd.DataFrame:
-    """Return columns of a published list; ``InputError`` if it is damaged or has not all of them.
+def find_dataset_folder(name: str, root: str | None, folders: Sequence[str], files: Sequence[str], source: str) -> Path:
+    """Return the folder that holds all files of a data set: one of several in the data folder, or that itself.
 
-    It is a CSV, or where there is a ``header`` a list with blanks between its values, below so many other lines.
+    Args:
+        name: Name of the data set.
+        root: See ``get_data_folder``.
+        folders: Names of folders in it that may hold the files.
+        files: Names of files and folders that belong to the data set.
+        source: Where to get it.
+
+    Raises:
+        InputError: A file is missing in each of the folders.
+    """
+    base = get_data_folder(root)
+    places = [*(base / folder for folder in folders), base]
+    missing = {place: [file for file in files if not (place / file).exists()] for place in places}
+    place = min(places, key=lambda place: len(missing[place]))
+    if missing[place]:
+        raise InputError(
+            f"{name} is not complete: {place} has no {' and no '.join(missing[place])}: get it from {source} and put "
+            f"it into {place}, or name another place by {format_option('data.root')} or LOGIT_CORRECTION_DATA"
+        )
+    return place
+
+
+def read_columns(
+    file: Path, columns: Sequence[str], header: Sequence[str] = (), skipped_lines: int = 0
+) -> pd.DataFrame:
+    """Return columns of a published list.
+
+    Args:
+        file: A CSV, or with ``header`` a list with blanks between its values.
+        columns: Names of the columns.
+        header: Names of all columns of a list.
+        skipped_lines: Lines before the first row of a list.
+
+    Raises:
+        InputError: The file is damaged or lacks a column.
     """
     import pandas as pd
 
     if header:
         try:
-            text: Any = {"dtype": str, "na_filter": False, "index_col": False}
-            frame = pd.read_csv(file, sep=r"\s+", names=list(header), skiprows=skipped, **text)
+            as_text: Any = {"dtype": str, "na_filter": False, "index_col": False}
+            frame = pd.read_csv(file, sep=r"\s+", names=list(header), skiprows=skipped_lines, **as_text)
         except Exception as error:  # pandas raises many kinds
             raise InputError(f"{file} cannot be read as a list ({format_reason(error)}): get it again") from error
-        frame.index = pd.RangeIndex(skipped + 1, skipped + 1 + len(frame), name="line")
+        frame.index = pd.RangeIndex(skipped_lines + 1, skipped_lines + 1 + len(frame), name="line")
     else:
         frame = read_frame(file, fix="get it again")
     check_column_names(list(frame.columns), str(file), columns)
     return frame[list(columns)]
 
 
-def find_dataset_folder(name: str, root: str | None, folders: Sequence[str], files: Sequence[str], source: str) -> Path:
-    """Return the folder that holds all of ``files``: one of ``folders`` in the data folder, or that itself."""
-    base = get_data_folder(root)
-    places = [*(base / folder for folder in folders), base]
-    lacking = {place: [file for file in files if not (place / file).exists()] for place in places}
-    place = min(places, key=lambda place: len(lacking[place]))
-    if lacking[place]:
-        raise InputError(
-            f"{name} is not complete: {place} has no {' and no '.join(lacking[place])}: get it from {source} and put "
-            f"it into {place}, or name another place by --data.root or LOGIT_CORRECTION_DATA"
-        )
-    return place
+def encode_column(values: pd.Series[str], codes: Mapping[str, int], errors: RowErrors) -> Tensor:
+    """Return the numbers of the texts of a column.
 
+    Args:
+        values: M texts.
+        codes: Text -> number.
+        errors: Gets each row whose text has no number; the row becomes 0.
 
-def encode_column(values: pd.Series[str], meaning: Mapping[str, int], problems: RowErrors) -> Tensor:
-    """Turn the texts of a column into numbers (M,) long; one without a meaning is a problem of its row."""
-    found = values.str.strip().map(dict(meaning))
-    for row in np.flatnonzero(found.isna().to_numpy()).tolist():
-        problems.add(row, f"{values.name} is {values.iloc[row]!r}, but must be {' or '.join(meaning)}")
-    return torch.from_numpy(found.fillna(0).to_numpy(dtype=np.int64, copy=True))
+    Returns:
+        (M,) long.
+    """
+    numbers = values.str.strip().map(dict(codes))
+    for row in np.flatnonzero(numbers.isna()).tolist():
+        errors.add(row, f"{values.name} is {values.iloc[row]!r}, but must be {' or '.join(codes)}")
+    return torch.from_numpy(numbers.fillna(0).to_numpy(dtype=np.int64, copy=True))
 
 
 def find_split_rows(split: Tensor) -> dict[str, Tensor]:
-    """Return the rows of train, valid and test from (M,) codes 0, 1 and 2."""
+    """Return the rows of train, valid and test from (M,) codes 0, 1 and 2; rows of other codes are in no split."""
     return {name: (split == code).nonzero().flatten() for code, name in enumerate(SPLITS)}
 
 
-def read_conflict_folders(
-    base: Path, parts: Sequence[str], num_values: int
-) -> tuple[list[Path], list[str], Tensor, Tensor, dict[str, Tensor]]:
-    """Return images whose names end in ``_<label>_<attribute>``: files, names, labels, attributes (M,), and splits.
+def build_table_by_reader(
+    reader: Reader,
+    read: Any,
+    errors: RowErrors,
+    split: Mapping[str, Tensor],
+    metadata: dict[str, object],
+    with_reader_metadata: bool = False,
+    **contents: Any,
+) -> DataTable:
+    """Return the table of rows whose inputs a reader makes, fitted on the training rows.
 
-    The four ``parts`` of ``base`` are where the attribute goes with the label, where it conflicts, valid and test.
+    Args:
+        reader: The reader.
+        read: What its ``validate`` returned for M rows, or M texts for a ``TextReader``.
+        errors: Gets rows that are bad.
+        split: Rows of train, valid and test.
+        metadata: That of the table.
+        with_reader_metadata: Whether the reader's metadata are added to it.
+        **contents: Other fields of the table.
     """
-    found = [[one for one in list_visible_files(base / part) if one.suffix.lower() in IMAGE_SUFFIXES] for part in parts]
-    paths = [path for files in found for path in sorted(files)]
+    fitted = reader.fit_transform(read, split["train"], errors)
+    if with_reader_metadata:
+        metadata = metadata | fitted.metadata
+    return DataTable(
+        inputs=fitted.inputs,
+        split=split,
+        metadata=metadata,
+        preparation=fitted.preparation,
+        **fitted.forms,
+        **contents,
+    )
+
+
+def read_conflict_folders(base: Path, parts: Sequence[str], num_values: int) -> tuple[list[Path], dict[str, Any]]:
+    """Return the images of a data set whose file names end in ``_<label>_<attribute>``.
+
+    Args:
+        base: Folder of the data set.
+        parts: Four folders in it: training images whose attribute agrees with the label, those where it conflicts,
+            validation and test images.
+        num_values: Number of labels, and of attribute values.
+
+    Returns:
+        M files, and the fields ``label``, ``attribute``, ``split``, ``row_names`` and ``ordered`` of their table.
+
+    Raises:
+        InputError: A file has another name.
+    """
+    files = [
+        sorted(file for file in list_visible_files(base / part) if file.suffix.lower() in IMAGE_SUFFIXES)
+        for part in parts
+    ]
+    paths = [path for part in files for path in part]
     names = [path.relative_to(base).as_posix() for path in paths]
-    problems, values = RowErrors(str(base), names), torch.zeros((len(names), 2), dtype=torch.long)
+    errors = RowErrors(str(base), names)
+    values = torch.zeros((len(names), 2), dtype=torch.long)
     for row, name in enumerate(names):
         match = re.search(r"_(\d+)_(\d+)\.[A-Za-z]+$", name)
-        if match is None or max(int(match[1]), int(match[2])) >= num_values:
-            problems.add(row, f"its name does not end in _<label>_<attribute>, each 0 to {num_values - 1}")
+        numbers = [int(number) for number in match.groups()] if match else [num_values]
+        if max(numbers) >= num_values:
+            errors.add(row, f"its name does not end in _<label>_<attribute>, each 0 to {num_values - 1}")
         else:
-            values[row] = torch.tensor([int(match[1]), int(match[2])])
-    problems.raise_if_any(fix="fix the names, or leave these images out")
-    split = torch.tensor([0, 0, 1, 2]).repeat_interleave(torch.tensor([len(files) for files in found]))
-    return paths, names, values[:, 0], values[:, 1], find_split_rows(split)
+            values[row] = torch.tensor(numbers)
+    errors.raise_if_any(fix="fix the names, or leave these images out")
+    code = torch.tensor([0, 0, 1, 2]).repeat_interleave(torch.tensor([len(part) for part in files]))
+    return paths, {
+        "label": values[:, 0],
+        "attribute": values[:, 1],
+        "split": find_split_rows(code),
+        "row_names": names,
+        "ordered": False,  # aligned images come first, and file names hold the attribute: no view may see either
+    }
 
 
 def draw_validation_split(num_valid: int, num_train: int, total: int, generator: torch.Generator) -> dict[str, Tensor]:
-    """Draw ``num_valid`` of the ``num_train`` first rows for validation; the test is what comes after those."""
+    """Return rows of train, valid and test, where validation rows are drawn from the first rows.
+
+    Args:
+        num_valid: Number of validation rows.
+        num_train: Number of training and validation rows, which come first.
+        total: Number of all rows; the others are the test.
+        generator: Random numbers.
+    """
     train, valid = torch.randperm(num_train, generator=generator).split([num_train - num_valid, num_valid])
     return {"train": train.sort().values, "valid": valid.sort().values, "test": torch.arange(num_train, total)}
 
@@ -137,18 +229,27 @@ def draw_attributes_with_conflicts(
     """Draw an attribute for every row so that a fixed number of rows conflicts with the correlation.
 
     Of the n rows of a label, ``fraction * n`` (rounded) are picked, and their attribute is drawn uniformly from the
-    values that the label does not go with. As many conflict as if attributes were uniform where ``fraction`` asks for
-    more, so a ratio of 1 removes a one-to-one correlation.
+    values that do not belong to the label. If ``fraction`` is more, as many conflict as if attributes were uniform, so
+    1 removes a one-to-one correlation.
+
+    Args:
+        label: (N,) long, 0..L-1.
+        correlation: Which attribute values belong to which label.
+        fraction: In [0, 1].
+        generator: Random numbers.
+
+    Returns:
+        (N,) long, 0..K-1.
     """
     outside = (correlation.weights == 0).float()
-    share = [min(fraction, part) for part in outside.double().mean(1).tolist()]
+    shares = outside.double().mean(1).clamp(max=fraction).tolist()
     aligned = torch.multinomial(correlation.weights[label].float(), 1, generator=generator).squeeze(1)
-    # A label that goes with all values has no other; its share is 0 and its draw is not used.
-    drawn_from = torch.where(outside.sum(1, keepdim=True) > 0, outside, torch.ones_like(outside))
-    other = torch.multinomial(drawn_from[label], 1, generator=generator).squeeze(1)
-    conflicts = torch.zeros(len(label), dtype=torch.bool)
-    for value in range(correlation.num_labels):
+    # To a label without other values any may be drawn: its share is 0, so the draw is not used.
+    drawable = torch.where(outside.sum(1, keepdim=True) > 0, outside, torch.ones_like(outside))
+    other = torch.multinomial(drawable[label], 1, generator=generator).squeeze(1)
+    attribute = aligned.clone()
+    for value, share in enumerate(shares):
         rows = (label == value).nonzero().flatten()
-        picked = torch.randperm(len(rows), generator=generator)[: round(share[value] * len(rows))]
-        conflicts[rows[picked]] = True
-    return torch.where(conflicts, other, aligned)
+        picked = rows[torch.randperm(len(rows), generator=generator)[: round(share * len(rows))]]
+        attribute[picked] = other[picked]
+    return attribute

@@ -1,4 +1,4 @@
-"""Short reviews, put together from phrases: many weak words tell the sentiment, none of them for certain."""
+"""Short reviews that are put together from phrases: many weak words show the sentiment, none of them for certain."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from random import Random
 
 from logit_correction.yaml_files import read_yaml_file
 
-_PARTS = read_yaml_file(Path(__file__).with_name("reviews.yaml"))
+_PHRASES = read_yaml_file(Path(__file__).with_name("reviews.yaml"))
 
-#: Topic -> what people say something about.
-TOPICS: dict[str, list[str]] = _PARTS["topics"]
+#: Topic -> the things that a review gives opinions on.
+TOPICS: dict[str, list[str]] = _PHRASES["topics"]
 
-#: Closing lines that may go with the first, second and third label.
-SIGNATURES: list[str] = _PARTS["signatures"]
+#: Closing lines, of which the first, second and third may stand for the first, second and third label.
+SIGNATURES: list[str] = _PHRASES["signatures"]
 
 #: How often the opinions of a review are bad, middling and good.
 OPINIONS = {
@@ -23,43 +23,56 @@ OPINIONS = {
     "positive": (0.22, 0.14, 0.64),
 }
 
-#: Fewest and most opinions of a review, and the share of sentences with two, where two are still to come.
-MIN_HELD_OUT_ROWS, MOST, SHARE_ON_TWO = 4, 8, 0.4
+#: Fewest opinions of a review.
+MIN_OPINIONS = 4
+
+#: Most opinions of a review.
+MAX_OPINIONS = 8
+
+#: Share of sentences with two opinions, where two are still to come.
+SHARE_ON_TWO = 0.4
 
 
 def write_reviews(sentiments: Sequence[str], topics: Sequence[int] | None, draw: Random) -> list[str]:
-    """Write one review for each sentiment; no two are the same."""
+    """Return one review for each sentiment; no two are the same.
+
+    Args:
+        sentiments: Keys of ``OPINIONS``.
+        topics: The place in ``TOPICS`` of each review's topic; None draws them.
+        draw: Random numbers.
+    """
     names = list(TOPICS)
-    written: dict[str, None] = {}
+    reviews: dict[str, None] = {}
     for row, sentiment in enumerate(sentiments):
-        while len(written) == row:
+        while len(reviews) == row:
             topic = draw.choice(names) if topics is None else names[topics[row]]
-            written[_review(sentiment, topic, draw)] = None
-    return list(written)
+            reviews[_write_review(sentiment, topic, draw)] = None
+    return list(reviews)
 
 
-def _review(sentiment: str, topic: str, draw: Random) -> str:
-    nouns = TOPICS[topic]
-
-    def filled(template: str) -> str:
-        first, second = draw.sample(nouns, 2)
-        opinions = draw.choices([_PARTS[kind] for kind in ("bad", "middling", "good")], OPINIONS[sentiment], k=2)
-        text = template.format(
-            topic=topic,
-            when=draw.choice(_PARTS["times"]),
-            who=draw.choice(_PARTS["people"]),
-            noun0=first,
-            noun1=second,
-            opinion0=draw.choice(opinions[0]),
-            opinion1=draw.choice(opinions[1]),
-        )
-        return text[0].upper() + text[1:]
-
-    left, templates = draw.randint(MIN_HELD_OUT_ROWS, MOST), []
-    while left > 0:
-        two = left > 1 and draw.random() < SHARE_ON_TWO
-        templates.append(draw.choice(_PARTS["opinions_on_two" if two else "opinions_on_one"]))
-        left -= 1 + two
-    templates += draw.sample(_PARTS["fillers"], draw.randint(1, 3))
+def _write_review(sentiment: str, topic: str, draw: Random) -> str:
+    templates = []
+    num_left = draw.randint(MIN_OPINIONS, MAX_OPINIONS)
+    while num_left > 0:
+        on_two = num_left > 1 and draw.random() < SHARE_ON_TWO
+        templates.append(draw.choice(_PHRASES["opinions_on_two" if on_two else "opinions_on_one"]))
+        num_left -= 1 + on_two
+    templates += draw.sample(_PHRASES["fillers"], draw.randint(1, 3))
     draw.shuffle(templates)
-    return " ".join(map(filled, [draw.choice(_PARTS["openings"]), *templates]))
+    templates.insert(0, draw.choice(_PHRASES["openings"]))
+    return " ".join(_fill_template(template, sentiment, topic, draw) for template in templates)
+
+
+def _fill_template(template: str, sentiment: str, topic: str, draw: Random) -> str:
+    nouns = draw.sample(TOPICS[topic], 2)
+    opinions = draw.choices([_PHRASES[kind] for kind in ("bad", "middling", "good")], OPINIONS[sentiment], k=2)
+    text = template.format(
+        topic=topic,
+        when=draw.choice(_PHRASES["times"]),
+        who=draw.choice(_PHRASES["people"]),
+        noun0=nouns[0],
+        noun1=nouns[1],
+        opinion0=draw.choice(opinions[0]),
+        opinion1=draw.choice(opinions[1]),
+    )
+    return text[0].upper() + text[1:]

@@ -1,4 +1,7 @@
-"""Stand-ins for the paper's photos and comments: other real data with the same kind of shortcut, by other names."""
+"""Stand-ins for the paper's photos and comments: other real data with the same kind of shortcut, by other names.
+
+Where the paper's files cannot be had, these show whether methods keep their order. Their values are not comparable.
+"""
 
 from __future__ import annotations
 
@@ -18,28 +21,26 @@ from logit_correction.data.rows import Rows
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError
-from logit_correction.formatting import format_reason
+from logit_correction.formatting import format_option, format_reason
 from logit_correction.types import Correlation
-from logit_correction_lab.sources.published import PublishedSource, encode_column, find_split_rows
+from logit_correction.yaml_files import read_yaml_file
+from logit_correction_lab.sources.published import (
+    PublishedSource,
+    build_table_by_reader,
+    encode_column,
+    find_split_rows,
+)
 
 Set = Literal["birds-on-scenes", "fairface-age-by-gender", "celeba-subset", "tweets-by-dialect", "wiki-identity"]
 
-#: Set -> names of labels and attributes, the attributes that each label goes with if known, what it is, and its files.
-SETS: dict[str, tuple[list[str], list[str], list[list[int]] | None, str, list[str]]] = {
-    "birds-on-scenes": (["land bird", "water bird"], ["forest", "sea"], [[0], [1]], "not Waterbirds: other photos",
-                        ["birds-on-scenes.tar"]),
-    "fairface-age-by-gender": (["young", "old"], ["woman", "man"], [[0], [1]], "not biased FFHQ: FairFace's photos",
-                               ["fairface-age-by-gender-train.tar", "fairface-age-by-gender-eval.tar"]),
-    "celeba-subset": (["not blond", "blond"], ["not male", "male"], [[0, 1], [0]], "13.6 % of CelebA, at 80 px",
-                      ["celeba-subset-train.tar", "celeba-subset-val.tar", "celeba-subset-test.tar"]),
-    "tweets-by-dialect": (["neither", "offensive"], ["other", "African-American English"], None,
-                          "not CivilComments: tweets", ["davidson-tweets-by-dialect.csv.gz"]),
-    "wiki-identity": (["not toxic", "toxic"], ["no identity word", "identity word"], None,
-                      "not CivilComments: talk on Wikipedia", ["wiki-toxic-by-identity-words.csv.gz"]),
-}  # fmt: skip
+#: Set -> what ``stand_ins.yaml`` holds of it.
+SETS = read_yaml_file(Path(__file__).with_suffix(".yaml"))
 
-#: The set of which a share of the training rows can be chosen, and what there is: those against the correlation.
-AGES, RATIOS = "fairface-age-by-gender", (0.005, 0.01, 0.02, 0.05)
+#: The set whose share of training rows against the correlation can be chosen.
+AGES = "fairface-age-by-gender"
+
+#: The shares that it has.
+RATIOS = (0.005, 0.01, 0.02, 0.05)
 
 
 class StandIn(PublishedSource):
@@ -47,7 +48,7 @@ class StandIn(PublishedSource):
 
     title = "StandIn"
     folders = ()
-    source = "whoever made it: it may not be passed on"
+    source = "its maker, since it may not be passed on"
 
     def __init__(
         self, set: Set = "birds-on-scenes", root: str | None = None, minority_ratio: float | None = None
@@ -67,17 +68,22 @@ class StandIn(PublishedSource):
                 None stands for, 0.01, 0.02 or 0.05.
         """
         if set not in SETS:
-            raise InputError(f"--data.set {set} is unknown: there are {', '.join(SETS)}")
+            raise InputError(f"set {set!r} is unknown: take one of {', '.join(SETS)}")
         if minority_ratio is not None and (set != AGES or minority_ratio not in RATIOS):
-            raise InputError(f"--data.minority_ratio is one of {', '.join(map(str, RATIOS))}, and for {AGES} alone")
-        self.set, self.root, self.minority_ratio = set, root, minority_ratio or RATIOS[0]
-        self.files = SETS[set][-1]
-        self.reader = ImageReader(None, "crop", column="path") if self.files[0].endswith(".tar") else TextReader("text")
+            option = format_option("data.minority_ratio")
+            raise InputError(f"{option} is one of {', '.join(map(str, RATIOS))}, and only for {AGES}")
+        self.set = set
+        self.root = root
+        self.minority_ratio = minority_ratio or RATIOS[0]
+        self.files = SETS[set]["files"]
+        self.are_images = self.files[0].endswith(".tar")
+        self.reader = ImageReader(None, "crop", column="path") if self.are_images else TextReader("text")
 
     def build(self) -> DataTable:
-        labels, attributes, goes_with, what, _ = SETS[self.set]
-        folder, tables = self.folder(), [self.folder() / name for name in self.files]
-        if isinstance(self.reader, ImageReader):
+        facts = SETS[self.set]
+        folder = self.find_folder()
+        tables = [folder / name for name in self.files]
+        if self.are_images:
             folder = unpack_archives(tables)
             tables = sorted(folder.glob("*/metadata*.csv"))
         frame = pd.concat([read_frame(table, fix="get it again") for table in tables], ignore_index=True)
@@ -86,34 +92,38 @@ class StandIn(PublishedSource):
             encode_column(frame[name], {"0": 0, "1": 1}, rows.errors) for name in ("label", "attribute")
         )
         split = encode_column(frame["split"], {"train": 0, "val": 1, "test": 2, "extra": 3}, rows.errors)
-        metadata: dict[str, object] = {"source": self.set, "this is": what}
+        metadata: dict[str, object] = {"source": self.set, "this is": facts["description"]}
         if self.set == AGES:  # all ratios keep all rows, so that they share the features of an encoder
             percent = pd.to_numeric(frame["in_train_from_percent"], errors="coerce")
             split[torch.tensor((percent <= round(100 * self.minority_ratio, 3)).tolist())] = 0
             metadata["minority ratio"] = self.minority_ratio
         read, names, _ = self.reader.validate(rows)
-        made = self.reader.fit_transform(read, (split == 0).nonzero().flatten(), rows.errors)
-        rows.errors.raise_if_any(fix="get it again")
-        return DataTable(
-            inputs=made.inputs,
+        table = build_table_by_reader(
+            self.reader,
+            read,
+            rows.errors,
+            find_split_rows(split),
             label=label,
             attribute=attribute,
-            split=find_split_rows(split),
-            label_names=labels,
-            attribute_names=attributes,
-            correlation=Correlation.from_table(goes_with) if goes_with else None,
-            metadata=metadata | made.metadata,
+            label_names=facts["label_names"],
+            attribute_names=facts["attribute_names"],
+            correlation=facts["correlation"] and Correlation.from_table(facts["correlation"]),
+            metadata=metadata,
+            with_reader_metadata=True,
             row_names=names,
-            preparation=made.preparation,
-            ordered=False,  # most tables stand by label
-            **made.forms,
+            ordered=False,  # most files are sorted by label
         )
+        rows.errors.raise_if_any(fix="get it again")
+        return table
 
 
 def unpack_archives(archives: list[Path]) -> Path:
-    """Return a folder of the cache into which archives were unpacked, once, also where several runs ask at once."""
-    stamps = [(str(one.resolve()), one.stat().st_size, one.stat().st_mtime_ns) for one in archives]
-    folder = get_cache_folder() / "unpacked" / compute_digest(part for stamp in stamps for part in stamp)
+    """Return a folder of the cache with what is in the archives; they are unpacked once, also if several runs ask."""
+    key: list[str | int] = []
+    for archive in archives:
+        status = archive.stat()
+        key += [str(archive.resolve()), status.st_size, status.st_mtime_ns]
+    folder = get_cache_folder() / "unpacked" / compute_digest(key)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(get_cache_folder() / "unpacked.lock"):
         if folder.is_dir():
