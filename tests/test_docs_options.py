@@ -11,7 +11,7 @@ import pytest
 
 import logit_correction
 from logit_correction.cli import COMMANDS, load_command
-from logit_correction.data.rows import Splitting
+from logit_correction.data.splits import Splitting
 from logit_correction.registry import import_component
 from logit_correction.runs.options import ESTIMATOR_OPTIONS, PARTS, get_component_kinds
 from logit_correction.runs.train import RANK_VARIABLES

@@ -9,7 +9,7 @@ import pytest
 
 from logit_correction import Auto, Clusters, CrossFitted, Given, InputError, Online
 from logit_correction.data.digits import Digits
-from logit_correction.data.rows import Splitting
+from logit_correction.data.splits import Splitting
 from logit_correction.methods.parts import Counted, IndependentMixUp, Moving
 from logit_correction_lab.sources.colored_mnist import ColoredMNIST
 from logit_correction_lab.sources.planted import Planted

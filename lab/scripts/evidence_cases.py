@@ -24,7 +24,8 @@ from torch.nn.functional import interpolate
 from logit_correction.data import digits
 from logit_correction.data.cache import get_cache_folder
 from logit_correction.data.features import ColumnReader
-from logit_correction.data.rows import Rows, make_consecutive_splits
+from logit_correction.data.rows import Rows
+from logit_correction.data.splits import make_consecutive_splits
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import hash_words

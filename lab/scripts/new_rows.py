@@ -29,7 +29,7 @@ import pandas as pd
 import torch
 
 from logit_correction.data.loading import BatchLoader
-from logit_correction.data.reader import DataSource
+from logit_correction.data.source import DataSource
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, TrainingError
 from logit_correction.registry import ComponentConfig

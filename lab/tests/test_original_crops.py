@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from logit_correction.data.augment import DRAW_RANGE, ResizedCropFlip
-from logit_correction.data.images import read_image
+from logit_correction.data.image_files import read_image
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable

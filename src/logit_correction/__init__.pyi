@@ -13,7 +13,7 @@ from logit_correction.attributes.online import Online as Online
 from logit_correction.attributes.xrm import XRM as XRM
 from logit_correction.data.own import from_arrays as from_arrays
 from logit_correction.data.own import from_table as from_table
-from logit_correction.data.reader import DataSource as DataSource
+from logit_correction.data.source import DataSource as DataSource
 from logit_correction.data.table import DataTable as DataTable
 from logit_correction.errors import InputError as InputError
 from logit_correction.errors import InputWarning as InputWarning

@@ -59,7 +59,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "one label": (f"{TABLE} same.csv --data.features [a]", "same.csv"),
     "labels that differ by case": (f"{TABLE} case.csv --data.features [a]", "'No' (1) and 'no' (20)"),
     "mistyped folder": (f"train --method ERM {ONE} --data fotos --out x", "did you mean photos?"),
-    "JSON": (f"{TABLE} rows.json --data.features [a]", "rows.json is no CSV or Parquet file"),
+    "JSON": (f"{TABLE} rows.json --data.features [a]", "rows.json is not a CSV or Parquet file"),
     "empty folder": (f"train --method ERM {ONE} --data hollow --out x", "hollow"),
     "broken image": (PHOTOS, "2.png"),
     "given attributes of no file": (f"{LC} --method.attributes Given --method.attributes.file no.csv", "no.csv"),

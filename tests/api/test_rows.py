@@ -150,7 +150,7 @@ def test_predict_reads_a_large_file_part_by_part(
         return pd.read_csv(StringIO(door("predict", run("patients-lc"), here / "later.csv").out))
 
     whole = predicted()
-    monkeypatch.setattr("logit_correction.data.reader.ROWS_AT_A_TIME", 7)
+    monkeypatch.setattr("logit_correction.data.source.ROWS_AT_A_TIME", 7)
     # How many rows are multiplied at a time changes the last digit on some processors.
     pd.testing.assert_frame_equal(predicted(), whole, rtol=1e-5)
 
@@ -165,7 +165,7 @@ def test_images_whose_names_are_not_utf8(door: Door, run: Run, here: Path) -> No
     (Path("photos") / "broken.png").write_bytes(b"no image")
     answer = door("predict", run("photos-erm"), "photos", "--out", "out.csv")
     found = pd.read_csv("out.csv")
-    assert answer.status == 0 and "broken.png: is no image" in answer.err
+    assert answer.status == 0 and "broken.png: is not an image" in answer.err
     assert found["path"].tolist() == ["photos/broken.png", "photos/caf\\udce9.png"]
     assert found["label"].isna().tolist() == [True, False]
 
@@ -234,7 +234,7 @@ def test_a_column_of_several_kinds_of_values_is_read_alike_in_training_and_later
 
 
 def test_a_gap_among_texts_and_a_column_of_mappings_are_told_by_row_and_column() -> None:
-    with pytest.raises(InputError, match="row 1 of the inputs is no text"):
+    with pytest.raises(InputError, match="row 1 of the inputs is not a text"):
         train(["good", None, "bad"] * 20, label=(row % 2 for row in range(60)))
     mappings = pd.Series([[("k", 1)]] * 80, dtype=pd.ArrowDtype(pyarrow.map_(pyarrow.string(), pyarrow.int64())))
     for column in (mappings, [{}] * 80):

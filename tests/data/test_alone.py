@@ -10,10 +10,13 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from logit_correction import LogitCorrectionClassifier, estimate_attributes, train
+from logit_correction.data.build import build_table
 from logit_correction.data.features import ColumnReader
 from logit_correction.data.images import ImageReader
-from logit_correction.data.reader import DataSource, NumericReader
-from logit_correction.data.rows import Rows, Splitting, build_table
+from logit_correction.data.reader import NumericReader
+from logit_correction.data.rows import Rows
+from logit_correction.data.source import DataSource
+from logit_correction.data.splits import Splitting
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import TextReader
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from logit_correction.data.column_kinds import infer_column_kind
 from logit_correction.data.features import ColumnReader
-from logit_correction.data.frames import infer_column_kind
 from logit_correction.data.rows import Rows
 from logit_correction.errors import InputError
 
@@ -58,7 +58,7 @@ def test_numbers_and_names_are_as_scikit_learn_makes_them_of_the_training_rows()
     ],
 )
 def test_what_a_column_is_taken_for(values: Any, kind: str) -> None:
-    assert infer_column_kind(pd.DataFrame({"x": values}), "x")[0] == kind
+    assert infer_column_kind(pd.Series(values)).kind == kind
 
 
 def test_the_time_of_day_is_a_number_and_a_column_of_its_own() -> None:

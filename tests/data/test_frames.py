@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from logit_correction.data.frames import is_table_file, read_frame
+from logit_correction.data.table_files import is_table_file, read_frame
 from logit_correction.errors import InputError
 
 

@@ -55,7 +55,7 @@ def test_a_folder_per_label(root: Path) -> None:
     assert read == brightness(table, table.split["test"]) == seen.images(torch.arange(4))[:, 0, 0, 0].tolist()
     assert seen.position is None  # folders are read label by label: a row's place would be its label
     (note,) = table.notes
-    assert "no images by name" in note and "cat/notes.txt" in note and "dog/notes.txt" in note
+    assert "not images by name" in note and "cat/notes.txt" in note and "dog/notes.txt" in note
     assert table.metadata["split"] == "drawn label by label, 10 % valid, 20 % test, seed 0"
 
 
@@ -91,7 +91,7 @@ def test_links_in_the_place_of_a_label(root: Path, tmp_path: Path) -> None:
 
 
 def test_folders_that_are_none(tmp_path: Path, root: Path) -> None:
-    with pytest.raises(InputError, match="is no folder"):
+    with pytest.raises(InputError, match="is not a folder"):
         source(tmp_path / "nothing").build()
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"a folder of images for each of at least two labels.*it holds nothing"):

@@ -11,7 +11,9 @@ import torch
 from PIL import EpsImagePlugin, Image
 
 from logit_correction.data import images
-from logit_correction.data.images import build_image_store, convert_to_channels_first, read_image, read_picture
+from logit_correction.data.image_files import read_image, read_picture
+from logit_correction.data.images import build_image_store
+from logit_correction.data.reader import convert_to_channels_first
 from logit_correction.data.rows import RowErrors
 from logit_correction.data.stores import InputStore
 from logit_correction.errors import InputError
@@ -87,7 +89,7 @@ def test_unreadable_files_are_noted_and_bad_rows_never_opened(paths: list[Path])
         problems.add(0, "leaves the folder")
         assert store_of(paths, problems).fetch(torch.tensor([0, 2])).sum() == 0
         with pytest.raises(
-            InputError, match=r"3 rows are bad: 0.*; 1\.png: .*; 2\.png: is no image that Pillow can read"
+            InputError, match=r"3 rows are bad: 0.*; 1\.png: .*; 2\.png: is not an image that Pillow can read"
         ):
             problems.raise_if_any()
 
@@ -102,7 +104,7 @@ def test_an_image_that_is_postscript_inside_starts_no_other_program(
         assert file.format == "EPS"
     problems = RowErrors("here", [path.name for path in paths])
     store_of(paths, problems)
-    assert not started and "no image" in str(problems)
+    assert not started and "not an image" in str(problems)
 
 
 @pytest.mark.parametrize(

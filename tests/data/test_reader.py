@@ -12,9 +12,10 @@ import pytest
 import torch
 from PIL import Image
 
+from logit_correction.data.new_rows import iterate_rows
 from logit_correction.data.own import ImageFolder, Table
-from logit_correction.data.reader import DataSource, iterate_rows
 from logit_correction.data.rows import Rows
+from logit_correction.data.source import DataSource
 from logit_correction.errors import InputError
 
 LABEL = np.arange(40) % 2
@@ -103,7 +104,7 @@ def test_bad_new_rows_are_noted_or_refused(tmp_path: Path) -> None:
     (rows,) = source.new_rows(new)
     ((part, store, _),) = source.read([rows], built.info, bad_too=True)
     assert sorted(part.errors.by_row) == [1, 2, 3] and torch.isfinite(store.fetch(torch.arange(40))).all()
-    assert "column 'day' holds 'soon', which is no date" in str(part.errors)
+    assert "column 'day' holds 'soon', which is not a date" in str(part.errors)
     with pytest.raises(InputError, match="3 rows are bad: row 1: column 'age' holds 'old'"):
         list(source.read(source.new_rows(new), built.info))
     with pytest.raises(InputError, match="no column 'day'"):

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logit_correction.data.rows import Splitting, make_splits
+from logit_correction.data.splits import Splitting, make_splits
 from logit_correction.errors import InputError
 
 USUAL = Splitting(0.1, 0.2, 0)

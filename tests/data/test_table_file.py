@@ -60,7 +60,7 @@ def test_numbers_may_stand_for_names(file: Path) -> None:
     table = source(file, features="*", categorical="age", split="part").build().check()
     (age,) = (column for column in table.preparation["columns"] if column["name"] == "age")
     assert age["categories"] == sorted({str(FRAME["age"][row]) for row in table.split["train"].tolist()})
-    with pytest.raises(InputError, match=r"`categorical='age'` is none of the features: add it to `feat"):
+    with pytest.raises(InputError, match=r"`categorical='age'` is not one of the features: add it to `feat"):
         source(file, features="place", categorical="age")
 
 

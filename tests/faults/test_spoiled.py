@@ -27,7 +27,7 @@ from logit_correction import (
     load,
     train,
 )
-from logit_correction.data.frames import read_frame
+from logit_correction.data.table_files import read_frame
 from logit_correction.evaluation.report import Report
 from logit_correction.pages.compare import RunFolder
 from logit_correction.runs.options import complete_config

@@ -27,7 +27,7 @@ from dataclasses import replace
 import torch
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
-from logit_correction.data.reader import DataSource
+from logit_correction.data.source import DataSource
 from logit_correction.methods.erm import ERM
 from logit_correction.methods.group_dro import GroupDRO
 from logit_correction.methods.lc import LC

@@ -8,7 +8,7 @@ import signal
 import torch
 from torch import Tensor, nn
 
-from logit_correction.data.reader import DataSource
+from logit_correction.data.source import DataSource
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.methods.erm import ERM

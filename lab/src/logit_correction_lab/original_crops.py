@@ -11,7 +11,7 @@ from PIL import Image
 from torch import Tensor
 
 from logit_correction.data.augment import DRAW_RANGE, MAX_ASPECT, Augmentation, draw_area, draw_aspect, resample
-from logit_correction.data.images import find_orientation
+from logit_correction.data.image_files import find_orientation
 from logit_correction.data.stores import InputStore
 from logit_correction.paths import reject_special_file
 from logit_correction.threads import map_in_threads

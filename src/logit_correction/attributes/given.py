@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from logit_correction.attributes.base import AttributeEstimator, NetworkBuilder
-from logit_correction.data.frames import RowFile, check_column_names, convert_attributes_to_texts
+from logit_correction.data.cells import check_column_names, convert_attributes_to_texts
+from logit_correction.data.row_file import RowFile
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_option
 from logit_correction.types import UNKNOWN_ATTRIBUTE, Correlation, DataInfo, NetworkFactory, TrainingRows
@@ -76,7 +77,7 @@ class Given(AttributeEstimator):
         """Return the attribute name of each row in the file, None where unknown."""
         row_file = RowFile(file)
         column = self.column or "attribute"
-        names = [None if name == "-1" else name for name in row_file.values(column, rows)]
+        names = [None if name == "-1" else name for name in row_file.get_values(column, rows)]
         if names.count(None) == len(names):
             raise InputError(
                 f"{file} gives no attribute to the rows that learn by it: fill in its column {column}. Its column "

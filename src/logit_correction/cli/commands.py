@@ -301,7 +301,7 @@ def _predict_lines(run: Any, inputs: list[Path]) -> Iterator[list[list[str]]]:
     A row that cannot be read has empty cells, and a warning at the end names it. If no row can be read, the error is
     raised before any line. With several inputs the name of a row starts with its file.
     """
-    from logit_correction.data.frames import get_row_noun
+    from logit_correction.data.cells import get_row_noun
     from logit_correction.spreadsheets import escape_formula
     from logit_correction.unicode_text import escape_undecodable
 

@@ -12,7 +12,7 @@ from logit_correction.registry import format_laboratory_install_command, load_en
 
 #: The sources of other packages: each entry point of ``logit_correction.sources`` is such a mapping.
 _INSTALLED: dict[str, tuple[str, str]] = {
-    name: one for known in load_entry_points("sources").values() for name, one in known.items()
+    name: source for sources in load_entry_points("sources").values() for name, source in sources.items()
 }
 
 #: Name -> dotted path and one line. A dotted path of your own works wherever a name does.
@@ -26,27 +26,34 @@ SOURCES: dict[str, tuple[str, str]] = {
 
 
 def resolve_source(data: Any) -> Any:
-    """Return the choice of a data source, a folder or a file as the source that reads it; other choices as they are."""
-    given = data if isinstance(data, dict) else {"name": data}
-    place = given.get("name")
+    """Return the choice of a folder or a file as that of the source that reads it; other choices as they are.
+
+    Args:
+        data: A name or a path, or a mapping with one under ``name``, and options.
+
+    Raises:
+        InputError: If it is neither a path that exists nor like the name of a source.
+    """
+    options = dict(data) if isinstance(data, dict) else {"name": data}
+    place = options.pop("name", None)
     if not isinstance(place, str) or place in SOURCES:
         return data
-    options = {name: value for name, value in given.items() if name != "name"}
     path = Path(place).expanduser()
     if path.is_dir():
         return {"name": "ImageFolder", "root": str(path), **options}
     if path.exists():
         return {"name": "Table", "file": str(path), **options}
     module, dot, _ = place.partition(".")
-    if place.lower() in map(str.lower, SOURCES) or (dot and module.isidentifier() and find_spec(module) is not None):
-        return data  # nearly a source's name, or the dotted path of a class
-    there = list(path.parent.iterdir()) if path.parent.is_dir() else []
-    # Beside `nofile.csv`, `wine.csv` is like it by its ending alone.
-    alike = [one.name for one in there if one.stem == path.stem or suggest_name(path.stem, [one.stem])]
-    near = suggest_name(path.name, alike, lambda name: str(path.parent / name)) or suggest_name(place, SOURCES)
+    is_dotted_path = bool(dot) and module.isidentifier() and find_spec(module) is not None
+    if is_dotted_path or place.lower() in map(str.lower, SOURCES):
+        return data  # its class is found, or its spelling corrected, where the source is made
+    siblings = list(path.parent.iterdir()) if path.parent.is_dir() else []
+    # Next to `nofile.csv`, `wine.csv` is like it by its ending alone.
+    alike = [other.name for other in siblings if other.stem == path.stem or suggest_name(path.stem, [other.stem])]
+    hint = suggest_name(path.name, alike, lambda name: str(path.parent / name)) or suggest_name(place, SOURCES)
     laboratory = f". Published and planted data come with the laboratory: {format_laboratory_install_command()}"
     raise InputError(
-        f"{format_option('data', place)} is no folder, file or data source{near}: give a folder of images, a CSV or "
-        "Parquet file, or a "
-        f"name that `logit-correction list data` shows{'' if _INSTALLED else laboratory}"
+        f"{format_option('data', place)} is no folder, file or data source{hint}: give a folder of images, a CSV or "
+        "Parquet file, or a name that `logit-correction list data` shows"
+        f"{'' if _INSTALLED else laboratory}"
     )

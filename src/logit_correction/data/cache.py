@@ -1,4 +1,8 @@
-"""Files that are made once and kept."""
+"""Files that are made once and kept: decoded images, features of encoders, and rows given from Python.
+
+A kept file is named by a digest of what it was made of, so another source makes another file, and a damaged one is
+found by its checksum and made again.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +24,18 @@ from logit_correction.checksums import compute_file_checksum
 from logit_correction.errors import InputError
 from logit_correction.paths import reject_special_file
 
-#: Folders of the cache that hold what can be made or given again, and what that is. Data sets may lie beside them.
+#: Folders of the cache that hold what can be made or given again, and what that is. Data sets may lie next to them.
 CACHE_FOLDERS = {
     "tables": "data frames that were given from Python",
     "arrays": "arrays and lists that were given from Python",
     "pictures": "images at the size of a network",
     "features": "features of encoders",
 }
+
+#: Hexadecimal digits of the digests that name files.
+DIGEST_LENGTH = 32
+
+SECONDS_OF_DAY = 86_400
 
 
 class CacheUnavailable(InputError):
@@ -35,21 +44,26 @@ class CacheUnavailable(InputError):
 
 def get_cache_folder() -> Path:
     """Return the folder for what can be made again: $LOGIT_CORRECTION_CACHE, else ~/.cache/logit_correction."""
-    named = os.environ.get("LOGIT_CORRECTION_CACHE")
-    return Path(named).expanduser() if named else Path.home() / ".cache" / "logit_correction"
+    folder = os.environ.get("LOGIT_CORRECTION_CACHE")
+    return Path(folder).expanduser() if folder else Path.home() / ".cache" / "logit_correction"
 
 
 def list_cached_files(days: float = 0.0) -> dict[str, list[Path]]:
-    """Return the files in each of ``CACHE_FOLDERS``, those written at least so many days ago, and no others.
+    """Return the files in each of ``CACHE_FOLDERS`` that this package wrote at least so many days ago.
 
-    Such a file is named by a digest, so what somebody else has put there is left out.
+    Such a file is named by a digest, so files that a user has put there are left out.
     """
-    latest = time.time() - days * 86_400
-    files: dict[str, list[Path]] = {}
-    for name in CACHE_FOLDERS:
-        there = [path for path in (get_cache_folder() / name).glob("*") if re.search(r"(?<!\w)[0-9a-f]{32}", path.name)]
-        files[name] = [path for path in there if path.is_file() and path.stat().st_mtime <= latest]
-    return files
+    latest = time.time() - days * SECONDS_OF_DAY
+    return {
+        name: [
+            path
+            for path in (get_cache_folder() / name).glob("*")
+            if re.search(rf"(?<!\w)[0-9a-f]{{{DIGEST_LENGTH}}}", path.name)
+            and path.is_file()
+            and path.stat().st_mtime <= latest
+        ]
+        for name in CACHE_FOLDERS
+    }
 
 
 def compute_digest(parts: Iterable[str | bytes | int]) -> str:
@@ -59,54 +73,79 @@ def compute_digest(parts: Iterable[str | bytes | int]) -> str:
         content = part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogateescape")
         state.update(len(content).to_bytes(8, "little"))
         state.update(content)
-    return state.hexdigest()[:32]
+    return state.hexdigest()[:DIGEST_LENGTH]
 
 
 def cache_file(folder: Path, content: bytes, suffix: str) -> Path:
-    """Return a file in a folder that holds these bytes and has their checksum as its name."""
-    path = folder / f"{hashlib.sha256(content).hexdigest()[:32]}{suffix}"
-    with _writing(path):
-        if not path.is_file() or compute_file_checksum(path)[:32] != path.stem:
+    """Return a file that holds these bytes and has their checksum as its name; it is written if it is not there.
+
+    Args:
+        folder: The folder of the file.
+        content: Its bytes.
+        suffix: The end of its name, such as ``.npz``.
+    """
+    path = folder / f"{hashlib.sha256(content).hexdigest()[:DIGEST_LENGTH]}{suffix}"
+    with _prepare_folder(path):
+        if not path.is_file() or _is_changed(path):
             with replace_atomically(path) as temporary:
                 temporary.write_bytes(content)
     return path
 
 
-def is_cached_file(path: Path, again: str) -> bool:
-    """Return whether ``cache_file`` has named a file; ``InputError`` if it holds something else since."""
-    named = re.fullmatch(r"[0-9a-f]{32}", path.stem) is not None
-    if named and path.is_file() and compute_file_checksum(path)[:32] != path.stem:
-        raise InputError(f"{path} has been changed since it was written (its checksum is not its name): {again}")
-    return named
+def is_cached_file(path: Path, remedy: str) -> bool:
+    """Return whether ``cache_file`` has named a file.
+
+    Args:
+        path: The file.
+        remedy: What to do if it holds something else since.
+
+    Raises:
+        InputError: If its content was changed.
+    """
+    is_named_by_content = re.fullmatch(rf"[0-9a-f]{{{DIGEST_LENGTH}}}", path.stem) is not None
+    if is_named_by_content and path.is_file() and _is_changed(path):
+        raise InputError(f"{path} has been changed since it was written (its checksum is not its name): {remedy}")
+    return is_named_by_content
+
+
+def _is_changed(path: Path) -> bool:
+    return compute_file_checksum(path)[:DIGEST_LENGTH] != path.stem
 
 
 def cache_array(path: Path, write: Callable[[Path], Any]) -> tuple[NDArray[Any], Any]:
-    """Return the array kept at ``path``, mapped from the file, and the plain values that ``write`` returned.
+    """Return the array in a file, mapped from it, and the plain values that ``write`` returned.
 
-    One that is missing, or is not what was written there, is written. Of several processes that ask at once one writes
-    the file and the others wait. The operating system holds in memory what fits.
+    An array that is missing, or is not what was written there, is written. Of several processes that ask at once one
+    writes the file and the others wait. The operating system holds in memory what fits.
+
+    Args:
+        path: The file of the array.
+        write: Writes the array to the path that it is given, and returns values that JSON can hold.
+
+    Raises:
+        CacheUnavailable: If the file cannot be written.
     """
     from filelock import FileLock
 
-    beside = path.with_suffix(".json")
+    notes_file = path.with_suffix(".json")
 
-    def checksum(file: Path, told: Any) -> str:
-        return compute_digest([path.name, json.dumps(told), compute_file_checksum(reject_special_file(file))])
+    def compute_checksum(file: Path, notes: Any) -> str:
+        return compute_digest([path.name, json.dumps(notes), compute_file_checksum(reject_special_file(file))])
 
-    with _writing(path), FileLock(path.with_suffix(".lock")):
+    with _prepare_folder(path), FileLock(path.with_suffix(".lock")):
         try:
-            known, told = json.loads(reject_special_file(beside).read_text(encoding="utf-8"))
-            if known == checksum(path, told):
-                return _mapped(path), told
+            checksum, notes = json.loads(reject_special_file(notes_file).read_text(encoding="utf-8"))
+            if checksum == compute_checksum(path, notes):
+                return _map_array(path), notes
         except (OSError, ValueError, TypeError, RecursionError):  # not there, or damaged
             pass
         with replace_atomically(path) as temporary:
-            told = write(temporary)
-            write_text_file(beside, json.dumps([checksum(temporary, told), told]))
-        return _mapped(path), told
+            notes = write(temporary)
+            write_text_file(notes_file, json.dumps([compute_checksum(temporary, notes), notes]))
+        return _map_array(path), notes
 
 
-def _mapped(path: Path) -> NDArray[Any]:
+def _map_array(path: Path) -> NDArray[Any]:
     """Return the array in a file; what is written into it stays in this process."""
     return np.lib.format.open_memmap(
         reject_special_file(path), mode="c"
@@ -114,11 +153,11 @@ def _mapped(path: Path) -> NDArray[Any]:
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    """Make the folder of ``path``; what the system refuses becomes an error that says how to fix it."""
+def _prepare_folder(path: Path) -> Iterator[None]:
+    """Make the folder of ``path``; raise ``CacheUnavailable`` if the system refuses to write there."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield
     except OSError as error:
-        fix = "make room, or name another folder by LOGIT_CORRECTION_CACHE"
-        raise CacheUnavailable(f"{path} cannot be written ({error.strerror or error}): {fix}") from error
+        remedy = "make room, or name another folder by LOGIT_CORRECTION_CACHE"
+        raise CacheUnavailable(f"{path} cannot be written ({error.strerror or error}): {remedy}") from error

@@ -1,6 +1,6 @@
 """A user's own data: images in folders, a CSV or Parquet file, and rows from Python.
 
-Those are saved once, so that a run can be resumed, judged again and repeated.
+Rows from Python are saved once, so that a run can be resumed, judged again and repeated.
 """
 
 from __future__ import annotations
@@ -16,29 +16,38 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from logit_correction.data.augment import AugmentationName, build_augmentation
+from logit_correction.data.build import build_table
 from logit_correction.data.cache import cache_file, get_cache_folder, is_cached_file
-from logit_correction.data.features import ColumnReader
-from logit_correction.data.frames import (
-    NumberFormat,
+from logit_correction.data.cells import (
     check_column_names,
     check_columns,
     convert_attributes_to_texts,
-    convert_column_to_texts,
+    convert_series_to_texts,
     convert_to_label_array,
     convert_to_text,
     infer_label_kind,
-    read_frame,
 )
-from logit_correction.data.images import ImageReader, convert_to_channels_first, find_images, find_label_folders
-from logit_correction.data.reader import DataSource, NumericReader, as_frame, iterate_rows
-from logit_correction.data.rows import Rows, Splitting, build_table
+from logit_correction.data.column_kinds import NumberFormat
+from logit_correction.data.features import ColumnReader
+from logit_correction.data.image_folders import find_images, find_label_folders
+from logit_correction.data.images import ImageReader
+from logit_correction.data.new_rows import convert_to_frame, iterate_rows
+from logit_correction.data.reader import convert_to_channels_first
+from logit_correction.data.rows import Rows
+from logit_correction.data.source import DataSource
+from logit_correction.data.splits import Splitting
 from logit_correction.data.table import DataTable
+from logit_correction.data.table_files import read_frame
 from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_option, format_reason
 from logit_correction.paths import reject_special_file
 from logit_correction.registry import ComponentConfig, parse_names
 from logit_correction.unicode_text import escape_undecodable, normalize_text
+
+#: Columns and files that a message lists.
+MAX_LISTED_COLUMNS = 20
+MAX_LISTED_FILES = 10
 
 
 class ImageFolder(DataSource):
@@ -60,21 +69,22 @@ class ImageFolder(DataSource):
         """
         self.root = Path(root).expanduser()
         self.reader = ImageReader(size, "crop")
-        self.augment, self.splitting = build_augmentation(augment), Splitting(**splitting)
+        self.augment = build_augmentation(augment)
+        self.splitting = Splitting(**splitting)
 
     def build(self) -> DataTable:
         if not self.root.is_dir():
             raise InputError(
-                f"{format_option('data.root', self.root)} is no folder: give the folder that holds the images"
+                f"{format_option('data.root', self.root)} is not a folder: give the folder that holds the images"
             )
         folders = find_label_folders(self.root)
         if len({folder.name for folder in folders}) < 2:
-            holds = ", ".join(
-                escape_undecodable(path.relative_to(self.root)) for path in sorted(self.root.glob("*"))[:10]
-            )
+            paths = sorted(self.root.glob("*"))[:MAX_LISTED_FILES]
+            content = ", ".join(escape_undecodable(path.relative_to(self.root)) for path in paths)
             raise InputError(
                 f"{self.root} must hold a folder of images for each of at least two labels, or such folders in train, "
-                f"valid and test; it holds {holds or 'nothing'}: give the folder above it, or a table of images itself"
+                f"valid and test; it holds {content or 'nothing'}: give the folder above it, or a table of images "
+                "itself"
             )
         rows, notes = find_images(self.root, folders)
         return build_table(
@@ -84,15 +94,15 @@ class ImageFolder(DataSource):
             source=f"the images of {self.root.resolve().name}",
             notes=notes,
             augment=self.augment,
-            ordered=False,  # folders are read label by label: the place of a row would tell its label
+            ordered=False,  # folders are read label by label: the place of a row would give its label away
         )
 
 
 class Table(DataSource):
     """Your own CSV or Parquet file, one row an example: a text, an image file, or columns of features."""
 
-    SPLIT = "split"  # says which rows are for what, also where nobody has named it: * leaves it out
-    UNNAMED = "Unnamed: 0"  # the first column, where it has no name: pandas' index, which may tell sorted labels
+    SPLIT = "split"  # a column of this name holds splits even if nobody has named it: * leaves it out
+    UNNAMED = "Unnamed: 0"  # the first column, if it has no name: pandas' index, by which labels may be sorted
 
     users_own = True
 
@@ -151,69 +161,71 @@ class Table(DataSource):
                 column tells by dates that fit one order alone; where both fit all rows you are asked.
             **splitting: Those of ``Splitting``.
         """
-        chosen, names, cells = (
-            parse_names(features) or ([] if text or path else ["*"]),
-            parse_names(categorical),
-            parse_names(numbers),
-        )
-        label, text, path, split, split_by = (
-            one and normalize_text(one) for one in (label, text, path, split, split_by)
-        )
-        self.file, self.attributes = Path(file).expanduser(), parse_names(attribute)
-        self.split, self.split_by = split, split_by
+        self.file = Path(file).expanduser()
         self.encoding = encoding
-        if label is None or sum(map(bool, (text, path, chosen))) != 1:
-            columns = ", ".join(list(read_frame(self.file, encoding).columns)[:20])
-            raise InputError(
-                f"give {format_option('data.label')} and one of {format_option('data.text')}, "
-                f"{format_option('data.path')} (images) and {format_option('data.features')} (numbers, dates "
-                f"and names, or * for all others): {file} has the columns {columns}"
-            )
-        if label in (text, path, *chosen):
-            raise InputError(f"the label {label!r} would be its own input: leave it out of the inputs")
-        self.label = label
+        self.label, text, path, self.split, self.split_by = (
+            name and normalize_text(name) for name in (label, text, path, split, split_by)
+        )
+        self.attributes = parse_names(attribute)
+        features = parse_names(features) or ([] if text or path else ["*"])
+        categorical = parse_names(categorical)
+        numbers = parse_names(numbers)
+        self._check_columns_chosen(text, path, features)
         self.splitting = Splitting(**splitting)
-        self.named = {label, split, split_by, text, path, *self.attributes, *chosen, *names, *cells}
         self.augment = build_augmentation(augment) if path else None
+        parts = {self.label, self.split, self.split_by, *self.attributes}
+        self.chosen_columns = {*parts, text, path, *features, *categorical, *numbers}
         if text:
             self.reader = TextReader(text, tokenizer, max_tokens)
         elif path:
             self.reader = ImageReader(size, "crop", column=path, root=Path(root).expanduser() if root else None)
         else:
-            others = [
-                label,
-                *self.attributes,
-                *({split or "", split_by or "", self.SPLIT} - {*names, *cells, *chosen}),
-            ]
-            self.reader = ColumnReader(chosen, others, names, cells, NumberFormat(decimal, thousands, dayfirst))
+            not_features = {self.split or "", self.split_by or "", self.SPLIT} - {*categorical, *numbers, *features}
+            others = [str(self.label), *self.attributes, *not_features]
+            number_format = NumberFormat(decimal, thousands, dayfirst)
+            self.reader = ColumnReader(features, others, categorical, numbers, number_format)
+
+    def _check_columns_chosen(self, text: str | None, path: str | None, features: Sequence[str]) -> None:
+        """Raise ``InputError`` unless there is a label and one kind of inputs, without the label."""
+        if self.label is None or sum(map(bool, (text, path, features))) != 1:
+            columns = ", ".join(list(read_frame(self.file, self.encoding).columns)[:MAX_LISTED_COLUMNS])
+            raise InputError(
+                f"give {format_option('data.label')} and one of {format_option('data.text')}, "
+                f"{format_option('data.path')} (images) and {format_option('data.features')} (numbers, dates and "
+                f"names, or * for all others): {self.file} has the columns {columns}"
+            )
+        if self.label in (text, path, *features):
+            raise InputError(f"the label {self.label!r} would be its own input: leave it out of the inputs")
 
     def build(self) -> DataTable:
-        from_python = is_cached_file(self.file, "call from_table again")
+        is_from_python = is_cached_file(self.file, "call from_table again")
+        place = "the table given in Python" if is_from_python else str(self.file)
         frame = read_frame(self.file, self.encoding)
-        place = "the table given in Python" if from_python else str(self.file)
         notes = []
-        if frame.columns[0] == self.UNNAMED and self.UNNAMED not in self.named:
+        if frame.columns[0] == self.UNNAMED and self.UNNAMED not in self.chosen_columns:
             frame = frame.drop(columns=self.UNNAMED)
             notes.append(f"the first column, without a name, is not used ({self.UNNAMED})")
-        check_columns(frame, place, [one for one in (self.label, self.split, self.split_by, *self.attributes) if one])
+        if self.SPLIT in frame.columns and self.SPLIT not in self.chosen_columns:
+            notes.append(f"the column 'split' is not used: give {format_option('data.split', 'split')} to use it")
+        parts = [name for name in (self.label, self.split, self.split_by, *self.attributes) if name]
+        check_columns(frame, place, parts)
+        texts = {name: convert_series_to_texts(frame[name]) for name in parts}
         rows = Rows(
             place,
             frame.index,
             frame,
             self.file.parent,
-            label=convert_column_to_texts(frame, self.label),
-            split=convert_column_to_texts(frame, self.split) if self.split else None,
+            label=texts[str(self.label)],
+            split=texts[self.split] if self.split else None,
         )
-        if self.SPLIT in frame.columns and self.SPLIT not in self.named:
-            notes.append(f"the column 'split' is not used: give {format_option('data.split', 'split')} to use it")
         return build_table(
             rows,
             self.reader,
             self.splitting,
-            source="rows given in Python" if from_python else f"the rows of {self.file.name}",
+            source="rows given in Python" if is_from_python else f"the rows of {self.file.name}",
             split_by=self.split_by,
-            units=convert_column_to_texts(frame, self.split_by) if self.split_by else (),
-            attributes={name: convert_column_to_texts(frame, name) for name in self.attributes},
+            units=texts[self.split_by] if self.split_by else (),
+            attributes={name: texts[name] for name in self.attributes},
             notes=notes,
             augment=self.augment,
             label_kind=infer_label_kind(frame[self.label]),
@@ -236,15 +248,17 @@ class Arrays(DataSource):
             augment: Random changes of training images: none, crop-flip (small images), resized-crop-flip.
             **splitting: Those of ``Splitting``.
         """
-        self.file, self.augment = Path(file).expanduser(), augment
-        self.splitting, self.reader = Splitting(**splitting), NumericReader()
+        self.file = Path(file).expanduser()
+        self.augment: AugmentationName = augment
+        self.splitting = Splitting(**splitting)
 
     def build(self) -> DataTable:
         is_cached_file(self.file, "call from_arrays again")
         try:
-            with np.load(reject_special_file(self.file), allow_pickle=False) as kept:
-                inputs, kind = kept["inputs"], str(kept["label_kind"].item())
-                texts = {name: [one or None for one in kept[name].tolist()] for name in self.TEXTS if name in kept}
+            with np.load(reject_special_file(self.file), allow_pickle=False) as saved:
+                inputs = saved["inputs"]
+                label_kind = str(saved["label_kind"].item())
+                texts = {name: [text or None for text in saved[name].tolist()] for name in self.TEXTS if name in saved}
         except Exception as error:  # zipfile and NumPy raise many kinds
             raise InputError(f"{self.file} cannot be read ({format_reason(error)}): call from_arrays again") from error
         rows = Rows("the arrays", range(len(inputs)), values=inputs, label=texts["label"], split=texts.get("split"))
@@ -253,7 +267,7 @@ class Arrays(DataSource):
             self.reader,
             self.splitting,
             source="arrays given in Python",
-            label_kind=kind,
+            label_kind=label_kind,
             attributes={"attribute": texts["attribute"]} if "attribute" in texts else {},
             augment=build_augmentation(self.augment) if inputs.ndim == 4 else None,
         )
@@ -284,25 +298,28 @@ def from_arrays(
     try:
         arrays = {name: convert_to_label_array(values) for name, values in given.items() if values is not None}
     except ValueError as error:
-        told = f"one of {', '.join(given)} has rows of different shapes"
-        raise InputError(f"{told}: give all rows as many numbers") from error
+        fault = f"one of {', '.join(given)} has rows of different shapes"
+        raise InputError(f"{fault}: give all rows as many numbers") from error
     rows = arrays.pop("inputs")
     if rows.ndim not in (2, 4) or not len(rows) or rows.dtype.kind not in "uifb":
-        shape = f"not {rows.dtype} of shape {rows.shape}"
-        raise InputError(f"inputs must be numbers (rows, features) or (rows, channels, height, width), {shape}")
-    floats = np.result_type(rows, np.float32)  # which holds large whole numbers, such as times, too
-    saved = {"inputs": convert_to_channels_first(rows) if rows.ndim == 4 else rows.astype(floats)}
+        raise InputError(
+            "inputs must be numbers (rows, features) or (rows, channels, height, width), "
+            f"not {rows.dtype} of shape {rows.shape}"
+        )
+    float_type = np.result_type(rows, np.float32)  # which holds large whole numbers, such as times, too
+    saved = {"inputs": convert_to_channels_first(rows) if rows.ndim == 4 else rows.astype(float_type)}
     saved["label_kind"] = np.asarray([infer_label_kind(arrays["label"])])
     for name, values in arrays.items():
         if values.shape != (len(rows),):
             raise InputError(f"{name} has shape {values.shape}, but must be ({len(rows)},), one for each input")
-        values = np.char.decode(values) if values.dtype.kind == "S" else values
-        texts = convert_attributes_to_texts(values) if name == "attribute" else map(convert_to_text, values.tolist())
+        if values.dtype.kind == "S":
+            values = np.char.decode(values)
+        is_attribute = name == "attribute"
+        texts = convert_attributes_to_texts(values) if is_attribute else map(convert_to_text, values.tolist())
         saved[name] = np.asarray([text or "" for text in texts])
     content = BytesIO()
     np.savez(content, **{name: np.ascontiguousarray(array) for name, array in saved.items()})  # type: ignore[arg-type]
-    target = cache_file(get_cache_folder() / "arrays" if folder is None else Path(folder), content.getvalue(), ".npz")
-    return ComponentConfig("Arrays", {"file": str(target), **options})
+    return _save("Arrays", "arrays", content.getvalue(), ".npz", folder, options)
 
 
 def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **options: Any) -> ComponentConfig:
@@ -323,28 +340,42 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
     """
     import pyarrow
 
-    frame = as_frame(rows)
+    frame = convert_to_frame(rows)
     if frame is None:
-        told = f"label={label!r} names a column, and the rows are no table"
-        raise InputError(f"{told}: give a list of labels, or a data frame, a dataset or a mapping of columns")
+        fault = f"label={label!r} names a column, and the rows are not a table"
+        raise InputError(f"{fault}: give a list of labels, or a data frame, a dataset or a mapping of columns")
     if not len(frame):
         raise InputError("the table has no rows: give one with some")
     check_column_names(list(frame.columns), "the table", [normalize_text(str(label))])
     try:
         content = frame.to_parquet(index=False)
     except pyarrow.ArrowException as error:
-        told = f"the table holds what no file can ({format_reason(error)})"
-        raise InputError(f"{told}: leave the column out, or write what is in it anew") from error
-    target = cache_file(get_cache_folder() / "tables" if folder is None else Path(folder), content, ".parquet")
+        fault = f"the table holds what no file can ({format_reason(error)})"
+        raise InputError(f"{fault}: leave the column out, or write what is in it anew") from error
     if "path" in options:
         options.setdefault("root", str(Path.cwd()))
-    return ComponentConfig("Table", {"file": str(target), "label": str(label), **options})
+    return _save("Table", "tables", content, ".parquet", folder, {"label": str(label), **options})
+
+
+def _save(
+    source: str, kind: str, content: bytes, suffix: str, folder: Path | str | None, options: dict[str, Any]
+) -> ComponentConfig:
+    """Save rows to a file named by its content, and return the source that reads it."""
+    file = cache_file(get_cache_folder() / kind if folder is None else Path(folder), content, suffix)
+    return ComponentConfig(source, {"file": str(file), **options})
 
 
 def from_rows(
     inputs: Any, label: ArrayLike | Sequence[Any], *, folder: Path | str | None = None, **options: Any
 ) -> ComponentConfig:
-    """Make rows the data of a run, whatever they are: all columns of a data frame are features."""
+    """Make rows in any form the data of a run; all columns of a data frame are features.
+
+    Args:
+        inputs: n rows, as ``iterate_rows`` takes them; a str is a text.
+        label: n labels.
+        folder: Where to save; by default the cache folder.
+        **options: Those of ``Table`` or ``Arrays``.
+    """
     rows = next(iterate_rows(inputs, texts=True), None)
     if rows is None or rows.values is not None:
         return from_arrays(inputs, label, folder=folder, **options)

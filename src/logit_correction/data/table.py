@@ -1,4 +1,7 @@
-"""The table that every data source builds: rows with a split, a label, maybe an attribute, and a store of inputs."""
+"""The table that every data source builds: rows with a split, a label, maybe an attribute, and a store of inputs.
+
+Everything above it (methods, views, reports) reads this one class, whether the rows are photos, texts or columns.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +17,27 @@ from torch import Tensor
 
 from logit_correction.data.augment import Augmentation
 from logit_correction.data.cache import compute_digest
-from logit_correction.data.frames import KINDS, list_column_inputs
+from logit_correction.data.column_kinds import KINDS, list_column_inputs
+from logit_correction.data.splits import SPLITS
 from logit_correction.data.stores import ArrayStore, InputStore, build_view_inputs
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_value
 from logit_correction.types import ROWS_PER_CHUNK, UNKNOWN_ATTRIBUTE, Correlation, DataInfo, ViewInputs
 
-SPLITS = ("train", "valid", "test")
+#: Characters of a text that are shown to people.
+SHOWN_CHARACTERS = 2000
 
-#: A further split: rows that the model will be used on, with labels or without.
-NEW = "new"
+#: The end of the name of a column that holds the times of day of another.
+HOUR_SUFFIX = " hour"
 
 
 @dataclass(frozen=True)
 class DataTable:
     """M rows of all splits together.
+
+    Seven fields are what a training needs: ``inputs``, ``label``, ``attribute``, ``split``, both names, and
+    ``correlation`` if it is known. ``texts``, ``columns``, ``files`` and ``lines`` are the same rows in the forms in
+    which views, people and files of attributes look at them. The others describe the data in reports.
 
     Attributes:
         inputs: Store of the M inputs.
@@ -36,24 +45,24 @@ class DataTable:
         attribute: (M,) long, 0..K-1, or -1 where unknown.
         split: For each of train, valid and test the rows (n,) long that belong to it.
         label_names: L names.
-        drawn: Which of valid and test were drawn from the same rows as the training split, and not given.
-        label_kind: What they were before they were made texts: ``str``, ``int``, ``float`` or ``bool``.
         attribute_names: K names.
-        correlation: Category-level correlation, where the source knows it.
+        correlation: Category-level correlation, if the source has one.
         metadata: What a reader of a result must know of the data (sizes, seeds, jitter, scaling, source).
         scoring: Groups to judge on, where they are not label x attribute.
-        notes: What a user should be told of the data, told without a look at attributes.
-        attribute_notes: What else attributes tell, such as groups of other sizes than the published ones.
+        notes: What a user should know of the data, found without a look at attributes.
+        attribute_notes: What attributes add, such as groups of other sizes than the published ones.
         augment: Changes the images of training batches at random; evaluation sees them as they are.
         row_names: M names for people: a file, the beginning of a text; None where rows are only numbered.
-        preparation: What the training rows determine and new inputs need (means, vocabularies), as plain values;
+        preparation: What was fitted to the training rows and new inputs need (means, vocabularies), as plain values;
             kept with the run and given to ``Reader.load_state`` before new inputs are read.
         texts: M texts that the inputs were made of, for views to look at.
         columns: Those of features alone: name -> (M,) numbers, NaN where missing, or names, "" where missing.
-        files: M files that the rows were read from; their names may tell the label, so that views look only inside.
+        files: M files that the rows were read from; their names may give the label away, so views look only inside.
         lines: (M,) long, the line of a CSV in which each row stands, the header being line 1; None for other data.
         ordered: Whether the rows stand as their owner keeps them. Where the source itself put them in order by label
             or attribute, as with a folder for each label, no view may look at their place.
+        label_kind: What labels were before they were made texts: ``str``, ``int``, ``float`` or ``bool``.
+        drawn: Which of valid and test were drawn from the same rows as the training split, and not given.
     """
 
     inputs: InputStore
@@ -87,7 +96,7 @@ class DataTable:
     @property
     def info(self) -> DataInfo:
         """Sizes and names for the methods."""
-        names = list_column_inputs(self.preparation.get("columns", ()))
+        input_names = list_column_inputs(self.preparation.get("columns", ()))
         return DataInfo(
             num_labels=len(self.label_names),
             num_rows=len(self.split["train"]),
@@ -99,7 +108,7 @@ class DataTable:
             tokens=self.inputs.holds_tokens,
             words=self.inputs.holds_words,
             augmented=self.augment is not None,
-            input_names=names if (len(names),) == self.inputs.input_shape else (),
+            input_names=input_names if (len(input_names),) == self.inputs.input_shape else (),
         )
 
     def has_attributes(self, split: str) -> bool:
@@ -108,34 +117,45 @@ class DataTable:
 
     def count_groups(self, split: str) -> Tensor:
         """Return the number of rows per group of ``split``, (L, K) long; rows of unknown attribute are left out."""
-        label, attribute = self.label[self.split[split]], self.attribute[self.split[split]]
-        shape = len(self.label_names), len(self.attribute_names)
-        cell = (label * shape[1] + attribute)[attribute != UNKNOWN_ATTRIBUTE]
-        return torch.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
+        rows = self.split[split]
+        rows = rows[self.attribute[rows] != UNKNOWN_ATTRIBUTE]
+        counts = torch.zeros(len(self.label_names), len(self.attribute_names), dtype=torch.long)
+        group = (self.label[rows], self.attribute[rows])
+        return counts.index_put_(group, torch.ones(len(rows), dtype=torch.long), accumulate=True)
 
     def describe_rows(self, rows: Tensor, first_columns: Sequence[str] = (), max_columns: int = 8) -> list[str] | None:
-        """Return what rows hold, for people: of texts their beginning, else so many columns; None of other data.
+        """Return what rows hold, for people: of texts their beginning, of tables some columns; None of other data.
 
-        The ``first_columns`` come first.
+        Args:
+            rows: (n,) long.
+            first_columns: Columns that come first.
+            max_columns: Columns that are shown; the others are counted.
         """
         if self.texts is not None:
-            return [str(self.texts[row])[:2000] for row in rows.tolist()]
+            return [str(self.texts[row])[:SHOWN_CHARACTERS] for row in rows.tolist()]
+        if not self.columns:
+            return None
         names = sorted(self.columns, key=lambda name: name not in first_columns)[:max_columns]
         more = f" and {len(self.columns) - len(names)} more" if len(names) < len(self.columns) else ""
-        told = [
-            [f"{name} {one}" for one in self.format_column_values(name, self.columns[name][rows.numpy()])]
-            for name in names
-        ]
-        return [", ".join(row) + more for row in zip(*told, strict=True)] if told else None
+        cells = [self.format_column_values(name, self.columns[name][rows.numpy()]) for name in names]
+        descriptions = []
+        for values in zip(*cells, strict=True):
+            parts = [f"{name} {value}" for name, value in zip(names, values, strict=True)]
+            descriptions.append(", ".join(parts) + more)
+        return descriptions
 
     def format_column_values(self, name: str, values: NDArray[Any]) -> list[str]:
-        """Return values of a column for people."""
-        kinds = {one["name"]: one["kind"] for one in self.preparation.get("columns", ())}
-        if name not in kinds and kinds.get(name.removesuffix(" hour")) == "dates":
-            minutes = [None if np.isnan(hour) else int(hour * 60 + 1e-6) for hour in values]
-            return ["" if one is None else f"{one // 60:02}:{one % 60:02}" for one in minutes]
-        spell = KINDS[kinds[name]].spell if kinds.get(name) in KINDS else format_value
-        return [spell(one) for one in values.tolist()]
+        """Return values of a column for people.
+
+        Args:
+            name: The column.
+            values: (n,) values that it may have.
+        """
+        kinds = {column["name"]: column["kind"] for column in self.preparation.get("columns", ())}
+        if name not in kinds and kinds.get(name.removesuffix(HOUR_SUFFIX)) == "dates":
+            return [_format_hour(hour) for hour in values.tolist()]
+        format_cell = KINDS[kinds[name]].format if kinds.get(name) in KINDS else format_value
+        return [format_cell(value) for value in values.tolist()]
 
     def check(self, splits: Sequence[str] = SPLITS) -> DataTable:
         """Return the table itself if it can be trained on and these splits have rows, else raise ``InputError``."""
@@ -145,36 +165,52 @@ class DataTable:
         present = set(self.label[self.split["train"]].tolist())
         if len(present) < 2:
             raise InputError("the training split holds one label only: a classifier needs rows of at least two labels")
-        if missing := [name for number, name in enumerate(self.label_names) if number not in present]:
+        missing = [name for number, name in enumerate(self.label_names) if number not in present]
+        if missing:
             raise InputError(f"no training row has label {', '.join(missing)}: drop the label or add rows")
-        if self._all_equal():
-            of = self.metadata.get("source", "the data")
-            raise InputError(f"all training rows have the same input ({of}): look at them, or give other columns")
+        if self._has_equal_inputs():
+            source = self.metadata.get("source", "the data")
+            raise InputError(f"all training rows have the same input ({source}): look at them, or give other columns")
         if isinstance(self.inputs, ArrayStore) and self.inputs.values.is_floating_point():
             bad = (~torch.isfinite(self.inputs.values).flatten(1).all(1)).nonzero()
             if len(bad):
                 raise InputError(f"the input of row {int(bad[0])} holds NaN or infinity: fix or remove the row")
         return self
 
-    def _all_equal(self) -> bool:
+    def _has_equal_inputs(self) -> bool:
         """Return whether all training rows have the input of the first."""
+        rows = self.split["train"]
 
-        def part(rows: Tensor) -> list[Tensor]:
-            inputs = self.inputs.fetch(rows)
+        def fetch(part: Tensor) -> list[Tensor]:
+            inputs = self.inputs.fetch(part)
             return [*inputs.values()] if isinstance(inputs, dict) else [inputs]
 
-        rows = self.split["train"]
-        first, parts = part(rows[:1]), map(part, rows.split(ROWS_PER_CHUNK))
-        return all(bool((one == a).all()) for some in parts for one, a in zip(some, first, strict=True))
+        first = fetch(rows[:1])
+        for part in rows.split(ROWS_PER_CHUNK):
+            if any(bool((values != value).any()) for values, value in zip(fetch(part), first, strict=True)):
+                return False
+        return True
+
+
+def _format_hour(hour: float) -> str:
+    """Return a time of day in hours as 09:30; empty for NaN."""
+    if np.isnan(hour):
+        return ""
+    minutes = int(hour * 60 + 1e-6)
+    return f"{minutes // 60:02}:{minutes % 60:02}"
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """The groups to judge on where they are not label x attribute: they may overlap and leave rows out."""
+    """The groups to judge on where they are not label x attribute: they may overlap and leave rows out.
 
-    #: (M, G) bool, which row of the table belongs to which group.
+    Attributes:
+        membership: (M, G) bool, which row of the table belongs to which group.
+        label_names: The label of each group.
+        attribute_names: What else the rows of each group have in common.
+    """
+
     membership: Tensor
-    #: The label of each group, and what else its rows have in common.
     label_names: Sequence[str]
     attribute_names: Sequence[str]
 

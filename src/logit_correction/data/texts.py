@@ -1,4 +1,8 @@
-"""Texts as inputs: tokens for a language model, or hashed words for a small network."""
+"""Texts as inputs: tokens for a language model, or hashed words for a small network.
+
+Words are hashed to 4,096 places, so no vocabulary is kept. Words that most texts have, such as those of a disclaimer,
+are weighted down to nothing: otherwise boilerplate of varying wording would outweigh the few words that matter.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +19,9 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from logit_correction.data.cache import compute_digest
-from logit_correction.data.frames import check_columns, convert_column_to_texts, convert_to_text
-from logit_correction.data.rows import FittedInputs, Reader, RowErrors, Rows
+from logit_correction.data.cells import check_columns, convert_series_to_texts, convert_to_text
+from logit_correction.data.reader import FittedInputs, Reader
+from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.stores import InputStore
 from logit_correction.errors import InputError, check_range
 from logit_correction.formatting import format_option, format_reason
@@ -33,9 +38,12 @@ NUM_HASHED_FEATURES = 4096
 #: Distinct words of one text that count, the heaviest ones.
 MAX_WORDS = 512
 
+#: Characters of a text by which messages and pages name its row.
+NAME_CHARACTERS = 160
+
 
 class TokenStore(InputStore):
-    """Tokens of texts, (M, T) whole numbers by name (``input_ids``, ``attention_mask``), resident in memory."""
+    """Tokens of texts, (M, T) whole numbers by name (``input_ids``, ``attention_mask``), held in memory."""
 
     holds_tokens = True
 
@@ -69,8 +77,16 @@ class WordStore(InputStore):
     holds_words = True
 
     def __init__(self, place: Tensor, weight: Tensor, num_features: int) -> None:
-        """Keep the parts; a weight is 0 where a text has no further word."""
-        self.place_of_word, self.weight, self.num_features = place, weight, num_features
+        """Keep the words.
+
+        Args:
+            place: (M, W) whole numbers in 0..``num_features`` - 1.
+            weight: (M, W) floats; 0 where a text has no further word.
+            num_features: F.
+        """
+        self.place_of_word = place
+        self.weight = weight
+        self.num_features = num_features
 
     def __len__(self) -> int:
         return len(self.weight)
@@ -81,8 +97,8 @@ class WordStore(InputStore):
 
     def fetch(self, rows: Tensor) -> Tensor:
         weight = self.weight.index_select(0, rows)
-        written = torch.zeros(len(rows), self.num_features, device=weight.device)
-        return written.scatter_add_(1, self.place_of_word.index_select(0, rows).long(), weight)
+        vectors = torch.zeros(len(rows), self.num_features, device=weight.device)
+        return vectors.scatter_add_(1, self.place_of_word.index_select(0, rows).long(), weight)
 
     def to(self, device: torch.device | str) -> WordStore:
         return WordStore(self.place_of_word.to(device), self.weight.to(device), self.num_features)
@@ -92,52 +108,65 @@ class TextReader(Reader):
     """Reads texts: as the tokens of a language model, or as counted words."""
 
     def __init__(self, column: str | None = None, tokenizer: str | None = None, max_tokens: int = 128) -> None:
-        """Choose the column of a table, and the form: tokens, so many at most, or hashed words."""
+        """Choose the form of the inputs.
+
+        Args:
+            column: Of tables, the column of the texts.
+            tokenizer: Name or folder of a tokenizer of the package transformers; None counts words.
+            max_tokens: Tokens of a text that are read.
+        """
         check_range(format_option("data.max_tokens"), max_tokens, 1)
-        self.column, self.tokenizer, self.max_tokens = column, tokenizer, max_tokens
+        self.column = column
+        self.tokenizer = tokenizer
+        self.max_tokens = max_tokens
         self.vocabulary: str | None = None  # a digest of what the tokenizer does
         self.weights: dict[str, float] | None = None
 
     def validate(self, rows: Rows) -> tuple[list[str], list[str], list[str]]:
-        texts: Sequence[str | None] | None = rows.texts and [convert_to_text(text) for text in rows.texts]
+        """Return the texts, and their beginnings as names; empty ones are noted."""
+        cells: Sequence[str | None]
         if rows.frame is not None and self.column:
             check_columns(rows.frame, rows.place, [self.column])
-            texts = convert_column_to_texts(rows.frame, self.column)
-        if texts is None:
+            cells = convert_series_to_texts(rows.frame[self.column])
+        elif rows.texts:
+            cells = list(map(convert_to_text, rows.texts))
+        else:
             raise InputError("this model takes texts: give a list of texts, or a table with the columns of training")
-        for row, text in enumerate(texts):
+        for row, text in enumerate(cells):
             if not text:
                 rows.errors.add(row, f"column {self.column!r} is empty" if self.column else "has no text")
-        read = [text or "" for text in texts]
-        some = read[:: max(1, len(read) // MAX_VOCABULARY_TEXTS)]
-        few = sum(len(split_words(text)) < 2 for text in some)
-        fix = f"give another column by {format_option('data.text')}, "
-        fix += f"or a column of categories by {format_option('data.features')}"
-        note = f"{few:,} of {len(some):,} texts have fewer than 2 words: {fix}"
-        return read, [shorten_text(text, 160) for text in read], [note] if 2 * few > len(some) else []
+        texts = [text or "" for text in cells]
+        sample = texts[:: max(1, len(texts) // MAX_VOCABULARY_TEXTS)]
+        short = sum(len(split_words(text)) < 2 for text in sample)
+        notes = []
+        if 2 * short > len(sample):
+            remedy = f"give another column by {format_option('data.text')}"
+            remedy += f", or a column of categories by {format_option('data.features')}"
+            notes.append(f"{short:,} of {len(sample):,} texts have fewer than 2 words: {remedy}")
+        return texts, [shorten_text(text, NAME_CHARACTERS) for text in texts], notes
 
-    def fit(self, read: list[str], train: Tensor, problems: RowErrors) -> None:
-        """Find out how much the words of the training rows weigh, or what the tokenizer does."""
+    def fit(self, content: list[str], train: Tensor, errors: RowErrors) -> None:
+        """Compute the weights of the words of the training rows, or a digest of the tokenizer."""
         if self.tokenizer is None:
-            self.weights = compute_word_weights([read[row] for row in train.tolist()])
+            self.weights = compute_word_weights([content[row] for row in train.tolist()])
         else:
             self.vocabulary = digest_vocabulary(load_tokenizer(self.tokenizer))
 
-    def encode(self, read: list[str], problems: RowErrors) -> FittedInputs:
-        """Bring texts into their form."""
+    def encode(self, content: list[str], errors: RowErrors) -> FittedInputs:
+        """Count the words of texts, or split them into tokens."""
+        forms = {"texts": content}
+        metadata: dict[str, object]
         if self.tokenizer is None:
             assert self.weights is not None
-            told = f"counted words, hashed to {NUM_HASHED_FEATURES:,} places"
-            return FittedInputs(
-                hash_words(read, self.weights), {"texts": read}, {"texts": told}, {"weights": self.weights}
-            )
+            metadata = {"texts": f"counted words, hashed to {NUM_HASHED_FEATURES:,} places"}
+            return FittedInputs(hash_words(content, self.weights), forms, metadata, {"weights": self.weights})
         tokenizer = load_tokenizer(self.tokenizer)
         if self.vocabulary not in (None, digest_vocabulary(tokenizer)):
-            fix = "put its old files back, or train again"
-            raise InputError(f"the tokenizer {self.tokenizer} is another than when the run was trained: {fix}")
-        told = f"tokens of {Path(self.tokenizer).name}, at most {self.max_tokens}"
-        store = tokenize(read, tokenizer, self.max_tokens)
-        return FittedInputs(store, {"texts": read}, {"texts": told}, {"vocabulary": self.vocabulary})
+            remedy = "put its old files back, or train again"
+            raise InputError(f"the tokenizer {self.tokenizer} is another than when the run was trained: {remedy}")
+        metadata = {"texts": f"tokens of {Path(self.tokenizer).name}, at most {self.max_tokens}"}
+        store = tokenize(content, tokenizer, self.max_tokens)
+        return FittedInputs(store, forms, metadata, {"vocabulary": self.vocabulary})
 
     def load_state(self, preparation: Mapping[str, Any]) -> None:
         super().load_state(preparation)
@@ -149,8 +178,8 @@ class TextReader(Reader):
 
 def digest_vocabulary(tokenizer: Any) -> str:
     """Return a digest of what a tokenizer does."""
-    known = json.dumps(tokenizer.get_vocab(), sort_keys=True)
-    return compute_digest([known, *tokenizer("It's A. ßé?")["input_ids"]])
+    vocabulary = json.dumps(tokenizer.get_vocab(), sort_keys=True)
+    return compute_digest([vocabulary, *tokenizer("It's A. ßé?")["input_ids"]])
 
 
 class LengthNormalization(nn.Module):
@@ -163,56 +192,74 @@ class LengthNormalization(nn.Module):
 
 
 def shorten_text(text: str, length: int) -> str:
-    """Return the beginning of a text in one line, to name its row."""
+    """Return the beginning of a text in one line, to name its row.
+
+    Args:
+        text: The text.
+        length: Characters, without the dots that stand for the rest.
+    """
     line = " ".join(text.split())
     return line if len(line) <= length else line[:length].rstrip() + " …"
 
 
 def compute_word_weights(texts: Sequence[str]) -> dict[str, float]:
-    """Return what words weigh that more than a third of the texts have; all others weigh 1.
+    """Return the weights of words that more than a third of the texts have; all others weigh 1.
 
-    It is the square of the inverse document frequency, at most 1: boilerplate weighs nothing, even where its words
-    vary. Without the limit rare words would outweigh common ones, by which ordinary texts are told apart.
+    The weight is the square of the inverse document frequency, at most 1: boilerplate weighs nothing, even where its
+    words vary. Without the limit rare words would outweigh common ones, by which ordinary texts differ.
     """
-    some = texts[:: max(1, len(texts) // MAX_VOCABULARY_TEXTS)]
-    rows = Counter(word for text in some for word in set(split_words(text)))
-    weight = {word: math.log((len(some) + 1) / count) for word, count in rows.items()}
-    return {word: weight[word] ** 2 for word in sorted(weight) if weight[word] < 1}
+    sample = texts[:: max(1, len(texts) // MAX_VOCABULARY_TEXTS)]
+    counts = Counter(word for text in sample for word in set(split_words(text)))
+    weights = {word: math.log((len(sample) + 1) / count) for word, count in counts.items()}
+    return {word: weights[word] ** 2 for word in sorted(weights) if weights[word] < 1}
 
 
 def hash_words(
     texts: Sequence[str], weights: Mapping[str, float] | None = None, num_features: int = NUM_HASHED_FEATURES
 ) -> WordStore:
-    """Count the words of texts, times their weights (else 1), each at a place that its hash gives.
+    """Count the words of texts, times their weights, each at a place that its hash gives.
 
-    Beyond 512 places of a text the lightest are left out. Then its vector has length 16.
+    Beyond ``MAX_WORDS`` places of a text the lightest are left out. Then its vector has length 16.
+
+    Args:
+        texts: M texts.
+        weights: Weights of words; others weigh 1.
+        num_features: Places that words are hashed to.
     """
     from sklearn.feature_extraction import FeatureHasher
 
-    weight_of = (weights or {}).get
-    words = (((word, n * weight_of(word, 1.0)) for word, n in Counter(split_words(text)).items()) for text in texts)
+    get_weight = (weights or {}).get
+    words = (((word, n * get_weight(word, 1.0)) for word, n in Counter(split_words(text)).items()) for text in texts)
     counts = FeatureHasher(num_features, input_type="pair", dtype=np.float32).transform(words)
     lengths = np.diff(counts.indptr)
     row = np.repeat(np.arange(len(lengths)), lengths)
     order = np.lexsort((-np.abs(counts.data), row))  # within a text, the heaviest words first
     rank = np.arange(len(row)) - np.repeat(counts.indptr[:-1], lengths)
     width = int(min(MAX_WORDS, lengths.max(initial=1)))
-    kept = rank < width
-    place, weight = np.zeros((len(texts), width), np.int32), np.zeros((len(texts), width), np.float32)
-    place[row[kept], rank[kept]] = counts.indices[order][kept]
-    weight[row[kept], rank[kept]] = counts.data[order][kept]
+    is_kept = rank < width
+    place = np.zeros((len(texts), width), np.int32)
+    weight = np.zeros((len(texts), width), np.float32)
+    target = (row[is_kept], rank[is_kept])
+    place[target] = counts.indices[order][is_kept]
+    weight[target] = counts.data[order][is_kept]
     return WordStore(torch.from_numpy(place), LengthNormalization()(torch.from_numpy(weight)), num_features)
 
 
 def tokenize(texts: Sequence[str], tokenizer: Any, max_tokens: int) -> TokenStore:
-    """Split texts into tokens, padded to the longest text."""
+    """Split texts into tokens, padded to the longest text.
+
+    Args:
+        texts: M texts.
+        tokenizer: One of the package transformers.
+        max_tokens: Tokens of a text that are kept.
+    """
     options = {"padding": "longest", "truncation": True, "max_length": max_tokens, "return_tensors": "np"}
     encoded = tokenizer(list(texts), **options)
     return TokenStore({name: torch.from_numpy(np.asarray(encoded[name], np.int32)) for name in TOKENS})
 
 
 def load_tokenizer(tokenizer: str) -> Any:
-    """Load a tokenizer of the package transformers; ``InputError`` if that cannot be."""
+    """Load a tokenizer of the package transformers by its name or folder; ``InputError`` if that cannot be."""
     import_optional("transformers", f"the tokenizer {tokenizer!r}", "texts", ", or take hashed words")
     try:
         return load_from_transformers("AutoTokenizer", tokenizer)

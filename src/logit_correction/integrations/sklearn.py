@@ -25,10 +25,14 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from logit_correction.data.cells import convert_to_label_array, convert_to_text
 from logit_correction.data.features import ColumnReader
-from logit_correction.data.frames import convert_to_label_array, convert_to_text
-from logit_correction.data.reader import DataSource, NumericReader, as_frame, get_label_indices, get_row_values
-from logit_correction.data.rows import Reader, Rows, Splitting, check_labels_distinct, encode_labels, make_splits
+from logit_correction.data.labels import check_labels_distinct, encode_labels
+from logit_correction.data.new_rows import convert_to_frame, get_label_indices, get_row_values
+from logit_correction.data.reader import NumericReader, Reader
+from logit_correction.data.rows import Rows
+from logit_correction.data.source import DataSource
+from logit_correction.data.splits import Splitting, make_splits
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError, InputWarning, TrainingInterrupted
@@ -415,7 +419,9 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         columns = [] if reset else self.model_["preparation"].get("columns", [])
         frame = None
         if is_dense and (reset or columns):
-            frame = as_frame(X.reset_index(drop=True) if hasattr(X, "reset_index") else X)  # the index is not a column
+            frame = convert_to_frame(
+                X.reset_index(drop=True) if hasattr(X, "reset_index") else X
+            )  # the index is not a column
         if frame is not None:
             validate_data(self, X if hasattr(X, "columns") else frame, reset=reset, skip_check_array=True)
             return Rows("the rows", range(len(frame)), frame=frame)

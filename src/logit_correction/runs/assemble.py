@@ -12,10 +12,11 @@ from typing import Any
 
 import torch
 
-from logit_correction.data.images import DEFAULT_MAX_SIDE
-from logit_correction.data.reader import DataSource
+from logit_correction.data.image_files import DEFAULT_MAX_SIDE
 from logit_correction.data.rows import RowErrors
-from logit_correction.data.table import SPLITS, DataTable, compute_fingerprint
+from logit_correction.data.source import DataSource
+from logit_correction.data.splits import SPLITS
+from logit_correction.data.table import DataTable, compute_fingerprint
 from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import Report

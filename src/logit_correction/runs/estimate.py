@@ -15,7 +15,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from logit_correction.data.reader import RowValues, get_label_indices
+from logit_correction.data.new_rows import RowValues, get_label_indices
 from logit_correction.errors import InputError
 from logit_correction.finding_text import finding_to_dict
 from logit_correction.functional import count_prior

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.data.loading import compute_evaluation_batch_size
-from logit_correction.data.table import ArrayStore, InputStore
+from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.types import Inputs
 
 

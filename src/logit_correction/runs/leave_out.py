@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool1d, adaptive_avg_pool2d, interpolate
 
-from logit_correction.data.frames import HOUR, MISSING
+from logit_correction.data.column_kinds import HOUR, MISSING
 from logit_correction.data.texts import LengthNormalization, hash_words
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_option

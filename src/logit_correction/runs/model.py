@@ -18,9 +18,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.data.frames import convert_column_to_texts
-from logit_correction.data.reader import DataSource, RowValues, get_label_indices, get_row_values
-from logit_correction.data.rows import RowErrors, Rows, combine_attributes, find_positions
+from logit_correction.data.cells import convert_series_to_texts
+from logit_correction.data.labels import combine_attributes, find_positions
+from logit_correction.data.new_rows import RowValues, get_label_indices, get_row_values
+from logit_correction.data.rows import RowErrors, Rows
+from logit_correction.data.source import DataSource
 from logit_correction.data.stores import InputStore, build_view_inputs
 from logit_correction.errors import InputError
 from logit_correction.evaluation.predictions import PredictedAttributes, Predictions
@@ -196,7 +198,7 @@ class FittedModel:
             label = str(options.get("label") or "label")
         columns = parse_names(options.get("attribute"))
         if attribute is None and columns and rows.frame is not None and set(columns) <= set(rows.frame.columns):
-            texts = {name: convert_column_to_texts(rows.frame, name) for name in columns}
+            texts = {name: convert_series_to_texts(rows.frame[name]) for name in columns}
             attribute = combine_attributes(texts, len(rows))
         label_names = self.info.label_names
         labels = get_label_indices(rows, label, label_names)

@@ -154,7 +154,7 @@ def get_component_kinds() -> dict[str, tuple[str, Mapping[str, tuple[str, str]],
     from logit_correction.attributes import ESTIMATORS
     from logit_correction.attributes.base import AttributeEstimator
     from logit_correction.data import SOURCES
-    from logit_correction.data.reader import DataSource
+    from logit_correction.data.source import DataSource
     from logit_correction.methods import METHODS
     from logit_correction.methods.base import Algorithm
     from logit_correction.methods.parts import MIXING, PRIORS, Mixing, PriorRule

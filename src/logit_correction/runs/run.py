@@ -17,10 +17,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from logit_correction.data.frames import list_column_inputs
+from logit_correction.data.column_kinds import list_column_inputs
 from logit_correction.data.loading import BatchLoader
-from logit_correction.data.reader import DataSource, RowValues
-from logit_correction.data.table import SPLITS
+from logit_correction.data.new_rows import RowValues
+from logit_correction.data.source import DataSource
+from logit_correction.data.splits import SPLITS
 from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError
 from logit_correction.evaluation.metrics import find_metrics

@@ -26,8 +26,10 @@ from logit_correction.atomic_files import (
 from logit_correction.attributes.folds import predict_out_of_fold
 from logit_correction.checksums import CHECKSUMS_FILE, verify_checksum, write_checksums
 from logit_correction.data.cache import compute_digest, get_cache_folder
-from logit_correction.data.frames import check_columns, read_frame
-from logit_correction.data.table import NEW, DataTable
+from logit_correction.data.cells import check_columns
+from logit_correction.data.splits import NEW
+from logit_correction.data.table import DataTable
+from logit_correction.data.table_files import read_frame
 from logit_correction.errors import InputError, check_range
 from logit_correction.finding import MIN_CONFLICTS_TO_CHECK
 from logit_correction.finding_text import advise_user, describe_finding

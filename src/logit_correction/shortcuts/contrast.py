@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.data.images import read_image
+from logit_correction.data.image_files import read_image
 from logit_correction.data.table import DataTable
 from logit_correction.pages.plots import encode_png_uris
 from logit_correction.shortcuts.heads import select_features_by_correlation, standardize

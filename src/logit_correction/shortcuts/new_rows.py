@@ -19,11 +19,15 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from logit_correction.data.frames import check_columns, convert_column_to_texts, get_row_noun, read_frame
-from logit_correction.data.images import IMAGE_SUFFIXES, list_visible_folders, read_image
+from logit_correction.data.cells import check_columns, convert_series_to_texts, get_row_noun
+from logit_correction.data.image_files import IMAGE_SUFFIXES, read_image
+from logit_correction.data.image_folders import list_visible_folders
+from logit_correction.data.labels import find_positions
 from logit_correction.data.loading import BatchLoader, compute_evaluation_batch_size
-from logit_correction.data.rows import RowErrors, Rows, find_positions
-from logit_correction.data.table import NEW, DataTable
+from logit_correction.data.rows import RowErrors, Rows
+from logit_correction.data.splits import NEW
+from logit_correction.data.table import DataTable
+from logit_correction.data.table_files import read_frame
 from logit_correction.errors import InputError, InputWarning
 from logit_correction.evaluation.predictions import Array
 from logit_correction.finding import BASELINE
@@ -144,7 +148,7 @@ def _told(rows: Rows, built: PreparedRun, forms: dict[str, Any]) -> pd.DataFrame
     column = str(built.config.data.options.get("label") or "label")
     label: Sequence[str | None] = rows.label or [None] * len(rows)
     if rows.frame is not None and column in rows.frame.columns:
-        label = [one or None for one in convert_column_to_texts(rows.frame, column)]
+        label = [one or None for one in convert_series_to_texts(rows.frame[column])]
     lines = rows.numbers if get_row_noun(rows.numbers) == "line" else None
     new = replace(built.table, texts=forms.get("texts"), columns=forms.get("columns", {}))
     return _described(label, forms.get("files"), lines, new, torch.arange(len(rows)))
@@ -362,8 +366,8 @@ def _sheet(file: Path | str | pd.DataFrame, place: str) -> tuple[pd.DataFrame, l
     )
     given = given.rename(columns={name: str(name).strip().casefold() for name in given})  # spreadsheets are edited
     check_columns(given, place, ("row", ANSWER))
-    rows = [row if row is None else re.sub(r"\.0+$", "", row) for row in convert_column_to_texts(given, "row")]
-    return given, rows, convert_column_to_texts(given, ANSWER)
+    rows = [row if row is None else re.sub(r"\.0+$", "", row) for row in convert_series_to_texts(given["row"])]
+    return given, rows, convert_series_to_texts(given[ANSWER])
 
 
 def _encoding_of(file: Path) -> str | None:

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from logit_correction.attributes.base import compute_outputs, select_attribute
 from logit_correction.attributes.folds import predict_out_of_fold
-from logit_correction.data.frames import RowFile, check_column_names
+from logit_correction.data.cells import check_column_names
+from logit_correction.data.row_file import RowFile
 from logit_correction.errors import InputError
 from logit_correction.finding import (
     BASELINE,

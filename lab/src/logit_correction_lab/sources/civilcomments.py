@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.data.frames import format_row_names
+from logit_correction.data.cells import format_row_names
 from logit_correction.data.rows import RowErrors
 from logit_correction.data.table import DataTable, Scoring
 from logit_correction.data.texts import TextReader
@@ -64,7 +64,7 @@ class CivilComments(PublishedSource):
         label = _find_majority(frame["toxicity"], errors, is_required=True).long()
         mentions = torch.stack([_find_majority(frame[name], errors) for name in IDENTITIES], dim=1)
         mentions_any = _find_majority(frame["identity_any"], errors).long()
-        errors.raise_if_any(fix=f"get {_FILE} again, or fix it")
+        errors.raise_if_any(remedy=f"get {_FILE} again, or fix it")
         texts = frame[_TEXT].tolist()
         membership = torch.cat([mentions & (label == code)[:, None] for code in range(len(LABELS))], dim=1)
         labels = [name for name in LABELS for _ in IDENTITIES]

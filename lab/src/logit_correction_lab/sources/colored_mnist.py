@@ -10,7 +10,7 @@ from torch import Tensor
 from logit_correction.data.augment import CropFlip
 from logit_correction.data.digits import COLORS, JITTER, ColoredStore, PlantedAttribute, draw_jittered_colors
 from logit_correction.data.images import ImageReader
-from logit_correction.data.reader import DataSource
+from logit_correction.data.source import DataSource
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, check_range
 from logit_correction.formatting import format_option

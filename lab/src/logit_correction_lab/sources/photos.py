@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from logit_correction.data.augment import AugmentationName, build_augmentation
-from logit_correction.data.frames import format_row_names
-from logit_correction.data.images import ImageReader, Resizing, build_image_store
+from logit_correction.data.cells import format_row_names
+from logit_correction.data.image_files import Resizing
+from logit_correction.data.images import ImageReader, build_image_store
 from logit_correction.data.rows import RowErrors, find_files_within
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, check_range
@@ -91,7 +92,7 @@ class Photos(PublishedSource):
         errors = RowErrors(str(folder), list(row_names))
         fix = f"get the images of {self.title} again, or fix them"
         inputs = build_image_store(paths, self.size, errors, self.fit)
-        errors.raise_if_any(fix=fix)
+        errors.raise_if_any(remedy=fix)
         height, width = self.size
         size = f"{height} x {width}"
         metadata["images"] = {
@@ -105,7 +106,7 @@ class Photos(PublishedSource):
             side = round(height * 12 / 7)
             others = set(range(len(paths))).difference(train)
             store = build_image_store(paths, (side, side), errors, skip=others)
-            errors.raise_if_any(fix=fix)
+            errors.raise_if_any(remedy=fix)
             originals = torch.ones(len(paths), 2, dtype=torch.long)
             originals[train] = read_image_sizes([paths[row] for row in train])
             augment = OriginalCropFlip(store, originals, self.size)
@@ -134,7 +135,7 @@ class Photos(PublishedSource):
         contents["attribute"] = encode_column(frame[attribute], codes, errors)
         contents["split"] = find_split_rows(encode_column(frame[split], {"0": 0, "1": 1, "2": 2}, errors))
         contents["files"] = find_files_within(folder, names, errors, file, look=False)
-        errors.raise_if_any(fix=f"get {' and '.join(self.lists)} again, or fix them")
+        errors.raise_if_any(remedy=f"get {' and '.join(self.lists)} again, or fix them")
         return self.build_table_of_images(folder, contents["files"], names, **contents)
 
 

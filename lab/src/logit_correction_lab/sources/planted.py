@@ -20,8 +20,9 @@ from torch import Tensor
 from logit_correction.data import digits
 from logit_correction.data.features import ColumnReader
 from logit_correction.data.images import ImageReader
-from logit_correction.data.reader import DataSource
-from logit_correction.data.rows import RowErrors, Rows, make_consecutive_splits
+from logit_correction.data.rows import RowErrors, Rows
+from logit_correction.data.source import DataSource
+from logit_correction.data.splits import make_consecutive_splits
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import TextReader, shorten_text

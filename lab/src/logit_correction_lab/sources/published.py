@@ -16,11 +16,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.data.frames import check_column_names, read_frame
-from logit_correction.data.images import IMAGE_SUFFIXES, list_visible_files
-from logit_correction.data.reader import DataSource
-from logit_correction.data.rows import Reader, RowErrors
-from logit_correction.data.table import SPLITS, DataTable
+from logit_correction.data.cells import check_column_names
+from logit_correction.data.image_files import IMAGE_SUFFIXES
+from logit_correction.data.image_folders import list_visible_files
+from logit_correction.data.reader import Reader
+from logit_correction.data.rows import RowErrors
+from logit_correction.data.source import DataSource
+from logit_correction.data.splits import SPLITS
+from logit_correction.data.table import DataTable
+from logit_correction.data.table_files import read_frame
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_option, format_reason
 from logit_correction.types import Correlation
@@ -109,7 +113,7 @@ def read_columns(
             raise InputError(f"{file} cannot be read as a list ({format_reason(error)}): get it again") from error
         frame.index = pd.RangeIndex(skipped_lines + 1, skipped_lines + 1 + len(frame), name="line")
     else:
-        frame = read_frame(file, fix="get it again")
+        frame = read_frame(file, remedy="get it again")
     check_column_names(list(frame.columns), str(file), columns)
     return frame[list(columns)]
 
@@ -199,7 +203,7 @@ def read_conflict_folders(base: Path, parts: Sequence[str], num_values: int) -> 
             errors.add(row, f"its name does not end in _<label>_<attribute>, each 0 to {num_values - 1}")
         else:
             values[row] = torch.tensor(numbers)
-    errors.raise_if_any(fix="fix the names, or leave these images out")
+    errors.raise_if_any(remedy="fix the names, or leave these images out")
     code = torch.tensor([0, 0, 1, 2]).repeat_interleave(torch.tensor([len(part) for part in files]))
     return paths, {
         "label": values[:, 0],

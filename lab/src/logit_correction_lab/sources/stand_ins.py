@@ -15,10 +15,10 @@ from filelock import FileLock
 
 from logit_correction.atomic_files import replace_atomically
 from logit_correction.data.cache import compute_digest, get_cache_folder
-from logit_correction.data.frames import read_frame
 from logit_correction.data.images import ImageReader
 from logit_correction.data.rows import Rows
 from logit_correction.data.table import DataTable
+from logit_correction.data.table_files import read_frame
 from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_option, format_reason
@@ -86,7 +86,7 @@ class StandIn(PublishedSource):
         if self.are_images:
             folder = unpack_archives(tables)
             tables = sorted(folder.glob("*/metadata*.csv"))
-        frame = pd.concat([read_frame(table, fix="get it again") for table in tables], ignore_index=True)
+        frame = pd.concat([read_frame(table, remedy="get it again") for table in tables], ignore_index=True)
         rows = Rows(f"{self.set} in {folder}", frame.index, frame, folder)
         label, attribute = (
             encode_column(frame[name], {"0": 0, "1": 1}, rows.errors) for name in ("label", "attribute")
@@ -113,7 +113,7 @@ class StandIn(PublishedSource):
             row_names=names,
             ordered=False,  # most files are sorted by label
         )
-        rows.errors.raise_if_any(fix="get it again")
+        rows.errors.raise_if_any(remedy="get it again")
         return table
 
 

@@ -1,0 +1,190 @@
+"""The table of a user's rows: labels, splits and inputs, checked together so that all faults are reported at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from logit_correction.data.column_kinds import MIN_ROWS_PER_NAME
+from logit_correction.data.labels import (
+    check_labels_distinct,
+    combine_attributes,
+    describe_equal_numbers,
+    encode_labels,
+    find_positions,
+    is_number,
+)
+from logit_correction.data.reader import FittedInputs, Reader
+from logit_correction.data.rows import RowErrors, Rows
+from logit_correction.data.splits import NEW, SPLIT_ALIASES, SPLITS, Splitting, make_splits
+from logit_correction.data.stores import LARGE, ArrayStore
+from logit_correction.data.table import DataTable
+from logit_correction.errors import InputError
+from logit_correction.types import UNKNOWN_ATTRIBUTE
+
+#: Numbers of splits, as published metadata have them.
+SPLIT_NUMBERS = {"0": "train", "1": "valid", "2": "test"}
+
+#: More labels than these may be a continuous number, more attribute values an identifier.
+MAX_LABELS = 20
+MAX_ATTRIBUTES = 100
+
+
+def build_table(
+    rows: Rows,
+    reader: Reader,
+    splitting: Splitting,
+    *,
+    source: str,
+    split_by: str | None = None,
+    units: Sequence[str | None] = (),
+    attributes: Mapping[str, Sequence[str | None]] | None = None,
+    notes: Sequence[str] = (),
+    **fields: Any,
+) -> DataTable:
+    """Make the table of rows that a user gave with their labels.
+
+    Rows that are left out stay in the table and belong to no split.
+
+    Args:
+        rows: M rows with labels, and with splits if they have some.
+        reader: Reads the rows; it is fitted to the training rows last, and may find further bad rows.
+        splitting: How missing splits are drawn, and whether bad rows are left out.
+        source: What the data are, for reports.
+        split_by: A column whose values are drawn into one split each.
+        units: Its value for each row, None where it is missing.
+        attributes: Column -> its value for each row, None where it is unknown.
+        notes: What the user should know already.
+        **fields: Further fields of the table.
+
+    Raises:
+        InputError: If rows are bad and not to be left out, or the rest cannot be trained on.
+    """
+    assert rows.label is not None
+    content, row_names, reader_notes = reader.validate(rows)
+    errors = rows.errors
+    for row, value in enumerate(units):
+        if value is None:
+            errors.add(row, f"column {split_by!r} is empty")
+    given = _read_splits(rows, errors)
+    is_new = torch.tensor([given is not None and given[row] == NEW for row in range(len(rows))])
+    _check_labels_of_rows(rows.label, given, is_new, errors)
+    if errors and splitting.on_bad_rows == "error":
+        reader.find_unreadable(content, errors)
+    errors.raise_if_any(splitting.on_bad_rows)
+    label, label_names = encode_labels(rows.label, errors.good & ~is_new)
+    _check_label_names(rows, label_names)
+    unit = find_positions(units, list(dict.fromkeys(map(str, units)))) if split_by else None
+    try:
+        split, origin = make_splits(label, given, label_names, splitting, unit, split_by)
+    except InputError as error:
+        raise InputError(f"{rows.place}: {error}") from error
+    if bool(is_new.any()):  # their labels are not read where the other splits are drawn
+        split[NEW] = (is_new & errors.good).nonzero().flatten()
+        label[split[NEW]] = find_positions([rows.label[row] for row in split[NEW].tolist()], label_names)
+    fitted = reader.fit_transform(content, split["train"], errors)
+    left_out = errors.raise_if_any(splitting.on_bad_rows)
+    split = {name: part[errors.good[part]] for name, part in split.items()}  # less the files that cannot be read
+    attribute, attribute_names = encode_labels(combine_attributes(attributes or {}, len(rows)), errors.good)
+    if len(attribute_names) > MAX_ATTRIBUTES and len(attribute_names) * MIN_ROWS_PER_NAME > len(rows):
+        raise InputError(
+            f"{rows.place}: the attribute has {len(attribute_names):,} different values in {len(rows):,} rows: name "
+            "columns of few values, or write numbers as bins, such as pandas.cut(ages, 5) makes"
+        )
+    return DataTable(
+        inputs=fitted.inputs,
+        label=torch.where(is_new, label, label.clamp(min=0)),
+        attribute=attribute,
+        split=split,
+        label_names=label_names,
+        attribute_names=attribute_names,
+        metadata={"source": source, **fitted.metadata, "split": origin},
+        notes=(
+            *left_out,
+            *notes,
+            *_describe_copies(fitted, split),
+            *describe_equal_numbers(label_names),
+            *reader_notes,
+            *fitted.notes,
+        ),
+        attribute_notes=_describe_unknown_attributes(attribute[split["test"]]),
+        preparation=fitted.preparation,
+        row_names=row_names,
+        drawn=tuple(name for name in SPLITS[1:] if given is None or name not in given),
+        **fitted.forms,
+        **fields,
+    )
+
+
+def _read_splits(rows: Rows, errors: RowErrors) -> list[str | None] | None:
+    """Return the split of each row, and note rows that have none; None if no split is given."""
+    if rows.split is None:
+        return None
+    aliases = SPLIT_ALIASES | SPLIT_NUMBERS
+    splits = [aliases.get((name or "").strip().lower()) for name in rows.split]
+    for row, name in enumerate(rows.split):
+        if name is None:
+            errors.add(row, "has no split")
+        elif splits[row] is None:
+            errors.add(row, f"split {name!r} is not one of train, valid, test and new")
+    return splits
+
+
+def _check_labels_of_rows(
+    labels: Sequence[str | None], splits: Sequence[str | None] | None, is_new: Tensor, errors: RowErrors
+) -> None:
+    """Note rows without a label, and rows of other splits whose label no training row has."""
+    for row, label in enumerate(labels):
+        if label is None and not is_new[row]:
+            errors.add(row, "has no label")
+    if splits is None:
+        return
+    good = errors.good.nonzero().flatten().tolist()
+    trained = {labels[row] for row in good if splits[row] == "train"}
+    for row in good:
+        if trained and labels[row] is not None and labels[row] not in trained:
+            errors.add(row, f"label {labels[row]!r} is in the {splits[row]} split but not in train")
+
+
+def _check_label_names(rows: Rows, names: Sequence[str]) -> None:
+    """Raise ``InputError`` if labels are numbers of something, fewer than two, or alike to people."""
+    assert rows.label is not None
+    rows_per_label = MIN_ROWS_PER_NAME if any("." in name for name in names) else 2
+    if len(names) > MAX_LABELS and len(names) * rows_per_label > len(rows) and all(map(is_number, names)):
+        raise InputError(
+            f"{rows.place}: the label looks continuous, {len(names):,} different numbers in {len(rows):,} rows: name "
+            "a column of classes, or write it as bins, such as pandas.qcut(prices, 3) makes"
+        )
+    if len(names) < 2:
+        fault = f"{rows.place} has {len(names)} label"
+        raise InputError(f"{fault}: a classifier needs rows of at least two labels")
+    check_labels_distinct(rows.label, names, rows.place)
+
+
+def _describe_copies(fitted: FittedInputs, split: Mapping[str, Tensor]) -> list[str]:
+    """Return a note on test rows that have the input of a training row; none without such, or if there are too many."""
+    store = fitted.inputs
+    if isinstance(store, ArrayStore) and store.values.nbytes <= LARGE:
+        values: np.ndarray[Any, Any] = store.values.numpy()
+        hashes = [hash(row.tobytes()) for row in values]
+    else:
+        hashes = [hash(text) for text in fitted.forms.get("texts", ())]
+    if not hashes:
+        return []
+    trained = {hashes[row] for row in split["train"].tolist()}
+    copies = sum(hashes[row] in trained for row in split["test"].tolist())
+    fact = f"{copies:,} of {len(split['test']):,} test rows have the input of a training row"
+    return [f"{fact}: are they copies?"] if copies else []
+
+
+def _describe_unknown_attributes(attribute: Tensor) -> tuple[str, ...]:
+    """Return a note on test rows without an attribute; none if all or none have one."""
+    is_unknown = attribute == UNKNOWN_ATTRIBUTE
+    if not is_unknown.any() or is_unknown.all():
+        return ()
+    fact = f"{int(is_unknown.sum()):,} of {len(attribute):,} test rows have no attribute"
+    return (f"{fact}: they count in no group",)

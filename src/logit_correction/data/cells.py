@@ -1,0 +1,205 @@
+"""Cells of tables as texts: what counts as missing, which texts are equal, and what columns and rows are called.
+
+The same value reaches this package as ``3``, ``3.0``, ``"3"`` or an element of a nullable column, and a missing one as
+None, NaN, NaT or NA. Labels, attributes and categories are compared as texts, so one value must become one text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logit_correction.errors import InputError
+from logit_correction.formatting import format_first, suggest_name
+from logit_correction.types import to_numpy
+from logit_correction.unicode_text import escape_undecodable, normalize_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: What stands for no value in a column of numbers or dates, in small letters; among names only the empty text does.
+GAPS = ("", "?", "na", "n/a", "nan", "nat", "none", "null")
+
+#: A number; names that are numbers are compared by value.
+NUMBER = re.compile(r"[+-]?\d{1,40}(?:\.\d{0,40})?(?:[eE][+-]?\d{1,3})?", re.ASCII)
+
+#: Columns that an error message lists.
+MAX_NAMES_SHOWN = 20
+
+
+def is_gap(value: Any) -> bool:
+    """Return whether a value stands for none: None, NaN, NaT and NA of any library."""
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    differs_from_itself = isinstance(value, float | complex | np.generic) and bool(value != value)
+    return value is None or differs_from_itself or type(value).__name__ in ("NAType", "NaTType")
+
+
+def convert_to_text(value: Any, as_written: bool = False) -> str | None:
+    """Return a value as a text without blanks around it, None for a gap; 3.0 becomes "3".
+
+    Args:
+        value: A cell.
+        as_written: Whether texts that merely look alike stay different, as names of files are.
+    """
+    if is_gap(value):
+        return None
+    if isinstance(value, float | np.floating) and value.is_integer():
+        value = int(value)
+    text = str(value) if as_written else normalize_text(str(value))
+    return text.strip() or None
+
+
+def convert_series_to_texts(values: pd.Series[Any], as_written: bool = False) -> list[str | None]:
+    """Return the cells of a column as texts.
+
+    Args:
+        values: The column.
+        as_written: See ``convert_to_text``.
+    """
+    return [convert_to_text(value, as_written) for value in values.tolist()]
+
+
+def convert_attributes_to_texts(values: NDArray[Any]) -> list[str | None]:
+    """Return attributes as texts, None where unknown: -1 stands for unknown, too."""
+    texts = map(convert_to_text, values.tolist())
+    return [None if text == "-1" else text for text in texts]
+
+
+def convert_to_label_array(values: Any) -> NDArray[Any]:
+    """Return labels or attributes as an array of the values that were given.
+
+    NumPy alone would make the text ``None`` of a gap among texts, and whole numbers of times.
+    """
+    import pandas as pd
+
+    array = to_numpy(values)
+    if array.ndim == 1 and array.dtype.kind in "mM":
+        return pd.Series(array).astype(object).to_numpy()
+    if array.ndim == 1 and array.dtype.kind == "U" and not hasattr(values, "dtype"):
+        return np.fromiter(values, dtype=object)
+    return array
+
+
+def infer_label_kind(values: Any) -> str:
+    """Return what labels are, ``str``, ``int``, ``float`` or ``bool``; those of a CSV are texts."""
+    from pandas.api.types import infer_dtype
+
+    kinds = {"integer": "int", "floating": "float", "mixed-integer-float": "float", "boolean": "bool"}
+    return kinds.get(infer_dtype(np.asarray(values, dtype=object), skipna=True), "str")
+
+
+def match_names(names: Iterable[str | None], known_names: Sequence[str]) -> dict[str | None, str]:
+    """Return the known name of each unknown name that is the same number, where only one known name is.
+
+    Args:
+        names: Names of new rows, some of them unknown.
+        known_names: Names of training.
+
+    >>> match_names(["1", "02.0", "3", "01"], ["01", "2", "x"])
+    {'02.0': '2', '1': '01'}
+    """
+    unknown = {name for name in names if name and NUMBER.fullmatch(name)}.difference(known_names)
+    if not unknown:
+        return {}
+    by_value: dict[Decimal, list[str]] = {}
+    for name in known_names:
+        if NUMBER.fullmatch(name):
+            by_value.setdefault(Decimal(name), []).append(name)
+    matches = {name: by_value.get(Decimal(name), []) for name in sorted(unknown)}
+    return {name: same[0] for name, same in matches.items() if len(same) == 1}
+
+
+def convert_to_storable(values: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a column as a Parquet file would return it: dense, and texts instead of values that no file can hold."""
+    import pandas as pd
+    import pyarrow
+
+    dtype = values.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        categories = convert_to_storable(pd.Series(values.cat.categories)).tolist()
+        cells = [categories[code] if code >= 0 else None for code in values.cat.codes]
+        return pd.Series(cells, values.index, object).astype("category")
+    if isinstance(dtype, pd.PeriodDtype | pd.IntervalDtype):
+        return pd.Series(convert_series_to_texts(values), values.index, object)
+    if isinstance(dtype, pd.SparseDtype):
+        return values.astype(dtype.subtype)
+    if dtype == np.dtype(np.longdouble):
+        return values.astype(np.float64)
+    is_complex = isinstance(dtype, np.dtype) and dtype.kind == "c"
+    is_object = values.dtype == object
+    if not (isinstance(dtype, pd.ArrowDtype) or is_object or is_complex):
+        return values
+    if is_object:  # half a character, which pandas and files cannot hold
+        values = values.map(
+            lambda cell: escape_undecodable(cell) if isinstance(cell, str) and not cell.isascii() else cell
+        )
+        values = values.astype(object)
+    try:
+        array: Any = pyarrow.array(values, from_pandas=True)
+    except (pyarrow.ArrowException, ValueError, TypeError, OverflowError):  # values of several kinds
+        array = None
+    # Where the first values are dates, Arrow takes the hour off the times after them.
+    if array is None or (pyarrow.types.is_date(array.type) and values.dropna().map(type).nunique() > 1):
+        return pd.Series(convert_series_to_texts(values, as_written=True), values.index, object)
+    return array.to_pandas(integer_object_nulls=True, maps_as_pydicts="lossy").set_axis(values.index)
+
+
+def rename_columns(frame: pd.DataFrame, names: Iterable[Any], place: str) -> pd.DataFrame:
+    """Return a table whose columns have these names as texts; raise ``InputError`` if two have the same.
+
+    Args:
+        frame: The table.
+        names: A name for each column.
+        place: What messages call the table.
+    """
+    renamed = frame.set_axis([normalize_text(str(name)).strip() for name in names], axis="columns")
+    if renamed.columns.has_duplicates:
+        duplicate = renamed.columns[renamed.columns.duplicated()][0]
+        raise InputError(f"{place} has more than one column {duplicate!r}: rename all but one")
+    return renamed
+
+
+def check_column_names(names: Sequence[str], place: str, wanted: Sequence[str]) -> None:
+    """Raise ``InputError`` unless the wanted columns are among the names of a table's columns.
+
+    Args:
+        names: The columns of the table.
+        place: What messages call the table.
+        wanted: The columns that it must have.
+    """
+    missing = [f"{name!r}{suggest_name(name, names)}" for name in dict.fromkeys(wanted) if name not in names]
+    if missing:
+        raise InputError(f"{place} has no column {', '.join(missing)}: it has {format_first(names, MAX_NAMES_SHOWN)}")
+
+
+def check_columns(frame: pd.DataFrame, place: str, wanted: Sequence[str]) -> None:
+    """Raise ``InputError`` unless a table has these columns, of single values.
+
+    Args:
+        frame: The table.
+        place: What messages call it.
+        wanted: The columns that it must have.
+    """
+    from pandas.api.types import is_list_like
+
+    check_column_names(list(frame.columns), place, wanted)
+    for name in wanted:
+        if frame[name].dtype == object and any(map(is_list_like, frame[name])):
+            raise InputError(f"{place}: column {name} holds lists or mappings: write what is in it into columns")
+
+
+def get_row_noun(numbers: range | pd.Index) -> str:
+    """Return what messages call rows of such numbers: ``line`` for those of a CSV, else ``row``."""
+    return getattr(numbers, "name", None) or "row"
+
+
+def format_row_names(numbers: range | pd.Index) -> list[str]:
+    """Return what messages call each row of such numbers: ``line 2`` or ``row 0``."""
+    noun = get_row_noun(numbers)
+    return [f"{noun} {number}" for number in numbers]

@@ -1,0 +1,248 @@
+"""What a column of a table holds: numbers, dates or names, and how its cells become numbers.
+
+A column is of the first kind that most of its cells are of, so that one mistyped cell is a bad row and does not turn
+all numbers into names. A new kind that becomes a number is a function and an entry of ``KINDS``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logit_correction.data.cells import GAPS, convert_series_to_texts
+from logit_correction.data.dates import (
+    MOST,
+    YEAR_FIRST,
+    YEAR_LAST,
+    DateOrder,
+    describe_date_remedy,
+    find_date_order,
+    format_days,
+    parse_days,
+    rewrite_iso_dates,
+)
+from logit_correction.formatting import format_option, format_value
+from logit_correction.unicode_text import normalize_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: The kind of columns whose cells are compared as texts.
+NAMES = "names"
+
+#: A number that pandas has written with a point, since others of its column are missing.
+WHOLE = re.compile(r"^([+-]?\d+)\.0+$", re.ASCII)
+
+#: Larger numbers overflow where a network works with them.
+LARGEST = float(np.finfo(np.float32).max)
+
+#: Rows that share a name, in the mean; with fewer, names are hardly categories.
+MIN_ROWS_PER_NAME = 10
+
+#: Rows of a column by which it is decided whether its dates are looked at.
+SAMPLED_ROWS = 1000
+
+#: What an input holds of its column in addition to a value or a name.
+MISSING = "(missing)"
+HOUR = "(hour)"
+
+
+class Kind(NamedTuple):
+    """A kind of column that becomes numbers.
+
+    Attributes:
+        parse: A column -> a number for each cell, NaN for a cell of another kind.
+        fault: What is wrong with such a cell, for messages.
+        format: A number -> what people write.
+    """
+
+    parse: Callable[[pd.Series[Any]], NDArray[np.float64]]
+    fault: str
+    format: Callable[[float], str] = format_value
+
+
+def parse_numbers(values: pd.Series[Any]) -> NDArray[np.float64]:
+    """Return the numbers of a column, spans of time in seconds; NaN for other cells."""
+    import pandas as pd
+
+    if values.dtype.kind == "M":
+        return np.full(len(values), np.nan)
+    values = values.dt.total_seconds() if values.dtype.kind == "m" else pd.to_numeric(values, errors="coerce")
+    return values.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+#: A column is of the first kind that holds most of its values, else of names.
+KINDS = {
+    "numbers": Kind(parse_numbers, "is not a finite number"),
+    "dates": Kind(parse_days, "is not a date, such as 2024-05-31", format_days),
+}
+
+#: What columns of names look like -> what is wrong with them and how to have them read.
+MISREAD = {
+    r"\d{1,4}([./-])\d\d?\1\d{1,4}(\s|$)": "looks like a date: {remedy}",
+    r"[+-]?\d+([.,]\d+)+$": "looks like a number: give {decimal} and {thousands}",
+    r"[+-]?\d[\d.,]*(\s|(?<=[.,]\d))[^\W\d]\S{0,4}$|[+-]?\d[\d.,]*\s?[%°€$£]": "has a unit: write it without",
+}
+
+
+class NumberFormat(NamedTuple):
+    """How numbers and dates are written, with the names of pandas' ``read_csv``.
+
+    Attributes:
+        decimal: What stands before the fraction; None takes what the file uses.
+        thousands: What stands between thousands.
+        dayfirst: Whether the day stands before the month; None decides by each column.
+    """
+
+    decimal: str | None = None
+    thousands: str | None = None
+    dayfirst: bool | None = None
+
+    def normalize(self, frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+        """Return a table in whose columns of texts numbers are written as 1234.5.
+
+        Args:
+            frame: The table.
+            names: The columns that may hold numbers.
+        """
+        decimal = self.decimal or frame.attrs.get("decimal", ".")
+        if (decimal, self.thousands) == (".", None):
+            return frame
+        group = rf"(?:{re.escape(self.thousands)}\d{{3}})*" if self.thousands else ""
+        number = re.compile(rf"[+-]?(?:\d{{1,3}}{group}|\d+)?(?:{re.escape(decimal)}\d*)?(?:[eE][+-]?\d+)?")
+
+        def normalize_cell(cell: Any) -> Any:
+            text = cell.strip() if isinstance(cell, str) else ""
+            if not (text and number.fullmatch(text)):
+                return cell
+            return text.replace(self.thousands or "\0", "").replace(decimal, ".")
+
+        columns = {name: frame[name].map(normalize_cell) for name in names if frame[name].dtype.kind not in "iufbMm"}
+        categories = [name for name in columns if frame[name].dtype == "category"]
+        return frame.assign(**columns).astype(dict.fromkeys(categories, "category"))
+
+
+class ColumnKind(NamedTuple):
+    """What a column holds.
+
+    Attributes:
+        kind: A name of ``KINDS``, or ``names``.
+        doubt: Why it may be misread, if it holds names that look like numbers or dates; else empty.
+        order: What stands first in its dates, if they had to be rewritten.
+    """
+
+    kind: str
+    doubt: str = ""
+    order: DateOrder = ""
+
+
+def list_present_texts(values: pd.Series[Any]) -> list[str]:
+    """Return the cells of a column as texts, without gaps."""
+    return [text for text in convert_series_to_texts(values) if text and text.lower() not in GAPS]
+
+
+def infer_written_kind(values: pd.Series[Any]) -> ColumnKind:
+    """Return what a column holds whose dates are written as 2024-12-31, apart from gaps and a few bad rows."""
+    import pandas as pd
+
+    is_category = isinstance(values.dtype, pd.CategoricalDtype)
+    if is_category or pd.api.types.infer_dtype(values, skipna=True) == "boolean":
+        return ColumnKind(NAMES)
+    for name, kind in KINDS.items():
+        is_other = np.isnan(kind.parse(values))
+        count = len(values) - is_other.sum()
+        if count and count >= MOST * (count + len(list_present_texts(values[is_other]))):
+            return ColumnKind(name)
+    texts = list_present_texts(values)
+    for pattern, doubt in MISREAD.items():
+        if texts and sum(re.match(pattern, text) is not None for text in texts) >= MOST * len(texts):
+            doubt = doubt.format(
+                remedy=describe_date_remedy(find_date_order(texts)),
+                decimal=format_option("data.decimal"),
+                thousands=format_option("data.thousands"),
+            )
+            return ColumnKind(NAMES, f"{texts[0]!r} {doubt}")
+    return ColumnKind(NAMES)
+
+
+def infer_column_kind(values: pd.Series[Any], number_format: NumberFormat = NumberFormat()) -> ColumnKind:  # noqa: B008
+    """Return what a column holds, apart from gaps and a few bad rows.
+
+    Args:
+        values: The column.
+        number_format: How its dates are written.
+    """
+    found = infer_written_kind(values)
+    if found.kind != NAMES or values.dtype == "category":
+        return found
+    sample = list_present_texts(values.iloc[:: max(1, len(values) // SAMPLED_ROWS)])
+    if not any(YEAR_LAST.match(text) or YEAR_FIRST.match(text) for text in sample):
+        return found
+    order = find_date_order(list_present_texts(values))
+    if order and number_format.dayfirst is not None:
+        order = "day" if number_format.dayfirst else "month"
+    rewritten = infer_written_kind(rewrite_iso_dates(values, order))
+    return ColumnKind("dates", order=order) if rewritten.kind == "dates" else found
+
+
+def parse_column(
+    values: pd.Series[Any],
+    kind: str,
+    on_error: Callable[[int, str], None],
+    may_miss: bool = True,
+    coerce: bool = False,
+) -> NDArray[np.float64] | NDArray[np.object_]:
+    """Return a column as numbers or days (n,), NaN where there is none, or as names (n,), "" where there is none.
+
+    Args:
+        values: The column.
+        kind: A name of ``KINDS``, or ``names``.
+        on_error: Called with the place of each bad row, and what is wrong with it.
+        may_miss: Whether gaps are not bad.
+        coerce: Whether cells that are not of the kind are gaps.
+    """
+    if kind not in KINDS:
+        texts = [normalize_text(text or "", "NFKC").strip() for text in convert_series_to_texts(values)]
+        return np.asarray([WHOLE.sub(r"\1", text) for text in texts], dtype=object)
+    numbers = KINDS[kind].parse(values)
+    is_good = np.abs(numbers) <= LARGEST
+    faulty = np.flatnonzero(~is_good)
+    for row, text in zip(faulty.tolist(), convert_series_to_texts(values.iloc[faulty]), strict=True):
+        is_missing = (text or "").lower() in GAPS
+        if (may_miss and is_missing) or (coerce and text and np.isnan(numbers[row])):
+            continue
+        fault = KINDS[kind].fault
+        if np.isfinite(numbers[row]):
+            fault = f"is more than {LARGEST:.1e} (give it in another unit, or leave it out of the features)"
+        elif kind == "dates" and YEAR_LAST.match(text or ""):
+            fault = "is not a date with day and month in the order of the column"
+        elif kind == "numbers" and may_miss:
+            as_missing = format_option("data.numbers", values.name)
+            fault += f" (missing by {as_missing}, all names by {format_option('data.categorical', values.name)})"
+        content = f"holds {text[:60]!r}, which {fault}" if text else "is empty"
+        on_error(row, f"column {values.name!r} {content}")
+    return np.where(is_good, numbers, np.nan)
+
+
+def list_column_inputs(columns: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
+    """Return for each input of ``ColumnEncoder`` its column, and the name that it stands for; empty for numbers.
+
+    Args:
+        columns: What a training found of each column, as ``ColumnReader.fitted_columns``.
+    """
+    inputs: list[tuple[str, str]] = []
+    for column in columns:
+        name = column["name"]
+        if "categories" in column:
+            inputs += [(name, category or MISSING) for category in column["categories"]]
+            continue
+        inputs.append((name, ""))
+        if column.get("gaps"):
+            inputs.append((name, MISSING))
+        if "hours" in column:
+            inputs.append((name, HOUR))
+    return tuple(inputs)

@@ -1,0 +1,168 @@
+"""Dates as people write them: 31.12.2024, 12/31/2024 2:30 PM or 2024/12/31, rewritten as 2024-12-31 14:30.
+
+Whether the day or the month comes first is found by a whole column, since 08/11/2024 alone may be either: one row with
+28 in the first place proves the order. Where both orders fit all rows nothing is guessed, and the user is asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import date
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logit_correction.formatting import format_option, format_row_count
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: What stands first in dates that a column holds; both orders fit all of its rows, or each fits some alone.
+DateOrder = Literal["day", "month", "either", "both", ""]
+
+#: The share of a column that decides on what it holds.
+MOST = 0.9
+
+#: A date whose year stands last; and one whose year stands first.
+YEAR_LAST = re.compile(r"(\d\d?)([./-])(\d\d?)\2(\d{4})(?!\d)")
+YEAR_FIRST = re.compile(r"(\d{4})([./-])(\d\d?)\2(\d\d?)(?!\d)")
+
+#: The time of day after a date.
+TIME = re.compile(r"[T\s]+(\d\d?):(\d\d(?::\d\d(?:\.\d+)?)?)(?:\s*([AP])\.?M\.?)?", re.IGNORECASE)
+
+#: A time of day with its zone, at the end of a text.
+ZONE = re.compile(r":\d\d(?:\.\d+)?\s*(?:Z|[+-]\d\d:?\d*)$")
+
+#: What to do about dates that could not be read, by what stands first in them.
+DATE_REMEDIES: dict[DateOrder, str] = {
+    "either": "both orders fit all rows, so give {dayfirst} true or false, or write 2024-12-31",
+    "both": "some rows have the day first and some the month, so write all as 2024-12-31",
+    "day": "the day stands first in some rows, so give {dayfirst} true, or write 2024-12-31",
+    "month": "the month stands first in some rows, so give {dayfirst} false, or write 2024-12-31",
+    "": "write 2024-12-31",
+}
+
+#: Dates that are closer together count as one when a date far from all others is sought.
+DAYS_OF_YEAR = 366
+
+
+def as_iso_date(text: str, order: DateOrder) -> str:
+    """Return a date as 2024-12-31, with its time of day; a text that is not a date in this order as it is.
+
+    Args:
+        text: A cell without blanks around it.
+        order: What stands first where the year stands last.
+
+    >>> as_iso_date("04/28/2024 2:30 PM", "month"), as_iso_date("04/28/2024", "day"), as_iso_date("2024/4/28", "")
+    ('2024-04-28 14:30', '04/28/2024', '2024-04-28')
+    """
+    match = YEAR_FIRST.match(text)
+    if match is not None:
+        year, _, month, day = match.groups()
+    else:
+        match = YEAR_LAST.match(text)
+        if match is None or order not in ("day", "month"):
+            return text
+        day, _, month, year = match.groups()
+        if order == "month":
+            day, month = month, day
+    rest = text[match.end() :]
+    time = TIME.match(rest)
+    if time is not None:
+        hour = int(time[1])
+        if time[3]:
+            if not 1 <= hour <= 12:
+                return text
+            hour = hour % 12 + (12 if time[3] in "Pp" else 0)
+        rest = f" {hour:02}:{time[2]}{rest[time.end() :]}"
+    with suppress(ValueError):
+        return f"{date(int(year), int(month), int(day))}{rest}"
+    return text
+
+
+def rewrite_iso_dates(values: pd.Series[Any], order: DateOrder) -> pd.Series[Any]:
+    """Return a column in which texts that are dates are written as 2024-12-31.
+
+    Args:
+        values: A column.
+        order: What stands first in its dates.
+    """
+    if values.dtype.kind in "iufbMm":
+        return values
+    return values.astype(object).map(lambda cell: as_iso_date(cell.strip(), order) if isinstance(cell, str) else cell)
+
+
+def find_date_order(texts: Sequence[str]) -> DateOrder:
+    """Return what stands first in most of the texts, by those in which one part alone can be a month.
+
+    >>> find_date_order(["04/28/2024", "08/11/2024"]), find_date_order(["08/11/2024"]), find_date_order(["2024-04-28"])
+    ('month', 'either', '')
+    """
+    matches = [match for text in texts if (match := YEAR_LAST.match(text))]
+    if not matches or len(matches) < MOST * len(texts):
+        return ""
+    day_first = sum(int(match[1]) > 12 for match in matches)
+    month_first = sum(int(match[3]) > 12 for match in matches)
+    if not day_first + month_first:
+        return "either"
+    if day_first >= MOST * (day_first + month_first):
+        return "day"
+    return "month" if month_first >= MOST * (day_first + month_first) else "both"
+
+
+def describe_date_order(texts: Sequence[str], order: DateOrder) -> str:
+    """Return a date as it was written and as it was read, the first whose day is not its month; empty without one.
+
+    Args:
+        texts: The cells of a column.
+        order: In what order they were read.
+    """
+    matches = [match for text in texts if (match := YEAR_LAST.match(text))]
+    example = next((match[0] for match in matches if match[1] != match[3]), "")
+    return example and f"{example} is {as_iso_date(example, order)}"
+
+
+def describe_date_remedy(order: DateOrder) -> str:
+    """Return what to do about dates that could not be read, by what stands first in them."""
+    return DATE_REMEDIES[order].format(dayfirst=format_option("data.dayfirst"))
+
+
+def count_zoned_dates(texts: Sequence[str]) -> int:
+    """Return how many dates of a column name their time zone, 0 if all do."""
+    zoned = sum(ZONE.search(text) is not None for text in texts)
+    return zoned if zoned < len(texts) else 0
+
+
+def parse_days(values: pd.Series[Any]) -> NDArray[np.float64]:
+    """Return the days since 1970 of dates or of texts such as 2024-12-31; NaN for others."""
+    import pandas as pd
+
+    if values.dtype.kind != "M":
+        texts = values.astype(object).where(values.notna(), "").map(str).str.strip()
+        texts = texts.where(texts.str.match(r"\d{4}-\d\d"))  # pandas would take "now" for a date as well
+        values = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
+    if values.dt.tz is not None:
+        values = values.dt.tz_convert("UTC").dt.tz_localize(None)
+    seconds = values.to_numpy(dtype="datetime64[s]") - np.datetime64(0, "s")
+    return np.asarray(seconds / np.timedelta64(1, "D"), dtype=np.float64)
+
+
+def format_days(days: float) -> str:
+    """Return days since 1970 as a date, with the time of day unless it is midnight; a dash for NaN."""
+    if np.isnan(days):
+        return "–"
+    text = str(np.datetime64(round(86400 * days), "s"))
+    return text.removesuffix("T00:00:00").replace("T", " ")
+
+
+def find_far_date(days: NDArray[np.float64]) -> str:
+    """Return the first or last date if the deviation without it is less than a tenth, else an empty text."""
+    present = days[np.isfinite(days)]
+    for end in (present.min(), present.max()) if len(present) else ():
+        others = present[np.abs(present - end) > DAYS_OF_YEAR]
+        if 2 * len(others) > len(present) and present.std() > 10 * max(float(others.std()), 1):
+            return f"{format_days(float(end))} in {format_row_count(len(present) - len(others))}"
+    return ""

@@ -1,0 +1,98 @@
+"""Labels and attributes as numbers: how their names are sorted, and names that people would take for one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+
+import torch
+from torch import Tensor
+
+from logit_correction.data.cells import NUMBER, match_names
+from logit_correction.data.rows import MAX_SHOWN
+from logit_correction.errors import InputError
+from logit_correction.formatting import format_first
+from logit_correction.unicode_text import normalize_text
+
+
+def find_positions(values: Sequence[str | None], names: Sequence[str]) -> Tensor:
+    """Return the position (M,) long of each value among the names, -1 for others; 1.0 is 1, see ``match_names``.
+
+    Args:
+        values: M values.
+        names: The names.
+    """
+    position: dict[str | None, int] = {name: i for i, name in enumerate(names)}
+    for written, name in match_names(values, names).items():
+        position[written] = position[name]
+    return torch.tensor([position.get(value, -1) for value in values], dtype=torch.long)
+
+
+def encode_labels(values: Sequence[str | None], good: Tensor) -> tuple[Tensor, list[str]]:
+    """Return a number (M,) for each value, and the names by number; numbers sort as numbers, names as texts.
+
+    Args:
+        values: M labels or attributes.
+        good: (M,) bool; the values of others are not numbered and get -1.
+    """
+    usable = [value if is_good else None for value, is_good in zip(values, good.tolist(), strict=True)]
+    names = {value for value in usable if value is not None}
+    numeric = all(map(is_number, names))
+    in_order = sorted(names, key=(lambda name: (float(name), name)) if numeric else None)
+    return find_positions(usable, in_order), in_order
+
+
+def is_number(name: str) -> bool:
+    """Return whether a text is a finite number."""
+    try:
+        return math.isfinite(float(name))
+    except ValueError:
+        return False
+
+
+def combine_attributes(attributes: Mapping[str, Sequence[str | None]], num_rows: int) -> Sequence[str | None]:
+    """Return one attribute for each row: the value of the only column, or the combination of several columns'.
+
+    Args:
+        attributes: Column -> a value for each row; a row of which one value is unknown (None) is unknown.
+        num_rows: Rows.
+    """
+    if len(attributes) < 2:
+        return next(iter(attributes.values()), [None] * num_rows)
+    return [
+        None if None in values else ", ".join(f"{name}={value}" for name, value in zip(attributes, values, strict=True))
+        for values in zip(*attributes.values(), strict=True)
+    ]
+
+
+def check_labels_distinct(labels: Sequence[str | None], names: Sequence[str], place: str) -> None:
+    """Raise ``InputError`` if two names of labels look alike to people.
+
+    Args:
+        labels: The label of each row, to count them.
+        names: The names of the labels.
+        place: Where the rows are from, for messages.
+    """
+    by_look: dict[str, list[str]] = {}
+    for name in names:
+        look = " ".join(normalize_text(name, "NFKC").casefold().split())
+        by_look.setdefault(look, []).append(f"{name!r} ({labels.count(name):,})")
+    alike = [" and ".join(names) for names in by_look.values() if len(names) > 1]
+    if alike:
+        raise InputError(
+            f"{place}: labels that differ only in case, blanks or the form of letters: "
+            f"{format_first(alike, MAX_SHOWN)}: write them alike if they mean the same, else give each a name of its "
+            "own"
+        )
+
+
+def describe_equal_numbers(names: Sequence[str]) -> tuple[str, ...]:
+    """Return a note on names of labels that are one number written in several ways; none without such."""
+    by_value: dict[Decimal, list[str]] = {}
+    for name in names:
+        if NUMBER.fullmatch(name):
+            by_value.setdefault(Decimal(name), []).append(repr(name))
+    equal = [" and ".join(names) for names in by_value.values() if len(names) > 1]
+    fact = "labels that are one number, but count as different ones, as they are written"
+    return (f"{fact}: {format_first(equal, MAX_SHOWN, '; ')}",) if equal else ()

@@ -1,0 +1,194 @@
+"""New rows as people hold them: data frames, texts, files, folders and arrays, recognised in one place."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from logit_correction.data.cells import (
+    check_columns,
+    convert_attributes_to_texts,
+    convert_series_to_texts,
+    convert_to_label_array,
+    convert_to_storable,
+    convert_to_text,
+    rename_columns,
+)
+from logit_correction.data.image_folders import find_images, find_label_folders, is_image_name
+from logit_correction.data.images import ImageReader
+from logit_correction.data.labels import find_positions
+from logit_correction.data.rows import RowErrors, Rows
+from logit_correction.data.table_files import is_table_file, read_frame
+from logit_correction.errors import InputError, InputWarning
+from logit_correction.formatting import format_reason
+from logit_correction.types import to_numpy
+from logit_correction.unicode_text import normalize_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Labels or attributes of n rows, or the column of a data frame that holds them.
+RowValues: TypeAlias = "str | Sequence[Any] | NDArray[Any] | Tensor | pd.Series"
+
+
+def iterate_rows(
+    given: Any, *, texts: bool = False, labelled: bool = False, encoding: str | None = None
+) -> Iterator[Rows]:
+    """Yield rows in the form that their type decides.
+
+    Args:
+        given: A data frame, what has ``to_pandas``, a mapping of columns, an array or a tensor; a list of texts, of
+            names of files, of mappings or of numbers; or a ``Path`` or several: image files, folders, CSV and Parquet.
+        texts: Whether a str is a text, rather than the name of a file.
+        labelled: Whether a folder holds a folder of images for each label.
+        encoding: Encoding of CSV files.
+    """
+    if isinstance(given, Path):
+        given = [given]
+    elif hasattr(given, "toarray"):  # a sparse matrix
+        given = to_numpy(given)
+    frame = convert_to_frame(given)
+    if frame is not None:
+        yield Rows("the table of new rows", range(len(frame)), frame=frame)
+        return
+    is_numeric = isinstance(given, Tensor) or (isinstance(given, np.ndarray) and given.dtype.kind not in "UO")
+    if not is_numeric:
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise InputError(f"the inputs are one value of type {type(given).__name__}: give a list of rows")
+        given = list(given)
+        others = [row for row, value in enumerate(given) if not isinstance(value, str | Path)]
+        if not others:
+            if texts and all(isinstance(value, str) for value in given):
+                yield Rows("the new texts", range(len(given)), texts=given)
+            else:
+                yield from _iterate_paths([Path(value) for value in given], labelled, texts, encoding)
+            return
+        if len(others) < len(given):
+            fault = f"row {others[0]} of the inputs is not a text, as others are"
+            raise InputError(f"{fault}: give one there, or leave the row out")
+    try:
+        values = to_numpy(given)
+    except ValueError:  # rows of different lengths
+        values = np.empty((), dtype=object)
+    if not values.ndim or values.dtype.kind not in "uifb":
+        raise InputError("the inputs are not rows: give numbers, texts, files or mappings of one kind, or a data frame")
+    yield Rows("the new rows", range(len(values)), values=values)
+
+
+def convert_to_frame(given: Any) -> pd.DataFrame | None:
+    """Return a data frame, what can become one, columns or a list of mappings as a data frame; None of others.
+
+    An index that has a name becomes a column.
+    """
+    import pandas as pd
+
+    if isinstance(given, pd.DataFrame):
+        frame = given.reset_index(drop=not any(given.index.names), allow_duplicates=True)
+        frame = rename_columns(frame, frame.columns, "the table")
+        return frame.assign(**{str(name): convert_to_storable(frame[name]) for name in frame})
+    if hasattr(given, "to_pandas"):
+        return convert_to_frame(given.to_pandas())
+    try:
+        if isinstance(given, Mapping) and not hasattr(given, "shape"):
+            columns = {name: to_numpy(value) if isinstance(value, Tensor) else value for name, value in given.items()}
+            return convert_to_frame(pd.DataFrame({name: list(values) for name, values in columns.items()}))
+        if isinstance(given, Sequence) and given and all(isinstance(row, Mapping) for row in given):
+            return convert_to_frame(pd.DataFrame(given, dtype=object))  # a gap next to a 3 does not make it 3.0
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"the inputs cannot be read as a table ({format_reason(error)}): give a list of rows"
+        ) from error
+    return None
+
+
+def _iterate_paths(paths: Sequence[Path], labelled: bool, tables: bool, encoding: str | None) -> Iterator[Rows]:
+    """Yield the rows of files, folders and tables, in their order; with ``tables`` a file is one unless an image."""
+    files: list[Path] = []
+    for path in paths:
+        is_image = is_image_name(path)
+        if path.is_dir():
+            rows = _read_folder(path, labelled)
+            if labelled:
+                yield replace(rows, folder=None)
+                continue
+            good = rows.errors.good.tolist()
+            files += [file for file, is_good in zip(rows.files or (), good, strict=True) if is_good]
+        elif is_table_file(path) or (tables and not is_image) or not (path.exists() or is_image):
+            if files:
+                yield Rows("images", range(len(files)), files=files)
+                files = []
+            frame = read_frame(path, encoding)
+            yield Rows(str(path), frame.index, frame, path.parent)
+        else:
+            files.append(path)
+    if files:
+        yield Rows("images", range(len(files)), files=files)
+
+
+def _read_folder(folder: Path, labelled: bool) -> Rows:
+    """Return the images of a folder; bad ones raise ``InputError`` if labels are needed, or if none is good."""
+    folders = find_label_folders(folder) if labelled else {folder: None}
+    if any(folders.values()):
+        raise InputError(f"{folder} holds folders of splits: give one, such as {next(iter(folders)).parent}")
+    rows, notes = find_images(folder, folders)
+    errors = rows.errors
+    if labelled and errors:  # all that is wrong is raised at once
+        ImageReader(None).find_unreadable(list(rows.files or ()), errors)
+    if labelled or len(errors) == len(rows):
+        errors.raise_if_any()
+    elif errors:
+        notes.append(f"{errors.place}: left out: {errors}")
+    for note in notes:
+        warnings.warn(note, InputWarning, stacklevel=2)
+    return rows
+
+
+def get_row_values(rows: Rows, given: RowValues, what: str) -> Sequence[str | None]:
+    """Return a label or an attribute of each row as text, None where there is none.
+
+    Args:
+        rows: n rows.
+        given: n values, or the column of the table that holds them.
+        what: ``label`` or ``attribute``, for messages; of attributes -1 is unknown, too.
+    """
+    if np.ndim(given) == 0:
+        column = normalize_text(str(given))
+        if rows.frame is None:
+            raise InputError(f"{what} {column!r} names a column, and {rows.place} have none: give one {what} a row")
+        check_columns(rows.frame, rows.place, [column])
+        return convert_series_to_texts(rows.frame[column])
+    values = convert_to_label_array(given)
+    if len(values) != len(rows):
+        raise InputError(f"there are {len(rows):,} rows, but {len(values):,} {what}s: give one a row")
+    return convert_attributes_to_texts(values) if what == "attribute" else list(map(convert_to_text, values.tolist()))
+
+
+def get_label_indices(rows: Rows, label: RowValues | None, known: Sequence[str]) -> NDArray[np.int64]:
+    """Return the number (n,) of the label of each row.
+
+    Args:
+        rows: n rows, which may come with labels.
+        label: n labels, or the column that holds them, where the rows come without.
+        known: The names of the labels of training.
+
+    Raises:
+        InputError: If a row has no label, or one that training did not have.
+    """
+    given = label if rows.label is None else rows.label
+    if given is None:
+        raise InputError("new rows can be judged only by their labels: give label=, a list of names or a column")
+    labels = get_row_values(rows, given, "label")
+    index = find_positions(labels, known)
+    errors = RowErrors(rows.place, rows.names)
+    errors.by_row |= rows.errors.by_row
+    for row in (index < 0).nonzero().flatten().tolist():
+        errors.add(row, f"the label {labels[row]!r} is not in the training data" if labels[row] else "has no label")
+    errors.raise_if_any(remedy=f"the labels of training are {', '.join(known)}: give one of them to each row")
+    return index.numpy()

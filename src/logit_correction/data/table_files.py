@@ -1,0 +1,266 @@
+"""CSV and Parquet files as tables of cells, and the faults of CSV files that would change rows without an error.
+
+A CSV is read as text, so that a label 007 stays 007. Its worst faults are quotes: one that is closed too late turns
+several rows into one cell. Such rows are found here and named by their line, as are headers that stand in the middle
+of a file because files were joined.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import gzip
+import json
+import re
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from logit_correction.data.cells import NUMBER, is_gap, rename_columns
+from logit_correction.errors import InputError
+from logit_correction.formatting import format_option, format_reason
+from logit_correction.unicode_text import normalize_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PARQUET = (".parquet", ".pq")
+
+#: Files that people take for tables and that are not read.
+OTHER_TABLES = (".xlsx", ".xls", ".ods", ".json", ".jsonl")
+
+#: What may separate the cells of a CSV.
+SEPARATORS = "\t;,|"
+
+#: Characters of a CSV by which its separator is found.
+HEAD_CHARACTERS = 2**20
+
+#: A column of a CSV holds numbers if this share of its cells does.
+MOST_NUMBERS = 0.9
+
+
+def is_table_file(path: Path) -> bool:
+    """Return whether a file is a table by its name; a CSV may be packed by gzip."""
+    return path.name.lower().removesuffix(".gz").endswith((".csv", ".tsv", *PARQUET))
+
+
+def read_frame(file: Path, encoding: str | None = None, remedy: str | None = None) -> pd.DataFrame:
+    """Read a CSV (separated by commas, semicolons, tabs or |) or a Parquet file.
+
+    A CSV is read as text: a label 007 stays 007, and "NA" is a text and not a gap. Blank lines are left out. Its index
+    numbers the rows as a spreadsheet does, from 2; that of Parquet from 0. ``attrs["swallowed"]`` holds what
+    ``find_swallowed_lines`` found, ``attrs["decimal"]`` what its numbers have before their fraction.
+
+    Args:
+        file: The file.
+        encoding: Encoding of a CSV; None stands for UTF-8.
+        remedy: The end of the message about a file that cannot be read; by default how to save it.
+
+    Raises:
+        InputError: If the file cannot be read, or has no rows.
+    """
+    if not file.is_file() or file.suffix.lower() in OTHER_TABLES:
+        fault = "is not a CSV or Parquet file" if file.exists() else "does not exist"
+        raise InputError(f"{file} {fault}: give a CSV or Parquet file (from Excel save as CSV UTF-8)")
+    encoding = encoding or "utf-8-sig"
+    try:
+        frame = _read_parquet(file) if file.suffix.lower() in PARQUET else _read_csv(file, encoding)
+    except Exception as error:  # pandas and pyarrow raise many kinds on a damaged file
+        other = "utf-16" if getattr(error, "object", b"")[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin-1"
+        remedy = remedy or (
+            "save it as a CSV in UTF-8, with texts that hold the separator in quotes, or as Parquet; one of Excel in "
+            f"another encoding is read by {format_option('data.encoding', other)}"
+        )
+        reason = _describe_parse_error(file, encoding, error)
+        raise InputError(f"{file} cannot be read as a table ({reason}): {remedy}") from error
+    if not len(frame):
+        raise InputError(f"{file} has no rows: give a table with some")
+    return rename_columns(frame, frame.columns, str(file))
+
+
+def _read_parquet(file: Path) -> pd.DataFrame:
+    from pyarrow import parquet
+
+    # What pandas noted of types and index may fit another version.
+    frame = parquet.read_table(file).to_pandas(ignore_metadata=True, integer_object_nulls=True)
+    categories = [name for name in find_category_columns(file) if name in frame]
+    frame = frame.astype(dict.fromkeys(categories, "category"))
+    return frame.drop(columns=[name for name in frame if re.fullmatch(r"__index_level_\d+__", str(name))])
+
+
+def find_category_columns(file: Path) -> list[str]:
+    """Return the columns of a Parquet file that were categories when it was written.
+
+    Parquet itself keeps those of texts alone; for others there are only the notes of pandas and of Arrow.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    notes = parquet.read_metadata(file).metadata or {}
+    with suppress(ValueError, TypeError, KeyError, AttributeError, pyarrow.ArrowException):
+        columns = json.loads(notes.get(b"pandas", b"{}")).get("columns", [])
+        names = [column["name"] for column in columns if column["pandas_type"] == "categorical"]
+        encoded = notes.get(b"ARROW:schema")
+        schema = pyarrow.ipc.read_schema(pyarrow.py_buffer(base64.b64decode(encoded))) if encoded else ()
+        return names + [field.name for field in schema if pyarrow.types.is_dictionary(field.type)]
+    return []
+
+
+def _read_csv(file: Path, encoding: str) -> pd.DataFrame:
+    import pandas as pd
+
+    separator = _find_separator(file, encoding)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # of rows that are too long
+        frame = pd.read_csv(
+            file,
+            sep=separator,
+            encoding=encoding,
+            dtype=str,
+            na_filter=False,
+            index_col=False,
+            header=None,  # pandas would call the second column x another name
+            skip_blank_lines=False,  # so that lines are numbered
+        )
+    names = [name.strip() or f"Unnamed: {place}" for place, name in enumerate(frame.iloc[0])]
+    frame.index += 1
+    frame.index.name = "line"
+    frame = frame[1:].set_axis(names, axis=1)
+    frame.attrs["swallowed"] = find_swallowed_lines(frame, separator)
+    frame.attrs["decimal"] = "," if separator == ";" else "."  # a comma separates cells, or it may stand in numbers
+    if frame.shape[1] > 1:  # of one column a blank line is a row that is empty
+        blank = frame[frame.iloc[:, 0].str.strip() == ""]
+        frame = frame.drop(index=blank.index[(blank.map(str.strip) == "").all(axis=1)])
+    return frame
+
+
+def _open_csv(file: Path, encoding: str) -> IO[str]:
+    open_file: Callable[..., IO[str]] = gzip.open if file.suffix.lower() == ".gz" else open
+    return open_file(file, "rt", encoding=encoding, errors="replace")
+
+
+def _find_separator(file: Path, encoding: str) -> str:
+    with _open_csv(file, encoding) as lines:
+        # Names between quotes may hold separators and line ends.
+        unquoted = re.sub(r'(?<![^\t;,|\n])"(?:[^"]|"")*"', "", lines.read(HEAD_CHARACTERS))
+    return max(SEPARATORS, key=unquoted.lstrip("\n").partition("\n")[0].count)
+
+
+def _describe_parse_error(file: Path, encoding: str, error: Exception) -> str:
+    """Return what a parser says of a file, with the line as an editor numbers it."""
+    reason = format_reason(error).rpartition("C error: ")[2]
+    too_long = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", reason)
+    if too_long is not None:
+        line = find_line(file, encoding, int(too_long[2]))
+        return f"line {line} has {too_long[3]} cells, and others {too_long[1]}"
+    unclosed = re.search(r"EOF inside string starting at row (\d+)", reason)
+    if unclosed is not None:
+        line = find_line(file, encoding, int(unclosed[1]) + 1)
+        return f"the quote that opens in line {line} is not closed"
+    return reason
+
+
+def find_line(file: Path, encoding: str, record: int) -> int:
+    """Return the line of a CSV in which a record begins; a text between quotes may hold line ends.
+
+    Args:
+        file: The CSV.
+        encoding: Its encoding.
+        record: Number of the record, from 1; the header is one.
+    """
+    line = 1
+    with _open_csv(file, encoding) as lines, suppress(csv.Error):
+        reader = csv.reader(lines, delimiter=_find_separator(file, encoding))
+        for number, _ in enumerate(reader, 1):
+            if number == record:
+                break
+            line = reader.line_num + 1
+    return line
+
+
+def find_swallowed_lines(frame: pd.DataFrame, separator: str) -> dict[int, str]:
+    """Find rows of a CSV in which a quote that is closed too late has swallowed other rows.
+
+    A line within a cell counts as a row if it has as many cells as a row has there, and those of other columns hold
+    what these columns hold elsewhere: numbers, or values that several rows share.
+
+    Args:
+        frame: The cells as texts; its index numbers the rows.
+        separator: What separates cells.
+
+    Returns:
+        Number of the row -> what is wrong with it.
+    """
+    columns = [frame.iloc[:, place] for place in range(frame.shape[1])]
+    places = [place for place, column in enumerate(columns) if column.str.contains("\n", regex=False).any()]
+    if not places:
+        return {}
+    breaks = np.sum([column.str.count("\n") for column in columns], axis=0)
+    header_lines = 1 + sum(str(name).count("\n") for name in frame)
+    start = 1 + header_lines + np.arange(len(frame)) + np.cumsum(breaks) - breaks
+
+    @cache
+    def get_usual_values(place: int) -> tuple[set[str], bool]:
+        """Return the values that most rows share with others, and whether the column holds numbers."""
+        count = columns[place].value_counts()
+        shared = count[count > 1]
+        is_number = columns[place].str.strip().str.fullmatch(NUMBER.pattern, flags=re.ASCII)
+        return set(shared.index) if 2 * shared.sum() > len(frame) else set(), is_number.mean() >= MOST_NUMBERS
+
+    def looks_like_row(line: str, line_places: Sequence[int], quoted_place: int) -> bool:
+        parts = line.rstrip("\r").split(separator)
+        if len(parts) != len(line_places):
+            return False
+        matches = []
+        for place, part in zip(line_places, parts, strict=True):
+            shared, is_numeric = get_usual_values(place)
+            if place != quoted_place and (shared or is_numeric):
+                matches.append(part in shared or (is_numeric and NUMBER.fullmatch(part.strip()) is not None))
+        return bool(matches) and all(matches)
+
+    faults = {}
+    every_place = range(frame.shape[1])
+    for place in places:
+        for row, cell in enumerate(columns[place]):
+            first, *others = cell.split("\n")
+            if not others:
+                continue
+            *middle, last = others
+            if (
+                looks_like_row(first, every_place[place:], place)
+                or looks_like_row(last, every_place[: place + 1], place)
+                or any(looks_like_row(line, every_place, place) for line in middle)
+            ):
+                faults[int(frame.index[row])] = (
+                    f"the quote of column {frame.columns[place]!r} takes in lines {start[row]} to "
+                    f"{start[row] + breaks[row]}, which look like rows: close it, or double it within a text"
+                )
+    return faults
+
+
+def find_header_rows(frame: pd.DataFrame) -> list[int]:
+    """Return the places of rows that hold the names of the columns again, as in files that were joined."""
+    import pandas as pd
+
+    def split_names(cells: Iterable[Any]) -> list[str]:
+        """Return the names that cells hold, sorted; a header of another separator stands in one cell."""
+        text = " , ".join("" if is_gap(cell) else str(cell) for cell in cells)
+        parts = [part.strip(" \"'").casefold() for part in re.split(f"[{SEPARATORS}]", normalize_text(text, "NFKC"))]
+        return sorted(filter(None, parts))
+
+    header = split_names(name for name in frame if not re.match(r"Unnamed: \d+$", str(name)))
+    if len(header) < 2 and frame.index.name != "line":
+        return []
+    longest = sum(map(len, header)) + 10 * len(header)
+    rows = np.arange(len(frame))
+    for place in range(frame.shape[1]):  # by different cells of a column, for few rows are left after the first
+        values = frame.iloc[rows, place]
+        short = [cell for cell in pd.unique(values) if is_gap(cell) or (isinstance(cell, str) and len(cell) < longest)]
+        names = [cell for cell in short if set(header).issuperset(split_names([cell]))]
+        rows = rows[values.isin(names).to_numpy()]
+    return [row for row in rows.tolist() if split_names(frame.iloc[row]) == header]
