@@ -162,20 +162,68 @@ def test_of_linear_heads_the_average_is_a_linear_head() -> None:
     np.testing.assert_allclose(average, features @ head)
 
 
+# -- gains
+
+
+def test_of_rows_that_stand_for_all_the_gain_is_shrunk_by_four_rows() -> None:
+    predictions = np.array([[0] * 50, [1] * 20 + [0] * 30])
+    label = np.array([1] * 15 + [0] * 35)
+    gain, error = averaging.estimate_gain_posterior(predictions, np.arange(50), label, np.ones(50))
+    mean = (15 - 5 + 4 * averaging.SHRINKAGE_GAIN) / 24
+    assert gain[1] == pytest.approx(0.4 * mean)
+    assert error[1] == pytest.approx(0.4 * np.sqrt((1 - mean**2) / 24))
+
+
+def test_a_prior_by_the_validation_rows_is_worth_sixteen_rows() -> None:
+    predictions = np.array([[0] * 10, [1] * 10])
+    prior = np.array([0.0, -0.5])
+    gain, _ = averaging.estimate_gain_posterior(predictions, np.arange(4), np.ones(4, int), np.ones(4), prior)
+    assert gain[1] == pytest.approx((4 - 8) / 20)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000))
+def test_order_of_rows_and_scale_of_weights_do_not_change_a_gain(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    predictions = draw_predictions(seed)
+    rows = generator.permutation(60)[:15]
+    label = generator.integers(3, size=15)
+    weight = generator.uniform(1, 9, 15)
+    expected = averaging.estimate_gain_posterior(predictions, rows, label, weight)
+    order = generator.permutation(15)
+    found = averaging.estimate_gain_posterior(predictions, rows[order], label[order], 7 * weight[order])
+    np.testing.assert_allclose(found, expected)
+    candidates = [0, *(1 + generator.permutation(3))]
+    found = averaging.estimate_gain_posterior(predictions[candidates], rows, label, weight)
+    np.testing.assert_allclose(found, np.array(expected)[:, candidates])
+
+
+def test_without_a_label_the_gain_is_the_prior() -> None:
+    predictions = draw_predictions(0)
+    none = np.zeros(0, int)
+    gain, _ = averaging.estimate_gain_posterior(predictions, none, none, np.zeros(0))
+    share = (predictions != predictions[0]).mean(axis=1)
+    np.testing.assert_allclose(gain, share * averaging.SHRINKAGE_GAIN * (share > 0))
+
+
 # -- advice
 
 
 @pytest.mark.parametrize(
-    ("gain", "error", "use", "unsure"),
+    ("gain", "error", "use", "use_if_changed", "unsure"),
     [
-        (0.10, 0.02, "average", False),
-        (0.03, 0.02, "ERM", True),  # its interval holds 0
-        (0.004, 0.0, "ERM", True),  # it rounds to 0 points
-        (-0.1, 0.01, "ERM", True),
+        (0.10, 0.02, "average", "average", False),
+        (0.03, 0.02, "ERM", "average", True),  # its interval holds 0
+        (0.004, 0.0, "ERM", "ERM", True),  # it rounds to 0 points
+        (-0.1, 0.01, "ERM", "ERM", True),
     ],
 )
-def test_erm_is_advised_unless_the_gain_is_certain(gain: float, error: float, use: str, unsure: bool) -> None:
-    advice = averaging.advise_average(gain, error)
+def test_erm_is_advised_unless_a_gain_is_likely(
+    gain: float, error: float, use: str, use_if_changed: str, unsure: bool
+) -> None:
+    advice = averaging.advise_average(gain, error, has_changed=False)
     assert (advice.use, advice.unsure) == (use, unsure)
-    assert averaging.advise_average(gain, error, insist=True).use == "average"
+    changed = averaging.advise_average(gain, error, has_changed=True)
+    assert (changed.use, changed.unsure) == (use_if_changed, unsure)
+    assert averaging.advise_average(gain, error, has_changed=False, insist=True).use == "average"
     assert advice.gain_low <= advice.gain <= advice.gain_high

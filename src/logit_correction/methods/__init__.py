@@ -20,3 +20,8 @@ METHODS: dict[str, tuple[str, str]] = {
     ),
     "StagedLC": (_HERE + "lc.LC", "logit correction after cross-fitted biased networks; our own, the preset staged"),
 }
+
+#: Those that only an audit writes into its ``fix.yaml``.
+ADVISED_METHODS: dict[str, tuple[str, str]] = {
+    "Average": (_HERE + "average.Average", "average of several trainings, weighted by labelled new rows"),
+}

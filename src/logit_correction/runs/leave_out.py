@@ -170,6 +170,11 @@ def _merged(info: DataInfo) -> nn.Module | None:
     return None if group == list(range(len(group))) else Merged(torch.tensor(group))
 
 
+def is_linear_removal(views: Sequence[str], info: DataInfo) -> bool:
+    """Return whether taking away what these views see is linear in the inputs, as masking a column is."""
+    return all(isinstance(build_view_removal(view, info), Masked | Merged) for view in views)
+
+
 def make_network_factory(choice: ComponentConfig, views: Sequence[str], info: DataInfo) -> NetworkFactory:
     """Return a function that builds the chosen network, which does not see what ``views`` see.
 

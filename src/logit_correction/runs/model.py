@@ -28,12 +28,13 @@ from logit_correction.errors import InputError
 from logit_correction.evaluation.predictions import PredictedAttributes, Predictions
 from logit_correction.evaluation.report import GroupReport, MetricSpec
 from logit_correction.formatting import format_option, format_reason
+from logit_correction.methods.average import Average
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import skip_pretrained_weights
 from logit_correction.registry import parse_names
 from logit_correction.runs.encode import Encoder
 from logit_correction.runs.inference import iterate_batches
-from logit_correction.runs.leave_out import make_network_factory
+from logit_correction.runs.leave_out import is_linear_removal, make_network_factory
 from logit_correction.runs.options import RunConfig
 from logit_correction.training.display import Display
 from logit_correction.training.fit import predict_row_attributes
@@ -279,6 +280,11 @@ def build_algorithm(config: RunConfig, info: DataInfo) -> Algorithm:
     left_out = config.training.leave_out
     if config.biased_network is not None and "biased_network" in inspect.signature(config.method.cls).parameters:
         arguments["biased_network"] = make_network_factory(config.biased_network, left_out, info)
+    if config.method.cls is Average:
+        lists = [[*left_out, *member.get("leave_out", ())] for member in config.method.options.get("members") or []]
+        is_linear = config.network.name == "Linear" and all(is_linear_removal(views, info) for views in lists)
+        arguments["member_networks"] = [make_network_factory(config.network, views, info) for views in lists]
+        arguments["is_linear"] = is_linear
     network = make_network_factory(config.network, left_out, info)
     algorithm: Algorithm = config.method.make(network, info, **arguments)
     return algorithm

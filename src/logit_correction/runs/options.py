@@ -71,7 +71,7 @@ PATH_OPTIONS = ("file", "root", "published", "run")
 
 #: Constructor arguments that the run itself gives and the user does not.
 RUN_ARGUMENTS: dict[str, set[str]] = {kind: {"info"} for kind in ("network", "biased_network", "encoder")}
-RUN_ARGUMENTS |= {"method": {"network", "info", "biased_network", "seed"}}
+RUN_ARGUMENTS |= {"method": {"network", "info", "biased_network", "member_networks", "is_linear", "seed"}}
 
 #: A part of a run: a name, a name with options, or what `from_arrays` and `from_table` return.
 Part: TypeAlias = str | Mapping[str, Any] | ComponentConfig
@@ -155,14 +155,14 @@ def get_component_kinds() -> dict[str, tuple[str, Mapping[str, tuple[str, str]],
     from logit_correction.attributes.base import AttributeEstimator
     from logit_correction.data import SOURCES
     from logit_correction.data.source import DataSource
-    from logit_correction.methods import METHODS
+    from logit_correction.methods import ADVISED_METHODS, METHODS
     from logit_correction.methods.base import Algorithm
     from logit_correction.methods.parts import MIXING, PRIORS, Mixing, PriorRule
     from logit_correction.networks import NETWORKS
 
     return {
         "data": ("data source", SOURCES, DataSource),
-        "method": ("method", METHODS, Algorithm),
+        "method": ("method", {**METHODS, **ADVISED_METHODS}, Algorithm),
         **dict.fromkeys(("network", "biased_network", "encoder"), ("network", NETWORKS, nn.Module)),
         "attributes": ("attribute estimator", ESTIMATORS, AttributeEstimator),
         "prior": ("prior", PRIORS, PriorRule),

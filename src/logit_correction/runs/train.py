@@ -16,6 +16,7 @@ from logit_correction.distributed import rank, wait_for_processes
 from logit_correction.errors import InputError
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import launch_processes, prepare_run
+from logit_correction.runs.average import build_trainer, remove_member_checkpoints
 from logit_correction.runs.inference import keep_num_threads
 from logit_correction.runs.options import Part, RunConfig, build_config
 from logit_correction.runs.run import Run
@@ -142,9 +143,10 @@ def train_into(
         wait_for_processes()
         names, loggers = (built.config.training.logger, loggers) if rank() == 0 else ([], [])
         with open_loggers(names, loggers, folder, run_folder.flatten_options(built.config)) as active:
-            fit = built.fit(display, device, folder / run_folder.RESUME, loggers=active, after_epoch=after_epoch)
+            checkpoint = folder / run_folder.RESUME
+            fit = build_trainer(built, display, device, checkpoint, loggers=active, after_epoch=after_epoch)
             with display:
-                fit.run(resume=resume and (folder / run_folder.RESUME).is_file())
+                fit.run(resume=resume and fit.can_resume())
             if rank() == 0:
                 test = write_run(fit, built.build_model(), folder).test.to_dict()
                 _finish(folder, page)
@@ -162,6 +164,7 @@ def is_first_process(training: TrainingConfig) -> bool:
 def _finish(out: Path, page: bool) -> None:
     """Do what comes after the report: remove what only an unfinished run needs, and write the page."""
     (out / run_folder.RESUME).unlink(missing_ok=True)
+    remove_member_checkpoints(out)
     if page:
         from logit_correction.pages.page import write_report_page
 

@@ -7,6 +7,7 @@ gain over ERM is the greatest, and averages the logits. A candidate that is clea
 candidates that cannot be told apart yet each gets its share, and their average is usually better than either.
 
 - ``compute_prior_gain``: what the validation rows say about each candidate before any new row is labelled.
+- ``estimate_gain_posterior``: the gains and their errors, by the labels and the prior.
 - ``compute_prediction_correlation``: how far two candidates win and lose on the same rows, known without labels.
 - ``compute_probability_best``: the probability that each candidate has the greatest gain, from gains and their errors.
 - ``select_members``: the few candidates that are worth training again, with their weights.
@@ -37,7 +38,8 @@ MAX_MEMBERS = 5
 #: planted sets without a shortcut, 16 and 32 lost nothing.
 UNCHANGED_PRIOR_ROWS = 16.0
 
-#: Rows with a gain of ``SHRINKAGE_GAIN`` each by which the gain on the validation rows is shrunk.
+#: Prior of a candidate's gain where the inputs have changed, as by so many labelled rows with this gain each; also what
+#: the gain on the validation rows is shrunk by.
 SHRINKAGE_ROWS = 4.0
 SHRINKAGE_GAIN = -0.05
 
@@ -51,6 +53,9 @@ NUM_DRAWS = 20_000
 
 #: Gains that are closer than this are a tie, such as those of two identical candidates: a row in a million.
 TIE_TOLERANCE = 1e-6
+
+#: Least variance of the gain on a row: a few rows that are all won tell little.
+MIN_VARIANCE = 0.1
 
 #: Standard errors to either side of an interval of 90 %.
 INTERVAL_STANDARD_ERRORS = 1.645
@@ -83,6 +88,52 @@ def compute_prior_gain(predictions: Array, label: Array) -> Array:
     prior_gain = (total + SHRINKAGE_ROWS * SHRINKAGE_GAIN) / (contradicts.sum(axis=1) + SHRINKAGE_ROWS)
     prior_gain[0] = 0.0
     return np.asarray(prior_gain)
+
+
+def estimate_gain_posterior(
+    predictions: Array, rows: Array, label: Array, weight: Array, prior_gain: Array | None = None
+) -> tuple[Array, Array]:
+    """Return the gain of each candidate over ERM on rows like these, and its standard error.
+
+    Where a candidate predicts the same as ERM it gains nothing, and on how many rows it contradicts ERM is known
+    without labels. So the gain is that share times the mean gain on a contradicted row,
+    ``(n m + n_0 m_0) / (n + n_0)``, with ``m`` the weighted mean over the n labelled contradicted rows (Kish's
+    effective number), and the prior ``m_0`` worth ``n_0`` rows. It is meant for further rows like these, so it is
+    shrunk even where all of these are labelled.
+
+    Args:
+        predictions: (C, M) predicted labels of the candidates on all new rows; the first candidate is ERM.
+        rows: (n,) positions of the labelled rows.
+        label: (n,) their labels.
+        weight: (n,) number of rows for which each labelled row stands.
+        prior_gain: (C,) as ``compute_prior_gain`` returns it, for new rows that are like the validation rows; it is
+            worth ``UNCHANGED_PRIOR_ROWS``. None takes a weak prior a little below 0, for inputs that have changed.
+
+    Returns:
+        Gains (C,) as shares of all rows, and their standard errors (C,); both 0 for ERM.
+
+    >>> predictions = np.array([[0] * 100, [1] * 20 + [0] * 80])
+    >>> gain, error = estimate_gain_posterior(predictions, np.arange(10), np.ones(10, int), np.ones(10))
+    >>> gain.round(3), error.round(3)
+    (array([0.  , 0.14]), array([0.   , 0.038]))
+    """
+    num_prior_rows = SHRINKAGE_ROWS if prior_gain is None else UNCHANGED_PRIOR_ROWS
+    prior_mean = np.full(len(predictions), SHRINKAGE_GAIN) if prior_gain is None else prior_gain
+    share_contradicted = (predictions != predictions[0]).mean(axis=1)
+    labelled = predictions[:, rows]
+    gain_by_row = (labelled == label).astype(np.float64) - (labelled[0] == label)
+    row_weight = (labelled != labelled[0]) * weight
+    total = row_weight.sum(axis=1)
+    num_rows = total**2 / np.square(row_weight).sum(axis=1).clip(1e-12)
+    mean = (row_weight * gain_by_row).sum(axis=1) / total.clip(1e-12)
+    second_moment = (row_weight * np.square(gain_by_row)).sum(axis=1) / total.clip(1e-12)
+    posterior_rows = num_rows + num_prior_rows
+    gain = (num_rows * mean + num_prior_rows * prior_mean) / posterior_rows
+    variance = (num_rows * second_moment + num_prior_rows) / posterior_rows - np.square(gain)
+    error = np.sqrt(variance.clip(MIN_VARIANCE) / posterior_rows)
+    gain[0] = 0.0
+    error[0] = 0.0
+    return share_contradicted * gain, share_contradicted * error
 
 
 def compute_prediction_correlation(predictions: Array, overlap_share: float = CORRELATION_SHARE) -> Array:
@@ -225,23 +276,31 @@ class Advice:
     gain_high: float
 
 
-def advise_average(gain: float, error: float, insist: bool = False) -> Advice:
-    """Advise the average, or ERM where it is not certain that the average gains anything.
+def advise_average(gain: float, error: float, has_changed: bool, insist: bool = False) -> Advice:
+    """Advise the average, or ERM where a correction is not likely enough to gain anything.
 
     Args:
         gain: Estimated gain of the average over ERM, as a share of all rows.
         error: Its standard error.
-        insist: Advise the average even where its interval holds 0, since a person asks for it.
+        has_changed: Whether the inputs were seen to have changed. Then a correction is plausible, and the average is
+            advised if its gain is above 0, though a headline has to say that it is unsure as long as the 90 % interval
+            ``gain -+ 1.645 error`` holds 0. Otherwise the average is advised only if the interval does not hold 0.
+        insist: Advise the average in any case, since a person asks for it.
 
     Returns:
-        The advice. ERM is advised where the 90 % interval ``gain -+ 1.645 error`` holds 0 or the gain rounds to 0
-        points, unless a person insists.
+        The advice. ERM is advised wherever the gain rounds to 0 points.
 
-    >>> advise_average(0.08, 0.03).use, advise_average(0.02, 0.03).use, advise_average(0.02, 0.03, insist=True).use
-    ('average', 'ERM', 'average')
+    >>> advise_average(0.08, 0.03, has_changed=False).use
+    'average'
+    >>> advice = advise_average(0.02, 0.03, has_changed=True)
+    >>> advice.use, advice.unsure
+    ('average', True)
+    >>> advise_average(0.02, 0.03, has_changed=False).use
+    'ERM'
     """
     half_width = INTERVAL_STANDARD_ERRORS * error
     low = gain - half_width
-    unsure = low <= 0 or gain < NEGLIGIBLE_GAIN
-    use: Literal["average", "ERM"] = "ERM" if unsure and not insist else "average"
-    return Advice(use, unsure, gain, low, gain + half_width)
+    is_negligible = gain < NEGLIGIBLE_GAIN
+    unsure = low <= 0 or is_negligible
+    is_advised = insist or (not is_negligible and (has_changed or not unsure))
+    return Advice("average" if is_advised else "ERM", unsure, gain, low, gain + half_width)

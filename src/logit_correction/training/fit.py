@@ -112,6 +112,10 @@ class Trainer:
         """Of the data."""
         return compute_fingerprint(self.table)
 
+    def can_resume(self) -> bool:
+        """Return whether a training was begun whose checkpoint is there."""
+        return self.checkpoint_path is not None and self.checkpoint_path.is_file()
+
     def run(self, resume: bool = False, estimator_only: bool = False) -> None:
         """Train to the end, or with ``estimator_only`` up to the method's own stage; ``resume`` from the checkpoint."""
         optimizer_state = self._read_checkpoint(self.checkpoint_path) if resume and self.checkpoint_path else None

@@ -174,8 +174,7 @@ def cross_validate_strengths(
         weight: (n,) weights of the rows, in training and in the mean; None weights them equally.
 
     Returns:
-        (S, n) weighted differences of cross-entropy on held-out rows, negative where the correction helps. Their mean
-        over the rows is the estimate for a strength.
+        (S, n) differences of cross-entropy on held-out rows times the weights, negative where the correction helps.
     """
     weight = np.ones(len(label)) if weight is None else weight
     fold = assign_folds(offset, label)
@@ -187,7 +186,7 @@ def cross_validate_strengths(
             seen = ~held_out
             coefficients = fit_logit_correction(features[seen], offset[seen], label[seen], strength, weight[seen])
             logits[held_out] += features[held_out] @ coefficients
-        excess[number] = weight / weight.mean() * (compute_cross_entropy(logits, label) - loss_without)
+        excess[number] = weight * (compute_cross_entropy(logits, label) - loss_without)
     return excess
 
 
@@ -237,7 +236,9 @@ def teach_logit_correction(
         mean: (F,) mean of the features over the training rows.
         scale: Root mean squared length of the centred features of all target rows; see ``compute_feature_scale``.
         confidence: With which a correction must be better than none in cross-validation; see ``select_strength``.
-        weight: (n,) weights of the rows; None weights them equally.
+        weight: (n,) number of rows for which each labelled row stands, of any scale; None weights them equally. With
+            inverse inclusion probabilities the correction is that of all new rows; equal weights overrate the rows
+            that were asked about since candidates contradict ERM there, and lost up to a point on planted sets.
 
     Returns:
         The correction. Its coefficients are 0 and its ``strength`` None where none is better.
@@ -253,6 +254,7 @@ def teach_logit_correction(
     if len(label) < MIN_LABELLED_ROWS:
         return LogitCorrection(coefficients, mean, scale, None)
     scaled = (features - mean) / scale
+    weight = None if weight is None else weight / weight.mean()  # so that the strengths mean the same
     position = select_strength(cross_validate_strengths(scaled, offset, label, weight=weight), confidence)
     if position is None:
         return LogitCorrection(coefficients, mean, scale, None)
@@ -260,14 +262,16 @@ def teach_logit_correction(
     return LogitCorrection(coefficients, mean, scale, STRENGTHS[position])
 
 
-def compute_feature_scale(features: Array, mean: Array) -> float:
+def compute_feature_scale(features: Array, mean: Array, weight: Array | None = None) -> float:
     """Return the root mean squared length of centred features: what ``LogitCorrection`` divides by.
 
     Args:
-        features: (M, F) features of all target rows.
+        features: (n, F) features of all target rows, or of labelled ones that stand for them.
         mean: (F,) mean over the training rows.
+        weight: (n,) number of target rows for which each row stands; None weights them equally.
 
     >>> compute_feature_scale(np.array([[3.0, 4.0], [0.0, 5.0]]), np.zeros(2))
     5.0
     """
-    return float(max(np.sqrt(np.square(features - mean).sum(axis=1).mean()), 1e-12))
+    squared_length = np.square(features - mean).sum(axis=1)
+    return float(max(np.sqrt(np.average(squared_length, weights=weight)), 1e-12))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
-from logit_correction.shortcuts import teaching
+from logit_correction.runs import teaching
 
 
 def draw_rows(seed: int, num_rows: int = 24, num_features: int = 6, num_labels: int = 3) -> tuple[np.ndarray, ...]:

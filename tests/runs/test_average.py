@@ -1,0 +1,219 @@
+"""Runs of an average: what it predicts, that it resumes, loads and exports, and what it learns of labelled new rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+from logit_correction import InputError, RunConfig, export, from_table, load, train
+from logit_correction.errors import TrainingInterrupted
+from logit_correction.methods.average import Average, AveragedNetwork, fold_average
+from logit_correction.networks.small import MLP, Linear
+from logit_correction.runs.average import LabelledRows, read_labelled_rows, write_labelled_rows
+from logit_correction.types import DataInfo
+
+INFO = DataInfo(num_labels=3, num_rows=10, input_shape=(5,))
+
+
+def make_people(rows: int, seed: int) -> pd.DataFrame:
+    """Make a table whose column `form` is a shortcut to the outcome."""
+    generator = np.random.default_rng(seed)
+    is_ill = generator.integers(2, size=rows)
+    dose = generator.normal(is_ill, 1)
+    form = np.where(generator.random(rows) < 0.95, is_ill, 1 - is_ill)
+    return pd.DataFrame({"outcome": np.where(is_ill, "ill", "well"), "dose": dose, "form": [f"f{v}" for v in form]})
+
+
+MEMBERS: list[dict[str, Any]] = [
+    {"name": "ERM without form", "weight": 0.6, "method": {"name": "ERM"}, "leave_out": ["column:form"]},
+    {"name": "LC by Online", "weight": 0.3, "method": {"name": "LC", "attributes": "Online"}},
+    {"name": "ERM", "weight": 0.1, "method": {"name": "ERM"}},
+]
+
+
+def make_options(network: str, **options: Any) -> dict[str, Any]:
+    """Return the options of a run of an average."""
+    method = {"name": "Average", "members": MEMBERS, **options}
+    return {"method": method, "network": network, "epochs": 2, "threads": 1, "page": False}
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return from_table(make_people(240, 0), label="outcome", folder=tmp_path_factory.mktemp("table"))
+
+
+@pytest.fixture(scope="module", params=["Linear", "MLP"])
+def averaged_run(request: pytest.FixtureRequest, table: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train(table, tmp_path_factory.mktemp("runs") / request.param, **make_options(request.param)).path
+
+
+def average_of_separate_runs(table: Any, network: str, rows: pd.DataFrame) -> np.ndarray:
+    """Return the averaged centred log-probabilities of the members, each trained as a run of its own."""
+    total = np.zeros((len(rows), 2))
+    for member in MEMBERS:
+        options = {"network": network, "epochs": 2, "threads": 1, "page": False}
+        run = train(table, method=member["method"], leave_out=member.get("leave_out"), **options)
+        logits = np.log(run.predict_proba(rows))
+        total += member["weight"] * (logits - logits.mean(axis=1, keepdims=True))
+    return total
+
+
+def test_it_predicts_the_average_of_its_members_logits(averaged_run: Path, table: Any) -> None:
+    rows = make_people(50, 1).drop(columns="outcome")
+    expected = average_of_separate_runs(table, averaged_run.name, rows)
+    found = np.log(load(averaged_run).predict_proba(rows))
+    np.testing.assert_allclose(found - found.mean(axis=1, keepdims=True), expected, atol=2e-5)
+
+
+def test_heads_on_the_same_features_become_one_head(averaged_run: Path) -> None:
+    network = load(averaged_run).model.algorithm.network
+    assert isinstance(network, Linear if averaged_run.name == "Linear" else AveragedNetwork)
+    assert not list(averaged_run.glob("*resume*"))
+
+
+def test_it_is_a_run_like_others(averaged_run: Path, tmp_path: Path) -> None:
+    run = load(averaged_run)
+    assert run.report.method == "Average"
+    assert run.evaluate("test")["average"] == run.report.test.average
+    assert RunConfig.read(averaged_run / "config.yaml").method.options["members"] == MEMBERS
+    rows = make_people(20, 2)
+    assert run.evaluate(rows, label="outcome")["count"] == 20
+    pytest.importorskip("onnxscript")
+    folder = export(run, "onnx", tmp_path / "onnx")
+    assert (folder / "model.onnx").is_file()
+
+
+@pytest.mark.parametrize("network", ["Linear", "MLP"])
+def test_interrupted_within_any_member_it_ends_as_one_that_was_not(network: str, table: Any, tmp_path: Path) -> None:
+    whole = train(table, tmp_path / "whole", **make_options(network))
+    stops = [0]
+
+    def stop(trainer: Any) -> dict[str, float]:
+        stops[0] += 1
+        if stops[0] in (2, 4):
+            raise TrainingInterrupted
+        return {}
+
+    for _ in range(2):
+        with pytest.raises(TrainingInterrupted):
+            train(table, tmp_path / "stopped", after_epoch=stop, resume=True, **make_options(network))
+    resumed = train(table, tmp_path / "stopped", after_epoch=stop, resume=True, **make_options(network))
+    for name, value in whole.model.algorithm.state_dict().items():
+        if isinstance(value, torch.Tensor):
+            assert torch.equal(value, resumed.model.algorithm.state_dict()[name]), name
+
+
+# -- labelled new rows
+
+
+def make_labelled_rows(path: Path, rows: int) -> pd.DataFrame:
+    """Write labelled rows of a kind that was never trained on: a great dose, of which all are well."""
+    generator = np.random.default_rng(5)
+    dose = np.where(np.arange(rows) % 2, generator.normal(6, 0.3, rows), generator.normal(0, 1, rows))
+    frame = pd.DataFrame({"dose": dose, "form": "f0"})
+    frame["outcome"] = np.where(
+        dose > 4, "well", np.where(generator.random(rows) < 1 / (1 + np.exp(dose)), "well", "ill")
+    )
+    return frame
+
+
+@pytest.mark.parametrize("network", ["Linear", "MLP"])
+def test_labelled_rows_of_a_new_kind_teach_a_correction(network: str, table: Any, tmp_path: Path) -> None:
+    frame = make_labelled_rows(tmp_path, 40)
+    before = train(table, tmp_path / "before", **make_options(network))
+    source = before.model.source
+    (_, store, _) = next(before.model.read(source.new_rows(frame.drop(columns="outcome"))))
+    inputs = store.fetch(torch.arange(40))
+    label = np.array([before.label_names.index(name) for name in frame["outcome"]])
+    rows = LabelledRows(inputs, label, np.ones(40))
+    write_labelled_rows(tmp_path / "answers.npz", rows)
+    after = train(table, tmp_path / "after", **make_options(network, answers=str(tmp_path / "answers.npz")))
+    new = make_labelled_rows(tmp_path, 40).drop(columns="outcome")
+    new = new[new["dose"] > 4]
+    assert (after.predict(new) == "well").mean() > (before.predict(new) == "well").mean()
+    assert after.predict_proba(new)[:, after.label_names.index("well")].mean() > 0.5
+
+
+def test_labelled_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
+    path = tmp_path / "rows.npz"
+    tokens = {"ids": torch.arange(6).reshape(3, 2), "mask": torch.ones(3, 2)}
+    for inputs in (torch.randn(3, 4), tokens):
+        write_labelled_rows(path, LabelledRows(inputs, np.array([0, 1, 1]), np.array([1.0, 2.0, 3.0])))
+        found = read_labelled_rows(path)
+        pairs = (
+            [(inputs, found.inputs)]
+            if isinstance(inputs, torch.Tensor)
+            else [
+                (inputs[name], found.inputs[name])
+                for name in inputs  # type: ignore[index]
+            ]
+        )
+        assert all(torch.equal(one, other) for one, other in pairs)
+        assert found.label.tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"PK\x03\x04 no archive"])
+def test_labelled_rows_that_cannot_be_read_are_named(content: bytes | None, tmp_path: Path) -> None:
+    path = tmp_path / "rows.npz"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InputError, match=r"rows\.npz"):
+        read_labelled_rows(path)
+
+
+# -- the network
+
+
+@pytest.mark.parametrize("size", [5, 700])
+def test_folding_is_exact(size: int) -> None:
+    info = DataInfo(num_labels=3, num_rows=10, input_shape=(size,))
+    average = AveragedNetwork([Linear(info), Linear(info)], [0.7, 0.3]).eval()
+    assert average.correction is not None
+    nn.init.normal_(average.correction.weight)
+    head = nn.Linear(size, 3)
+    fold_average(average, head)
+    inputs = torch.randn(20, size)
+    torch.testing.assert_close(head(inputs), average(inputs), atol=1e-4, rtol=1e-4)
+
+
+def test_the_correction_is_added_to_the_centred_average() -> None:
+    members = [MLP(INFO, [4]), MLP(INFO, [4])]
+    average = AveragedNetwork(members, [0.75, 0.25])
+    inputs = torch.randn(6, 5)
+    logits = [member(inputs) - member(inputs).mean(dim=1, keepdim=True) for member in members]
+    expected = 0.75 * logits[0] + 0.25 * logits[1]
+    torch.testing.assert_close(average(inputs), expected)
+    torch.testing.assert_close(average.average(inputs), expected)
+    assert average.correction is not None
+    nn.init.ones_(average.correction.bias)
+    torch.testing.assert_close(average(inputs), expected + 1)
+
+
+def test_a_network_without_a_linear_head_is_averaged_without_a_correction() -> None:
+    average = AveragedNetwork([nn.Sequential(nn.Linear(5, 3)), nn.Sequential(nn.Linear(5, 3))], [0.5, 0.5])
+    assert average.correction is None
+    assert average(torch.randn(4, 5)).shape == (4, 3)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        None,
+        [],
+        [{"weight": 0.5, "method": "ERM"}],
+        [{"weight": 1.5, "method": "ERM"}, {"weight": -0.5, "method": "ERM"}],
+        [{"weight": 1.0}],
+        [{"method": "ERM"}],
+        ["ERM"],
+        [{"weight": 0.04, "method": "ERM"}] * 25,
+    ],
+)
+def test_members_without_fitting_weights_are_refused(members: Any) -> None:
+    with pytest.raises(InputError, match="members"):
+        Average(lambda: Linear(INFO), INFO, members=members)
