@@ -110,7 +110,7 @@ def parse_arguments(command: str, function: Callable[..., int], words: Sequence[
     positional = [name for name, parameter in parameters.items() if parameter.kind is Parameter.POSITIONAL_OR_KEYWORD]
     given, help_name = _read_words(words, parameters, positional, run_options)
     parser = OptionParser()
-    parser.add(function, skip=filled_from_run)
+    parser.add_options(function, skip=filled_from_run)
     _check_names(command, given, [*run_options, *parser.actions])
     command_options = {name: given.pop(name) for name in parameters if name in given}
     file_options = read_yaml_file(Path(given.pop("config")), as_written=True) if "config" in given else {}
@@ -235,8 +235,8 @@ def _add_run_options(
         if name in DESCRIPTIONS and name not in choices:
             parser.add_argument(f"--{name}", help=DESCRIPTIONS[name])
     if takes_run:
-        parser.add(TrainingConfig)
-    parser.add_choices(choices)
+        parser.add_options(TrainingConfig)
+    parser.add_components(choices)
 
 
 def format_option_name(name: str) -> str:

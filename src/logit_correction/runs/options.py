@@ -1,7 +1,11 @@
-"""The door of every option: from names and values of a command line, a file or Python to a complete ``RunConfig``.
+"""From options as users give them to a complete ``RunConfig``, the only form that the rest of the package reads.
 
-One parser of jsonargparse is made of the constructors of the chosen parts; it reads, checks and explains their options.
-Imports nothing heavy before a part is named, so that a plain ``--help`` answers at once.
+Options come from the command line, from YAML and from Python, as names, as mappings and in short forms such as
+``shortcut="colour"``. Which options there are depends on the parts that are chosen: they are the arguments of the parts'
+constructors. ``complete_config`` brings all forms into one, has jsonargparse check every value by the constructors,
+and fills in the defaults, so that the config states all that a run depends on.
+
+Nothing heavy is imported before a part is named: a plain ``--help`` answers at once.
 """
 
 from __future__ import annotations
@@ -25,61 +29,79 @@ from logit_correction.data import resolve_source
 from logit_correction.errors import InputError, check_range
 from logit_correction.formatting import format_option, suggest_name
 from logit_correction.registry import ComponentConfig, import_component, parse_names
+from logit_correction.serialization import to_json_values
 from logit_correction.training.config import TrainingConfig
 from logit_correction.yaml_files import UnquotedWord, read_yaml_file
 
-#: What a run is put together from, each a class with options of its own.
+#: The parts of a run, each a class with options of its own.
 PARTS = ("data", "method", "network", "biased_network", "encoder")
 
-#: Name -> one line. Each is a file of options in ``presets/``, which count where nothing else is given.
+#: Name of a preset -> one line. Each is a file of options in ``presets/``; options that are given win over them.
 PRESETS = {
     "paper": "the training of the paper: two networks side by side, a moving prior, Group MixUp",
     "staged": "cross-fitted biased networks first, then logit correction; what StagedLC is",
 }
 
-#: Views that a person knows to be a shortcut, or to be none: options of the estimator, with a short name.
+#: Options of the attribute estimator that name views which a user has identified as a shortcut, or as legitimate.
 VIEW_OPTIONS = ("shortcut", "legitimate")
 
-#: All options of the estimator with a short name.
+#: All options of the attribute estimator that may be given without ``method.attributes`` in front.
 ESTIMATOR_OPTIONS = (*VIEW_OPTIONS, "when_unsure")
 
 #: Options of training that hold a list.
-LIST_OPTIONS = tuple(one.name for one in fields(TrainingConfig) if str(one.type).startswith("list"))
+LIST_OPTIONS = tuple(option.name for option in fields(TrainingConfig) if str(option.type).startswith("list"))
 
-#: Methods that are another one with the options of a preset.
+#: Name of a method that is another method with the options of a preset -> the preset.
 PRESET_OF_METHOD = {"StagedLC": "staged"}
 
-#: Short names that other programs use, for hints.
-SYNONYMS = {"lr": "learning_rate", "wd": "weight_decay", "dataset": "data", "gpus": "devices"}
-SYNONYMS |= {"model": "network", "arch": "network", "algorithm": "method", "output": "out", "output_dir": "out"}
+#: Name of an option in other programs -> its name here, for hints.
+SYNONYMS = {
+    "lr": "learning_rate",
+    "wd": "weight_decay",
+    "dataset": "data",
+    "gpus": "devices",
+    **dict.fromkeys(("model", "arch"), "network"),
+    "algorithm": "method",
+    **dict.fromkeys(("output", "output_dir"), "out"),
+}
 
-#: Most threads, processes or machines of a run; whole numbers go as far as the second, and seeds as the third.
-MOST_PROCESSES, MOST, MOST_OF_SEED = 4096, 2**31 - 1, 2**63 - 1
+#: Most threads, processes or machines of a run.
+MAX_PROCESSES = 4096
 
-#: The least and the greatest values of options of training.
+#: Greatest whole number of an option that is not a seed: what 32 bits hold.
+MAX_INTEGER = 2**31 - 1
+
+#: Greatest seed: what 64 bits hold.
+MAX_SEED = 2**63 - 1
+
+#: Options of training -> their least and greatest values.
 LIMITS: dict[str, tuple[float, float]] = {
-    **dict.fromkeys(("epochs", "batch_size", "log_every", "step_every"), (1, MOST)),
-    **dict.fromkeys(("devices", "nodes"), (1, MOST_PROCESSES)),
+    **dict.fromkeys(("epochs", "batch_size", "log_every", "step_every"), (1, MAX_INTEGER)),
+    **dict.fromkeys(("devices", "nodes"), (1, MAX_PROCESSES)),
     **dict.fromkeys(("weight_decay", "gradient_clip"), (0, math.inf)),
     **dict.fromkeys(("learning_rate", "step_factor"), (1e-12, math.inf)),
     "sgd_momentum": (0, 1),
-    "threads": (0, MOST_PROCESSES),
+    "threads": (0, MAX_PROCESSES),
 }
 
-#: Options that name a file or folder, which become absolute paths: a run's config.yaml works in any folder.
+#: Options that name a file or folder. They become absolute paths, so that a run's config.yaml is valid in any folder.
 PATH_OPTIONS = ("file", "root", "published", "run")
 
-#: Constructor arguments that the run itself gives and the user does not.
-RUN_ARGUMENTS: dict[str, set[str]] = {kind: {"info"} for kind in ("network", "biased_network", "encoder")}
-RUN_ARGUMENTS |= {"method": {"network", "info", "biased_network", "member_networks", "is_linear", "seed"}}
+#: Kind of part -> the constructor arguments that the run passes, which are not options of a user.
+RUN_ARGUMENTS: dict[str, set[str]] = {
+    "network": {"info"},
+    "biased_network": {"info"},
+    "encoder": {"info"},
+    "method": {"network", "info", "biased_network", "member_networks", "is_linear", "seed"},
+}
 
-#: A part of a run: a name, a name with options, or what `from_arrays` and `from_table` return.
+#: A part of a run: a name, a mapping of name and options, or what `from_arrays` and `from_table` return.
 Part: TypeAlias = str | Mapping[str, Any] | ComponentConfig
 
-#: Options of ``train`` and ``audit`` that are those of the data.
+#: Arguments of ``train`` and ``audit`` that are options of the data.
 DATA_OPTIONS = ("label", "text", "path", "features", "categorical", "split", "split_by", "attribute", "size")
 
-#: A part or component that was chosen: its kind, its name, and its class or the function that makes it.
+#: A part, or a component inside a part, that was chosen: its kind, its name, and its class or factory.
 ResolvedClass: TypeAlias = tuple[str, str, Callable[..., Any]]
 
 
@@ -109,27 +131,29 @@ class RunConfig:
     encoder: ComponentConfig | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the form of ``config.yaml``: parts as ``{name, options...}``, training options flat."""
-        parts = {part: one.to_dict() for part in PARTS if (one := getattr(self, part)) is not None and one.name}
+        """Return the content of ``config.yaml``: parts as ``{name, options...}``, training options flat."""
+        chosen = {part: getattr(self, part) for part in PARTS}
+        parts = {part: config.to_dict() for part, config in chosen.items() if config is not None and config.name}
         return parts | vars(self.training)
 
     @classmethod
     def from_dict(cls, flat: Mapping[str, Any]) -> RunConfig:
-        """Read the form that ``to_dict`` gives; what the options of parts are is checked when a run begins."""
-        training, parts = dict(flat), dict[str, ComponentConfig]()
+        """Return the config of what ``to_dict`` gives; the options of parts are not checked yet.
+
+        Raises:
+            InputError: A part has no name, or an option of training does not exist.
+        """
+        training = dict(flat)
+        parts: dict[str, ComponentConfig] = {}
         for part in PARTS:
             if part in flat or part in ("data", "method"):
                 options = part_to_mapping(part, training.pop(part, None))
-                if "name" not in options:
-                    raise InputError(f"{format_option(part)} has options, but no name: give {format_option(part)} too")
-                parts[part] = ComponentConfig(options.pop("name"), options)
+                parts[part] = ComponentConfig(pop_name(part, options), options)
         known = [option.name for option in fields(TrainingConfig)]
         for name in training:
             if name not in known:
-                raise InputError(
-                    "There is no option "
-                    f"{format_option(name)}{suggest_name(str(name), [*PARTS, *known], format_option)}"
-                )
+                hint = suggest_name(str(name), [*PARTS, *known], format_option)
+                raise InputError(f"There is no option {format_option(name)}{hint}")
         return cls(**parts, training=TrainingConfig(**training))
 
     def to_yaml(self) -> str:
@@ -148,8 +172,8 @@ class RunConfig:
 
 @cache
 def get_component_kinds() -> dict[str, tuple[str, Mapping[str, tuple[str, str]], type]]:
-    """Return the parts of a run and the components inside them: what each is called, its names, and its base class."""
-    from torch import nn  # these imports are what a plain --help does without
+    """Return of each part, and of each kind of component inside parts: its term, its names and its base class."""
+    from torch import nn  # a plain --help does without these imports
 
     from logit_correction.attributes import ESTIMATORS
     from logit_correction.attributes.base import AttributeEstimator
@@ -171,12 +195,16 @@ def get_component_kinds() -> dict[str, tuple[str, Mapping[str, tuple[str, str]],
 
 
 def find_class(kind: str, name: str) -> Callable[..., Any]:
-    """Return the class that a name or dotted path stands for; a network may be a function. ``InputError`` if none."""
-    what, known, base = get_component_kinds()[kind]
-    found: Callable[..., Any] = import_component(what, name, known)
-    if RUN_ARGUMENTS.get(kind) == {"info"} and callable(found) and not isinstance(found, type):
+    """Return the class of a name or dotted path; a network may be a function.
+
+    Raises:
+        InputError: There is none, or it is of another kind.
+    """
+    term, known, base = get_component_kinds()[kind]
+    found: Callable[..., Any] = import_component(term, name, known)
+    if RUN_ARGUMENTS.get(kind) == {"info"} and not isinstance(found, type) and callable(found):
         return found
-    return import_component(what, name, known, base)
+    return import_component(term, name, known, base)
 
 
 def get_inner_components(cls: Callable[..., Any]) -> Mapping[str, str]:
@@ -185,74 +213,91 @@ def get_inner_components(cls: Callable[..., Any]) -> Mapping[str, str]:
 
 
 def build_config(data: Any, **options: Any) -> RunConfig:
-    """Return the complete config of data and options, by default with method LC, or of a whole config."""
-    given = {name: value for name, value in options.items() if value is not None}
+    """Return the complete config of a call from Python.
+
+    Args:
+        data: A whole ``RunConfig``, with no other option; or as ``train`` takes it.
+        **options: Options of the data, parts and options of training; None stands for the default.
+    """
+    options = {name: value for name, value in options.items() if value is not None}
     if isinstance(data, RunConfig):
-        if given:
-            raise InputError(f"{next(iter(given))} is given with a whole RunConfig: write it into the config")
+        if options:
+            raise InputError(f"{next(iter(options))} is given with a whole RunConfig: write it into the config")
         return complete_config(data)
-    own = {name: given.pop(name) for name in DATA_OPTIONS if name in given}
-    return complete_config(given | {"data": choose_source(data, **own)})
+    of_data = {name: options.pop(name) for name in DATA_OPTIONS if name in options}
+    return complete_config(options | {"data": choose_source(data, **of_data)})
 
 
 def choose_source(data: Any, label: Any = None, **options: Any) -> Any:
-    """Return the data source of rows with labels, or a source that is named with further options."""
-    named = isinstance(data, Mapping) and isinstance(data.get("name"), str)
-    if named or isinstance(data, str | Path | ComponentConfig):
-        options |= {} if label is None else {"label": label}
+    """Return the part ``data`` of a config for rows with labels, or for a named source with further options."""
+    is_named = isinstance(data, Mapping) and isinstance(data.get("name"), str)
+    if is_named or isinstance(data, str | Path | ComponentConfig):
+        if label is not None:
+            options["label"] = label
         return part_to_mapping("data", data) | options if options else data
-    import numpy as np  # which --help does without, and torch
+    import numpy as np  # --help does without NumPy and torch
 
     from logit_correction.data.own import from_rows, from_table
 
     if label is None:
         raise InputError("label= is missing: name the column of labels, or give one label for each row")
     label = list(label) if isinstance(label, Iterator) else label
-    column = np.ndim(label) == 0
-    return from_table(data, label=label, **options) if column else from_rows(data, label, **options)
+    if np.ndim(label) == 0:
+        return from_table(data, label=label, **options)
+    return from_rows(data, label, **options)
 
 
 def complete_config(given: RunConfig | Mapping[str, Any]) -> RunConfig:
-    """Check every option and fill in the defaults, so that the result says all that a run depends on.
+    """Check every option and fill in the defaults, so that the config states all that a run depends on.
 
-    ``given`` is a config, of which parts that are complete stay as they are, or a mapping of parts, training options,
-    ``preset``, ``shortcut``, ``legitimate`` and ``when_unsure``. The method is LC if it is left out.
+    Args:
+        given: A config, whose complete parts stay as they are; or a mapping of parts, training options, ``preset``,
+            ``shortcut``, ``legitimate`` and ``when_unsure``. The method is LC if it is left out.
+
+    Raises:
+        InputError: An option does not exist, is missing, or has a wrong value.
     """
     if isinstance(given, RunConfig):
-        given = {part: one for part in PARTS if (one := getattr(given, part)) and one.name} | vars(given.training)
+        parts = {part: getattr(given, part) for part in PARTS}
+        given = {part: config for part, config in parts.items() if config and config.name} | vars(given.training)
     options = {"method": {"name": "LC"}} | expand_short_options(given)
     if "data" not in options:
         raise InputError(
             f"{format_option('data')} is missing: give a folder of images, the file of a table, or a name of `list "
             "data`"
         )
-    parts: dict[str, Any] = {name: complete_part(name, options.pop(name)) for name in PARTS if name in options}
+    completed: dict[str, Any] = {part: complete_part(part, options.pop(part)) for part in PARTS if part in options}
     training = TrainingConfig(**parse_options(build_parser(()), options))
-    processes = training.devices * training.nodes
-    if training.compile == "reduce-overhead" and processes > 1:
+    num_processes = training.devices * training.nodes
+    if training.compile == "reduce-overhead" and num_processes > 1:
         raise InputError(
             f"{format_option('compile', 'reduce-overhead')} is for one process: give "
             f"{format_option('compile', 'true')} with several devices"
         )
-    if training.batch_size is not None and training.batch_size % processes:
+    if training.batch_size is not None and training.batch_size % num_processes:
         raise InputError(
-            f"{format_option('batch_size')} is {training.batch_size}, but must be divisible by the {processes} "
+            f"{format_option('batch_size')} is {training.batch_size}, but must be divisible by the {num_processes} "
             "processes"
         )
-    return RunConfig(**parts, training=training)
+    return RunConfig(**completed, training=training)
 
 
 def complete_part(kind: str, given: Any) -> ComponentConfig:
-    """Return a part, given as ``part_to_mapping`` takes it, with all options checked and the defaults filled in."""
+    """Return a part of a run with all options checked and the defaults filled in.
+
+    Args:
+        kind: One of ``PARTS``.
+        given: The part as ``part_to_mapping`` takes it; one that is complete stays as it is.
+    """
     if isinstance(given, ComponentConfig) and given.cls is not None:
         return given
     choices: dict[str, ResolvedClass] = {}
     options = {kind: resolve_part(kind, kind, given, choices)}
-    return _completed(kind, parse_options(build_parser(tuple(choices.items())), options)[kind], choices)
+    return _build_component(kind, parse_options(build_parser(tuple(choices.items())), options)[kind], choices)
 
 
 def part_to_mapping(part: str, given: Any) -> dict[str, Any]:
-    """Return a part that is given by its name, its place, its name and options, or as a ``ComponentConfig``."""
+    """Return a part that is given by its name, its path, its name and options, or as a ``ComponentConfig``."""
     if isinstance(given, ComponentConfig):
         return given.to_dict()
     if isinstance(given, str) or (isinstance(given, PurePath) and part == "data"):
@@ -263,6 +308,14 @@ def part_to_mapping(part: str, given: Any) -> dict[str, Any]:
     raise InputError(
         f"{format_option(part)} must be a name, or a mapping with a name and options: {{name: NAME, ...}}{hint}"
     )
+
+
+def pop_name(part: str, options: dict[str, Any]) -> str:
+    """Remove the name from the options of a part and return it; ``InputError`` if there is none."""
+    name = options.pop("name", None)
+    if name is None:
+        raise InputError(f"{format_option(part)} has options, but no name: give {format_option(part)} too")
+    return str(name)
 
 
 def load_preset(name: str) -> dict[str, Any]:
@@ -276,41 +329,42 @@ def load_preset(name: str) -> dict[str, Any]:
 
 
 def expand_short_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with those of their preset under them, parts as mappings, and views in the estimator's.
+    """Return options without short forms: parts as mappings, the preset's options, views as options of the estimator.
 
     Parts that are complete stay as they are.
     """
-    short = (*PARTS, "preset", *ESTIMATOR_OPTIONS)
-    flat = {name: value for name, value in given.items() if value is not None or name not in short}
+    optional = (*PARTS, "preset", *ESTIMATOR_OPTIONS)
+    options = {name: value for name, value in given.items() if value is not None or name not in optional}
     for part in PARTS:
-        if part in flat and getattr(flat[part], "cls", None) is None:
-            flat[part] = part_to_mapping(part, flat[part])
-    lists = {
-        name: flat[name] for name in (*VIEW_OPTIONS, *LIST_OPTIONS) if isinstance(flat.get(name), str | list | tuple)
-    }
-    flat |= {name: parse_names(value) for name, value in lists.items()}
-    known = {option: flat.pop(option, None) for option in ESTIMATOR_OPTIONS}
-    if (preset := flat.pop("preset", None)) is not None:
-        base = load_preset(preset)
-        own, chosen = base["method"]["name"], flat.get("method", {}).get("name")
-        if chosen is not None and str(chosen).lower() != own.lower():
-            raise InputError(f"preset {preset} is for method {own}, not {chosen}: leave one of them out")
-        flat = merge_options(base, flat)
-    for option, value in known.items():
+        if part in options and getattr(options[part], "cls", None) is None:
+            options[part] = part_to_mapping(part, options[part])
+    for name in (*VIEW_OPTIONS, *LIST_OPTIONS):
+        if isinstance(options.get(name), str | list | tuple):
+            options[name] = parse_names(options[name])
+    of_estimator = {name: options.pop(name) for name in ESTIMATOR_OPTIONS if name in options}
+    preset = options.pop("preset", None)
+    if preset is not None:
+        preset_options = load_preset(preset)
+        expected = preset_options["method"]["name"]
+        method = options.get("method", {}).get("name")
+        if method is not None and str(method).lower() != expected.lower():
+            raise InputError(f"preset {preset} is for method {expected}, not {method}: leave one of them out")
+        options = merge_options(preset_options, options)
+    for name, value in of_estimator.items():
         if value:
-            flat = merge_options(flat, {"method": {"attributes": {option: value}}})
-    if isinstance(flat.get("method"), dict):  # options without a name are those of LC
-        flat = merge_options({"method": {"name": "LC"}}, flat)
-    return flat
+            options = merge_options(options, {"method": {"attributes": {name: value}}})
+    if isinstance(options.get("method"), dict):  # options without a name are those of LC
+        options = merge_options({"method": {"name": "LC"}}, options)
+    return options
 
 
 def list_option_names(given: Mapping[str, Any]) -> list[str]:
-    """Return the full names of options as ``flatten_options`` has them.
+    """Return the full names of options, as ``flatten_options`` has them.
 
     >>> list_option_names({"data": "photos", "method": {"name": "LC", "q": 1}, "shortcut": "colour"})
     ['data.name', 'method.name', 'method.q', 'method.attributes.shortcut']
     """
-    names = [name for name, _ in _leaves(given, ())]
+    names = [name for name, _ in iterate_options(given)]
     names = [f"method.attributes.{name}" if name in ESTIMATOR_OPTIONS else name for name in names]
     return [f"{name}.name" if name in PARTS else name for name in names]
 
@@ -324,69 +378,73 @@ def merge_options(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[st
             value = {"name": value}
         if isinstance(value, dict) and isinstance(old, str):
             old = {"name": old}
-        if not (isinstance(value, dict) and isinstance(old, dict)):
-            merged[key] = value
-            continue
-        another = "name" in value and "name" in old and str(value["name"]).lower() != str(old["name"]).lower()
-        merged[key] = value if another else merge_options(old, value)
+        if isinstance(value, dict) and isinstance(old, dict):
+            names = {str(options["name"]).lower() for options in (old, value) if "name" in options}
+            if len(names) < 2:
+                value = merge_options(old, value)
+        merged[key] = value
     return merged
 
 
-def as_option(value: Any) -> Any:
-    """Return a value in the form that ``config.yaml`` and ``report.json`` hold."""
-    if isinstance(value, ComponentConfig):
-        return as_option(value.to_dict())
-    if isinstance(value, Mapping):
-        return {str(key): as_option(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [as_option(part) for part in value]
-    if getattr(value, "ndim", None) == 0:
-        return value.item()  # NumPy's numbers are no plain ones
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
-
-
 def resolve_part(kind: str, path: str, given: Any, choices: dict[str, ResolvedClass], default: Any = None) -> Any:
-    """Return the options of a part with the names of all components inside, and put their classes into ``choices``."""
+    """Return the options of a part with the names of all components inside.
+
+    Args:
+        kind: Kind of the part or component.
+        path: Its place among the options, such as ``method.attributes``.
+        given: As ``part_to_mapping`` takes it; None leaves the component out.
+        choices: Receives the class of the part and of each component inside, by its path.
+        default: Its name where ``given`` has options alone.
+    """
     if given is None:
         return None
-    full = {"name": default} | part_to_mapping(path, given)
-    if full["name"] is None:
-        raise InputError(f"{format_option(path)} has options, but no name: give {format_option(path)} too")
+    options = {"name": default} | part_to_mapping(path, given)
+    name = pop_name(path, options)
     if kind == "data":
-        full = resolve_source(full)
-    of_any_case = {one.lower(): one for one in get_component_kinds()[kind][1]}
-    full["name"] = name = of_any_case.get(full["name"].lower(), full["name"])
+        options = resolve_source({"name": name} | options)
+        name = options.pop("name")
+    known = {candidate.lower(): candidate for candidate in get_component_kinds()[kind][1]}
+    name = known.get(name.lower(), name)
     if kind == "method" and name in PRESET_OF_METHOD:
-        full = merge_options(load_preset(PRESET_OF_METHOD[name])["method"], full | {"name": "LC"}) | {"name": name}
+        preset = load_preset(PRESET_OF_METHOD[name])["method"]
+        options = merge_options(preset, options | {"name": preset["name"]})
     cls = find_class(kind, name)
-    choices[path] = kind, name, cls
-    for argument, its_kind in get_inner_components(cls).items():
-        usual = signature(cls).parameters[argument].default
-        inner = resolve_part(its_kind, f"{path}.{argument}", full.pop(argument, usual), choices, usual)
-        full |= {} if inner is None else {argument: inner}
-    return full
+    choices[path] = (kind, name, cls)
+    options["name"] = name
+    for argument, inner_kind in get_inner_components(cls).items():
+        inner_default = signature(cls).parameters[argument].default
+        inner_given = options.pop(argument, inner_default)
+        inner = resolve_part(inner_kind, f"{path}.{argument}", inner_given, choices, inner_default)
+        if inner is not None:
+            options[argument] = inner
+    return options
 
 
-def _completed(path: str, found: Mapping[str, Any], choices: Mapping[str, ResolvedClass]) -> ComponentConfig:
-    """Return a part of what a parser has found."""
+def _build_component(path: str, parsed: Mapping[str, Any], choices: Mapping[str, ResolvedClass]) -> ComponentConfig:
+    """Return the complete part at a path, from the options that a parser returned."""
     kind, name, cls = choices[path]
-    arguments = {option: value for option, value in found.items() if option != "name"}
+    arguments = {option: value for option, value in parsed.items() if option != "name"}
+    inner_options = {argument: arguments.pop(argument, None) for argument in get_inner_components(cls)}
     for option in (
         PATH_OPTIONS if kind != "attributes" else PATH_OPTIONS[:1]
-    ):  # a page shows the run that an audit examines
-        if isinstance(place := arguments.get(option), str) and os.path.exists(place):
+    ):  # pages show the run that an audit examines
+        place = arguments.get(option)
+        if isinstance(place, str) and os.path.exists(place):
             arguments[option] = os.path.abspath(place)
-    for argument in get_inner_components(cls):
-        inner, value = f"{path}.{argument}", arguments.pop(argument, None)
-        arguments[argument] = _completed(inner, value, choices) if inner in choices else None
-    return ComponentConfig(name, as_option(arguments), cls, arguments)
+    options = to_json_values(arguments, finite_only=False)
+    for argument, inner in inner_options.items():
+        inner_path = f"{path}.{argument}"
+        component = _build_component(inner_path, inner, choices) if inner_path in choices else None
+        arguments[argument] = component
+        options[argument] = component and component.to_dict()
+    return ComponentConfig(name, options, cls, arguments)
 
 
 class OptionParser(ArgumentParser):
-    """A parser of the options of classes and functions that says what it has.
+    """A parser of the options of classes and functions.
 
     Attributes:
-        actions: Option, such as ``method.strength`` -> what argparse keeps of it: help, default, metavar.
+        actions: Option, such as ``method.strength`` -> help, default and placeholder, as argparse holds them.
         types: Option -> its type, as its constructor has it.
     """
 
@@ -396,129 +454,147 @@ class OptionParser(ArgumentParser):
         self.types: dict[str, str] = {}
         super().__init__(exit_on_error=False, add_help=False, print_config=None)
 
-    def add_argument(self, *names: Any, **more: Any) -> Action:
-        action: Action = super().add_argument(*names, **more)
+    def add_argument(self, *names: Any, **settings: Any) -> Action:
+        action: Action = super().add_argument(*names, **settings)
         self.actions[action.dest] = action
         return action
 
-    def add(self, of: Callable[..., Any], path: str | None = None, skip: Collection[str] = ()) -> None:
-        """Add the options of a class or function, but those to ``skip``, as ``path.NAME``."""
-        add = self.add_class_arguments if isinstance(of, type) else self.add_function_arguments
-        names = add(of, path, skip={*skip}, as_group=False, fail_untyped=False)
-        own = signature(of).parameters
-        for name in names:
-            if (last := name.rpartition(".")[2]) in own:
-                kind = own[last].annotation
-                self.types[name] = kind if isinstance(kind, str) else formatannotation(kind)
+    def add_options(self, function: Callable[..., Any], path: str | None = None, skip: Collection[str] = ()) -> None:
+        """Add the parameters of a class or function as options ``path.NAME``, except those to ``skip``."""
+        add = self.add_class_arguments if isinstance(function, type) else self.add_function_arguments
+        parameters = signature(function).parameters
+        for option in add(function, path, skip={*skip}, as_group=False, fail_untyped=False):
+            name = option.rpartition(".")[2]
+            if name in parameters:
+                annotation = parameters[name].annotation
+                self.types[option] = annotation if isinstance(annotation, str) else formatannotation(annotation)
 
-    def add_choices(self, choices: Mapping[str, ResolvedClass]) -> None:
+    def add_components(self, choices: Mapping[str, ResolvedClass]) -> None:
         """Add the options of the chosen classes."""
         for path, (kind, name, cls) in choices.items():
             self.add_argument(f"--{path}.name", type=str, default=name, help=f"The {get_component_kinds()[kind][0]}.")
-            self.add(cls, path, {*RUN_ARGUMENTS.get(kind, ()), *get_inner_components(cls)})
+            self.add_options(cls, path, {*RUN_ARGUMENTS.get(kind, ()), *get_inner_components(cls)})
 
 
 @lru_cache(maxsize=256)
 def build_parser(choices: tuple[tuple[str, ResolvedClass], ...]) -> OptionParser:
-    """Return the parser of chosen classes, without any that of training; kept, as a grid asks for the same again."""
+    """Return the parser of the options of chosen classes, without any of the options of training.
+
+    Parsers are kept, since the cells of a grid ask for the same ones again.
+    """
     parser = OptionParser()
     if not choices:
-        parser.add(TrainingConfig)
-    parser.add_choices(dict(choices))
+        parser.add_options(TrainingConfig)
+    parser.add_components(dict(choices))
     return parser
 
 
 def parse_options(parser: OptionParser, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all options of a parser, those that are not given with their defaults; ``InputError`` if one is wrong."""
-    given = _take_values(as_option(given), parser)
-    leaves = dict(_leaves(given, parser.actions))
-    for option in leaves:
+    """Return the values of all options of a parser, with the defaults of those that are not given.
+
+    Raises:
+        InputError: An option does not exist, or has a value of another type or out of range.
+    """
+    given = _resolve_words(to_json_values(given, finite_only=False), parser)
+    options = dict(iterate_options(given, parser.actions))
+    for option in options:
         check_option_name(option, parser.actions)
     try:
-        for option, value in leaves.items():
-            if value is None and parser.get_default(option) is not None:  # it would take it where none may stand
+        for option, value in options.items():
+            if value is None and parser.get_default(option) is not None:  # else it would take None for the default
                 parser.parse_args([f"--{option}=null"])
-        found: dict[str, Any] = deepcopy(parser.parse_object(given)).as_dict()  # default lists are the parser's own
+        parsed: dict[str, Any] = deepcopy(parser.parse_object(given)).as_dict()  # default lists are the parser's own
     except (ArgumentError, ValueError, TypeError) as error:
-        told = " ".join(str(error).split())
-        for option, value in leaves.items():
-            if f'"{option}"' in told:  # in the parser's words it would take ten lines
-                kind = parser.types.get(option, "another type")
-                example = ", such as [a,b]" if "list[" in kind else ""
-                told = f"{format_option(option)} is {value!r}, but must be {kind}{example}"
-                values = value if isinstance(value, list) else [value]
-                if "str" in kind and not all(isinstance(part, str) for part in values):
-                    told += ". YAML reads no, on, 017, 12:30 and dates as other values: quote it, such as 'no'"
-        raise InputError(told) from error
-    for option, value in _leaves(found, parser.actions):
-        for one in value if isinstance(value, list | tuple) else [value]:
-            _check_number(option, one)
-    return found
+        message = " ".join(str(error).split())
+        wrong = [option for option in options if f'"{option}"' in message]
+        if wrong:  # the parser's message would take ten lines
+            message = _describe_type_error(wrong[-1], options[wrong[-1]], parser)
+        raise InputError(message) from error
+    for option, value in iterate_options(parsed, parser.actions):
+        for number in value if isinstance(value, list | tuple) else [value]:
+            _check_number(option, number)
+    return parsed
 
 
-def _take_values(given: Mapping[str, Any], parser: OptionParser, path: str = "") -> dict[str, Any]:
-    """Return options with the values of unquoted words; ``InputError`` where a text is asked for."""
-
-    def take(option: str, value: Any) -> Any:
-        if isinstance(value, list):
-            return [take(option, part) for part in value]
-        if not isinstance(value, UnquotedWord):
-            return value
-        kind = parser.types.get(option, "")
-        number = isinstance(value.value, int | float) and not isinstance(value.value, bool)
-        if (isinstance(value.value, bool) and "bool" in kind) or (number and re.search(r"\b(int|float)\b", kind)):
-            if number and re.match(r"[+-]?0\d|.*:", value):
-                raise InputError(
-                    f"{format_option(option)} is {value}, which YAML takes for {value.value}: write it without 0 in "
-                    "front or :"
-                )
-            return value.value
-        if "str" in kind or not kind:
-            raise InputError(
-                f"{format_option(option)} is {value}, which YAML takes for {value.value}: quote it, as '{value}'"
-            )
-        return value.value
-
-    return {
-        name: _take_values(value, parser, f"{path}{name}.")
-        if isinstance(value, dict) and f"{path}{name}" not in parser.actions
-        else take(f"{path}{name}", value)
-        for name, value in given.items()
-    }
+def _describe_type_error(option: str, value: Any, parser: OptionParser) -> str:
+    expected = parser.types.get(option, "another type")
+    example = ", such as [a,b]" if "list[" in expected else ""
+    message = f"{format_option(option)} is {value!r}, but must be {expected}{example}"
+    values = value if isinstance(value, list) else [value]
+    if "str" in expected and not all(isinstance(part, str) for part in values):
+        message += ". YAML reads no, on, 017, 12:30 and dates as other values: quote it, such as 'no'"
+    return message
 
 
-def check_option_name(option: str, known: Collection[str], where: str = "") -> None:
-    """Raise ``InputError`` unless there is such an option; ``where`` ends the message."""
+def _resolve_words(value: Any, parser: OptionParser, option: str = "") -> Any:
+    """Return options with the values of unquoted words of YAML; ``InputError`` where a text is expected."""
+    if isinstance(value, dict) and option not in parser.actions:
+        prefix = f"{option}." if option else ""
+        return {name: _resolve_words(part, parser, f"{prefix}{name}") for name, part in value.items()}
+    if isinstance(value, list):
+        return [_resolve_words(part, parser, option) for part in value]
+    if not isinstance(value, UnquotedWord):
+        return value
+    expected = parser.types.get(option, "")
+    reading = f"{format_option(option)} is {value}, which YAML takes for {value.value}"
+    is_number = isinstance(value.value, int | float) and not isinstance(value.value, bool)
+    takes_number = is_number and re.search(r"\b(int|float)\b", expected)
+    if takes_number and re.match(r"[+-]?0\d|.*:", value):
+        raise InputError(f"{reading}: write it without 0 in front or :")
+    takes_value = takes_number or (isinstance(value.value, bool) and "bool" in expected)
+    if not takes_value and ("str" in expected or not expected):
+        raise InputError(f"{reading}: quote it, as '{value}'")
+    return value.value
+
+
+def check_option_name(option: str, known: Collection[str], ending: str = "") -> None:
+    """Raise ``InputError`` unless an option exists.
+
+    Args:
+        option: Its full name, such as ``method.strength``.
+        known: Those that exist.
+        ending: End of the message; by default the names that exist at this place.
+    """
     if option in known:
         return
-    path, _, last = option.rpartition(".")
-    if path.startswith("method") and last in ESTIMATOR_OPTIONS:
+    path, _, name = option.rpartition(".")
+    if path.startswith("method") and name in ESTIMATOR_OPTIONS:
         raise InputError(
-            f"{format_option(last)} is for methods that look for a shortcut: take {format_option('method', 'LC')} "
+            f"{format_option(name)} is for methods that look for a shortcut: take {format_option('method', 'LC')} "
             "and its own attributes"
         )
     hint = suggest_name(option, known, format_option)
     if option in SYNONYMS:
         hint = f" (did you mean {format_option(SYNONYMS[option])}?)"
-    beside = ", ".join(one.rpartition(".")[2] for one in known if one.rpartition(".")[0] == path)
-    raise InputError(f"There is no option {format_option(option)}{hint}{where or ': there are ' + beside}")
+    if not ending:
+        siblings = [other.rpartition(".")[2] for other in known if other.rpartition(".")[0] == path]
+        ending = f": there are {', '.join(siblings)}"
+    raise InputError(f"There is no option {format_option(option)}{hint}{ending}")
 
 
-def _leaves(given: Mapping[str, Any], known: Collection[str], path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every option that is given, such as ``method.strength``, with its value."""
+def iterate_options(
+    given: Mapping[str, Any], known: Collection[str] = (), prefix: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """Yield the full name of every option, such as ``method.strength``, and its value.
+
+    Args:
+        given: Options as nested mappings.
+        known: Full names of options whose value may be a mapping itself.
+        prefix: What full names begin with.
+    """
     for name, value in given.items():
-        option = f"{path}{name}"
+        option = f"{prefix}{name}"
         if isinstance(value, dict) and option not in known:
-            yield from _leaves(value, known, f"{option}.")
+            yield from iterate_options(value, known, f"{option}.")
         else:
             yield option, value
 
 
 def _check_number(option: str, value: Any) -> None:
-    """Raise ``InputError`` if a value is a number that programs cannot count with, or that the option does not take."""
+    """Raise ``InputError`` if a value is a number that is not finite, or out of the option's range."""
     if isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"{format_option(option)} is {value}, but must be a finite number")
     if isinstance(value, int | float):
-        most = math.inf if isinstance(value, float) else MOST
-        usual = (0, MOST_OF_SEED) if re.search(r"(^|[._])seed$", option) else (-most, most)
-        check_range(format_option(option), value, *LIMITS.get(option, usual))
+        limit = math.inf if isinstance(value, float) else MAX_INTEGER
+        default = (0, MAX_SEED) if re.search(r"(^|[._])seed$", option) else (-limit, limit)
+        check_range(format_option(option), value, *LIMITS.get(option, default))
