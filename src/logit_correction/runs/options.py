@@ -1,9 +1,9 @@
 """From options as users give them to a complete ``RunConfig``, the only form that the rest of the package reads.
 
 Options come from the command line, from YAML and from Python, as names, as mappings and in short forms such as
-``shortcut="colour"``. Which options there are depends on the parts that are chosen: they are the arguments of the parts'
-constructors. ``complete_config`` brings all forms into one, has jsonargparse check every value by the constructors,
-and fills in the defaults, so that the config states all that a run depends on.
+``shortcut="colour"``. Which options there are depends on the parts that are chosen: they are the arguments of the
+constructors of these parts. ``complete_config`` brings all forms into one, has jsonargparse check every value by the
+constructors, and fills in the defaults, so that the config states all that a run depends on.
 
 Nothing heavy is imported before a part is named: a plain ``--help`` answers at once.
 """
