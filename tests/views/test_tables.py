@@ -84,7 +84,7 @@ def test_names(monkeypatch: pytest.MonkeyPatch) -> None:
     # Missing, another, then the commonest: sea, naïve ☃, town.
     assert found.tolist() == [[0, 0, 0, 0, 1], [0, 0, 1, 0, 0], [1, 0, 0, 0, 0], [0, 1, 0, 0, 0]]
     assert features(["", ""]).tolist() == [[1, 0], [1, 0]]
-    monkeypatch.setattr("logit_correction.views.tables.MOST_NAMES", 50)
+    monkeypatch.setattr("logit_correction.views.tables.MAX_NAMES", 50)
     names = [f"n{i:02}" for i in range(60) for _ in range(2 + (i >= 55))]
     found = features(names)  # the commonest have a flag, the others share one
     alone = {names[i] for i in range(len(names)) if not found[i, 1]}

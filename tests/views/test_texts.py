@@ -46,7 +46,7 @@ def test_words_against_a_count_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [rows[term] for term in view.terms] == sorted((rows[term] for term in view.terms), reverse=True)
     brute = torch.tensor([[float(term in one) for term in view.terms] for one in sets])
     assert torch.equal(view.features(inputs_of(texts)), brute)
-    monkeypatch.setattr(Words, "most", 7)
+    monkeypatch.setattr(Words, "max_terms", 7)
     assert fitted(Words, texts).terms == view.terms[:7]
 
 

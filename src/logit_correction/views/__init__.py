@@ -1,4 +1,4 @@
-"""Views: named, limited looks at an input that keep one kind of easy feature; one line each here."""
+"""The registry of views: named sets of simple features, each of which can express one kind of shortcut."""
 
 from __future__ import annotations
 

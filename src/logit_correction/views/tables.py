@@ -1,6 +1,8 @@
-"""Views of tables: each column alone, two together, and what is missing; and how a column is cut.
+"""Views of tables: each column alone, two together, and the pattern of missing values; and how a column is cut.
 
-Numbers are cut into bins, names into the commonest and the rest; a missing value is one of its own.
+A shortcut in a table is often one column, such as the device that a measurement came from, or the pair of two. Numbers
+are cut into bins and names into the commonest and all others, so that a linear head can pick out any part of a column;
+missing values are a part of their own.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -19,13 +21,19 @@ from logit_correction.types import ViewInputs
 from logit_correction.view_names import ViewName
 from logit_correction.views.base import View
 
-#: Names of a column that are told apart: most and fewest, and how many numbers they may be of all rows: half a GiB.
-MOST_NAMES, FEWEST_NAMES, MOST_NUMBERS = 1000, 100, 2**27
+#: Limit on the names of a column that have a feature of their own.
+MAX_NAMES = 1000
 
-#: Most bins of equally many rows that numbers are cut into.
-BINS = 16
+#: This limit in tables of many rows, which the next one lowers.
+FEWEST_NAMES = 100
 
-#: What ``compare_columns`` says of two values.
+#: Limit on the numbers of all rows that the names of one column become: half a GiB in single precision.
+MAX_NUMBERS = 2**27
+
+#: Limit on the bins of equally many rows that numbers are cut into.
+MAX_BINS = 16
+
+#: Results of ``compare_columns``; the last one where a value is missing.
 LESS, EQUAL, GREATER, INCOMPARABLE = range(4)
 
 
@@ -35,112 +43,187 @@ def is_numeric(values: NDArray[Any]) -> bool:
 
 
 def find_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return where a column has no value (N,)."""
+    """Return a mask (N,) of the rows in which a column has no value: NaN, infinity, or an empty name."""
     return ~np.isfinite(values.astype(np.float64)) if is_numeric(values) else np.asarray(values == "", dtype=bool)
 
 
-def compute_max_names(rows: int) -> int:
-    """Return how many names of a column views and networks tell apart, the commonest; the others share one."""
-    return min(MOST_NAMES, max(FEWEST_NAMES, MOST_NUMBERS // max(rows, 1)))
+def compute_max_names(num_rows: int) -> int:
+    """Return how many names of a column get a feature of their own, the commonest ones; the others share one."""
+    return min(MAX_NAMES, max(FEWEST_NAMES, MAX_NUMBERS // max(num_rows, 1)))
 
 
-def find_commonest_names(names: NDArray[Any], most: int) -> list[str]:
-    """Return the commonest names, of equally common ones those first in the alphabet."""
-    count = Counter(names.tolist())
-    return sorted(count, key=lambda name: (-count[name], name))[:most]
+def find_commonest_names(names: NDArray[Any], max_names: int) -> list[str]:
+    """Return the commonest names of a column.
+
+    Args:
+        names: (N,) names.
+        max_names: How many are returned at most.
+
+    Returns:
+        The commonest first, equally common ones in alphabetical order.
+    """
+    counts = Counter(names.tolist())
+    return sorted(counts, key=lambda name: (-counts[name], name))[:max_names]
 
 
 def compute_quantile_edges(numbers: NDArray[Any], bins: int) -> list[float]:
-    """Return the edges between so many bins of equally many numbers, fewer where numbers are equal."""
-    there = numbers[np.isfinite(numbers)].astype(np.float64)
-    return np.unique(np.quantile(there, np.arange(1, bins) / bins, method="higher")).tolist() if len(there) else []
+    """Return the edges between bins of equally many numbers.
+
+    Args:
+        numbers: (N,), NaN where missing.
+        bins: Number of bins; there are fewer where many numbers are equal.
+
+    Returns:
+        At most ``bins - 1`` rising numbers; each is the least one of the bin above it.
+    """
+    present = numbers[np.isfinite(numbers)].astype(np.float64)
+    if not len(present):
+        return []
+    return np.unique(np.quantile(present, np.arange(1, bins) / bins, method="higher")).tolist()
 
 
 def compute_edges_by_label(numbers: NDArray[Any], label: NDArray[Any], bins: int) -> list[float]:
-    """Return the edges between at most so many bins that end where the label changes; none where it does not."""
+    """Return the edges between bins that end where the share of labels changes, by a decision tree.
+
+    Args:
+        numbers: (N,), NaN where missing.
+        label: (N,) labels of any dtype.
+        bins: Limit on the number of bins.
+
+    Returns:
+        At most ``bins - 1`` rising numbers; none if the labels do not depend on the numbers.
+    """
     from sklearn.tree import DecisionTreeClassifier
 
-    # Of ranks, for the tree takes numbers in single precision, in which dates an hour apart may be one.
-    finite = np.isfinite(numbers)
-    different, rank = np.unique(numbers[finite], return_inverse=True)
-    limits = {"max_leaf_nodes": bins, "min_samples_leaf": 0.05, "min_impurity_decrease": 0.001}
-    tree = DecisionTreeClassifier(**limits, random_state=0)
-    nodes = tree.fit(rank[:, None], label[finite].astype(str)).tree_
-    return [float(different[int(cut) + 1]) for cut in sorted(nodes.threshold[nodes.feature >= 0])]
-
-
-def compute_cuts(values: NDArray[Any], parts: int) -> list[Any]:
-    """Return where a column is cut into so many parts: edges between numbers, or its commonest names."""
-    return (
-        compute_quantile_edges(values, parts)
-        if is_numeric(values)
-        else find_commonest_names(values[values != ""], parts)
+    # The tree takes numbers in single precision, in which dates an hour apart may be equal; their ranks are not.
+    is_present = np.isfinite(numbers)
+    distinct, rank = np.unique(numbers[is_present], return_inverse=True)
+    tree = DecisionTreeClassifier(
+        max_leaf_nodes=bins, min_samples_leaf=0.05, min_impurity_decrease=0.001, random_state=0
     )
+    nodes = tree.fit(rank[:, None], label[is_present].astype(str)).tree_
+    return [float(distinct[int(rank) + 1]) for rank in sorted(nodes.threshold[nodes.feature >= 0])]
 
 
-def assign_parts(values: NDArray[Any], cuts: Sequence[Any], count: int = 0) -> NDArray[np.int64]:
-    """Return the part (N,) of each value among ``count``, by default two more than cuts.
+def compute_cuts(values: NDArray[Any], num_parts: int) -> list[Any]:
+    """Return how ``assign_parts`` cuts a column.
 
-    The last part is of missing values, and the last but one of names that are none of the cuts. A number at an edge
-    lies above it.
+    Args:
+        values: (N,) numbers or names.
+        num_parts: Limit on the parts, except those of other names and of missing values.
+
+    Returns:
+        Edges between numbers, or the commonest names.
+    """
+    if is_numeric(values):
+        return compute_quantile_edges(values, num_parts)
+    return find_commonest_names(values[values != ""], num_parts)
+
+
+def assign_parts(values: NDArray[Any], cuts: Sequence[Any], num_parts: int = 0) -> NDArray[np.int64]:
+    """Return the part of a column in which each value lies.
+
+    Args:
+        values: (N,) numbers or names.
+        cuts: Edges or names, of ``compute_cuts``. A number at an edge lies above it.
+        num_parts: Number of parts; by default two more than cuts.
+
+    Returns:
+        (N,) numbers of parts. The last part is that of missing values, the last but one that of names outside the cuts.
     """
     import pandas as pd
 
-    count = count or len(cuts) + 2
+    num_parts = num_parts or len(cuts) + 2
     if is_numeric(values):
-        place = np.searchsorted(np.asarray(cuts, dtype=np.float64), values.astype(np.float64), side="right")
+        part = np.searchsorted(np.asarray(cuts, dtype=np.float64), values.astype(np.float64), side="right")
     else:
-        place = pd.Index(cuts, dtype=object).get_indexer(pd.Index(values, dtype=object))
-        place = np.where(place < 0, count - 2, place)
-    return np.where(find_missing(values), count - 1, place).astype(np.int64)
+        part = pd.Index(cuts, dtype=object).get_indexer(pd.Index(values, dtype=object))
+        part = np.where(part < 0, num_parts - 2, part)
+    return np.where(find_missing(values), num_parts - 1, part).astype(np.int64)
 
 
 def describe_bins(
-    numbers: NDArray[Any], edges: Sequence[float], spell: Callable[[NDArray[Any]], list[str]]
+    numbers: NDArray[Any], edges: Sequence[float], format_values: Callable[[NDArray[Any]], list[str]]
 ) -> list[str]:
-    """Return what people call the bins between edges, by the least and the greatest number that lies in each."""
-    there = np.unique(numbers[np.isfinite(numbers)])
-    if not len(there):
+    """Return a name for each bin, by the least and the greatest number in it, such as ``18 to 24``.
+
+    Args:
+        numbers: (N,), NaN where missing; each bin holds one at least.
+        edges: The rising edges between the bins.
+        format_values: Writes numbers for people.
+
+    Returns:
+        ``len(edges) + 1`` texts. The first one begins with ``up to``, the last one with ``from``.
+    """
+    present = np.unique(numbers[np.isfinite(numbers)])
+    if not len(present):
         return ["any number"] * (len(edges) + 1)
-    starts = [0, *np.searchsorted(there, edges).tolist()]
-    ends = [*starts[1:], len(there)]
-    told = spell(np.concatenate([there[starts], there[[end - 1 for end in ends]]]))
-    low, high = told[: len(starts)], told[len(starts) :]
-    if len(there) == len(starts):
+    starts = np.array([0, *np.searchsorted(present, edges)])
+    ends = np.append(starts[1:], len(present)) - 1
+    texts = format_values(present[np.concatenate([starts, ends])])
+    low = texts[: len(starts)]
+    high = texts[len(starts) :]
+    if len(present) == len(starts):
         return low
-    both = zip(low, high, strict=True)
-    told = [least if least == greatest else f"{least} to {greatest}" for least, greatest in both]
-    return told if len(told) == 1 else [f"up to {high[0]}", *told[1:-1], f"from {low[-1]}"]
+    names = [
+        least if least == greatest else f"{least} to {greatest}" for least, greatest in zip(low, high, strict=True)
+    ]
+    if len(names) == 1:
+        return names
+    return [f"up to {high[0]}", *names[1:-1], f"from {low[-1]}"]
 
 
 def compare_columns(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.int64]:
-    """Return whether the first (N,) is ``LESS``, ``EQUAL`` or ``GREATER``, or ``INCOMPARABLE``."""
-    none = np.zeros(len(first), dtype=bool)
-    equal = first == second if is_numeric(first) == is_numeric(second) else none
-    less = first < second if is_numeric(first) and is_numeric(second) else none
-    there = np.where(equal, EQUAL, np.where(less, LESS, GREATER))
-    return np.where(find_missing(first) | find_missing(second), INCOMPARABLE, there).astype(np.int64)
+    """Return how the values of two columns compare in each row.
+
+    Args:
+        first: (N,) numbers or names.
+        second: (N,) numbers or names.
+
+    Returns:
+        (N,) of ``LESS``, ``EQUAL``, ``GREATER``: whether the first is less than the second. ``INCOMPARABLE`` where a
+        value is missing. Unequal names, and a name and a number, count as ``GREATER``.
+    """
+    same_kind = is_numeric(first) == is_numeric(second)
+    order = np.full(len(first), GREATER)
+    if same_kind and is_numeric(first):
+        order[first < second] = LESS
+    if same_kind:
+        order[first == second] = EQUAL
+    order[find_missing(first) | find_missing(second)] = INCOMPARABLE
+    return order.astype(np.int64)
 
 
 def find_viewed_columns(views: Iterable[str], columns: Iterable[str]) -> list[str]:
-    """Return those of some columns that views of these names look at."""
-    family_and_member = [ViewName.of(view) for view in views]
-    alone = {member for family, member in family_and_member if family == "column"}
-    pairs = [member for family, member in family_and_member if family == "pair"]
+    """Return the columns from which some views compute their features.
+
+    Args:
+        views: Names of views, such as ``column:age`` and ``pair:age & site``.
+        columns: All columns of the table.
+    """
+    names = [ViewName.of(view) for view in views]
+    single = {member for family, member in names if family == "column"}
+    pairs = [f" & {member} & " for family, member in names if family == "pair"]
     return [
-        name
-        for name in columns
-        if name in alone or any(pair.startswith(f"{name} & ") or pair.endswith(f" & {name}") for pair in pairs)
+        column
+        for column in columns
+        if column in single
+        or any(pair.startswith(f" & {column} & ") or pair.endswith(f" & {column} & ") for pair in pairs)
     ]
 
 
-def _flags(part: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
-    """Return (N, count) with a flag at each row's part, and none where it is none of 0..count-1."""
-    return part[:, None] == np.arange(count)
+def _encode_one_hot(part: NDArray[np.int64], num_parts: int) -> NDArray[np.bool_]:
+    """Return (N, num_parts) with True at each row's part, and all False if it is another one."""
+    return part[:, None] == np.arange(num_parts)
+
+
+def _to_features(parts: Sequence[NDArray[Any]]) -> Tensor:
+    """Return arrays (N, F) as the features of a view."""
+    return torch.from_numpy(np.concatenate(parts, axis=1, dtype=np.float32))
 
 
 class OneColumn(View):
-    """One column of a table of features: what it holds, cut so that a linear head can tell any part of it apart.
+    """One column of a table of features, cut so that a linear head can pick out any part of it.
 
     Numbers become their value in spreads from the median, their rank in [0, 1], and whether they are missing. Each bin
     of equally many training rows has a flag, and so has each number that many rows share. Names become whether they
@@ -149,33 +232,34 @@ class OneColumn(View):
 
     breadth = 0
     needs = "a table of features"
-    max_narrow_members = (
-        2  # many columns side by side are as good as the whole table; five told seven kinds of ground apart
-    )
+    max_narrow_members = 2  # many columns together are the whole table; five sufficed for seven kinds of ground
 
-    LEAST_OF_A_BIN = 100  # rows; with fewer a head learns rows by heart
-    VALUES = 32  # single numbers with a feature of their own,
-    LEAST_OF_A_VALUE, SHARE = 30, 0.01  # each of so many rows, and in a column of more numbers of this share
-    POINTS = 1001  # of the distribution of the training rows, by which a number is ranked
-    FURTHEST = 1000.0  # spreads from the median
+    MIN_ROWS_OF_BIN = 100  # with fewer rows a head memorizes them
+    MAX_COMMON_VALUES = 32  # numbers with a feature of their own
+    MIN_ROWS_OF_VALUE = 30  # rows that have such a number,
+    MIN_SHARE_OF_VALUE = 0.01  # and their share of the rows in a column of more numbers than those
+    NUM_QUANTILES = 1001  # of the training rows, by which a number is ranked
+    MAX_SPREADS = 1000.0  # limit on the distance from the median
 
     def __init__(self, column: str) -> None:
-        self.column, self.name = column, f"column:{column}"
+        self.column = column
+        self.name = f"column:{column}"
         # Plain values, which a checkpoint holds.
         self._names: list[str] = []
         self._points: list[float] = []
         self._edges: list[float] = []
         self._common: list[float] = []
-        self._median, self._spread = 0.0, 1.0
+        self._median = 0.0
+        self._spread = 1.0
 
     @classmethod
     def list_views(cls, inputs: ViewInputs) -> list[View]:
-        """Return one view for each column that is not the same in all rows; being missing is a value too."""
+        """Return one view for each column that varies; being missing is a value too."""
         views: list[View] = []
         for name, values in inputs.columns.items():
-            missing = find_missing(values)
-            present = values[~missing]
-            if len(present) and (missing.any() or (present != present[0]).any()):
+            is_missing = find_missing(values)
+            present = values[~is_missing]
+            if len(present) and (is_missing.any() or (present != present[0]).any()):
                 views.append(cls(name))
         return views
 
@@ -190,39 +274,47 @@ class OneColumn(View):
         present = values[~find_missing(values)].astype(np.float64)
         if not len(present):
             return
-        points = np.quantile(present, np.linspace(0, 1, self.POINTS), method="inverted_cdf")
-        self._points, self._median = points.tolist(), float(points[self.POINTS // 2])
-        low, high = (float(points[round(share * (self.POINTS - 1))]) for share in (0.05, 0.95))
-        # A column that is nearly always the same has no spread but for its few other values.
+        shares = np.linspace(0, 1, self.NUM_QUANTILES)
+        self._points = np.quantile(present, shares, method="inverted_cdf").tolist()
+        self._median = self._points[self.NUM_QUANTILES // 2]
+        low = self._points[round(0.05 * (self.NUM_QUANTILES - 1))]
+        high = self._points[round(0.95 * (self.NUM_QUANTILES - 1))]
+        # A column that is nearly always the same has a spread only by its few other values.
         self._spread = (high - low) or 2 * float(np.abs(present - self._median).max()) or 1.0
-        different, count = np.unique(present, return_counts=True)
-        few = len(different) <= self.VALUES
-        often = np.argsort(-count, kind="stable")[: self.VALUES]
-        enough = max(self.LEAST_OF_A_VALUE, 0 if few else self.SHARE * len(present))
-        self._common = np.sort(different[often[count[often] >= enough]]).tolist()
-        self._edges = (
-            [] if few else compute_quantile_edges(present, min(BINS, max(1, len(present) // self.LEAST_OF_A_BIN)))
-        )
+        distinct, counts = np.unique(present, return_counts=True)
+        min_rows: float = self.MIN_ROWS_OF_VALUE
+        if len(distinct) > self.MAX_COMMON_VALUES:
+            min_rows = max(min_rows, self.MIN_SHARE_OF_VALUE * len(present))
+            num_bins = min(MAX_BINS, max(1, len(present) // self.MIN_ROWS_OF_BIN))
+            self._edges = compute_quantile_edges(present, num_bins)
+        commonest = np.argsort(-counts, kind="stable")[: self.MAX_COMMON_VALUES]
+        self._common = np.sort(distinct[commonest[counts[commonest] >= min_rows]]).tolist()
 
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return the features of the column, (N, F); a missing number has the median's."""
         values = inputs.columns[self.column]
-        missing = find_missing(values)
+        is_missing = find_missing(values)[:, None]
         if is_numeric(values):
-            number = np.where(missing, self._median, values.astype(np.float64))
-            value = np.clip((number - self._median) / self._spread, -self.FURTHEST, self.FURTHEST)
-            rank = np.full(len(number), 0.5)
-            if self._points:  # the share of the training rows below, those that are equal counted half
-                below, upto = (np.searchsorted(self._points, number, side=side) for side in ("left", "right"))
-                rank = (below + upto) / (2 * len(self._points))
-            parts = [value[:, None], missing[:, None], rank[:, None]]
+            features = [*self._compute_value_and_rank(values, is_missing)]
             if self._edges:
-                parts.append(_flags(assign_parts(values, self._edges), len(self._edges) + 1))
-            parts.append(values.astype(np.float64)[:, None] == np.asarray(self._common))
+                features.append(_encode_one_hot(assign_parts(values, self._edges), len(self._edges) + 1))
+            features.append(values.astype(np.float64)[:, None] == np.asarray(self._common))
         else:
-            part, others = assign_parts(values, self._names), len(self._names)
-            parts = [missing[:, None], (part == others)[:, None], _flags(part, others)]
-        return torch.from_numpy(np.concatenate(parts, axis=1, dtype=np.float32))
+            part = assign_parts(values, self._names)
+            num_names = len(self._names)
+            features = [is_missing, (part == num_names)[:, None], _encode_one_hot(part, num_names)]
+        return _to_features(features)
+
+    def _compute_value_and_rank(self, values: NDArray[Any], is_missing: NDArray[np.bool_]) -> list[NDArray[Any]]:
+        """Return the value in spreads from the median, whether it is missing, and its rank, (N, 1) each."""
+        number = np.where(is_missing, self._median, values.astype(np.float64)[:, None])
+        value = np.clip((number - self._median) / self._spread, -self.MAX_SPREADS, self.MAX_SPREADS)
+        if not self._points:
+            return [value, is_missing, np.full_like(number, 0.5)]
+        # The share of the training rows below, of which those that are equal count half.
+        below = np.searchsorted(self._points, number, side="left")
+        up_to = np.searchsorted(self._points, number, side="right")
+        return [value, is_missing, (below + up_to) / (2 * len(self._points))]
 
 
 class Pairs(View):
@@ -233,12 +325,13 @@ class Pairs(View):
     """
 
     breadth = 0
-    most = 40  # columns; of tables with more no pairs are looked at
-    needs = f"a table of 2 to {most} features"
-    parts = 8  # that each column is cut into, besides other names and missing values
+    max_columns = 40  # in tables with more columns pairs are left out
+    needs = f"a table of 2 to {max_columns} features"
+    parts = 8  # that each column is cut into, except for other names and missing values
 
     def __init__(self, first: str, second: str) -> None:
-        self.columns, self.name = [first, second], f"pair:{first} & {second}"
+        self.columns = [first, second]
+        self.name = f"pair:{first} & {second}"
         self._cuts: list[list[Any]] = []
         self._edges: list[float] = []
 
@@ -246,41 +339,48 @@ class Pairs(View):
     def list_views(cls, inputs: ViewInputs) -> list[View]:
         """Return one view for each pair of columns that vary."""
         columns = [ViewName.of(view.name).member for view in OneColumn.list_views(inputs)]
-        return [cls(*pair) for pair in combinations(columns, 2)] if len(columns) <= cls.most else []
+        return [cls(*pair) for pair in combinations(columns, 2)] if len(columns) <= cls.max_columns else []
 
     @classmethod
     def make_member(cls, member: str, inputs: ViewInputs) -> View | None:
-        """Return the pair that a person names in the other order."""
-        pairs = [view for view in cls.list_views(inputs) if isinstance(view, Pairs)]
-        return next((view for view in pairs if " & ".join(view.columns[::-1]) == member), None)
+        """Return a pair whose columns the user names in the other order."""
+        for view in cls.list_views(inputs):
+            first, second = cast(Pairs, view).columns
+            if member == f"{second} & {first}":
+                return view
+        return None
 
     def is_applicable(self, inputs: ViewInputs) -> bool:
         return all(column in inputs.columns for column in self.columns)
 
     def fit(self, inputs: ViewInputs) -> None:
         self._cuts = [compute_cuts(inputs.columns[column], self.parts) for column in self.columns]
-        self._edges = compute_quantile_edges(self._difference(inputs), BINS)
+        self._edges = compute_quantile_edges(self._compute_difference(inputs), MAX_BINS)
 
-    def _difference(self, inputs: ViewInputs) -> NDArray[np.float64]:
-        """Return the difference (N,) of two columns of numbers; of names there is none."""
-        first, second = (inputs.columns[name] for name in self.columns)
+    def _compute_difference(self, inputs: ViewInputs) -> NDArray[np.float64]:
+        """Return the difference (N,) of two columns of numbers, (0,) of others."""
+        first, second = (inputs.columns[column] for column in self.columns)
         if not (is_numeric(first) and is_numeric(second)):
             return np.zeros(0)
         return first.astype(np.float64) - second.astype(np.float64)
 
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return a flag for each cell, for less, equal and greater, and for each bin of the difference, (N, 119)."""
-        values = [inputs.columns[name] for name in self.columns]
+        values = [inputs.columns[column] for column in self.columns]
         side = self.parts + 2
-        first, second = (assign_parts(*one, side) for one in zip(values, self._cuts, strict=True))
-        parts = [_flags(first * side + second, side**2), _flags(compare_columns(*values), INCOMPARABLE)]
-        if self._edges and len(difference := self._difference(inputs)):
-            parts.append(_flags(assign_parts(difference, self._edges), len(self._edges) + 1))
-        return torch.from_numpy(np.concatenate(parts, axis=1, dtype=np.float32))
+        first, second = (assign_parts(column, cuts, side) for column, cuts in zip(values, self._cuts, strict=True))
+        features = [
+            _encode_one_hot(first * side + second, side**2),
+            _encode_one_hot(compare_columns(*values), INCOMPARABLE),
+        ]
+        difference = self._compute_difference(inputs)
+        if self._edges and len(difference):
+            features.append(_encode_one_hot(assign_parts(difference, self._edges), len(self._edges) + 1))
+        return _to_features(features)
 
 
 class Missing(View):
-    """The pattern of missing values: who fills a form in, or which machine measures, may leave out what it will."""
+    """The pattern of missing values: one person, form or machine leaves out other values than the next."""
 
     name = "missing"
     breadth = 0
@@ -301,6 +401,6 @@ class Missing(View):
 
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return a flag for each of these columns, and how many values a row misses in all of them, (N, F + 1)."""
-        missing = {name: find_missing(values) for name, values in inputs.columns.items()}
-        number = np.sum(list(missing.values()), axis=0)
-        return torch.from_numpy(np.stack([*(missing[name] for name in self._columns), number], axis=1)).float()
+        is_missing = {name: find_missing(values)[:, None] for name, values in inputs.columns.items()}
+        count = np.sum(list(is_missing.values()), axis=0)
+        return _to_features([*(is_missing[name] for name in self._columns), count])
