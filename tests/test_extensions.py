@@ -87,7 +87,7 @@ def test_one_file_and_one_line_make_a_part_of_the_package(tmp_path: Path) -> Non
     table[::-1].to_csv(tmp_path / "new.csv", index=False)
     report = package / "evaluation" / "report.py"
     figure = re.findall(r"^```text\n(error: .*)\n```$", CONTRIBUTING, re.MULTILINE)[0]
-    column = 'half: float | None = metric_field("Half a column", lambda rows: [0.5] * len(rows.names))'
+    column = 'half: float | None = metric_field("Half a column", lambda rows: [0.5] * len(rows.group_names))'
     text = report.read_text().replace("    f1: float", f"    {figure}\n    f1: float", 1)
     report.write_text(re.sub(r"^(    margin_mean: .*)$", rf"\1\n    {column}", text, count=1, flags=re.MULTILINE))
 

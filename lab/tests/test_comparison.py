@@ -17,8 +17,8 @@ import pytest
 from scipy.stats import ttest_rel
 
 from logit_correction import InputError
-from logit_correction.evaluation import GroupReport, Predictions
-from logit_correction.evaluation.report import EvaluatedRows
+from logit_correction.evaluation.predictions import Predictions
+from logit_correction.evaluation.report import EvaluatedRows, GroupReport
 from logit_correction.types import Correlation
 from logit_correction_lab.comparison import (
     Comparison,

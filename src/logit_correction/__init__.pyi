@@ -17,8 +17,8 @@ from logit_correction.data.source import DataSource as DataSource
 from logit_correction.data.table import DataTable as DataTable
 from logit_correction.errors import InputError as InputError
 from logit_correction.errors import InputWarning as InputWarning
-from logit_correction.evaluation import GroupReport as GroupReport
-from logit_correction.evaluation import Predictions as Predictions
+from logit_correction.evaluation.predictions import Predictions as Predictions
+from logit_correction.evaluation.report import GroupReport as GroupReport
 from logit_correction.integrations.export import export as export
 from logit_correction.integrations.sklearn import LogitCorrectionClassifier as LogitCorrectionClassifier
 from logit_correction.losses import GroupPrior as GroupPrior

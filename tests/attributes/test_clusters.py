@@ -108,5 +108,5 @@ def test_impossible_rows_and_tables_are_refused() -> None:
     for table in ([[0, 1], [1, 2]], [[0, 1], [1]], [[0, 1, 2], [0, 1]]):
         with pytest.raises(InputError, match=r"overlap .* but are not the same"):
             find_shared_values(Correlation.from_table(table))
-    with pytest.raises(InputError, match="label 0 goes with 2 attribute values, but has 1 rows"):
+    with pytest.raises(InputError, match="label 0 has 2 attribute values, but 1 rows"):
         fitted(ONE_TO_MANY, torch.rand(3, 12), torch.tensor([0, 1, 2]))

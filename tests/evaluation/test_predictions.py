@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from logit_correction.evaluation import Predictions
+from logit_correction.evaluation.predictions import Predictions
 
 
 def made(rows: int = 6, dtype: Any = np.float32, **changes: Any) -> Predictions:

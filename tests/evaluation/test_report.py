@@ -22,7 +22,8 @@ from sklearn.metrics import (
 )
 
 from logit_correction.errors import InputError
-from logit_correction.evaluation import GroupReport, Predictions
+from logit_correction.evaluation.predictions import Predictions
+from logit_correction.evaluation.report import GroupReport
 from logit_correction.types import Correlation
 
 

@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 import torch
 
-from logit_correction.evaluation import GroupReport, Predictions
-from logit_correction.evaluation.predictions import PredictedAttributes
+from logit_correction.evaluation.predictions import PredictedAttributes, Predictions
+from logit_correction.evaluation.report import GroupReport
 from logit_correction.finding import CandidateStatistics, Finding, ScoredCandidate, Verdict, ViewEvidence
 from logit_correction.pages.plots import encode_png_uris
 from logit_correction.types import Correlation

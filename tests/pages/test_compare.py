@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from logit_correction.errors import InputError
-from logit_correction.evaluation import Predictions
+from logit_correction.evaluation.predictions import Predictions
 from logit_correction.formatting import NBSP
 from logit_correction.pages.compare import RunFolder, group_runs_by_task, share_estimates
 from logit_correction.pages.page import render_report_page

@@ -17,7 +17,7 @@ ESTIMATORS: dict[str, tuple[str, str]] = {
     ),
     "Given": (_HERE + "given.Given", "from a file or a column, row by row; rows without one are not corrected"),
     "TrueAttributes": (_HERE + "given.TrueAttributes", "the attribute labels of the training rows, which it reads"),
-    "Clusters": (_HERE + "clusters.Clusters", "tells apart attribute values of one label by a biased network (LC+)"),
+    "Clusters": (_HERE + "clusters.Clusters", "separates attribute values of one label by a biased network (LC+)"),
     "XRM": (_HERE + "xrm.XRM", "twin networks that imitate each other's held-out mistakes (Pezeshki et al. 2024)"),
     "EIIL": (_HERE + "mst.EIIL", "the environments in which an early network is least invariant (Creager et al. 2021)"),
     "MST": (_HERE + "mst.MST", "what a network answers that overfits a tenth of the rows (Zhao and Zhang 2026)"),

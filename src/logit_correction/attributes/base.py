@@ -83,7 +83,7 @@ class AttributeEstimator(nn.Module, ABC):
         attribute_names: K names; None where value j is only known as that of label j.
         row_attribute: (N,) long, a_x of every training row, -1 where unknown; only for static estimators.
         finding: The result of a search for a shortcut; None if there was no search.
-        row_posterior: (N, K), P(a | x) by networks that were not trained on the row; None if there are none.
+        row_posterior: (N, K), P(a | x) by networks that were not trained on the row; None without them.
     """
 
     components: ClassVar[Mapping[str, str]] = MappingProxyType({})

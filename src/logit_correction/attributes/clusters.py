@@ -1,4 +1,4 @@
-"""Clusters of a biased network's features tell apart the attribute values of one label (LC+; section 4.2.3)."""
+"""Attribute values of one label, separated by clusters of a biased network's features (LC+; section 4.2.3)."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ class Clusters(AttributeEstimator):
         return self._compute_log_fit(features).masked_fill(is_other_label, float("-inf")).argmax(dim=1)
 
     def describe(self) -> str:
-        return f"{self.inner.describe()}, values of one label told apart by clusters"
+        return f"{self.inner.describe()}, values of one label separated by clusters"
 
 
 def find_shared_values(correlation: Correlation) -> dict[tuple[int, ...], list[int]]:
@@ -216,7 +216,7 @@ def find_shared_values(correlation: Correlation) -> dict[tuple[int, ...], list[i
         for other in rows:
             if other != values and set(other) & set(values):
                 raise InputError(
-                    f"label {label} goes with the attribute values {list(values)}, which overlap {list(other)} but are "
+                    f"label {label} has the attribute values {list(values)}, which overlap {list(other)} but are "
                     "not the same: let labels share all values or none, or take correlation=one-to-one"
                 )
     return labels_of_values
@@ -246,8 +246,7 @@ def find_clusters(
         label_points = points[label == value]
         if len(label_points) < num_clusters:
             raise InputError(
-                f"label {value} goes with {num_clusters} attribute values, but has {len(label_points)} rows: give more "
-                "rows"
+                f"label {value} has {num_clusters} attribute values, but {len(label_points)} rows: give more rows"
             )
         # The mean of the centres, not of the rows: labels may have the values in different proportions.
         centers = _run_k_means(label_points, num_clusters, seed)[0] if len(labels) > 1 else label_points

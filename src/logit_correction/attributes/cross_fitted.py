@@ -22,7 +22,7 @@ class CrossFitted(AttributeEstimator):
     What a network has memorized does not help it on the other half, so its errors there are those of the shortcut.
     Use it instead of ``Online`` if the biased network would memorize the training rows, and if the shortcut is not one
     of the views that ``Auto`` looks at. The networks are of the kind of the robust one; ``biased_network`` of the
-    method names another. It corrects whatever it estimates: it does not check whether there is a shortcut.
+    method names another. It does not check whether there is a shortcut, and always corrects.
     """
 
     Q = GCE_EXPONENT  # of the generalized cross-entropy

@@ -208,7 +208,7 @@ def apply_input_dropout(inputs: Inputs, probability: float, generator: torch.Gen
     """Return inputs with pixels or features set to 0 at random, and the others scaled up to keep the mean.
 
     Args:
-        inputs: Images (B, C, H, W), of which all channels of a pixel are dropped together, or features (B, F).
+        inputs: Images (B, C, H, W), where all channels of a pixel are dropped together, or features (B, F).
         probability: Of each pixel or feature, in [0, 1).
         generator: Source of the random numbers.
 

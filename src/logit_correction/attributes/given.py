@@ -29,7 +29,7 @@ class Given(AttributeEstimator):
     2, as ``predict`` writes it. ``path`` is its file, with or without folders. The column ``attribute`` holds the
     attribute's name. An empty cell, or -1, is unknown. A column ``label`` must agree with the data.
 
-    A label's majority is its commonest value. The report calls what was read ``given attribute``.
+    A label's majority is its commonest value. The report has it as ``given attribute``.
     """
 
     def __init__(self, file: str | None = None, column: str | None = None) -> None:

@@ -1,4 +1,8 @@
-"""Metrics of the rows of each group: those of a name, scikit-learn's, and a person's own."""
+"""Metrics of each group: those of ``METRICS``, of scikit-learn, and functions of your own.
+
+Most metrics of scikit-learn are defined for two classes. A group of a label and an attribute is therefore evaluated on
+all rows with the attribute, by whether they have the label.
+"""
 
 from __future__ import annotations
 
@@ -20,159 +24,188 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = NDArray[Any]
 
-#: Of whether n rows have a label (n,), 0 or 1, and what is said of them: a number.
+#: Called with (n,) whether rows have a label, 0 or 1, and (n,) whether it is predicted or how probable it is.
 MetricFunction: TypeAlias = Callable[[Array, Array], float]
 
-#: Second parameters of metrics that take the probability of the label. Others take whether the label is predicted.
-SCORES = ("y_score", "y_prob", "y_proba", "pred_decision", "probability")
+#: A metric as the user gives it: a name, a dotted path, a function, or several of these.
+MetricSpec: TypeAlias = str | MetricFunction | Sequence[str | MetricFunction]
 
-#: Functions of scikit-learn whose ``y_pred`` are probabilities all the same.
-SCORED = ("log_loss", "d2_log_loss_score")
+#: Names of second parameters that take the probability of the label. Others take whether the label is predicted.
+PROBABILITY_PARAMETERS = ("y_score", "y_prob", "y_proba", "pred_decision", "probability")
+
+#: Functions of scikit-learn whose second parameter is called ``y_pred`` although it takes probabilities.
+PROBABILITY_METRICS = ("log_loss", "d2_log_loss_score")
 
 
-def find_metrics(
-    metrics: str | MetricFunction | Sequence[str | MetricFunction], taken: Sequence[str] = ()
-) -> dict[str, MetricFunction]:
-    """Return the name of each metric, as tables have it, and its function.
+def find_metrics(metrics: MetricSpec, taken_names: Sequence[str] = ()) -> dict[str, MetricFunction]:
+    """Return the functions of metrics by the names that tables show.
 
     Args:
         metrics: One or several of: a name of ``METRICS``, a dotted path such as ``sklearn.metrics.f1_score``, or a
-            function, which is called by its ``__name__``.
-        taken: Names that columns have already; a metric of such a name is called by its whole path.
+            function, which is shown by its ``__name__``.
+        taken_names: Columns that the table has already; a metric of such a name is shown by its whole path.
 
     Raises:
         InputError: A name is unknown, or cannot be imported.
     """
-    found: dict[str, MetricFunction] = {}
+    functions: dict[str, MetricFunction] = {}
     for metric in [metrics] if isinstance(metrics, str) or callable(metrics) else metrics:
         function = metric if callable(metric) else import_component("metric", metric, METRICS)
         if not callable(function) or isinstance(function, type):
-            raise InputError(f"metric {metric!r} is no function: give one of {', '.join(METRICS)}, or package.function")
+            known = ", ".join(METRICS)
+            raise InputError(f"metric {metric!r} is not a function: give one of {known}, or package.function")
         path = metric if isinstance(metric, str) else f"{function.__module__}.{getattr(function, '__name__', 'metric')}"
         name = path.rpartition(".")[2]
-        found[path if name in found or name in taken else name] = function
-    return found
+        functions[path if name in functions or name in taken_names else name] = function
+    return functions
 
 
 def compute_group_metrics(
     rows: EvaluatedRows, metrics: Mapping[str, MetricFunction], probability: Array | None = None
 ) -> dict[str, NDArray[np.float64]]:
-    """Return each metric of each group, (G,).
+    """Return metrics of each group.
 
-    Of a group of a label and an attribute it is the metric of that label against all others, over all rows with that
-    attribute: precision and AUC need rows of other labels too. Without attributes it is over all rows. NaN where the
-    group is empty, or the metric is not defined.
+    For a group of a label and an attribute it is the metric of that label against all others, over all rows with that
+    attribute: precision and AUC need rows of other labels too. Without attributes it is over all rows.
 
     Args:
         rows: The rows and their groups.
         metrics: Name -> function.
         probability: (N, L) of each label; by default that of the rows.
+
+    Returns:
+        Name -> (G,), NaN where the group is empty or the metric is not defined.
     """
     predictions = rows.predictions
     probability = predictions.probabilities if probability is None else probability
-    labels = list(predictions.label_names)
-    attributes = np.asarray(list(map(str, rows.names["attribute"])))
+    label_names = list(predictions.label_names)
+    attributes = np.asarray(list(map(str, rows.group_names["attribute"])))
     row, group = (members.numpy() for members in rows.members)
-    found = {name: np.full(len(rows.names), np.nan) for name in metrics}
-    for number, label in enumerate(map(str, rows.names["label"])):
-        there = np.unique(row[attributes[group] == attributes[number]])
-        if label not in labels or not (group == number).any() or not np.isfinite(probability[there]).all():
+    results = {name: np.full(len(rows.group_names), np.nan) for name in metrics}
+    for number, label_name in enumerate(map(str, rows.group_names["label"])):
+        indices = np.unique(row[attributes[group] == attributes[number]])
+        is_empty = label_name not in label_names or not (group == number).any()
+        if is_empty or not np.isfinite(probability[indices]).all():
             continue
-        has_label = (predictions.label[there] == labels.index(label)).astype(np.int64)
-        says_label = (predictions.prediction[there] == labels.index(label)).astype(np.int64)
+        label = label_names.index(label_name)
+        has_label = (predictions.label[indices] == label).astype(np.int64)
+        is_predicted = (predictions.prediction[indices] == label).astype(np.int64)
         for name, metric in metrics.items():
-            said = probability[there, labels.index(label)] if takes_probability(metric) else says_label
-            found[name][number] = _call(name, metric, has_label, said)
-    return found
+            predicted = probability[indices, label] if takes_probability(metric) else is_predicted
+            results[name][number] = _call_metric(name, metric, has_label, predicted)
+    return results
 
 
 def takes_probability(metric: MetricFunction) -> bool:
-    """Return whether a metric takes the probability of the label, and not whether the label is predicted."""
+    """Return whether a metric takes the probability of the label, instead of whether the label is predicted."""
     try:
         parameters = list(inspect.signature(metric).parameters)
-    except (TypeError, ValueError):  # some functions in C have none
+    except (TypeError, ValueError):  # some functions in C have no signature
         return False
-    return getattr(metric, "__name__", "") in SCORED or (len(parameters) > 1 and parameters[1] in SCORES)
+    is_listed = getattr(metric, "__name__", "") in PROBABILITY_METRICS
+    return is_listed or (len(parameters) > 1 and parameters[1] in PROBABILITY_PARAMETERS)
 
 
-def _call(name: str, metric: MetricFunction, has_label: Array, said: Array) -> float:
+def _call_metric(name: str, metric: MetricFunction, has_label: Array, predicted: Array) -> float:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # such as scikit-learn's where a metric is not defined
-            return float(metric(has_label, said))
-    except Exception as error:  # of a person's own function, any
-        if isinstance(error, ValueError) and has_label.all():  # as many refuse rows of one label
+            return float(metric(has_label, predicted))
+    except Exception as error:  # a user's own function may raise anything
+        if isinstance(error, ValueError) and has_label.all():  # many metrics refuse rows of one label
             return float("nan")
-        shown = f"({len(said):,} rows): {type(error).__name__}: {format_reason(error)}"
+        cause = f"({len(predicted):,} rows): {type(error).__name__}: {format_reason(error)}"
         raise InputError(
-            f"metric {name} fails {shown}. It is called with two arrays (n,), whether rows have a label and whether it "
+            f"metric {name} fails {cause}. It is called with two arrays (n,), whether rows have a label and whether it "
             "is predicted, and must return a number"
         ) from error
 
 
-def recall(y_true: Array, y_pred: Array) -> float:
-    """Return the share of the label's rows that are right."""
-    return _share(y_pred[y_true == 1])
-
-
 def precision(y_true: Array, y_pred: Array) -> float:
-    """Return the share of the rows said to be of the label that are."""
-    return _share(y_true[y_pred == 1])
+    """Return the share of the rows said to be of the label that are; NaN without such rows.
 
-
-def specificity(y_true: Array, y_pred: Array) -> float:
-    """Return the share of the other labels' rows that are not said to be of the label."""
-    return _share(1 - y_pred[y_true == 0])
-
-
-def f1(y_true: Array, y_pred: Array) -> float:
-    """Return the harmonic mean of precision and recall."""
-    return float(2 * (y_true * y_pred).sum() / (y_true.sum() + y_pred.sum()))
-
-
-def label_auroc(y_true: Array, y_score: Array) -> float:
-    """Return the area under the ROC curve of the label against the others; NaN without rows of others."""
-    return auroc(np.column_stack([-y_score, y_score]), y_true)
-
-
-def _share(values: Array) -> float:
+    Args:
+        y_true: (n,), whether rows have the label, 0 or 1.
+        y_pred: (n,), whether it is predicted, 0 or 1.
+    """
+    values = y_true[y_pred == 1]
     return float(values.mean()) if len(values) else float("nan")
 
 
-# -- of predicted probabilities (N, L), as float64, and labels (N,), whole numbers from 0 to L - 1
+def specificity(y_true: Array, y_pred: Array) -> float:
+    """Return the share of the other labels' rows that are not said to be of the label; NaN without such rows.
+
+    Args:
+        y_true: (n,), whether rows have the label, 0 or 1.
+        y_pred: (n,), whether it is predicted, 0 or 1.
+    """
+    return precision(1 - y_pred, 1 - y_true)
 
 
-def auroc(probability: Array, label: Array) -> float:
+# -- Metrics of all labels together
+
+
+def compute_auroc(positive_scores: Array, negative_scores: Array) -> float:
+    """Return the area under the ROC curve: the probability that a positive row scores higher than a negative one.
+
+    It is computed by ranks, in a tenth of the time of scikit-learn's curve; equal scores count half.
+
+    Args:
+        positive_scores: (m,), at least one.
+        negative_scores: (n,), at least one.
+
+    >>> compute_auroc(np.array([2.0, 3.0, 4.0]), np.array([0.0, 1.0, 1.0]))
+    1.0
+    """
+    import pandas as pd
+
+    size = len(positive_scores)
+    rank = pd.Series(np.concatenate([positive_scores, negative_scores])).rank().to_numpy()
+    return float((rank[:size].sum() - size * (size + 1) / 2) / (size * len(negative_scores)))
+
+
+def macro_auroc(probability: Array, label: Array) -> float:
     """Return the area under the ROC curve of each label against all others, the mean over the labels that occur.
 
-    NaN where the rows have fewer than two labels.
-    """
-    from scipy.stats import rankdata
+    Args:
+        probability: (N, L) float64.
+        label: (N,), whole numbers 0..L-1.
 
-    present, count = np.unique(label, return_counts=True)
-    if len(present) < 2:
+    Returns:
+        NaN if the rows have fewer than two labels.
+    """
+    labels = np.unique(label)
+    if len(labels) < 2:
         return float("nan")
-    area = 0.0
-    for one, own in zip(present, count, strict=True):  # by ranks in a tenth of the time of scikit-learn's curves
-        rank = rankdata(probability[:, one])[label == one]
-        area += (rank.sum() - own * (own + 1) / 2) / (own * (len(label) - own))
-    return float(area / len(present))
+    areas = [compute_auroc(probability[label == value, value], probability[label != value, value]) for value in labels]
+    return sum(areas) / len(areas)
 
 
 def macro_f1(probability: Array, label: Array) -> float:
-    """Return the mean F1 over the labels that rows have or are given."""
-    size, said = probability.shape[1], probability.argmax(1)
-    hits, own, given = (np.bincount(one, minlength=size) for one in (label[said == label], label, said))
-    present = own + given > 0
-    return float((2 * hits[present] / (own + given)[present]).mean())
+    """Return the mean F1 over the labels that rows have, or that are predicted.
+
+    Args:
+        probability: (N, L) float64.
+        label: (N,), whole numbers 0..L-1.
+    """
+    num_labels = probability.shape[1]
+    prediction = probability.argmax(1)
+    num_correct = np.bincount(label[prediction == label], minlength=num_labels)
+    num_total = np.bincount(label, minlength=num_labels) + np.bincount(prediction, minlength=num_labels)
+    is_present = num_total > 0
+    return float((2 * num_correct[is_present] / num_total[is_present]).mean())
 
 
-def calibration_error(probability: Array, label: Array, bins: int = 15) -> float:
+def calibration_error(probability: Array, label: Array, num_bins: int = 15) -> float:
     """Return the expected calibration error (Guo et al., 2017): sum over bins b of n_b / N |accuracy_b - confidence_b|.
 
-    Rows fall into ``bins`` of equal width by their confidence, the greatest probability of a row.
+    Args:
+        probability: (N, L) float64.
+        label: (N,), whole numbers 0..L-1.
+        num_bins: Number of bins of equal width, by the confidence of a row, its greatest probability.
     """
-    confidence, right = probability.max(axis=1), probability.argmax(axis=1) == label
-    place = np.minimum((confidence * bins).astype(np.int64), bins - 1)
-    gaps = np.abs(np.bincount(place, right - confidence))
+    confidence = probability.max(axis=1)
+    is_correct = probability.argmax(axis=1) == label
+    bin_index = np.minimum((confidence * num_bins).astype(np.int64), num_bins - 1)
+    gaps = np.abs(np.bincount(bin_index, is_correct - confidence))
     return float(gaps.cumsum()[-1] / len(label))  # bin by bin: ``sum`` adds in another order for each number of bins

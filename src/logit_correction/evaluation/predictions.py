@@ -1,4 +1,7 @@
-"""The predictions of a model for the rows of a split, and their Parquet file."""
+"""The predictions of a model for the rows of a split, and their Parquet file.
+
+All metrics are computed from ``Predictions``, whether a model has just made them or a file holds them.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +30,17 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = NDArray[Any]
 
+REMEDY = "evaluate the run again"  # where the file is damaged
+
 
 @dataclass(frozen=True)
 class PredictedAttributes:
-    """The attributes that an estimator gives n rows.
+    """The attributes that an estimator predicts for n rows.
 
     Attributes:
         attribute: (n,) int64, 0..K-1, -1 where unknown.
         names: K names.
-        table: The attribute values of each label.
+        table: The attribute values of each label's majority.
         source: Where the estimates come from, in words.
     """
 
@@ -46,7 +51,7 @@ class PredictedAttributes:
 
     @property
     def correlation(self) -> Correlation:
-        """Which attribute values belong to which label."""
+        """The attribute values of each label's majority, as a correlation."""
         return Correlation.from_table(self.table, len(self.names))
 
 
@@ -59,12 +64,12 @@ class Predictions:
         label: (N,) int64, 0..L-1.
         logits: (N, L) float32 or float64, uncorrected.
         label_names: L names.
-        attribute: (N,) int64, 0..K-1, -1 where unknown; None where it is unknown for every row.
+        attribute: (N,) int64, 0..K-1, -1 where unknown; None if it is unknown for every row.
         attribute_names: K names.
         split: Name of the split.
         membership: (N, G) bool, the groups to evaluate on if they are not label x attribute; they may overlap.
         groups: G pairs, the names of label and attribute of each of these groups.
-        estimate: The estimated attributes of the rows, in their order; None without an estimate.
+        estimate: The predicted attributes of the rows, in their order; None without an estimate.
 
     Raises:
         ValueError: A shape does not fit, or a label or an attribute is out of range.
@@ -79,7 +84,7 @@ class Predictions:
            [0.95, 0.05]])
     """
 
-    METADATA: ClassVar[bytes] = b"logit_correction"  # key of the names in a Parquet file
+    METADATA_KEY: ClassVar[bytes] = b"logit_correction"  # of the names in a Parquet file
 
     index: Array
     label: Array
@@ -93,24 +98,25 @@ class Predictions:
     estimate: PredictedAttributes | None = None
 
     def __post_init__(self) -> None:
-        """Convert and check all values."""
-        rows, width, logits = len(self.index), len(self.label_names), to_numpy(self.logits)
-        _check_shape("logits", logits, (rows, width))
-        known: dict[str, Any] = {
-            "index": _codes("index", self.index, (rows,)),
-            "label": _codes("label", self.label, (rows,), 0, width),
+        num_rows = len(self.index)
+        num_labels = len(self.label_names)
+        logits = to_numpy(self.logits)
+        _check_shape("logits", logits, (num_rows, num_labels))
+        values: dict[str, Any] = {
+            "index": _convert_to_integers("index", self.index, num_rows),
+            "label": _convert_to_integers("label", self.label, num_rows, 0, num_labels),
             "logits": logits if logits.dtype in (np.float32, np.float64) else logits.astype(np.float32),
             "label_names": tuple(map(str, self.label_names)),
             "attribute_names": tuple(map(str, self.attribute_names)),
-            "groups": tuple((str(label), str(other)) for label, other in self.groups),
+            "groups": tuple((str(label), str(attribute)) for label, attribute in self.groups),
         }
         if self.attribute is not None:
-            attribute = _codes("attribute", self.attribute, (rows,), -1, len(self.attribute_names))
-            known["attribute"] = attribute if (attribute >= 0).any() else None
+            attribute = _convert_to_integers("attribute", self.attribute, num_rows, -1, len(self.attribute_names))
+            values["attribute"] = attribute if (attribute >= 0).any() else None
         if self.membership is not None:
-            known["membership"] = to_numpy(self.membership).astype(bool)
-            _check_shape("membership", known["membership"], (rows, len(self.groups)))
-        for name, value in known.items():
+            values["membership"] = to_numpy(self.membership).astype(bool)
+            _check_shape("membership", values["membership"], (num_rows, len(self.groups)))
+        for name, value in values.items():
             object.__setattr__(self, name, value)
 
     def __len__(self) -> int:
@@ -118,7 +124,7 @@ class Predictions:
 
     @cached_property
     def prediction(self) -> Array:
-        """(N,) int64, the label with the greatest logit; the first one where several are equal."""
+        """(N,) int64, the label with the greatest logit; the first one if several are equal."""
         return self.logits.argmax(axis=1).astype(np.int64)
 
     @cached_property
@@ -134,17 +140,22 @@ class Predictions:
         return torch.from_numpy(self.prediction == self.label)
 
     def label_groups(self) -> Tensor:
-        """Return the rows of each label, (N, L) bool, sparse."""
+        """Return the membership of each label, (N, L) bool, sparse."""
         label = torch.from_numpy(self.label)
         return group_membership(label, torch.zeros_like(label), len(self.label_names), 1, sparse=True)
 
     def group_by_estimate(self) -> Predictions | None:
-        """Return the rows with the estimated attributes in place of their groups; None without an estimate."""
-        found = self.estimate
-        if found is None or not (found.attribute >= 0).any():
+        """Return the rows with the predicted attributes in place of their groups; None without an estimate."""
+        estimate = self.estimate
+        if estimate is None or not (estimate.attribute >= 0).any():
             return None
         return replace(
-            self, attribute=found.attribute, attribute_names=found.names, membership=None, groups=(), estimate=None
+            self,
+            attribute=estimate.attribute,
+            attribute_names=estimate.names,
+            membership=None,
+            groups=(),
+            estimate=None,
         )
 
     def save(self, path: Path | str) -> None:
@@ -163,32 +174,38 @@ class Predictions:
         if self.membership is not None:
             columns |= {f"group_{number}": column for number, column in enumerate(self.membership.T)}
         if self.estimate is not None:
-            columns |= {"estimated_attribute": self.estimate.attribute}
+            columns["estimated_attribute"] = self.estimate.attribute
             metadata["estimate"] = {name: getattr(self.estimate, name) for name in ("names", "table", "source")}
-        table = pa.table(columns).replace_schema_metadata({self.METADATA: json.dumps(metadata).encode()})
+        table = pa.table(columns).replace_schema_metadata({self.METADATA_KEY: json.dumps(metadata).encode()})
         with replace_atomically(path) as temporary:
             pq.write_table(table, temporary, write_page_checksum=True)
 
     @classmethod
     def load(cls, path: Path | str) -> Predictions:
-        """Read what ``save`` wrote; raise ``InputError`` if the file is missing or damaged."""
+        """Read what ``save`` wrote.
+
+        Raises:
+            InputError: The file is missing or damaged.
+        """
         import pyarrow.parquet as pq
 
-        verify_checksum(Path(path), "evaluate the run again")
+        verify_checksum(Path(path), REMEDY)
         try:
             table = pq.read_table(reject_special_file(Path(path)), page_checksum_verification=True)
-            metadata = json.loads(table.schema.metadata[cls.METADATA])
-            column = {name: table[name].to_numpy() for name in table.column_names}
-            if known := metadata.pop("estimate", None):
-                metadata["estimate"] = PredictedAttributes(column["estimated_attribute"].astype(np.int64), **known)
-            if groups := [column[f"group_{number}"] for number in range(len(metadata["groups"]))]:
+            metadata = json.loads(table.schema.metadata[cls.METADATA_KEY])
+            columns = {name: table[name].to_numpy() for name in table.column_names}
+            estimate = metadata.pop("estimate", None)
+            if estimate:
+                metadata["estimate"] = PredictedAttributes(columns["estimated_attribute"].astype(np.int64), **estimate)
+            if metadata["groups"]:
+                groups = [columns[f"group_{number}"] for number in range(len(metadata["groups"]))]
                 metadata["membership"] = np.stack(groups, axis=1)
-            logits = np.stack([column[f"logit_{number}"] for number in range(len(metadata["label_names"]))], axis=1)
-            return cls(column["index"], column["label"], logits, attribute=column["attribute"], **metadata)
+            logits = np.stack([columns[f"logit_{number}"] for number in range(len(metadata["label_names"]))], axis=1)
+            return cls(columns["index"], columns["label"], logits, attribute=columns["attribute"], **metadata)
         except FileNotFoundError as error:
-            raise InputError(f"there are no predictions at {path}: name a file of a finished run") from error
+            raise InputError(f"{path} is missing: name the predictions of a finished run") from error
         except Exception as error:  # pyarrow raises many kinds
-            raise InputError(f"the predictions at {path} cannot be read ({error}): evaluate the run again") from error
+            raise InputError(f"the predictions at {path} cannot be read ({error}): {REMEDY}") from error
 
 
 def build_predictions(
@@ -196,19 +213,25 @@ def build_predictions(
     split: str,
     logits: Tensor,
     estimate: PredictedAttributes | None = None,
-    groups: bool = True,
+    with_groups: bool = True,
 ) -> Predictions:
-    """Put logits (n, L) beside what is known, and what is estimated, of the rows of a split.
+    """Return the predictions of a split with the known and the estimated attributes of its rows.
 
-    Without ``groups`` attributes, and groups of the data's own, count as unknown.
+    Args:
+        table: The data.
+        split: ``train``, ``valid`` or ``test``.
+        logits: (n, L) on the CPU.
+        estimate: The predicted attributes of the rows.
+        with_groups: Whether to read attributes and the data's own groups; if not, they count as unknown.
     """
-    rows, scoring = table.split[split], table.scoring if groups else None
+    rows = table.split[split]
+    scoring = table.scoring if with_groups else None
     return Predictions(
         index=np.arange(len(rows)),
         label=table.label[rows].numpy(),
         logits=logits.numpy(),
         label_names=table.label_names,
-        attribute=table.attribute[rows].numpy() if groups else None,
+        attribute=table.attribute[rows].numpy() if with_groups else None,
         attribute_names=table.attribute_names,
         split=split,
         membership=None if scoring is None else scoring.membership[rows].numpy(),
@@ -220,17 +243,22 @@ def build_predictions(
 @contextmanager
 def evaluation_mode(module: nn.Module) -> Iterator[None]:
     """Put a module into evaluation mode inside the block."""
-    training = module.training
+    was_training = module.training
     module.eval()
     try:
         yield
     finally:
-        module.train(training)
+        module.train(was_training)
 
 
 @torch.no_grad()
 def collect_outputs(function: Callable[[Batch], Tensor], batches: Iterable[Batch]) -> Tensor:
-    """Apply ``function`` to every batch and concatenate its results on the CPU."""
+    """Return the concatenated outputs of a function for all batches, on the CPU.
+
+    Args:
+        function: Maps a batch to (B, ...).
+        batches: At least one.
+    """
     return torch.cat([function(batch) for batch in batches]).cpu()
 
 
@@ -239,12 +267,13 @@ def _check_shape(name: str, values: Array, shape: tuple[int, ...]) -> None:
         raise ValueError(f"{name} must have shape {shape}, but has {values.shape}")
 
 
-def _codes(name: str, values: Any, shape: tuple[int, ...], least: int = 0, size: int | None = None) -> Array:
-    """Return values as int64; raise ``ValueError`` unless they are whole, of this shape and in least..size-1."""
+def _convert_to_integers(name: str, values: Any, num_rows: int, least: int = 0, size: int | None = None) -> Array:
+    """Return values as (num_rows,) int64; raise ``ValueError`` unless they are whole numbers in least..size-1."""
     array = to_numpy(values)
-    _check_shape(name, array, shape)
-    if array.dtype.kind == "f" and len(broken := array[array != np.floor(array)]):
-        raise ValueError(f"{name} must be whole numbers, but some are not, such as {broken[0]}")
+    _check_shape(name, array, (num_rows,))
+    fractions = array[array != np.floor(array)] if array.dtype.kind == "f" else array[:0]
+    if len(fractions):
+        raise ValueError(f"{name} must be whole numbers, but some are not, such as {fractions[0]}")
     if size is not None and len(array) and (array.min() < least or array.max() >= size):
         raise ValueError(f"{name} must lie in {least}..{size - 1}, as there are {size} names")
     return array.astype(np.int64)

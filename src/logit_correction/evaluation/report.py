@@ -1,6 +1,7 @@
 """``report.json``: what was trained, on what, and how well it does; each entry is a field of ``Report``.
 
-A figure of the test rows is one field, made by ``metric_field``. Tables, pages and sentences take it from there.
+A metric of the test rows is one field, made by ``metric_field``, which says how it is computed and shown. Tables, pages
+and sentences read it from there.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeAlias, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 import pandas as pd
@@ -22,11 +23,11 @@ from torch import Tensor
 from logit_correction.checksums import verify_checksum
 from logit_correction.errors import InputError
 from logit_correction.evaluation.metrics import (
-    MetricFunction,
-    auroc,
+    MetricSpec,
     calibration_error,
     compute_group_metrics,
     find_metrics,
+    macro_auroc,
     macro_f1,
 )
 from logit_correction.evaluation.predictions import Predictions
@@ -45,36 +46,47 @@ from logit_correction.serialization import build_frame, from_json_values, read_j
 from logit_correction.types import Correlation
 from logit_correction.view_names import name_training
 
-#: Name of the file.
-REPORT = "report.json"
-
-#: MetricSpec as a person gives them.
-MetricSpec: TypeAlias = str | MetricFunction | Sequence[str | MetricFunction]
+REPORT = "report.json"  # name of the file
 
 
 @dataclass(frozen=True)
 class Metric:
-    """How a figure is computed and shown."""
+    """How a metric of the test rows is computed and shown.
 
-    heading: str  # of its column; the console writes it one word a line
-    of: Callable[[Any], Any]  # EvaluatedRows -> value, None or NaN if not defined
-    meaning: str = ""  # in a few words
-    best: Callable[..., float] = max  # or ``min``, of an error
-    in_tables: bool = False  # of ``GroupReport``: whether console, pages and sentences show it, in per cent
+    Attributes:
+        heading: Of its column; the console writes it one word a line.
+        compute: ``EvaluatedRows`` -> value, None or NaN if it is not defined.
+        meaning: In a few words.
+        best: ``max`` or ``min``, the function that selects the best of several values.
+        in_tables: Whether console, pages and sentences show it, in per cent; for those of ``GroupReport``.
+    """
 
-
-def metric_field(heading: str, of: Callable[[Any], Any], meaning: str = "", **more: Any) -> Any:
-    """Return a dataclass field with a ``Metric``."""
-    return field(default=None, metadata={"metric": Metric(heading, of, meaning, **more)})
-
-
-def get_metrics(kind: type) -> dict[str, Metric]:
-    """Return the figures of a dataclass by name, in order."""
-    return {one.name: one.metadata["metric"] for one in fields(kind) if one.metadata}
+    heading: str
+    compute: Callable[[Any], Any]
+    meaning: str = ""
+    best: Callable[..., float] = max
+    in_tables: bool = False
 
 
-def _computed(kind: type, rows: EvaluatedRows) -> dict[str, Any]:
-    return {name: to_json_values(one.of(rows)) for name, one in get_metrics(kind).items()}
+def metric_field(heading: str, compute: Callable[[Any], Any], meaning: str = "", **options: Any) -> Any:
+    """Return a dataclass field with a ``Metric``; the arguments are its attributes.
+
+    Args:
+        heading: Of its column.
+        compute: ``EvaluatedRows`` -> value.
+        meaning: In a few words.
+        options: ``best`` and ``in_tables``.
+    """
+    return field(default=None, metadata={"metric": Metric(heading, compute, meaning, **options)})
+
+
+def get_metrics(report_class: type) -> dict[str, Metric]:
+    """Return the metrics of a dataclass by name, in order."""
+    return {item.name: item.metadata["metric"] for item in fields(report_class) if item.metadata}
+
+
+def _compute_metrics(report_class: type, rows: EvaluatedRows) -> dict[str, Any]:
+    return {name: to_json_values(metric.compute(rows)) for name, metric in get_metrics(report_class).items()}
 
 
 @dataclass(frozen=True)
@@ -84,14 +96,14 @@ class EvaluatedRows:
     Attributes:
         predictions: The rows.
         membership: (N, G) bool, dense or sparse; groups may overlap, be empty and leave rows out.
-        names: G rows with columns ``label`` and ``attribute``.
-        minority: (G,) bool, the groups that conflict with the correlation; None if that is not known.
+        group_names: Frame of G rows with columns ``label`` and ``attribute``.
+        minority: (G,) bool, the bias-conflicting groups; None if that is not known.
         train_counts: (G,) training rows of each group; None if they are not known.
     """
 
     predictions: Predictions
     membership: Tensor
-    names: pd.DataFrame
+    group_names: pd.DataFrame
     minority: Tensor | None = None
     train_counts: NDArray[Any] | None = None
 
@@ -99,24 +111,36 @@ class EvaluatedRows:
     def from_predictions(
         cls, rows: Predictions, correlation: Correlation | None = None, train_counts: Tensor | None = None
     ) -> EvaluatedRows:
-        """Return rows with their own groups, else label x attribute, else their labels; see ``GroupReport``."""
-        labels, attributes = rows.label_names, rows.attribute_names
+        """Return rows with their own groups, else with those of label x attribute, else with their labels.
+
+        Args:
+            rows: The predictions.
+            correlation: The attribute values of each label's majority; other groups are bias-conflicting.
+            train_counts: (L, K) training rows of each group.
+
+        Raises:
+            ValueError: The correlation does not have the predictions' number of labels and attribute values.
+        """
+        labels = rows.label_names
+        attributes = rows.attribute_names
         names: Sequence[tuple[str, str | None]] = rows.groups
         minority = counts = None
         if rows.membership is not None:
             membership = torch.from_numpy(rows.membership)
         elif rows.attribute is not None:
-            names = [(y, a) for y in labels for a in attributes]
+            names = [(label, attribute) for label in labels for attribute in attributes]
+            shape = (len(labels), len(attributes))
             label, attribute = torch.from_numpy(rows.label), torch.from_numpy(rows.attribute)
-            membership = group_membership(label, attribute, len(labels), len(attributes), sparse=True)
+            membership = group_membership(label, attribute, *shape, sparse=True)
             counts = None if train_counts is None else train_counts.flatten().double().numpy()
             if correlation is not None:
-                size = (correlation.num_labels, correlation.num_attributes)
-                if size != (len(labels), len(attributes)):
-                    raise ValueError(f"the correlation has shape {size}, not {(len(labels), len(attributes))}")
+                correlation_shape = (correlation.num_labels, correlation.num_attributes)
+                if correlation_shape != shape:
+                    raise ValueError(f"the correlation has shape {correlation_shape}, not {shape}")
                 minority = correlation.minority_groups().flatten()
         else:
-            membership, names = rows.label_groups(), [(name, None) for name in labels]
+            names = [(label, None) for label in labels]
+            membership = rows.label_groups()
         frame = pd.DataFrame(list(names), columns=["label", "attribute"], dtype=object)
         return cls(rows, membership, frame, minority, counts)
 
@@ -126,22 +150,28 @@ class EvaluatedRows:
         return self.predictions.membership is not None or self.predictions.attribute is not None
 
     def compute_metric(self, name: str) -> Any:
-        """Return the figure of ``GroupReport`` of a name; None if it is not defined."""
-        return to_json_values(get_metrics(GroupReport)[name].of(self))
+        """Return the metric of ``GroupReport`` of a name; None if it is not defined."""
+        return to_json_values(get_metrics(GroupReport)[name].compute(self))
 
-    def table(self, metrics: MetricSpec = (), probability: NDArray[Any] | None = None) -> pd.DataFrame:
-        """Return the frame of ``GroupRow``, with a column for each further metric; see ``compute_group_metrics``."""
-        found = compute_group_metrics(self, find_metrics(metrics, list(get_metrics(GroupRow))), probability)
-        return build_frame(GroupRow, _computed(GroupRow, self)).assign(**found)
+    def build_group_table(self, metrics: MetricSpec = (), probability: NDArray[Any] | None = None) -> pd.DataFrame:
+        """Return the frame of ``GroupRow``, with a column for each further metric.
+
+        Args:
+            metrics: See ``find_metrics``.
+            probability: See ``compute_group_metrics``.
+        """
+        functions = find_metrics(metrics, list(get_metrics(GroupRow)))
+        columns = compute_group_metrics(self, functions, probability)
+        return build_frame(GroupRow, _compute_metrics(GroupRow, self)).assign(**columns)
 
     @cached_property
     def right(self) -> Tensor:
-        """(N,) bool."""
+        """(N,) bool, whether the prediction is the label."""
         return self.predictions.right
 
     @cached_property
     def margins(self) -> Tensor:
-        """(N,)."""
+        """(N,), the margin of each row (Appendix C)."""
         return margin(torch.from_numpy(self.predictions.logits), torch.from_numpy(self.predictions.label))
 
     @cached_property
@@ -151,49 +181,59 @@ class EvaluatedRows:
 
     @cached_property
     def count(self) -> Tensor:
-        """(G,) long."""
+        """(G,) long, the rows of each group."""
         return group_count(self.membership)
 
     @cached_property
     def correct(self) -> Tensor:
-        """(G,) long, rows that are right."""
+        """(G,) long, the rows of each group that are right."""
         row, group = self.members
-        return group[self.right[row]].bincount(minlength=len(self.names))
+        return group[self.right[row]].bincount(minlength=len(self.group_names))
 
     @cached_property
     def accuracy(self) -> Tensor:
         """(G,), NaN where a group is empty."""
         return group_mean(self.right, self.membership)
 
-    def interval(self, end: int) -> NDArray[Any]:
-        """Return the lower or upper end of the 90 % interval of each group's accuracy, (G,)."""
+    @cached_property
+    def least_margin(self) -> Tensor:
+        """(G,) float64, NaN where a group is empty."""
+        return group_margin(self.margins, self.membership).double()
+
+    def accuracy_bound(self, end: int) -> NDArray[Any]:
+        """Return an end of the 90 % interval of each group's accuracy, (G,): the lower one is 0, the upper one 1."""
         return np.where(self.count == 0, np.nan, wilson_interval(self.correct, self.count)[end])
 
-    def all_rows(self, metric: Callable[[NDArray[Any], NDArray[Any]], float], rows: Any = slice(None)) -> float:
-        """Return a metric of all rows, or of some; NaN without rows, or if a probability is not finite."""
-        probability, label = self.predictions.probabilities[rows], self.predictions.label[rows]
+    def apply(self, metric: Callable[[NDArray[Any], NDArray[Any]], float], rows: Any = slice(None)) -> float:
+        """Return a metric of all rows, or of some; NaN without rows, or if a probability is not finite.
+
+        Args:
+            metric: Maps probabilities (n, L) and labels (n,) to a number.
+            rows: (n,) long, the rows.
+        """
+        probability = self.predictions.probabilities[rows]
+        label = self.predictions.label[rows]
         return metric(probability, label) if len(label) and np.isfinite(probability).all() else math.nan
 
-    def each_group(self, metric: Callable[[NDArray[Any], NDArray[Any]], float]) -> pd.Series[float]:
-        """Return a metric of the rows of each group, (G,)."""
-        row, group = (one.numpy() for one in self.members)
-        found = pd.Series(row).groupby(group).agg(lambda own: self.all_rows(metric, own))
-        return found.reindex(range(len(self.names)))
+    def apply_by_group(self, metric: Callable[[NDArray[Any], NDArray[Any]], float]) -> pd.Series[float]:
+        """Return a metric of the rows of each group, (G,); see ``apply``."""
+        row, group = (members.numpy() for members in self.members)
+        values = pd.Series(row).groupby(group).agg(lambda rows: self.apply(metric, rows))
+        return values.reindex(range(len(self.group_names)))
 
-    def side(self, minority: bool) -> Any:
-        """Return the accuracy over the rows of the groups that conflict with the correlation, or follow it."""
+    def side_accuracy(self, minority: bool) -> Any:
+        """Return the accuracy of the rows in bias-conflicting groups (``minority``), or in bias-aligned ones."""
         if self.minority is None:
             return None
         row, group = self.members
-        own = row[self.minority[group] == minority].unique()
-        return self.right[own].double().mean()
+        rows = row[self.minority[group] == minority].unique()
+        return self.right[rows].double().mean()
 
     def side_margin(self, minority: bool) -> Any:
-        """Return the mean of these groups' least margins."""
+        """Return the mean of the least margins of bias-conflicting groups (``minority``), or of bias-aligned ones."""
         if self.minority is None:
             return None
-        least = group_margin(self.margins, self.membership).double().numpy()
-        return pd.Series(least[(self.minority == minority).numpy()]).mean()
+        return pd.Series(self.least_margin[self.minority == minority].numpy()).mean()
 
     def adjusted_average(self) -> Any:
         """Return the groups' mean accuracy, weighted by training rows as on Waterbirds; None where unknown."""
@@ -205,37 +245,38 @@ class EvaluatedRows:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupRow:
-    """A row of the table of groups; figures are NaN where the group is empty.
+    """A row of the table of groups; metrics are NaN where the group is empty.
 
     ``low`` and ``high`` are the ends of the accuracy's 90 % Wilson interval, ``margin_min`` the margin of Appendix C.
     """
 
-    label: str = metric_field("Label", lambda rows: rows.names["label"])
-    attribute: str | None = metric_field("Attribute", lambda rows: rows.names["attribute"])
+    label: str = metric_field("Label", lambda rows: rows.group_names["label"])
+    attribute: str | None = metric_field("Attribute", lambda rows: rows.group_names["attribute"])
     count: int = metric_field("Rows", lambda rows: rows.count)
     correct: int = metric_field("Right", lambda rows: rows.correct)
     accuracy: float | None = metric_field("Accuracy", lambda rows: rows.accuracy)
-    low: float | None = metric_field("Low", lambda rows: rows.interval(0))
-    high: float | None = metric_field("High", lambda rows: rows.interval(1))
-    margin_min: float | None = metric_field(
-        "Least margin", lambda rows: group_margin(rows.margins, rows.membership).double()
-    )
+    low: float | None = metric_field("Low", lambda rows: rows.accuracy_bound(0))
+    high: float | None = metric_field("High", lambda rows: rows.accuracy_bound(1))
+    margin_min: float | None = metric_field("Least margin", lambda rows: rows.least_margin)
     margin_mean: float | None = metric_field("Mean margin", lambda rows: group_mean(rows.margins, rows.membership))
-    ece: float | None = metric_field("Calibration error", lambda rows: rows.each_group(calibration_error))
+    ece: float | None = metric_field("Calibration error", lambda rows: rows.apply_by_group(calibration_error))
     minority: bool | None = metric_field(
-        "Bias-conflicting", lambda rows: [None] * len(rows.names) if rows.minority is None else rows.minority
+        "Bias-conflicting", lambda rows: [None] * len(rows.group_names) if rows.minority is None else rows.minority
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupMetrics:
-    """Figures that ask which groups there are: they stand in a report twice, by named and by estimated groups."""
+    """Metrics that depend on the groups: a report has them twice, by known and by estimated groups."""
 
     minority: float | None = metric_field(
-        "Bias-conflicting", lambda rows: rows.side(True), "rows that conflict with the shortcut", in_tables=True
+        "Bias-conflicting",
+        lambda rows: rows.side_accuracy(True),
+        "rows that conflict with the shortcut",
+        in_tables=True,
     )
     majority: float | None = metric_field(
-        "Bias-aligned", lambda rows: rows.side(False), "rows that follow it", in_tables=True
+        "Bias-aligned", lambda rows: rows.side_accuracy(False), "rows that follow it", in_tables=True
     )
     group_balanced: float | None = metric_field(
         "Group-balanced",
@@ -253,7 +294,12 @@ class GroupMetrics:
 
 @dataclass(frozen=True, kw_only=True)
 class EstimatedGroupReport(GroupMetrics):
-    """Figures by the groups that an estimator found, label by estimated attribute."""
+    """Metrics by the groups label x estimated attribute.
+
+    Attributes:
+        source: Where the estimates come from, in words.
+        groups: Frame of ``GroupRow``.
+    """
 
     source: str
     groups: Annotated[pd.DataFrame, GroupRow]
@@ -261,14 +307,14 @@ class EstimatedGroupReport(GroupMetrics):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupReport(GroupMetrics):
-    """The figures of the test rows, overall and by group: the ``test`` block of ``report.json``.
+    """The metrics of the test rows, overall and by group: the ``test`` block of ``report.json``.
 
-    Accuracies are fractions; groups without rows do not count. A figure that is not defined is None: group figures
-    without known attributes, minority and majority without a known correlation.
+    Accuracies are fractions; groups without rows do not count. A metric that is not defined is None, as group metrics
+    without known attributes, and minority and majority without a known correlation.
 
     Attributes:
         groups: Frame of ``GroupRow``.
-        estimated: Figures by estimated groups; None without an estimate.
+        estimated: Metrics by estimated groups; None without an estimate.
     """
 
     worst_class: float | None = metric_field(
@@ -286,9 +332,9 @@ class GroupReport(GroupMetrics):
     )
     minority_margin: float | None = metric_field("Margin, bias-conflicting", lambda rows: rows.side_margin(True))
     majority_margin: float | None = metric_field("Margin, bias-aligned", lambda rows: rows.side_margin(False))
-    auroc: float | None = metric_field("AUROC", lambda rows: rows.all_rows(auroc))
-    f1: float | None = metric_field("Macro F1", lambda rows: rows.all_rows(macro_f1))
-    ece: float | None = metric_field("Calibration error", lambda rows: rows.all_rows(calibration_error))
+    auroc: float | None = metric_field("AUROC", lambda rows: rows.apply(macro_auroc))
+    f1: float | None = metric_field("Macro F1", lambda rows: rows.apply(macro_f1))
+    ece: float | None = metric_field("Calibration error", lambda rows: rows.apply(calibration_error))
     groups: Annotated[pd.DataFrame, GroupRow]
     estimated: EstimatedGroupReport | None = None
 
@@ -304,7 +350,7 @@ class GroupReport(GroupMetrics):
 
         Args:
             predictions: The rows.
-            correlation: Tells minority from majority groups.
+            correlation: The attribute values of each label's majority; other groups are bias-conflicting.
             train_counts: (L, K) training rows per group, for the adjusted average.
             metrics: Further columns of ``groups``; see ``metrics.find_metrics``.
 
@@ -320,9 +366,10 @@ class GroupReport(GroupMetrics):
         >>> report.average, report.worst_group, report.minority
         (0.75, 0.0, 0.5)
         """
-        judged = EvaluatedRows.from_predictions(predictions, correlation, train_counts)
-        groups = judged.table(metrics)
-        return cls(**_computed(cls, judged), groups=groups, estimated=evaluate_by_estimate(predictions, metrics))
+        rows = EvaluatedRows.from_predictions(predictions, correlation, train_counts)
+        groups = rows.build_group_table(metrics)
+        estimated = evaluate_by_estimate(predictions, metrics)
+        return cls(**_compute_metrics(cls, rows), groups=groups, estimated=estimated)
 
     @property
     def has_groups(self) -> bool:
@@ -330,29 +377,34 @@ class GroupReport(GroupMetrics):
         return bool(self.groups["attribute"].notna().any())
 
     def get_metric(self, name: str) -> float | None:
-        """Return the figure of a name; ``estimated_NAME`` is that by estimated groups."""
-        estimated, own = name.startswith("estimated_"), name.removeprefix("estimated_")
-        return getattr(self.estimated if estimated else self, own, None)
+        """Return the metric of a name; ``estimated_NAME`` is that by estimated groups."""
+        report = self.estimated if name.startswith("estimated_") else self
+        return getattr(report, name.removeprefix("estimated_"), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the ``test`` block of ``report.json`` as strict JSON values; None if not defined."""
         return cast(dict[str, Any], to_json_values(self))
 
 
-def evaluate_by_estimate(rows: Predictions, metrics: MetricSpec = ()) -> EstimatedGroupReport | None:
-    """Evaluate predictions by estimated groups; None without an estimate."""
-    own = rows.group_by_estimate()
-    if own is None or rows.estimate is None:
+def evaluate_by_estimate(predictions: Predictions, metrics: MetricSpec = ()) -> EstimatedGroupReport | None:
+    """Return the metrics by estimated groups; None without an estimate.
+
+    Args:
+        predictions: The rows.
+        metrics: Further columns of the table of groups.
+    """
+    grouped = predictions.group_by_estimate()
+    estimate = predictions.estimate
+    if grouped is None or estimate is None:
         return None
-    judged = EvaluatedRows.from_predictions(own, rows.estimate.correlation)
-    return EstimatedGroupReport(
-        **_computed(GroupMetrics, judged), source=rows.estimate.source, groups=judged.table(metrics)
-    )
+    rows = EvaluatedRows.from_predictions(grouped, estimate.correlation)
+    groups = rows.build_group_table(metrics)
+    return EstimatedGroupReport(**_compute_metrics(GroupMetrics, rows), source=estimate.source, groups=groups)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataSummary:
-    """The data of a run; ``counts`` are rows of each group by split, labels by attributes."""
+    """The data of a run; ``counts`` has the rows of each group by split, labels by attributes."""
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
@@ -382,7 +434,10 @@ class NetworkSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderSummary:
-    """The frozen network in front; ``weights`` is a digest, ``input_shape`` and ``features`` are what it maps."""
+    """The frozen encoder in front of the network.
+
+    ``weights`` is a digest of them; it maps inputs of ``input_shape`` to ``features`` numbers.
+    """
 
     name: str
     options: dict[str, Any]
@@ -449,7 +504,7 @@ class Report:
     chosen.
     """
 
-    REMEDY: ClassVar[str] = "put a copy of it back, or train again into a new folder"  # where the file is damaged
+    REMEDY: ClassVar[str] = "put a copy of it back, or train again into a new folder"  # if the file is damaged
 
     method: str
     method_options: dict[str, Any] = field(default_factory=dict)
@@ -475,12 +530,12 @@ class Report:
 
     @cached_property
     def finding(self) -> Finding | None:
-        """What was found of a shortcut; None where nobody looked."""
+        """The result of the search for a shortcut; None without a search."""
         return None if self.evidence is None else Finding.from_dict(self.evidence)
 
     @property
     def majority_label(self) -> tuple[str, float]:
-        """The commonest label of the test rows, and its share; 0 where rows of overlapping groups count twice."""
+        """The most frequent label of the test rows, and its share; 0 where rows of overlapping groups count twice."""
         counts = self.test.groups.groupby(self.test.groups["label"].astype(str))["count"].sum()
         overlapping = self.data.scoring is not None and self.data.scoring["overlapping"]
         return str(counts.idxmax()), 0.0 if overlapping else float(counts.max() / counts.sum())
@@ -492,12 +547,12 @@ class Report:
 
     @property
     def training_name(self) -> str:
-        """The method's name, and what its networks cannot see."""
+        """The method's name, and the views that its networks do not get."""
         return name_training(self.method, self.training.get("leave_out") or ())
 
     @property
     def display_name(self) -> str:
-        """What was trained, with a note if it did not correct."""
+        """``training_name``, with a note if the method did not correct."""
         return self.training_name if self.is_corrected else f"{self.training_name} (not corrected)"
 
     def to_dict(self) -> dict[str, Any]:
@@ -524,7 +579,7 @@ class Report:
         content = read_json_file(file, cls.REMEDY)
         try:
             report = cast(Report, from_json_values(cls, content))
-            _ = report.finding  # so that one of another version is told here
+            _ = report.finding  # so that one of another version raises here
         except (ValueError, TypeError) as error:  # Python names the entries that are missing
             raise InputError(f"{file} cannot be read ({error}): {cls.REMEDY}") from error
         verify_checksum(file, cls.REMEDY)

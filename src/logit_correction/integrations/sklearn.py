@@ -36,9 +36,9 @@ from logit_correction.data.splits import Splitting, make_splits
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError, InputWarning, TrainingInterrupted
-from logit_correction.evaluation.metrics import find_metrics, takes_probability
+from logit_correction.evaluation.metrics import MetricSpec, find_metrics, takes_probability
 from logit_correction.evaluation.predictions import Predictions
-from logit_correction.evaluation.report import EvaluatedRows, MetricSpec
+from logit_correction.evaluation.report import EvaluatedRows
 from logit_correction.finding_text import finding_to_dict
 from logit_correction.methods.base import Algorithm
 from logit_correction.registry import ComponentConfig
@@ -402,7 +402,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             attribute_names=names,
         )
         probability = self.predict_proba(X) if metrics and has_probability else None
-        groups = EvaluatedRows.from_predictions(predictions, correlation).table(metrics, probability)
+        groups = EvaluatedRows.from_predictions(predictions, correlation).build_group_table(metrics, probability)
         return groups.drop(columns=["margin_min", "margin_mean", "ece"])  # predictions alone have none
 
     def _check_rows(self, X: Any, reset: bool = False) -> Rows:

@@ -76,7 +76,7 @@ class LastLayer(Algorithm):
         self.erm_head = copy.deepcopy(self.network.head)
         if attributes is not None:
             estimator = make_component("attribute estimator", attributes, ESTIMATORS, AttributeEstimator)
-            self.valid_estimators = (estimator,)  # in a tuple, so that it is no part of the state
+            self.valid_estimators = (estimator,)  # in a tuple, which keeps it out of the state
             self.needs_valid_attributes = estimator.needs_attributes
         for name in ("features", "label", "weight"):
             self.register_buffer(name, None, persistent=False)
@@ -89,7 +89,7 @@ class LastLayer(Algorithm):
     def setup(self, rows: TrainingRows) -> None:
         valid = rows.held_out
         if valid is None or not len(valid.label) or valid.view_inputs is None:
-            raise InputError("LastLayer retrains on validation rows, but there are none: give the data some")
+            raise InputError("LastLayer retrains on validation rows, and the data have no such split: give them one")
         self.label = valid.label
         self.rows = valid.view_inputs
         self.group = valid.label

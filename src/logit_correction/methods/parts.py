@@ -28,7 +28,7 @@ PRIORS: dict[str, tuple[str, str]] = {
 MIXING: dict[str, tuple[str, str]] = {
     "NoMixing": (_HERE + "NoMixing", "samples as they are"),
     "GroupMixUp": (_HERE + "GroupMixUp", "the paper's: partners of the same label (eq. 13)"),
-    "IndependentMixUp": (_HERE + "IndependentMixUp", "partners drawn whatever they are, which keeps the prior right"),
+    "IndependentMixUp": (_HERE + "IndependentMixUp", "partners of any label, which keeps the prior right"),
 }
 
 
@@ -276,7 +276,7 @@ class GroupMixUp(Mixing):
             rows: ``every-row`` is Algorithm 1: each row gets a minority partner of its label; ``minority-rows`` the
                 paper's text (eq. 13): each minority row gets a majority partner.
             limit: t of Algorithm 1 after the ramp-up, in [0, 0.5]: a row's own weight is drawn from U(1 - 2t, 1 - t);
-                with ``minority-rows`` it is drawn from U(0.5, 1) whatever the limit.
+                with ``minority-rows`` it is drawn from U(0.5, 1), and the limit is not used.
             ramp_up_epochs: T of Algorithm 1, 0 or more; the paper has 2, and 50 on Waterbirds and CelebA. Mixing is
                 weak until the attributes are estimated well.
             place: Mix ``inputs``, or ``features`` where inputs cannot be mixed.
@@ -355,7 +355,7 @@ class RelativeDifficulty(nn.Module):
         self.average.index_copy_(1, rows, average)
         self.visited.index_fill_(0, rows, True)
         self.row_label.index_copy_(0, rows, concatenate_over_processes(label))
-        # A row not yet visited has the average 0 and so is never the greatest, whatever its label.
+        # A row not yet visited has the average 0 and so is never the greatest.
         greatest = self.average.new_zeros(2, self.num_labels)
         greatest.scatter_reduce_(1, self.row_label.expand(2, -1), self.average, "amax")
         relative = self.average.index_select(1, index) / greatest.index_select(1, label).clamp_min(1e-12)

@@ -15,8 +15,7 @@ import yaml
 
 from logit_correction.atomic_files import DiskFullError, write_text_file
 from logit_correction.errors import InputError
-from logit_correction.evaluation.metrics import MetricFunction, find_metrics
-from logit_correction.evaluation.report import MetricSpec
+from logit_correction.evaluation.metrics import MetricFunction, MetricSpec, find_metrics
 from logit_correction.finding import Finding
 from logit_correction.finding_text import advise_user, describe_finding, name_conclusion
 from logit_correction.formatting import NBSP, format_list, format_percent, is_missing

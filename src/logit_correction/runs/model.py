@@ -25,8 +25,9 @@ from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.source import DataSource
 from logit_correction.data.stores import InputStore, build_view_inputs
 from logit_correction.errors import InputError
+from logit_correction.evaluation.metrics import MetricSpec
 from logit_correction.evaluation.predictions import PredictedAttributes, Predictions
-from logit_correction.evaluation.report import GroupReport, MetricSpec
+from logit_correction.evaluation.report import GroupReport
 from logit_correction.formatting import format_option, format_reason
 from logit_correction.methods.average import Average
 from logit_correction.methods.base import Algorithm

@@ -24,9 +24,9 @@ from logit_correction.data.source import DataSource
 from logit_correction.data.splits import SPLITS
 from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError
-from logit_correction.evaluation.metrics import find_metrics
+from logit_correction.evaluation.metrics import MetricSpec, find_metrics
 from logit_correction.evaluation.predictions import build_predictions, collect_outputs
-from logit_correction.evaluation.report import MetricSpec, Report
+from logit_correction.evaluation.report import Report
 from logit_correction.pages.compare import build_comparison_table, read_reports
 from logit_correction.pages.console import render_run_html
 from logit_correction.registry import disable_download, forbid_untrusted_names

@@ -19,12 +19,12 @@ from logit_correction.atomic_files import write_text_file
 from logit_correction.attributes.given import Given
 from logit_correction.checksums import write_checksums
 from logit_correction.data.table import DataTable
+from logit_correction.evaluation.metrics import MetricSpec
 from logit_correction.evaluation.predictions import Predictions, build_predictions
 from logit_correction.evaluation.report import (
     DataSummary,
     EpochSelection,
     GroupReport,
-    MetricSpec,
     MinorityExample,
     MinoritySummary,
     NetworkSummary,
@@ -68,9 +68,9 @@ def write_run(fit: Trainer, model: FittedModel, out: Path) -> Report:
     prior = _group_prior(algorithm, table)  # before weights of another epoch come with another one
     if best is not None:
         algorithm.load_state_dict(best.state)
-    test = build_predictions(table, "test", fit.predict("test"), fit.estimate("test"))
+    test = build_predictions(table, "test", fit.predict("test"), fit.predict_attributes("test"))
     by_group = "attribute" in rule.labels_read  # attributes only if the rule has read them
-    validation = build_predictions(table, "valid", fit.predict("valid"), fit.estimate("valid"), by_group)
+    validation = build_predictions(table, "valid", fit.predict("valid"), fit.predict_attributes("valid"), by_group)
     counts = np.bincount(validation.label, minlength=len(table.label_names))
     right, most = float((validation.prediction == validation.label).mean()), float(counts.max() / counts.sum())
     if right <= most < 1:

@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 from torch import Tensor
 
+from logit_correction.evaluation.metrics import compute_auroc
 from logit_correction.evaluation.predictions import Array
 from logit_correction.finding import CandidateStatistics, Verdict, ViewEvidence
 from logit_correction.functional import wilson_interval
@@ -73,18 +74,6 @@ def evaluate_view(views: Sequence[str], breadth: int, seen: Tensor, network: Ten
 # -- the signs of a candidate
 
 
-def area(above: Array, below: Array) -> float:
-    """Return the area under the curve of ``above`` (m,) against ``below``, neither empty; 0.5 where they are alike.
-
-    >>> area(np.array([2.0, 3.0, 4.0]), np.array([0.0, 1.0, 1.0]))
-    1.0
-    """
-    from scipy.stats import rankdata
-
-    rank = rankdata(np.concatenate([above, below]))
-    return float((rank[: len(above)].sum() - len(above) * (len(above) + 1) / 2) / (len(above) * len(below)))
-
-
 def compute_information_share(probability: Array, label: Array) -> float:
     """Return the share of the label's entropy that predictions take away: 1 less cross-entropy over entropy.
 
@@ -110,7 +99,7 @@ def compute_typicality(other: Array, label: Array, flagged: Array) -> float:
     for y in np.unique(label):
         many, few = odds[(label == y) & ~flagged], odds[(label == y) & flagged]
         if min(len(many), len(few)) >= LEAST_ROWS:
-            found, rows = found + area(many, few) * len(few), rows + len(few)
+            found, rows = found + compute_auroc(many, few) * len(few), rows + len(few)
     return found / rows if rows else UNDECIDED
 
 

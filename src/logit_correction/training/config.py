@@ -11,7 +11,7 @@ class TrainingConfig:
     """Options of the training loop.
 
     Args:
-        epochs: Passes over the training rows. If left out, as many as about 1,500 steps take, from 15 to 100.
+        epochs: Passes over the training rows. If left out, those of about 1,500 steps, from 15 to 100.
         batch_size: Rows of one step, over all devices together. If left out 256; for fewer than 20,000 rows 128, 64 or
             32, from 500,000 on 1,024.
         drop_last: Leave out the rows of each epoch that do not fill a batch, as the paper's published code does.

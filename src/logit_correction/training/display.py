@@ -1,4 +1,4 @@
-"""Progress on the terminal while a run trains."""
+"""Progress on the terminal while a run trains: a bar, lines for log files, or nothing."""
 
 from __future__ import annotations
 
@@ -10,55 +10,80 @@ from logit_correction.formatting import wrap_prose
 
 
 class Display:
-    """Shows nothing; the base of what shows progress."""
+    """Shows nothing; the base of the displays that show progress."""
 
     def __enter__(self) -> Display:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """End."""
+        """Close the display."""
 
     def show_message(self, message: str) -> None:
         """Show a line of text."""
 
-    def start(self, title: str, total_steps: int, done: int) -> None:
-        """Begin a stage of ``total_steps``, of which ``done`` are done."""
+    def start(self, title: str, total_steps: int, steps_done: int) -> None:
+        """Begin to show a stage.
 
-    def update(self, done: int, figures: dict[str, float]) -> None:
-        """Show that ``done`` steps of the stage are done; ``figures`` are the latest."""
+        Args:
+            title: Names the stage.
+            total_steps: Its steps.
+            steps_done: Those that were done before, in a resumed training.
+        """
+
+    def update(self, steps_done: int, metrics: dict[str, float]) -> None:
+        """Show the progress of the stage.
+
+        Args:
+            steps_done: Steps of the stage that are done.
+            metrics: The latest metrics, by name.
+        """
 
 
 class LineDisplay(Display):
-    """A line of text every ten seconds, with an estimate of the time left; for log files."""
+    """Prints a line of text every ten seconds, with an estimate of the time left; for log files."""
 
-    _next = 0.0
+    SECONDS_BETWEEN_LINES = 10
+
+    _next_time = 0.0
 
     def show_message(self, message: str) -> None:
         print(wrap_prose(message, sys.stderr), file=sys.stderr, flush=True)
 
-    def start(self, title: str, total_steps: int, done: int) -> None:
-        self._title, self._total, self._before, self._started = title, total_steps, done, time.monotonic()
+    def start(self, title: str, total_steps: int, steps_done: int) -> None:
+        self._title = title
+        self._total_steps = total_steps
+        self._steps_before = steps_done
+        self._started_at = time.monotonic()
 
-    def update(self, done: int, figures: dict[str, float]) -> None:
+    def update(self, steps_done: int, metrics: dict[str, float]) -> None:
         now = time.monotonic()
-        if now < self._next and done != self._total:
+        remaining = self._total_steps - steps_done
+        if now < self._next_time and remaining:
             return
-        self._next = now + 10
-        left = (now - self._started) / max(1, done - self._before) * (self._total - done)
-        told = f", {int(left) // 60}:{int(left) % 60:02} left" if done < self._total else ""
-        self.show_message(f"{self._title}: step {done} of {self._total}{told}{_format_figures(figures)}")
+        self._next_time = now + self.SECONDS_BETWEEN_LINES
+        text = f"{self._title}: step {steps_done} of {self._total_steps}"
+        if remaining > 0:
+            seconds = int((now - self._started_at) / max(1, steps_done - self._steps_before) * remaining)
+            text += f", {seconds // 60}:{seconds % 60:02} left"
+        self.show_message(text + _format_metrics(metrics))
 
 
 class BarDisplay(Display):
-    """A progress bar with the losses, the validation figure and the time left, in 80 columns."""
+    """Shows a progress bar with the losses, the validation accuracy and the time left, in 80 columns."""
 
     def __init__(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        text = TextColumn("{task.description}"), TextColumn("{task.fields[figures]}")
-        columns = text[0], BarColumn(bar_width=8), MofNCompleteColumn(), TimeRemainingColumn(compact=True), text[1]
-        self._bar = Progress(*columns, console=Console(stderr=True), refresh_per_second=4)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=8),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(compact=True),
+            TextColumn("{task.fields[metrics]}"),
+            console=Console(stderr=True),
+            refresh_per_second=4,
+        )
         self._task: Any = None
 
     def __enter__(self) -> BarDisplay:
@@ -71,22 +96,24 @@ class BarDisplay(Display):
     def show_message(self, message: str) -> None:
         self._bar.console.print(wrap_prose(message, sys.stderr), highlight=False, markup=False, soft_wrap=True)
 
-    def start(self, title: str, total_steps: int, done: int) -> None:
-        self._task = self._bar.add_task(title, total=total_steps, completed=done, figures="")
+    def start(self, title: str, total_steps: int, steps_done: int) -> None:
+        self._task = self._bar.add_task(title, total=total_steps, completed=steps_done, metrics="")
 
-    def update(self, done: int, figures: dict[str, float]) -> None:
-        self._bar.update(self._task, completed=done, figures=_format_figures(figures))
+    def update(self, steps_done: int, metrics: dict[str, float]) -> None:
+        self._bar.update(self._task, completed=steps_done, metrics=_format_metrics(metrics))
 
 
-def _format_figures(figures: dict[str, float]) -> str:
+def _format_metrics(metrics: dict[str, float]) -> str:
     """Return the losses of the networks (or the loss) and the average accuracy on validation rows in per cent."""
-    losses = sorted((name for name in figures if name.startswith("loss_")), reverse=True) or ["loss"]
-    text = "".join(f"  {name.replace('_', ' ')} {figures[name]:.3f}" for name in losses if name in figures)
-    return text + (f"  valid {100 * figures['valid_average']:.1f} %" if "valid_average" in figures else "")
+    losses = sorted((name for name in metrics if name.startswith("loss_")), reverse=True) or ["loss"]
+    text = "".join(f"  {name.replace('_', ' ')} {metrics[name]:.3f}" for name in losses if name in metrics)
+    if "valid_average" in metrics:
+        text += f"  valid {100 * metrics['valid_average']:.1f} %"
+    return text
 
 
 def choose_display(quiet: bool = False) -> Display:
-    """Return a bar on a terminal, lines elsewhere, nothing if ``quiet``."""
+    """Return a bar on a terminal, lines elsewhere, and a display that shows nothing if ``quiet``."""
     if quiet:
         return Display()
     return BarDisplay() if sys.stderr.isatty() else LineDisplay()

@@ -1,4 +1,8 @@
-"""The training loop: flat, the same for every method, resumable at any step."""
+"""The training loop: the same for every method, and resumable at any step.
+
+A method says what its stages are and what the loss of a batch is; the loop does everything else: batches, optimizer,
+schedule, precision, several processes, validation, selection of an epoch, metrics, checkpoints and interruption.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -56,17 +60,23 @@ class Trainer:
     """One training of an algorithm on a table, resumable at any step.
 
     Attributes:
+        algorithm: The method, whose ``setup`` was called.
+        table: The data.
+        config: Options of the loop, all of them set.
         device: Where this process trains.
         checkpoint_path: The file to resume from, written during training; None writes none.
-        loggers: Loggers of Lightning's, which get each row of figures with its step.
+        display: Shows progress.
+        loggers: Lightning loggers, which get each row of metrics with its step.
         checkpoint_seconds: Least time between two writes of the checkpoint.
-        after_epoch: Called with the loop after each epoch; the figures that it returns go to ``metrics.csv``.
-        progress: Where the training stands.
+        after_epoch: Called with the trainer after each epoch; the metrics that it returns go to ``metrics.csv``.
+        progress: The present stage, epoch and step, and the selected weights.
+        record: The metrics of all steps and epochs so far.
+        rule: The rule that selects an epoch.
     """
 
-    #: Figures of the validation rows after each epoch; those by groups only where the rule reads attributes.
-    RECORDED: ClassVar[tuple[str, ...]] = ("average", "worst_class", "group_balanced", "worst_group")
-    SHOW_SECONDS: ClassVar[float] = 2.0  # progress is shown at least so often
+    #: Metrics of the validation rows after each epoch; those by groups only if the rule reads attributes.
+    VALIDATION_METRICS: ClassVar[tuple[str, ...]] = ("average", "worst_class", "group_balanced", "worst_group")
+    SHOW_SECONDS: ClassVar[float] = 2.0  # longest time without an update of the display
     FINETUNE_RATE: ClassVar[float] = 0.05  # learning rate of pretrained layers, times that of the head; 1e-4 by default
 
     algorithm: Algorithm
@@ -80,36 +90,49 @@ class Trainer:
     after_epoch: Callable[[Trainer], Mapping[str, float]] | None = None
 
     def __post_init__(self) -> None:
-        self.progress, self.record = TrainingProgress(), MetricsRecorder(self.loggers)
+        self.progress = TrainingProgress()
+        self.record = MetricsRecorder(self.loggers)
         self.rule = choose_rule(self.config, self.algorithm)
-        self._valid = BatchLoader(self.table, "valid", device=self.device)
-        self._estimates: dict[str, PredictedAttributes | None] = {}
+        self._valid_loader = BatchLoader(self.table, "valid", device=self.device)
+        self._predicted_attributes: dict[str, PredictedAttributes | None] = {}
+        self._stop_signals: Sequence[int] = ()
         self.algorithm.to(self.device)
         if self.config.channels_last:
             self.algorithm.to(memory_format=torch.channels_last)
-        for network in self.algorithm.built_networks if self.config.compile else ():
-            # In place, so that names in checkpoints stay. Features apart from the head, a single layer, since some
-            # methods mix or swap features.
+        if self.config.compile:
+            self._compile_networks()
+        self._layer_randomness = LayerRandomness(self.config.seed, self.device)
+        now = time.monotonic()
+        self._saved_at = now
+        self._started_at = now
+        self._shown_at = now
+
+    def _compile_networks(self) -> None:
+        """Compile the networks in place, so that names in checkpoints stay."""
+        for network in self.algorithm.built_networks:
+            # The features without the head, a single layer: some methods mix or swap features.
             features = getattr(network, "features", None)  # of a user's network it may be anything
             if isinstance(features, torch.nn.Module):
                 features.compile(mode=None if self.config.compile is True else self.config.compile)
             else:
                 # Without CUDA graphs: the next pass would overwrite the logits, which are kept for longer.
                 network.compile()
-        self._layers = LayerRandomness(self.config.seed, self.device)
-        self._cuda = [self.device] if self.device.type == "cuda" else []
-        self._saved_at = self._started = self._shown_at = time.monotonic()
 
     @property
     def epochs(self) -> int:
         """The epochs of the present stage."""
-        plan, epochs = self.progress.plan, self.config.epochs
-        assert plan is not None and epochs is not None
-        return epochs if plan.epochs is None else plan.epochs
+        stage = self.progress.plan
+        assert stage is not None and self.config.epochs is not None
+        return self.config.epochs if stage.epochs is None else stage.epochs
+
+    @property
+    def in_last_stage(self) -> bool:
+        """Whether the method's last stage trains."""
+        return self.progress.stage + 1 == self.algorithm.num_stages
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of the data."""
+        """The fingerprint of the data, by which a resumed training checks that they are the same."""
         return compute_fingerprint(self.table)
 
     def can_resume(self) -> bool:
@@ -117,23 +140,35 @@ class Trainer:
         return self.checkpoint_path is not None and self.checkpoint_path.is_file()
 
     def run(self, resume: bool = False, estimator_only: bool = False) -> None:
-        """Train to the end, or with ``estimator_only`` up to the method's own stage; ``resume`` from the checkpoint."""
-        optimizer_state = self._read_checkpoint(self.checkpoint_path) if resume and self.checkpoint_path else None
+        """Train to the end.
+
+        Args:
+            resume: Go on from the checkpoint.
+            estimator_only: Stop before the method's own stage, when the estimator has collected its outputs.
+
+        Raises:
+            InputError: The checkpoint is damaged, or of other data.
+            TrainingError: A loss or the weights are not finite.
+            TrainingInterrupted: The user asked to stop, and the checkpoint is written.
+        """
+        optimizer_state = self._load_checkpoint(self.checkpoint_path) if resume and self.checkpoint_path else None
         progress = self.progress
-        self._started = time.monotonic() - progress.seconds
-        with torch.random.fork_rng(devices=self._cuda), catch_stop_signals() as self._asked:
+        self._started_at = time.monotonic() - progress.seconds
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices), catch_stop_signals() as self._stop_signals:
             if progress.plan is None:
                 self._begin_stage(0, None)
-            while not (last := progress.stage + 1 == self.algorithm.num_stages) or not estimator_only:
+            while not (estimator_only and self.in_last_stage):
                 self._run_stage(optimizer_state)
-                if last:
+                if self.in_last_stage:
                     break
-                optimizer_state, outputs = None, self.predict("train", self.algorithm.collect_outputs)
-                # Running statistics are each process's own, the next stage is common.
+                optimizer_state = None
+                outputs = self.predict("train", self.algorithm.collect_outputs)
+                # Batch norm statistics are each process's own, the next stage is common.
                 self._begin_stage(progress.stage + 1, broadcast_object(outputs))
-        progress.seconds = time.monotonic() - self._started
+        progress.seconds = time.monotonic() - self._started_at
 
-    def _read_checkpoint(self, path: Path) -> dict[str, Any]:
+    def _load_checkpoint(self, path: Path) -> dict[str, Any]:
         """Load the state of a training, and return that of its optimizer."""
         content = read_checkpoint(path)
         if content.get("data") != self.fingerprint:
@@ -152,20 +187,24 @@ class Trainer:
 
     def _begin_stage(self, stage: int, outputs: Tensor | None) -> None:
         self.progress.plan = self.algorithm.begin_stage(stage, outputs)
-        self.progress.stage, self.progress.epoch, self.progress.step = stage, 0, 0
+        self.progress.stage = stage
+        self.progress.epoch = 0
+        self.progress.step = 0
 
     def _run_stage(self, optimizer_state: dict[str, Any] | None) -> None:
-        progress, config, plan = self.progress, self.config, self.progress.plan
-        assert plan is not None and config.batch_size is not None
+        progress = self.progress
+        config = self.config
         algorithm = self.algorithm
+        stage = progress.plan
+        assert stage is not None and config.batch_size is not None
         loader = BatchLoader(
             self.table,
             "train",
-            batch_size=plan.batch_size(config.batch_size, num_processes()),
-            # Counted from the last one, so that methods of one stage and of several see their rows in one order.
+            batch_size=stage.batch_size(config.batch_size, num_processes()),
+            # Counted from the last stage, so that methods of one stage and of several see their rows in one order.
             seed=derive_seed(config.seed, "stage", algorithm.num_stages - 1 - progress.stage),
             shuffle=True,
-            sample_weight=plan.sample_weight,
+            sample_weight=stage.sample_weight,
             drop_last=config.drop_last,
             device=self.device,
             rank=rank(),
@@ -175,106 +214,132 @@ class Trainer:
         # own: the methods reduce what must be common.
         for parameter in algorithm.parameters():
             broadcast_from_first(parameter.data)
-        features = (
-            [getattr(network, "features", None) for network in algorithm.built_networks] if config.finetune else []
+        networks = algorithm.built_networks if config.finetune else []
+        features = [getattr(network, "features", None) for network in networks]
+        pretrained = [list(module.parameters()) for module in features if isinstance(module, torch.nn.Module)]
+        pretrained_ids = {id(parameter) for layers in pretrained for parameter in layers}
+        groups = split_groups(
+            algorithm.parameter_groups(),
+            lambda parameter: id(parameter) in pretrained_ids,
+            learning_rate_scale=self.FINETUNE_RATE,
         )
-        pretrained = [list(one.parameters()) for one in features if isinstance(one, torch.nn.Module)]
-        theirs, rate = {id(one) for layers in pretrained for one in layers}, self.FINETUNE_RATE
-        groups = split_groups(algorithm.parameter_groups(), lambda one: id(one) in theirs, learning_rate_scale=rate)
-        optimizer = make_optimizer(groups, config, plan.learning_rate or config.learning_rate)
+        optimizer = make_optimizer(groups, config, stage.learning_rate or config.learning_rate)
         if optimizer_state is not None:
             optimizer.load_state_dict(optimizer_state)
-        epochs, title = self.epochs, type(algorithm).__name__
+        epochs = self.epochs
+        title = type(algorithm).__name__
         if algorithm.num_stages > 1:
             title += f", stage {progress.stage + 1} of {algorithm.num_stages}"
         self.display.start(title, epochs * len(loader), progress.epoch * len(loader) + progress.step)
         while progress.epoch < epochs:
             for layers in pretrained:
                 for number, layer in enumerate(layers):
+                    # The last third of the layers trains first, all layers after a third of the epochs.
                     layer.requires_grad_(3 * progress.epoch >= epochs or 3 * number >= 2 * len(layers))
             self._run_epoch(optimizer, loader, epochs)
             progress.warnings = algorithm.end_epoch()
-            progress.epoch, progress.step = progress.epoch + 1, 0
+            progress.epoch += 1
+            progress.step = 0
             self._validate()
             self._save_if_due(optimizer, force=progress.epoch == epochs)
 
     def _run_epoch(self, optimizer: Optimizer, loader: BatchLoader, epochs: int) -> None:
-        progress, config, steps = self.progress, self.config, len(loader)
-        single = num_processes() == 1
+        progress = self.progress
+        config = self.config
+        num_steps = len(loader)
+        is_single = num_processes() == 1
         for batch in loader.epoch(progress.epoch, progress.step):
-            now = progress.epoch * steps + progress.step
+            stage_step = progress.epoch * num_steps + progress.step
             for group in optimizer.param_groups:
-                length = group.get("schedule_epochs", epochs) * steps
-                group["lr"] = group["start"] * compute_schedule_factor(group["schedule"], now, length, config)
+                length = group.get("schedule_epochs", epochs) * num_steps
+                group["lr"] = group["start"] * compute_schedule_factor(group["schedule"], stage_step, length, config)
             with self._autocast():
-                self._layers.seed(progress.total_steps)
-                step = self.algorithm(batch, progress.epoch + progress.step / steps)
+                self._layer_randomness.seed(progress.total_steps)
+                step = self.algorithm(batch, progress.epoch + progress.step / num_steps)
             optimizer.zero_grad()
-            (step.loss if single else step.loss * loader.compute_loss_weight(progress.step)).backward()
+            (step.loss if is_single else step.loss * loader.compute_loss_weight(progress.step)).backward()
             average_gradients(parameter for group in optimizer.param_groups for parameter in group["params"])
             if config.gradient_clip:
                 clip_gradients(optimizer.param_groups, config.gradient_clip)
             optimizer.step()
             self.record.add(step.loss, step.logs)
-            progress.step, progress.total_steps = progress.step + 1, progress.total_steps + 1
+            progress.step += 1
+            progress.total_steps += 1
             if progress.total_steps % config.log_every == 0:
-                self._flush(progress.epoch * steps + progress.step, optimizer)
+                self._flush(stage_step + 1, optimizer)
                 self._save_if_due(optimizer)
-            elif self._asked and single:
+            elif self._stop_signals and is_single:
                 self._save_if_due(optimizer)
             elif time.monotonic() - self._shown_at > self.SHOW_SECONDS:  # slow steps are shown before their row
-                self._show(progress.epoch * steps + progress.step)
-        self._flush((progress.epoch + 1) * steps, optimizer)
+                self._show(stage_step + 1)
+        self._flush((progress.epoch + 1) * num_steps, optimizer)
 
-    def _flush(self, done: int, optimizer: Optimizer) -> None:
-        """MetricsRecorder and show the steps since the last row of figures; ``done`` steps of the stage are done."""
-        where = {"stage": self.progress.stage, "epoch": self.progress.epoch}
-        if self.record.flush(self.progress.total_steps, **where, learning_rate=optimizer.param_groups[0]["lr"]):
-            self._show(done)
+    def _flush(self, steps_done: int, optimizer: Optimizer) -> None:
+        """Record and show the steps since the last row of metrics; ``steps_done`` are those of the stage."""
+        position = {"stage": self.progress.stage, "epoch": self.progress.epoch}
+        if self.record.flush(self.progress.total_steps, **position, learning_rate=optimizer.param_groups[0]["lr"]):
+            self._show(steps_done)
 
-    def _show(self, done: int) -> None:
-        self.display.update(done, self.record.latest())
+    def _show(self, steps_done: int) -> None:
+        self.display.update(steps_done, self.record.latest())
         self._shown_at = time.monotonic()
 
     def _validate(self) -> None:
-        progress, rows, rule = self.progress, self.predict_validation_rows([self.rule]), self.rule
-        figures: dict[str, float | None] = {}
-        if rows is not None:
-            judged, score = EvaluatedRows.from_predictions(rows), rule.score(rows)
-            figures = {f"valid_{name}": judged.compute_metric(name) for name in self.RECORDED} | {rule.name: score}
-            if progress.stage + 1 == self.algorithm.num_stages:  # only models of the last stage are what it makes
-                update_best_weights(progress.best, rule, score, rows, progress.epoch, self.algorithm.state_dict())
+        progress = self.progress
+        predictions = self.predict_validation_rows([self.rule])
         row: dict[str, float] = {"step": progress.total_steps, "stage": progress.stage, "epoch": progress.epoch}
-        row |= {name: value for name, value in figures.items() if value is not None}
+        if predictions is not None:
+            evaluated = EvaluatedRows.from_predictions(predictions)
+            score = self.rule.score(predictions)
+            metrics = {f"valid_{name}": evaluated.compute_metric(name) for name in self.VALIDATION_METRICS}
+            metrics[self.rule.name] = score
+            row |= {name: value for name, value in metrics.items() if value is not None}
+            if self.in_last_stage:  # models of earlier stages are not the method's result
+                state = self.algorithm.state_dict()
+                update_best_weights(progress.best, self.rule, score, predictions, progress.epoch, state)
         self.record.append(row | dict(self.after_epoch(self) if self.after_epoch else {}))
 
     def predict_validation_rows(self, rules: Collection[SelectionRule]) -> Predictions | None:
-        """Return what these rules may look at of the model as it is; None without validation rows."""
+        """Return the predictions of the validation rows, with the labels and estimates that these rules read.
+
+        Without validation rows it returns None.
+        """
         if not len(self.table.split["valid"]):
             return None
-        estimate = self.estimate("valid") if any(rule.needs_estimate for rule in rules) else None
-        groups = any("attribute" in rule.labels_read for rule in rules)
-        rows = build_predictions(self.table, "valid", self.predict("valid"), estimate, groups)
-        # Running statistics are each process's own, the epoch to keep is common.
-        return broadcast_object(rows)
+        estimate = self.predict_attributes("valid") if any(rule.needs_estimate for rule in rules) else None
+        reads_attributes = any("attribute" in rule.labels_read for rule in rules)
+        predictions = build_predictions(self.table, "valid", self.predict("valid"), estimate, reads_attributes)
+        # Batch norm statistics are each process's own, the selected epoch is common.
+        return broadcast_object(predictions)
 
-    def estimate(self, split: str) -> PredictedAttributes | None:
-        """Return the estimated attributes of the rows of ``split``; settled ones are computed once."""
-        if split in self._estimates:
-            return self._estimates[split]
-        estimate, estimator = predict_split_attributes(self.algorithm, self.table, split), self.algorithm.attributes
-        # None is remembered too, since looking needs every form of the rows.
+    def predict_attributes(self, split: str) -> PredictedAttributes | None:
+        """Return the estimated attributes of the rows of a split; None if the estimator has none of them.
+
+        Those of static estimators are computed once.
+        """
+        if split in self._predicted_attributes:
+            return self._predicted_attributes[split]
+        predicted = predict_split_attributes(self.algorithm, self.table, split)
+        estimator = self.algorithm.attributes
+        # None is remembered too: to find it, all forms of the rows are read.
         if estimator is not None and estimator.is_static and not self.algorithm.in_pretraining:
-            self._estimates[split] = estimate
-        return estimate
+            self._predicted_attributes[split] = predicted
+        return predicted
 
     def predict(self, split: str, predict: Callable[[Batch], Tensor] | None = None) -> Tensor:
-        """Return the logits (n, L) of all rows of ``split``, on the CPU."""
-        predict = predict or (lambda batch: self.algorithm.predict(batch.inputs))
-        return self._collect(split, predict).float()
+        """Return the logits of all rows of a split.
+
+        Args:
+            split: ``train``, ``valid`` or ``test``.
+            predict: Computes the outputs of a batch, (B, C); by default the method's logits.
+
+        Returns:
+            (n, C) float32 on the CPU.
+        """
+        return self._collect(split, predict or (lambda batch: self.algorithm.predict(batch.inputs))).float()
 
     def _collect(self, split: str, function: Callable[[Batch], Tensor]) -> Tensor:
-        loader = self._valid if split == "valid" else BatchLoader(self.table, split, device=self.device)
+        loader = self._valid_loader if split == "valid" else BatchLoader(self.table, split, device=self.device)
         with evaluation_mode(self.algorithm), self._autocast():
             return collect_outputs(function, loader.epoch())
 
@@ -284,24 +349,27 @@ class Trainer:
         return torch.autocast(self.device.type, dtype=torch.bfloat16)
 
     def estimate_training_attributes(self) -> Tensor | None:
-        """Return the estimated attribute (N,) of all training rows as things stand; None without an estimator."""
+        """Return the present estimate of the attribute (N,) of all training rows; None without an estimator."""
         estimator = self.algorithm.attributes
-        if estimator is None or estimator.is_static:
-            return None if estimator is None else estimator.row_attribute.cpu()
+        if estimator is None:
+            return None
+        if estimator.is_static:
+            return estimator.row_attribute.cpu()
         return self._collect("train", lambda batch: estimator(batch, 0.0, self.algorithm.randomness).attribute)
 
     def _save_if_due(self, optimizer: Optimizer, force: bool = False) -> None:
-        """Write the checkpoint if it is time, or if somebody has asked to stop; then raise ``TrainingInterrupted``."""
-        stop = bool(self._asked)
-        due = force or stop or time.monotonic() - self._saved_at >= self.checkpoint_seconds
-        due, stop = broadcast_object((due, stop))
-        if not due:
+        """Write the checkpoint if it is due or the user asked to stop; in the latter case raise TrainingInterrupted."""
+        is_stopping = bool(self._stop_signals)
+        is_due = force or is_stopping or time.monotonic() - self._saved_at >= self.checkpoint_seconds
+        is_due, is_stopping = broadcast_object((is_due, is_stopping))
+        if not is_due:
             return
-        step = self.progress.total_steps
-        self.record.pending(step)  # refuses a loss that is not finite
+        total_steps = self.progress.total_steps
+        self.record.read_pending(total_steps)  # raises TrainingError for a loss that is not finite
         if not all(bool(weight.isfinite().all()) for weight in self.algorithm.parameters()):  # by a bad gradient
-            raise TrainingError(f"the weights are not finite after step {step}: {MetricsRecorder.describe_remedy()}")
-        self.progress.seconds = time.monotonic() - self._started
+            remedy = MetricsRecorder.describe_remedy()
+            raise TrainingError(f"the weights are not finite after step {total_steps}: {remedy}")
+        self.progress.seconds = time.monotonic() - self._started_at
         if self.checkpoint_path is not None and rank() == 0:
             write_checkpoint(
                 self.checkpoint_path,
@@ -313,39 +381,55 @@ class Trainer:
             )
         self._saved_at = time.monotonic()
         wait_for_processes()
-        if stop:
+        if is_stopping:
             raise TrainingInterrupted
 
 
 def predict_split_attributes(algorithm: Algorithm, table: DataTable, split: str) -> PredictedAttributes | None:
-    """Return the estimated attributes of all rows of a split; see ``predict_row_attributes``."""
+    """Return the estimated attributes of all rows of a split; see ``predict_row_attributes``.
+
+    Args:
+        algorithm: The trained method.
+        table: The data.
+        split: ``train``, ``valid`` or ``test``.
+    """
     return predict_row_attributes(algorithm, table.label[table.split[split]], table.view_inputs(split))
 
 
 @torch.no_grad()
 def predict_row_attributes(algorithm: Algorithm, label: Tensor, rows: ViewInputs) -> PredictedAttributes | None:
-    """Return the estimated attributes of rows (n,) of these labels; reads no attribute label."""
+    """Return the attributes that a method's estimator predicts for rows; no attribute label is read.
+
+    Args:
+        algorithm: The trained method.
+        label: (n,) long, the labels of the rows.
+        rows: The rows.
+
+    Returns:
+        None without an estimator, if it has abstained, and if it knows its training rows only.
+    """
     estimator = algorithm.attributes
     if estimator is None or estimator.has_abstained or algorithm.in_pretraining:
         return None
     dtype = next((weight.dtype for weight in algorithm.parameters() if weight.is_floating_point()), None)
 
-    def fetch(part: Tensor) -> Inputs:
-        """Return rows in the precision of the network's weights, which a user's own may have chosen."""
+    def get_inputs(part: Tensor) -> Inputs:
+        """Return rows in the precision of the network's weights, which need not be float32 in a user's own network."""
         inputs = rows.inputs(part)
         return inputs.to(dtype) if isinstance(inputs, Tensor) and inputs.is_floating_point() else inputs
 
     with evaluation_mode(estimator):
-        found = estimator.predict_attributes(label, replace(rows, inputs=fetch))
-    if found is None:
+        attribute = estimator.predict_attributes(label, replace(rows, inputs=get_inputs))
+    if attribute is None:
         return None
     names = get_attribute_names(algorithm)
-    return PredictedAttributes(found.cpu().numpy(), names, estimator.correlation.to_table(), estimator.describe())
+    return PredictedAttributes(attribute.cpu().numpy(), names, estimator.correlation.to_table(), estimator.describe())
 
 
 def get_attribute_names(algorithm: Algorithm) -> list[str]:
-    """Return the names of a method's attribute values: the data's, or where they are not known "that of LABEL"."""
-    estimator, info = algorithm.attributes, algorithm.info
+    """Return the names of a method's attribute values: the data's, or "that of LABEL" where these are not known."""
+    estimator = algorithm.attributes
+    info = algorithm.info
     if estimator is not None and estimator.attribute_names is not None:
         return estimator.attribute_names
     if info.correlation is not None and estimator and estimator.num_attributes == len(info.attribute_names):
@@ -359,59 +443,87 @@ def catch_stop_signals() -> Iterator[list[int]]:
 
     A second signal raises ``KeyboardInterrupt`` at once; the last complete checkpoint stays.
     """
-    asked: list[int] = []
+    received: list[int] = []
 
-    def ask(signum: int, frame: object) -> None:
-        if asked:
+    def handle(signum: int, frame: object) -> None:
+        if received:
             raise KeyboardInterrupt
-        asked.append(signum)
+        received.append(signum)
 
     if threading.current_thread() is not threading.main_thread():
-        yield asked
+        yield received
         return
-    kinds = (signal.SIGINT, signal.SIGTERM)
-    before = {kind: signal.signal(kind, ask) for kind in kinds}
+    previous = {kind: signal.signal(kind, handle) for kind in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield asked
+        yield received
     finally:
-        for kind, handler in before.items():
+        for kind, handler in previous.items():
             signal.signal(kind, handler)
 
 
 def make_optimizer(groups: list[dict[str, Any]], config: TrainingConfig, learning_rate: float) -> Optimizer:
-    """Return the optimizer of one stage for ``Algorithm.parameter_groups()``."""
-    decay = config.weight_decay or 0.0
-    if decay and not config.decay_norm_and_bias:
-        groups = split_groups(
-            groups, lambda one: one.dim() <= 1, weight_decay=0.0
-        )  # biases and norms have one dimension
+    """Return the optimizer of one stage.
+
+    Args:
+        groups: Those of ``Algorithm.parameter_groups()``.
+        config: Options of the loop.
+        learning_rate: That of the stage, at the start.
+    """
+    weight_decay = config.weight_decay or 0.0
+    if weight_decay and not config.decay_norm_and_bias:
+        # Biases and the weights of normalization layers have one dimension.
+        groups = split_groups(groups, lambda parameter: parameter.dim() <= 1, weight_decay=0.0)
     prepared = []
     for group in groups:
         start = learning_rate * group.get("learning_rate_scale", 1.0)
         prepared.append({"schedule": config.schedule, **group, "lr": start, "start": start})
-    return Optimizer(prepared, learning_rate, config.optimizer, weight_decay=decay, momentum=config.sgd_momentum)
+    return Optimizer(prepared, learning_rate, config.optimizer, weight_decay, config.sgd_momentum)
 
 
-def split_groups(groups: list[dict[str, Any]], apart: Callable[[Tensor], bool], **options: Any) -> list[dict[str, Any]]:
-    """Split each group: the parameters that are ``apart`` get further options."""
+def split_groups(
+    groups: list[dict[str, Any]], is_selected: Callable[[Tensor], bool], **options: Any
+) -> list[dict[str, Any]]:
+    """Split each group of parameters in two, and give further options to the selected parameters.
+
+    Args:
+        groups: Optimizer groups.
+        is_selected: Whether a parameter is selected.
+        options: Entries of the groups of selected parameters.
+
+    Returns:
+        The groups that have parameters.
+    """
     parts = []
     for group in groups:
-        parts.append({**group, "params": [one for one in group["params"] if not apart(one)]})
-        parts.append({**group, **options, "params": [one for one in group["params"] if apart(one)]})
+        others = [parameter for parameter in group["params"] if not is_selected(parameter)]
+        selected = [parameter for parameter in group["params"] if is_selected(parameter)]
+        parts += [{**group, "params": others}, {**group, **options, "params": selected}]
     return [part for part in parts if part["params"]]
 
 
-def clip_gradients(groups: Iterable[dict[str, Any]], largest: float) -> None:
-    """Scale the gradients of each network, that is of groups of one name, to a norm of at most ``largest``."""
+def clip_gradients(groups: Iterable[dict[str, Any]], max_norm: float) -> None:
+    """Scale down the gradients of each network to a norm of at most ``max_norm``.
+
+    Args:
+        groups: Optimizer groups; those of one name belong to one network.
+        max_norm: Above 0.
+    """
     networks: dict[Any, list[Tensor]] = {}
     for number, group in enumerate(groups):
         networks.setdefault(group.get("name", number), []).extend(group["params"])
     for parameters in networks.values():
-        torch.nn.utils.clip_grad_norm_(parameters, largest)
+        torch.nn.utils.clip_grad_norm_(parameters, max_norm)
 
 
 def compute_schedule_factor(schedule: str, step: int, total_steps: float, config: TrainingConfig) -> float:
-    """Return what the learning rate is multiplied by in ``step`` (0-based) of a schedule of ``total_steps``."""
+    """Return the factor of the learning rate in a step.
+
+    Args:
+        schedule: One of those of ``TrainingConfig``.
+        step: From 0.
+        total_steps: Steps of the schedule.
+        config: Has the options of the ``step`` schedule.
+    """
     progress = min(step / total_steps, 1.0)
     if schedule == "cosine":
         return 0.5 * (1 + math.cos(math.pi * progress))

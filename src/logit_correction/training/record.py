@@ -1,4 +1,7 @@
-"""What is kept of a training: figures over time, and checkpoints, which are loaded without pickle."""
+"""The record of a training: metrics over time (``metrics.csv``), loggers, progress, and checkpoints.
+
+A checkpoint holds tensors and plain values only, so that loading one never runs code from the file.
+"""
 
 from __future__ import annotations
 
@@ -24,91 +27,113 @@ from logit_correction.paths import reject_special_file
 from logit_correction.training.rules import SelectedWeights
 from logit_correction.types import Stage
 
+#: The metrics of one step or epoch, by name.
 MetricsRow = dict[str, float | int]
 
-#: Of checkpoints.
-FORMAT = 1
+CHECKPOINT_FORMAT = 1
 
 OTHER_VERSION = "was written by another version of logit-correction: train again into a new folder"
 
+#: Rows of metrics in which each kind occurs at least once, for the display.
+NUM_LATEST_ROWS = 8
+
 
 class MetricsRecorder:
-    """Collects the figures of steps on the device and reads them together: each reading waits for a GPU."""
+    """Collects the metrics of steps on the device and reads many steps at once, since each reading waits for a GPU.
+
+    Attributes:
+        rows: The rows of ``metrics.csv``.
+        loggers: Lightning loggers, which get each row.
+    """
 
     @staticmethod
     def describe_remedy() -> str:
-        """Return what to do where figures are not finite."""
+        """Return what to do if losses or weights are not finite."""
         return f"lower {format_option('learning_rate')}, or set {format_option('gradient_clip', 1)}"
 
     def __init__(self, loggers: list[Any] | None = None) -> None:
-        """Start empty; ``loggers`` of Lightning take each row of figures with its step."""
         self.rows: list[MetricsRow] = []
         self.loggers = loggers or []
         self._pending: list[dict[str, Tensor]] = []
 
     def add(self, loss: Tensor, logs: dict[str, Tensor]) -> None:
-        """Keep one step's total loss and logs, without reading them; a step may log other figures than the last."""
-        figures = {"loss": loss, **logs}
-        figures["loss"] = loss.detach()
-        self._pending.append(figures)
+        """Keep the metrics of one step, without reading them.
 
-    def pending(self, step: int) -> list[dict[str, float]]:
-        """Read the figures of the steps since the last row, of which ``step`` is the latest."""
+        Args:
+            loss: 0-d, the total loss.
+            logs: Further 0-d tensors; they need not be those of the step before.
+        """
+        metrics = {"loss": loss, **logs}
+        metrics["loss"] = loss.detach()
+        self._pending.append(metrics)
+
+    def read_pending(self, step: int) -> list[dict[str, float]]:
+        """Return the metrics of the steps since the last row.
+
+        Args:
+            step: The number of the latest step, for the message.
+
+        Raises:
+            TrainingError: A loss is not finite.
+        """
         if not self._pending:
             return []
-        device = self._pending[-1]["loss"].device  # steps taken from a checkpoint lie on the CPU
-        values = [value.to(device, torch.float32) for figures in self._pending for value in figures.values()]
+        device = self._pending[-1]["loss"].device  # steps that a checkpoint held are on the CPU
+        values = [value.to(device, torch.float32) for metrics in self._pending for value in metrics.values()]
         numbers = iter(torch.stack(values).tolist())
-        steps = [dict(zip(figures, islice(numbers, len(figures)), strict=True)) for figures in self._pending]
-        for number, figures in enumerate(steps, start=step - len(steps) + 1):
-            if not math.isfinite(figures["loss"]):
-                raise TrainingError(f"the loss became {figures['loss']} at step {number}: {self.describe_remedy()}")
+        steps = [dict(zip(metrics, islice(numbers, len(metrics)), strict=True)) for metrics in self._pending]
+        for number, metrics in enumerate(steps, start=step - len(steps) + 1):
+            if not math.isfinite(metrics["loss"]):
+                raise TrainingError(f"the loss became {metrics['loss']} at step {number}: {self.describe_remedy()}")
         return steps
 
-    def flush(self, step: int, **where: float | int) -> bool:
-        """Turn the steps since the last row into one of means, each over the steps that have the figure.
+    def flush(self, step: int, **position: float | int) -> bool:
+        """Add a row with the means of the steps since the last row, each over the steps that have the metric.
 
-        ``where`` are further columns, such as the epoch. Return whether there were any steps.
+        Args:
+            step: The number of the latest step.
+            position: Further columns, such as the epoch.
+
+        Returns:
+            Whether there were any steps.
         """
-        steps = self.pending(step)
+        steps = self.read_pending(step)
         if not steps:
             return False
         self._pending = []
-        row: MetricsRow = {"step": step, **where}
-        for name in dict.fromkeys(name for figures in steps for name in figures):
-            known = [figures[name] for figures in steps if name in figures]
-            row[name] = math.fsum(known) / len(known)
+        row: MetricsRow = {"step": step, **position}
+        for name in dict.fromkeys(name for metrics in steps for name in metrics):
+            values = [metrics[name] for metrics in steps if name in metrics]
+            row[name] = math.fsum(values) / len(values)
         self.append(row)
         return True
 
     def append(self, row: MetricsRow) -> None:
-        """Keep a row of figures and tell the loggers."""
+        """Add a row of metrics, and pass it to the loggers."""
         self.rows.append(row)
-        figures = {name: value for name, value in row.items() if name != "step"}
-        notify_loggers(self.loggers, lambda logger: logger.log_metrics(figures, step=int(row["step"])))
+        metrics = {name: value for name, value in row.items() if name != "step"}
+        notify_loggers(self.loggers, lambda logger: logger.log_metrics(metrics, step=int(row["step"])))
 
     def latest(self) -> MetricsRow:
-        """Return the latest figure of every kind."""
-        return {name: value for row in self.rows[-8:] for name, value in row.items()}
+        """Return the latest value of every metric."""
+        return {name: value for row in self.rows[-NUM_LATEST_ROWS:] for name, value in row.items()}
 
     def epochs_per_stage(self) -> list[int]:
         """Return the length of each stage so far, in whole epochs."""
-        epochs: dict[int, int] = {}
-        for row in self.rows:
-            epochs[int(row["stage"])] = int(row["epoch"])
-        return list(epochs.values())
+        return list({int(row["stage"]): int(row["epoch"]) for row in self.rows}.values())
 
     def state(self) -> dict[str, Any]:
-        """Return all of it for a checkpoint."""
-        pending = [{name: value.cpu() for name, value in figures.items()} for figures in self._pending]
+        """Return everything that a checkpoint holds of the record."""
+        pending = [{name: value.cpu() for name, value in metrics.items()} for metrics in self._pending]
         return {"rows": self.rows, "pending": pending}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Take up what ``state`` returned."""
-        self.rows, self._pending = list(state["rows"]), list(state["pending"])
+        """Restore what ``state`` returned."""
+        self.rows = list(state["rows"])
+        self._pending = list(state["pending"])
 
     def write(self, path: Path) -> None:
-        """Write the rows as CSV; a figure that a row lacks is left empty."""
+        """Write the rows as CSV; a metric that a row lacks is left empty."""
         columns = list(dict.fromkeys(name for row in self.rows for name in row))
         with replace_atomically(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, columns, restval="")
@@ -116,34 +141,43 @@ class MetricsRecorder:
             writer.writerows(self.rows)
 
 
-def notify_loggers(loggers: list[Any], act: Callable[[Any], object]) -> None:
-    """Let each logger do something; one that fails is left out with a warning, and the training goes on."""
+def notify_loggers(loggers: list[Any], call: Callable[[Any], object]) -> None:
+    """Call each logger. One that fails is removed with a warning, and the training goes on.
+
+    Args:
+        loggers: Lightning loggers.
+        call: Called with each of them.
+    """
     for logger in list(loggers):
         try:
-            with suppress(NotImplementedError):  # some have no place for options
-                act(logger)
+            with suppress(NotImplementedError):  # some loggers cannot log options
+                call(logger)
         except Exception as error:  # a training does not end because a server is away
             loggers.remove(logger)
-            name = type(logger).__name__
-            warnings.warn(
-                f"{name} failed and gets no further figures ({format_reason(error)})", InputWarning, stacklevel=2
-            )
+            message = f"{type(logger).__name__} failed and gets no further figures ({format_reason(error)})"
+            warnings.warn(message, InputWarning, stacklevel=2)
 
 
 @contextmanager
 def open_loggers(
-    names: Sequence[str], given: Sequence[Any], folder: Path, options: Mapping[str, Any]
+    names: Sequence[str], given_loggers: Sequence[Any], folder: Path, options: Mapping[str, Any]
 ) -> Iterator[list[Any]]:
-    """Begin loggers with the options of a run, and close them when the block ends.
+    """Start loggers with the options of a run, yield them, and close them when the block ends.
 
-    Those of the names ``csv`` and ``tensorboard`` are Lightning's and write into ``folder``.
+    Args:
+        names: ``csv`` and ``tensorboard``, Lightning's loggers, which write into ``folder``.
+        given_loggers: The user's own loggers.
+        folder: The run's folder.
+        options: The run's options.
     """
-    loggers, status, folder = list(given), "failed", folder.absolute()
+    loggers = list(given_loggers)
+    folder = folder.absolute()
+    status = "failed"
     if names:
         from lightning_fabric.loggers import CSVLogger, TensorBoardLogger
 
-        board = partial(TensorBoardLogger, name="", version="tensorboard", default_hp_metric=False)
-        loggers = [CSVLogger(folder, "csv") if one == "csv" else board(folder) for one in names] + loggers
+        open_board = partial(TensorBoardLogger, name="", version="tensorboard", default_hp_metric=False)
+        loggers = [CSVLogger(folder, "csv") if name == "csv" else open_board(folder) for name in names] + loggers
     notify_loggers(loggers, lambda logger: logger.log_hyperparams(dict(options)))
     try:
         yield loggers
@@ -154,19 +188,30 @@ def open_loggers(
 
 @dataclass
 class TrainingProgress:
-    """Where a run stands."""
+    """The position of a training, and what it has selected.
+
+    Attributes:
+        stage: The present stage, from 0.
+        epoch: Epochs done in the stage.
+        step: Steps done in the present epoch.
+        total_steps: Steps done in all stages.
+        plan: What the method asked for in this stage; None before it begins.
+        best: The selected weights, by the name of the selection rule.
+        seconds: Time of the training, the work between stages and validation included.
+        warnings: The method's warnings after the latest epoch.
+    """
 
     stage: int = 0
-    epoch: int = 0  # epochs done in the stage
-    step: int = 0  # steps done in the present epoch
+    epoch: int = 0
+    step: int = 0
     total_steps: int = 0
-    plan: Stage | None = None  # what the method asked for in this stage; None before it begins
-    best: dict[str, SelectedWeights] = field(default_factory=dict)  # what each selection rule holds
-    seconds: float = 0.0  # the work between stages and validation included
+    plan: Stage | None = None
+    best: dict[str, SelectedWeights] = field(default_factory=dict)
+    seconds: float = 0.0
     warnings: list[str] = field(default_factory=list)
 
     def to_plain(self) -> dict[str, Any]:
-        """Return tensors and plain values."""
+        """Return tensors and plain values, for a checkpoint."""
         best = {rule: dict(vars(selected)) for rule, selected in self.best.items()}
         return {**vars(self), "plan": None if self.plan is None else dict(vars(self.plan)), "best": best}
 
@@ -179,36 +224,45 @@ class TrainingProgress:
 
 
 def write_checkpoint(path: Path, **content: Any) -> None:
-    """Write a checkpoint of tensors and plain values; an older file stays until the new one is complete."""
-    with (
-        replace_atomically(path) as temporary,
-        temporary.open("wb") as file,
-    ):  # of a path torch does not tell why it failed
+    """Write a checkpoint; an older file stays until the new one is complete.
+
+    Args:
+        path: The file.
+        content: Tensors and plain values.
+    """
+    # Torch gets an open file: if it is given a path, its errors do not name the cause.
+    with replace_atomically(path) as temporary, temporary.open("wb") as file:
         try:
-            torch.save({"format": FORMAT, **content}, file)
+            torch.save({"format": CHECKPOINT_FORMAT, **content}, file)
         except RuntimeError as error:
-            if isinstance(error.__context__, OSError):  # else torch says only that the archive has no end
+            if isinstance(error.__context__, OSError):  # the cause, which torch replaces by a fault of the archive
                 raise error.__context__ from error
             raise
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """Read what ``write_checkpoint`` wrote onto the CPU; never runs code from the file."""
+    """Return what ``write_checkpoint`` wrote, on the CPU; never runs code from the file.
+
+    Raises:
+        InputError: The file is missing, damaged, or of another version.
+    """
     try:
         with zipfile.ZipFile(reject_special_file(path)) as archive:
             # Torch never compresses; compressed entries may unpack to more than the memory holds.
-            packed = [entry.filename for entry in archive.infolist() if entry.file_size != entry.compress_size]
+            for entry in archive.infolist():
+                if entry.file_size != entry.compress_size:
+                    raise zipfile.BadZipFile(f"{entry.filename} is packed")
             # Every tensor has a checksum in the file, which torch writes and never reads.
-            if bad := packed[0] if packed else archive.testzip():
-                raise zipfile.BadZipFile(f"{bad} is packed" if packed else f"the checksum of {bad} is wrong")
+            damaged = archive.testzip()
+            if damaged:
+                raise zipfile.BadZipFile(f"the checksum of {damaged} is wrong")
         content = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
         raise InputError(f"{path} is missing: the run was not trained to the end, or the folder is another") from error
     except Exception as error:  # torch raises many kinds for a damaged file
         reason = error if isinstance(error, zipfile.BadZipFile) else type(error).__name__
-        raise InputError(
-            f"{path} is damaged ({reason}): put a copy of it back, or train again into a new folder"
-        ) from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        message = f"{path} is damaged ({reason}): put a copy of it back, or train again into a new folder"
+        raise InputError(message) from error
+    if not isinstance(content, dict) or content.get("format") != CHECKPOINT_FORMAT:
         raise InputError(f"{path} {OTHER_VERSION}")
     return content

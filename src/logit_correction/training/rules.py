@@ -1,4 +1,4 @@
-"""Rules that choose the epoch whose weights are reported."""
+"""Rules that select the epoch whose weights are reported, by the predictions of the validation rows."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from logit_correction.evaluation.predictions import Predictions
     from logit_correction.methods.base import Algorithm
 
-#: What chooses where nobody says, for methods whose estimator settles each row's attribute; for others it is ``last``.
+#: The rule if ``selection`` is not given, for methods with a static estimator; for others it is ``last``.
 #: ``docs/evaluation.md`` has the regret of both.
-DEFAULT = "valid_estimated_within_error"
+DEFAULT_RULE = "valid_estimated_within_error"
 
 
 class SelectionRule:
-    """A score by which the best of several epochs is taken; of equal epochs the latest.
+    """A score by which the best of several epochs is selected; of equal epochs the latest.
 
-    ``valid_NAME`` scores by the figure NAME of ``GroupReport``; ``valid_estimated_NAME`` by that of the groups label x
-    estimated attribute, as uLA selects (Tsirigotis et al., 2023). A rule of your own has its own ``score``.
+    ``valid_NAME`` scores by the metric NAME of ``GroupReport``; ``valid_estimated_NAME`` by that of the groups label x
+    estimated attribute, as uLA selects (Tsirigotis et al., 2023). To write a rule, override ``score``.
 
     Attributes:
-        name: The name, or the dotted path, by which it was asked for.
+        name: The name, or the dotted path, by which it was chosen.
     """
 
     def __init__(self, name: str) -> None:
@@ -39,35 +39,41 @@ class SelectionRule:
 
     @property
     def metric(self) -> str:
-        """The figure that is the score."""
+        """The metric that is the score."""
         return self.name.removeprefix("valid_")
 
     @property
     def labels_read(self) -> tuple[str, ...]:
-        """The labels of the validation rows that it reads."""
+        """The labels of the validation rows that it reads: ``label``, ``attribute``, both or none."""
         return ("label", "attribute") if self.metric in get_metrics(GroupMetrics) else ("label",)
 
     @property
     def needs_estimate(self) -> bool:
-        """Whether it goes by estimated attributes."""
+        """Whether it scores by estimated attributes."""
         return self.metric.startswith("estimated_")
 
     def score(self, rows: Predictions) -> float | None:
-        """Return how good a model is, more being better; None where it cannot be told, and the last epoch is taken."""
-        judged = rows.group_by_estimate() if self.needs_estimate else rows
-        return (
-            None
-            if judged is None
-            else EvaluatedRows.from_predictions(judged).compute_metric(self.metric.removeprefix("estimated_"))
-        )
+        """Return how good a model is by its predictions of the validation rows; higher is better.
 
-    def is_tied(self, rows: Predictions, best: Tensor) -> bool:
-        """Return whether an epoch is as good as the best before it, of predictions (n,), whatever their scores."""
+        None if it is not defined; the last epoch is then selected.
+        """
+        grouped = rows.group_by_estimate() if self.needs_estimate else rows
+        if grouped is None:
+            return None
+        return EvaluatedRows.from_predictions(grouped).compute_metric(self.metric.removeprefix("estimated_"))
+
+    def is_tied(self, rows: Predictions, best_prediction: Tensor) -> bool:
+        """Return whether an epoch of a lower score counts as good as the best epoch before it.
+
+        Args:
+            rows: The predictions of the validation rows after the epoch.
+            best_prediction: (n,) long, the labels that the best epoch predicts for the same rows.
+        """
         return False
 
 
 class Last(SelectionRule):
-    """Takes the weights at the end of the training, whatever the validation rows say."""
+    """Selects the weights at the end of the training; the validation rows are not read."""
 
     labels_read = ()
 
@@ -79,39 +85,50 @@ class EstimatedWithinError(SelectionRule):
     """The mean accuracy over estimated groups by the one-standard-error rule (Breiman et al., 1984).
 
     Few validation rows conflict with a shortcut, so the best of many epochs is best by chance as well. The latest epoch
-    is taken that is not worse by more than one standard error of the difference on the same rows.
+    is selected that is not worse by more than one standard error of the difference on the same rows.
     """
 
     metric = "estimated_group_balanced"
 
-    def is_tied(self, rows: Predictions, best: Tensor) -> bool:
-        judged = rows.group_by_estimate()
-        if judged is None:
+    def is_tied(self, rows: Predictions, best_prediction: Tensor) -> bool:
+        grouped = rows.group_by_estimate()
+        if grouped is None:
             return False
-        groups = EvaluatedRows.from_predictions(judged).membership
-        lost = (best == torch.from_numpy(rows.label)).double() - rows.right.double()
-        difference = group_mean(lost, groups).nanmean()
-        # Of independent groups of n rows each; the second moment is the variance where there is no difference.
-        of_groups = group_mean(lost.square(), groups) / group_count(groups)
-        variance = of_groups.nansum() / of_groups.isfinite().sum().square()
+        groups = EvaluatedRows.from_predictions(grouped).membership
+        loss = (best_prediction == torch.from_numpy(rows.label)).double() - rows.right.double()
+        difference = group_mean(loss, groups).nanmean()
+        # Of independent groups of n rows each; the second moment is the variance under equal accuracies.
+        group_variance = group_mean(loss.square(), groups) / group_count(groups)
+        variance = group_variance.nansum() / group_variance.isfinite().sum().square()
         return bool(difference <= variance.sqrt())
 
 
 def build_rule(name: str) -> SelectionRule:
-    """Return the rule that a name or a dotted path stands for; ``InputError`` if there is none."""
+    """Return the rule of a name or a dotted path; raise ``InputError`` for an unknown one."""
     rule: SelectionRule = import_component("selection rule", name, RULES, SelectionRule)(name)
     return rule
 
 
 def choose_rule(config: TrainingConfig, algorithm: Algorithm | None = None) -> SelectionRule:
-    """Return the rule that selects a run's epoch; ``algorithm`` as far as it is known."""
+    """Return the rule that selects a run's epoch.
+
+    Args:
+        config: Has the name of the rule, or None for the default.
+        algorithm: The method; None before it is built, when the default is taken to be ``last``.
+    """
     estimator = None if algorithm is None else algorithm.attributes
-    estimates = estimator is not None and estimator.is_static and not estimator.has_abstained
-    return build_rule(config.selection or (DEFAULT if estimates else "last"))
+    has_static_estimates = estimator is not None and estimator.is_static and not estimator.has_abstained
+    return build_rule(config.selection or (DEFAULT_RULE if has_static_estimates else "last"))
 
 
 def check_rule_has_estimates(rule: SelectionRule, algorithm: Algorithm, method: str) -> None:
-    """Raise ``InputError`` if a rule goes by estimated attributes and the method estimates none."""
+    """Raise ``InputError`` if a rule needs estimated attributes and the method estimates none.
+
+    Args:
+        rule: The selection rule.
+        algorithm: The method.
+        method: Its name, for the message.
+    """
     if rule.needs_estimate and algorithm.attributes is None:
         raise InputError(
             f"selection rule {rule.name} goes by estimated attributes, and {method} estimates none: take last, "
@@ -121,7 +138,14 @@ def check_rule_has_estimates(rule: SelectionRule, algorithm: Algorithm, method: 
 
 @dataclass
 class SelectedWeights:
-    """The weights that a rule takes, of ``epoch``; ``score`` and ``prediction`` (n,) are those of the best epoch."""
+    """The weights that a rule has selected.
+
+    Attributes:
+        score: Of the best epoch.
+        epoch: The selected epoch: the best one, or a later one that is tied with it.
+        state: The weights after the selected epoch.
+        prediction: (n,) long, the labels that the best epoch predicts for the validation rows.
+    """
 
     score: float
     epoch: int
@@ -137,17 +161,27 @@ def update_best_weights(
     epoch: int,
     state: dict[str, object],
 ) -> None:
-    """Let a rule take the weights of ``epoch`` into ``best`` if they are no worse than what it holds there.
+    """Replace the weights that a rule has selected if those of ``epoch`` are as good.
 
-    Of equal epochs the latest is taken, since it is trained further. Without a score the rule holds nothing, so that
-    the last weights are its choice.
+    Of equal epochs the latest is selected, since it is trained further. Without a score the rule selects nothing, so
+    that the last weights are reported.
+
+    Args:
+        best: The selected weights by the rule's name; changed in place.
+        rule: The selection rule.
+        score: Its score of the epoch.
+        rows: The predictions of the validation rows after the epoch.
+        epoch: The epoch, from 1.
+        state: The weights after the epoch, which are copied.
     """
     if score is None:
         return
-    held, prediction = best.get(rule.name), torch.from_numpy(rows.prediction)
-    if held is not None and score < held.score:
-        if not rule.is_tied(rows, held.prediction):
+    selected = best.get(rule.name)
+    prediction = torch.from_numpy(rows.prediction)
+    if selected is not None and score < selected.score:
+        if not rule.is_tied(rows, selected.prediction):
             return
-        score, prediction = held.score, held.prediction
-    kept = {key: one.detach().clone() if isinstance(one, Tensor) else one for key, one in state.items()}
-    best[rule.name] = SelectedWeights(score, epoch, kept, prediction)
+        score = selected.score
+        prediction = selected.prediction
+    copied = {name: value.detach().clone() if isinstance(value, Tensor) else value for name, value in state.items()}
+    best[rule.name] = SelectedWeights(score, epoch, copied, prediction)
