@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from logit_correction.data.augment import DRAW_RANGE, ResizedCropFlip
-from logit_correction.data.image_files import read_image
+from logit_correction.data.image_files import read_picture
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
@@ -143,6 +143,6 @@ def test_the_size_of_an_image_is_that_of_the_image_upright(tmp_path: Path) -> No
     assert (
         read_image_sizes(paths).tolist()
         == [[3, 5], [5, 3]]
-        == [list(read_image(path, None).shape[1:]) for path in paths]
+        == [list(read_picture(path, None).pixels.shape[1:]) for path in paths]
     )
     assert read_image_sizes([]).shape == (0, 2)

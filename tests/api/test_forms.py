@@ -135,7 +135,7 @@ def test_codes_written_otherwise_are_the_same_codes(trained: str, later: str, do
         frame.assign(ward=[form.format(one) for one in ward]).to_csv(name, index=False)
     fit(door, "t.csv", "--data.categorical", "ward")
     answer = door("evaluate", "r", "--on", "n.csv", "--json")
-    assert '"average": 1.0' in answer.out and "trained to tell" not in answer.err
+    assert '"average": 1.0' in answer.out and "was not trained on" not in answer.err
 
 
 def test_codes_apart_in_training_stay_apart_and_unknown_ones_are_counted(door: Door) -> None:

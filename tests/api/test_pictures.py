@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import struct
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -186,3 +188,33 @@ def test_links_and_damaged_files_are_told_at_once_and_further_frames_too(door: D
         frames[0].save(f"{name}/left/many.{name}", save_all=True, append_images=frames[1:])
         answer = door("preview", "--data", name)
         assert f"several frames or pages in 1 of 25 rows, such as left/many.{name}" in answer.err
+
+
+def huge_png(side: int) -> bytes:
+    """A black image of this side, one bit a pixel, so that its file is small."""
+    rows = zlib.compress(bytes(1 + (side + 7) // 8) * side)
+    chunks = ((b"IHDR", struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0)), (b"IDAT", rows), (b"IEND", b""))
+    parts = [b"\x89PNG\r\n\x1a\n"]
+    for name, data in chunks:
+        parts += [struct.pack(">I", len(data)), name, data, struct.pack(">I", zlib.crc32(name + data))]
+    return b"".join(parts)
+
+
+def test_an_image_that_would_take_gigabytes_is_a_bad_row_and_a_large_jpeg_is_read(door: Door) -> None:
+    save("set", ["8 bits"])
+    Path("set/left/huge.png").write_bytes(huge_png(13_000))
+    ramp = np.tile(np.linspace(0, 255, 9_000).astype(np.uint8), (9_000, 1))
+    Image.fromarray(ramp).save("set/right/large.jpg")
+    answer = door("preview", "--data", "set")
+    told = "1 row is bad: left/huge.png: cannot be read (it has 13,000 x 13,000 pixels, more than 67,108,864: save it"
+    assert answer.status == 2 and told in answer.err and "DecompressionBomb" not in answer.err, answer.err
+    answer = door("train", "--data", "set", "--data.on_bad_rows", "skip", *ONCE, "--out", "r")
+    assert answer.status == 0 and "large.jpg" not in answer.err, answer.err
+    Path("new").mkdir()
+    Path("set/left/huge.png").rename("new/huge.png")
+    Path("set/right/large.jpg").rename("new/large.jpg")
+    answer = door("predict", "r", "new", "--out", "a.csv")
+    assert "new/huge.png: cannot be read" in answer.err and pd.read_csv("a.csv").iloc[:, 1].isna().tolist() == [
+        True,
+        False,
+    ]

@@ -84,7 +84,7 @@ def test_a_column_of_the_data_or_of_the_file(small, tmp_path) -> None:
         ({"row": [7, 3], "atribute": ["a", "b"]}, r"no column 'attribute' \(did you mean atribute\?\)"),
         ({"row": [7, 3, 7], "attribute": ["a", "b", "a"]}, "row '7' is empty or stands there twice"),
         ({"row": [1000, 1001], "attribute": ["a", "b"]}, r"gives no attribute to the rows .* such as '1000'"),
-        ({"line": [1, 2], "attribute": ["a", "b"]}, "tells of line 1, but line 1 is the header"),
+        ({"line": [1, 2], "attribute": ["a", "b"]}, "has a row for line 1, but line 1 is the header"),
         (
             {"row": [99, 7, 11, 3], "attribute": [*"abab"], "label": ["x", "label 1", None, "label 1"]},
             "row '3' has label 'label 1', but 'label 0' in the data",

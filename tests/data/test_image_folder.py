@@ -140,3 +140,14 @@ def test_pixels_of_more_than_eight_bits_fill_the_range_of_the_set(kind: str, tmp
     again = load(tmp_path / "run").source
     _, store, _ = next(iter(again.read(again.new_rows([tmp_path / f"new.{suffix}"]), run.model.info)))
     assert np.abs(255 * store.fetch(torch.arange(1))[0, 0].numpy() - grey[0] // 2).max() <= 1
+
+
+def test_rows_to_predict_may_lie_in_folders_of_labels_and_without_a_label(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "set").mkdir()
+    root.rename(tmp_path / "set" / "train")
+    for name, number in (("loose.png", 200), ("cat/labelled.png", 201)):
+        save(tmp_path / "set" / "new" / name, number)
+    table = source(tmp_path / "set").build()
+    rows = table.split["new"]
+    labels = dict(zip(brightness(table, rows), table.label[rows].tolist(), strict=True))
+    assert len(table.label) == 22 and labels == {200: -1, 201: table.label_names.index("cat")}

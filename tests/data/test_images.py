@@ -11,8 +11,8 @@ import torch
 from PIL import EpsImagePlugin, Image
 
 from logit_correction.data import images
-from logit_correction.data.image_files import read_image, read_picture
-from logit_correction.data.images import build_image_store
+from logit_correction.data.image_files import read_picture
+from logit_correction.data.images import read_image_store
 from logit_correction.data.reader import convert_to_channels_first
 from logit_correction.data.rows import RowErrors
 from logit_correction.data.stores import InputStore
@@ -28,9 +28,10 @@ def paths(tmp_path: Path) -> list[Path]:
 
 
 def store_of(paths: list[Path], problems: RowErrors | None = None) -> InputStore:
-    return build_image_store(
+    store, _ = read_image_store(
         paths, (4, 4), RowErrors("here", [path.name for path in paths]) if problems is None else problems
     )
+    return store
 
 
 def test_any_mode_comes_as_rgb_on_white_and_in_eight_bits(tmp_path: Path) -> None:
@@ -41,14 +42,14 @@ def test_any_mode_comes_as_rgb_on_white_and_in_eight_bits(tmp_path: Path) -> Non
     }
     for name, (image, expected) in made.items():
         image.save(tmp_path / f"{name}.png")
-        assert (read_image(tmp_path / f"{name}.png", (4, 4)) == expected).all(), name
+        assert (read_picture(tmp_path / f"{name}.png", (4, 4)).pixels == expected).all(), name
     Image.fromarray(np.full((4, 4), 200 << 8, np.uint16)).save(tmp_path / "deep.png")
     with pytest.raises(ValueError, match="16 bits, and the others' 8 bits"):
-        read_image(tmp_path / "deep.png", (4, 4), ranges={})
+        read_picture(tmp_path / "deep.png", (4, 4), ranges={})
     wide = Image.fromarray(np.repeat(np.arange(12, dtype=np.uint8)[None], 4, axis=0) * 20)
     wide.save(tmp_path / "wide.png")
-    assert read_image(tmp_path / "wide.png", (4, 4), "crop")[0, 0].tolist() == [80, 100, 120, 140]
-    assert read_image(tmp_path / "wide.png", (2, 6), "stretch").shape == (3, 2, 6)
+    assert read_picture(tmp_path / "wide.png", (4, 4), "crop").pixels[0, 0].tolist() == [80, 100, 120, 140]
+    assert read_picture(tmp_path / "wide.png", (2, 6), "stretch").pixels.shape == (3, 2, 6)
 
 
 def test_centre_is_what_torchvision_resizes_to_256_and_cuts(tmp_path: Path) -> None:
@@ -58,12 +59,30 @@ def test_centre_is_what_torchvision_resizes_to_256_and_cuts(tmp_path: Path) -> N
         Image.fromarray(draw.integers(0, 256, shape, dtype=np.uint8)).save(tmp_path / name)
         cut = transforms.Compose([transforms.Resize((256, 256)), transforms.CenterCrop(224)])
         expected = np.asarray(cut(Image.open(tmp_path / name).convert("RGB"))).transpose(2, 0, 1)
-        assert (read_image(tmp_path / name, (224, 224), "centre") == expected).all(), name
+        assert (read_picture(tmp_path / name, (224, 224), "centre").pixels == expected).all(), name
     for side in (33, 100):
         larger = round(side * 8 / 7)
         cut = transforms.Compose([transforms.Resize((larger, larger)), transforms.CenterCrop(side)])
         expected = np.asarray(cut(Image.open(tmp_path / "wide.png"))).transpose(2, 0, 1)
-        assert (read_image(tmp_path / "wide.png", (side, side), "centre") == expected).all(), side
+        assert (read_picture(tmp_path / "wide.png", (side, side), "centre").pixels == expected).all(), side
+
+
+@pytest.mark.parametrize("suffix", ["png", "jpg", "tif", "webp"])
+@pytest.mark.parametrize("turn", range(1, 9))
+def test_every_format_is_set_upright_once(suffix: str, turn: int, tmp_path: Path) -> None:
+    upright = np.zeros((16, 24), np.uint8)
+    upright[:8, :8] = 255
+    upright[:8, 8:] = 120  # no two orientations are alike
+    back = {1: None, 2: 0, 3: 3, 4: 1, 5: 5, 6: 2, 7: 6, 8: 4}[turn]  # Pillow's transposition that undoes it
+    image = Image.fromarray(upright)
+    if back is not None:
+        image = image.transpose(Image.Transpose(back))
+    exif = Image.Exif()
+    exif[0x0112] = turn
+    options = {"tiffinfo": {0x0112: turn}} if suffix == "tif" else {"exif": exif, "quality": 95}
+    image.convert("RGB").save(tmp_path / f"a.{suffix}", **options)  # type: ignore[arg-type]
+    read = read_picture(tmp_path / f"a.{suffix}", None).pixels[0].astype(int)
+    assert read.shape == upright.shape and np.abs(read - upright).mean() < 4
 
 
 def test_images_are_read_once_and_again_when_a_file_changes(paths: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,11 +73,11 @@ class CropFlip(Augmentation):
     def __call__(self, images: Tensor, draws: Tensor, rows: Tensor) -> Tensor:
         count, channels, height, width = images.shape
         device = images.device
-        top, left = (draws[:, :2] % (2 * self.padding + 1)).unbind(1)
+        shift_down, shift_right = (draws[:, :2] % (2 * self.padding + 1)).unbind(1)
         is_mirrored = (draws[:, 2] % 2).bool()[:, None] & self.mirror
         across = torch.arange(width, device=device)
-        from_rows = torch.arange(height, device=device) + top[:, None]
-        from_columns = torch.where(is_mirrored, width - 1 - across, across) + left[:, None]
+        from_rows = torch.arange(height, device=device) + shift_down[:, None]
+        from_columns = torch.where(is_mirrored, width - 1 - across, across) + shift_right[:, None]
         padded = torch.nn.functional.pad(images, (self.padding,) * 4)
         padded_width = width + 2 * self.padding
         flat = (from_rows[:, :, None] * padded_width + from_columns[:, None, :]).reshape(count, 1, -1)

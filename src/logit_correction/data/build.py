@@ -160,8 +160,7 @@ def _check_label_names(rows: Rows, names: Sequence[str]) -> None:
             "a column of classes, or write it as bins, such as pandas.qcut(prices, 3) makes"
         )
     if len(names) < 2:
-        fault = f"{rows.place} has {len(names)} label"
-        raise InputError(f"{fault}: a classifier needs rows of at least two labels")
+        raise InputError(f"{rows.place} has {len(names)} label: a classifier needs rows of at least two labels")
     check_labels_distinct(rows.label, names, rows.place)
 
 

@@ -176,17 +176,17 @@ def infer_column_kind(values: pd.Series[Any], number_format: NumberFormat = Numb
         values: The column.
         number_format: How its dates are written.
     """
-    found = infer_written_kind(values)
-    if found.kind != NAMES or values.dtype == "category":
-        return found
+    written_kind = infer_written_kind(values)
+    if written_kind.kind != NAMES or values.dtype == "category":
+        return written_kind
     sample = list_present_texts(values.iloc[:: max(1, len(values) // SAMPLED_ROWS)])
     if not any(YEAR_LAST.match(text) or YEAR_FIRST.match(text) for text in sample):
-        return found
+        return written_kind
     order = find_date_order(list_present_texts(values))
     if order and number_format.dayfirst is not None:
         order = "day" if number_format.dayfirst else "month"
     rewritten = infer_written_kind(rewrite_iso_dates(values, order))
-    return ColumnKind("dates", order=order) if rewritten.kind == "dates" else found
+    return ColumnKind("dates", order=order) if rewritten.kind == "dates" else written_kind
 
 
 def parse_column(

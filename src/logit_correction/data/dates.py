@@ -69,17 +69,17 @@ def as_iso_date(text: str, order: DateOrder) -> str:
         day, _, month, year = match.groups()
         if order == "month":
             day, month = month, day
-    rest = text[match.end() :]
-    time = TIME.match(rest)
+    after_date = text[match.end() :]
+    time = TIME.match(after_date)
     if time is not None:
         hour = int(time[1])
         if time[3]:
             if not 1 <= hour <= 12:
                 return text
             hour = hour % 12 + (12 if time[3] in "Pp" else 0)
-        rest = f" {hour:02}:{time[2]}{rest[time.end() :]}"
+        after_date = f" {hour:02}:{time[2]}{after_date[time.end() :]}"
     with suppress(ValueError):
-        return f"{date(int(year), int(month), int(day))}{rest}"
+        return f"{date(int(year), int(month), int(day))}{after_date}"
     return text
 
 

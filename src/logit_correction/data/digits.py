@@ -125,12 +125,12 @@ def parse_correlation(kind: str | Sequence[Sequence[int]], num_labels: int) -> C
     Raises:
         InputError: If the kind is unknown or the table has not one row per label.
     """
-    rest = range(2, num_labels)
+    other_labels = range(2, num_labels)
     tables: dict[str, list[list[int]]] = {
         "one-to-one": [[j] for j in range(num_labels)],
-        "many-to-one": [[0], [0], *([j - 1] for j in rest)],
+        "many-to-one": [[0], [0], *([j - 1] for j in other_labels)],
         "one-to-many": [[0, 1], *([j + 1] for j in range(1, num_labels))],
-        "many-to-many": [[0, 1], [0, 1], *([j] for j in rest)],
+        "many-to-many": [[0, 1], [0, 1], *([j] for j in other_labels)],
     }
     if isinstance(kind, str) and kind not in tables:
         raise InputError(f"correlation {kind!r} is unknown: give one of {', '.join(tables)}, or a table: [[0],[1]]")

@@ -40,7 +40,7 @@ from logit_correction.errors import InputError
 from logit_correction.formatting import format_first, format_option
 from logit_correction.views.tables import FEWEST_NAMES, compute_max_names, find_commonest_names
 
-#: What was found of a column: its name, its kind, and its categories, or mean and std of its numbers; ``gaps`` if rows
+#: A column as it was fitted: its name, its kind, and its categories, or mean and std of its numbers; ``gaps`` if rows
 #: of any split had no value: true if training rows did. Among categories the empty text stands for no value. ``order``
 #: is what stands first in dates as they were written. ``hours`` are mean and std of the times of day of dates that have
 #: such.
@@ -59,8 +59,8 @@ NOTES = {
     "doubt": "columns that look like numbers or dates, but are read as names",
     "day": "columns of dates with the day first ({dayfirst})",
     "month": "columns of dates with the month first ({dayfirst})",
-    "zone": "columns of dates of which some name their time zone, while the others count as UTC",
-    "far": "columns of dates of which one lies so far off that all others count as nearly equal",
+    "zone": "columns of dates some of which name their time zone, while the others count as UTC",
+    "far": "columns of dates one of which lies so far off that all others count as nearly equal",
     "gaps": "columns with missing values, which count as the mean of training or as one more name",
 }
 
@@ -101,8 +101,10 @@ class ColumnReader(Reader):
         for option, chosen in (("categorical", categorical), ("numbers", numbers)):
             for name in chosen:
                 if name in others or not (self._takes_all or name in names):
-                    fault = f"{format_option(f'data.{option}', name)} is not one of the features"
-                    raise InputError(f"{fault}: add it to {format_option('data.features')}")
+                    raise InputError(
+                        f"{format_option(f'data.{option}', name)} is not one of the features"
+                        f": add it to {format_option('data.features')}"
+                    )
         self.fitted_columns: list[Column] = []
         self.input_columns: list[str] = []
         self.orders: dict[str, DateOrder] = {}
@@ -123,31 +125,31 @@ class ColumnReader(Reader):
         columns: ParsedColumns = {}
         is_good = rows.errors.good.numpy()  # rows by which kinds are inferred
         for name in names:
-            found = infer_column_kind(frame.loc[is_good, name], self.number_format)
+            column_kind = infer_column_kind(frame.loc[is_good, name], self.number_format)
             if name in self.categorical:
-                found = ColumnKind(NAMES)
+                column_kind = ColumnKind(NAMES)
             elif name in self.numbers:
-                found = ColumnKind("numbers")
-            cells = rewrite_iso_dates(frame[name], found.order) if found.kind == "dates" else frame[name]
-            values = parse_column(cells, found.kind, rows.errors.add, coerce=name in self.numbers)
-            if self._leaves_out(name, found, values, rows.place, notes):
+                column_kind = ColumnKind("numbers")
+            cells = rewrite_iso_dates(frame[name], column_kind.order) if column_kind.kind == "dates" else frame[name]
+            values = parse_column(cells, column_kind.kind, rows.errors.add, coerce=name in self.numbers)
+            if self._leaves_out(name, column_kind, values, rows.place, notes):
                 continue
-            columns[name] = found.kind, values
-            self.orders[name] = found.order
-            if found.kind == "dates":
+            columns[name] = column_kind.kind, values
+            self.orders[name] = column_kind.order
+            if column_kind.kind == "dates":
                 texts = list_present_texts(frame[name])
-                example = describe_date_order(texts, found.order) if found.order else ""
+                example = describe_date_order(texts, column_kind.order) if column_kind.order else ""
                 if example:
-                    notes[found.order].append(f"{name!r} ({example})")
+                    notes[column_kind.order].append(f"{name!r} ({example})")
                 zoned = count_zoned_dates(texts)
                 if zoned:
                     notes["zone"].append(f"{name!r} in {zoned:,} of {len(rows):,} rows")
                 far = find_far_date(np.asarray(values, np.float64))
                 if far:
                     notes["far"].append(f"{name!r} ({far})")
-            if found.doubt:
-                notes["doubt"].append(f"{name!r} ({found.doubt})")
-            missing = int((values == "").sum() if found.kind == NAMES else np.isnan(values).sum())
+            if column_kind.doubt:
+                notes["doubt"].append(f"{name!r} ({column_kind.doubt})")
+            missing = int((values == "").sum() if column_kind.kind == NAMES else np.isnan(values).sum())
             if 0 < missing < len(rows):  # one that holds nothing is left out
                 notes["gaps"].append(f"{name!r} in {missing:,} of {len(rows):,} rows")
         if not columns:
@@ -165,22 +167,22 @@ class ColumnReader(Reader):
         return columns, rows.names, sentences
 
     def _leaves_out(
-        self, name: str, found: ColumnKind, values: NDArray[Any], place: str, notes: dict[str, list[str]]
+        self, name: str, column_kind: ColumnKind, values: NDArray[Any], place: str, notes: dict[str, list[str]]
     ) -> bool:
         """Return whether a column is not a feature and note why; raise ``InputError`` if it was named as one."""
-        if found.kind == NAMES:
+        if column_kind.kind == NAMES:
             different = len(set(values.tolist()))
             if different <= FEWEST_NAMES or different * MIN_ROWS_PER_NAME <= len(values):
                 return False
             if not self._takes_all:
                 fault = f"column {name!r} holds {different:,} different texts in {len(values):,} rows"
-                fault += f" ({found.doubt})" if found.doubt else ""
+                fault += f" ({column_kind.doubt})" if column_kind.doubt else ""
                 remedy = f"leave it out of the features, or give it as {format_option('data.text')}"
                 raise InputError(f"{place}: {fault}: {remedy}")
-            example = found.doubt or f"such as {values[0][:40]!r}"
+            example = column_kind.doubt or f"such as {values[0][:40]!r}"
             notes["text"].append(f"{name!r} ({different:,} different texts, {example})")
             return True
-        may_be_identifier = self._takes_all and found.kind == "numbers" and name not in self.numbers
+        may_be_identifier = self._takes_all and column_kind.kind == "numbers" and name not in self.numbers
         if not may_be_identifier or len(values) <= FEWEST_NAMES or len(np.unique(values)) < len(values):
             return False
         is_identifier = bool((values % 1 == 0).all())
@@ -238,8 +240,8 @@ class ColumnReader(Reader):
                 values = np.where(np.isnan(values), column["mean"], values)
             numbers.append(torch.from_numpy(np.asarray(values, np.float64)))
         store = ArrayStore(ColumnEncoder(self.fitted_columns)(torch.stack(numbers, 1)))
-        shown = {**values_by_name, **hours, **values_by_name}  # a column named as another's hours keeps its name
-        shown = {name: values for name, values in shown.items() if name not in self.others}
+        view_columns = {**values_by_name, **hours, **values_by_name}  # a column named as another's hours keeps its name
+        view_columns = {name: values for name, values in view_columns.items() if name not in self.others}
         preparation: dict[str, Any] = {"columns": self.fitted_columns}
         if self.input_columns != [*values_by_name]:
             preparation["given"] = self.input_columns
@@ -247,7 +249,7 @@ class ColumnReader(Reader):
         fact = "columns left out of the features, since they are empty or the same in all training rows: "
         return FittedInputs(
             inputs=store,
-            forms={"columns": shown},
+            forms={"columns": view_columns},
             metadata={"features": f"{store.input_shape[0]}, standardised by the training rows"},
             preparation=preparation,
             notes=(fact + format_first(left_out, MAX_SHOWN),) if left_out else (),
@@ -279,7 +281,7 @@ class ColumnReader(Reader):
                 values = np.asarray([matches.get(value, value) for value in values.tolist()], dtype=object)
                 is_unknown = ~pd.Index(values).isin(column["categories"])
                 if is_unknown.any():
-                    fact = f"column {name!r} holds names that the model was not trained to tell apart"
+                    fact = f"column {name!r} holds names that the model was not trained on"
                     example = repr(min(values[is_unknown]))
                     rows.errors.remark(fact, "they count as none of the names", int(is_unknown.sum()), example)
             columns[name] = kind, values

@@ -180,26 +180,12 @@ def _resize(image: Image.Image, box: tuple[int, int], resizing: Resizing) -> Ima
     bilinear = Image.Resampling.BILINEAR
     if resizing == "centre":
         image = image.resize((round(box[0] * 8 / 7), round(box[1] * 8 / 7)), bilinear)
-        left = round((image.width - box[0]) / 2)
-        top = round((image.height - box[1]) / 2)
-        return image.crop((left, top, left + box[0], top + box[1]))
+        x = round((image.width - box[0]) / 2)
+        y = round((image.height - box[1]) / 2)
+        return image.crop((x, y, x + box[0], y + box[1]))
     if image.size == box:
         return image
     return ImageOps.fit(image, box, bilinear) if resizing == "crop" else image.resize(box, bilinear)
-
-
-def read_image(
-    path: Path, size: tuple[int, int] | None, resizing: Resizing = "stretch", ranges: Ranges | None = None
-) -> NDArray[np.uint8]:
-    """Return the pixels (3, height, width) of one image file.
-
-    Args:
-        path: The file.
-        size: Height and width; None for those of the file.
-        resizing: How it is resized.
-        ranges: See ``read_picture``.
-    """
-    return read_picture(path, size, resizing, ranges).pixels
 
 
 def survey_image_files(paths: Sequence[Path]) -> tuple[int, dict[str, Range]]:

@@ -55,7 +55,7 @@ REMARKS = {
 
 
 class PictureFacts(NamedTuple):
-    """What was seen while images were decoded, as plain values: each list holds rows.
+    """Facts about images that were decoded, as plain values: each list holds rows.
 
     Attributes:
         faults: Row and reason of each that could not be read.
@@ -74,12 +74,12 @@ class PictureFacts(NamedTuple):
     dim: list[int]
 
 
-def read_store(
+def read_image_store(
     paths: Sequence[Path],
     size: tuple[int, int],
     errors: RowErrors,
-    resizing: Resizing,
-    ranges: Ranges,
+    resizing: Resizing = "stretch",
+    ranges: Ranges | None = None,
     skip: Iterable[int] = (),
 ) -> tuple[InputStore, PictureFacts]:
     """Read image files into a store, once: the resized images are kept in one file of bytes.
@@ -89,10 +89,12 @@ def read_store(
         size: Height and width of the images of the store.
         errors: Where unreadable files are noted, which are black; rows that are bad already are not read.
         resizing: How images are resized.
-        ranges: For each depth of more than 8 bits, the numbers that become black and white.
+        ranges: For each depth of more than 8 bits, the numbers that become black and white; by default there is none,
+            and such images are unreadable.
         skip: Further rows that are not read.
     """
     shape = (len(paths), 3, *size)
+    ranges = ranges or {}
     skip = frozenset(errors.by_row).union(skip)
     parts: list[str | int] = [PICTURES_VERSION, *shape[1:], resizing, str(sorted(ranges.items()))]
     for row, path in enumerate(paths):
@@ -111,30 +113,11 @@ def read_store(
         values = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
         return _read_into(values, paths, skip, resizing, ranges, "reading images")
 
-    values, kept = cache_array(file, write)
-    facts = PictureFacts(*kept)
+    values, plain_facts = cache_array(file, write)
+    facts = PictureFacts(*plain_facts)
     for row, fault in facts.faults:
         errors.add(row, fault)
     return ArrayStore(torch.from_numpy(values)), facts
-
-
-def build_image_store(
-    paths: Sequence[Path],
-    size: tuple[int, int],
-    errors: RowErrors,
-    resizing: Resizing = "stretch",
-    skip: Iterable[int] = (),
-) -> InputStore:
-    """Read image files of 8 bits into a store.
-
-    Args:
-        paths: M image files.
-        size: Height and width of the images of the store.
-        errors: Where unreadable files are noted.
-        resizing: How images are resized.
-        skip: Rows that are not read.
-    """
-    return read_store(paths, size, errors, resizing, {}, skip)[0]
 
 
 def _read_into(
@@ -145,11 +128,11 @@ def _read_into(
     ranges: Ranges,
     title: str = "",
 ) -> PictureFacts:
-    """Read images into (n, 3, H, W), by threads, and return what was seen; a progress bar shows ``title``."""
+    """Read images into (n, 3, H, W), by threads, and return facts about them; a progress bar shows ``title``."""
     size = (values.shape[2], values.shape[3])
 
     def read(row: int) -> tuple[str, list[str]] | str:
-        """Return depth and fields of ``PictureFacts`` of a row, or what is wrong with it."""
+        """Return depth and fields of ``PictureFacts`` of a row, or why it is bad."""
         try:
             picture = read_picture(paths[row], size, resizing, ranges)
         except UnidentifiedImageError:
@@ -169,11 +152,11 @@ def _read_into(
     facts = PictureFacts([], {}, [], [], [], [])
     rows = [row for row in range(len(paths)) if row not in skip]
     with ignore_image_warnings():
-        for row, seen in zip(rows, map_in_threads(read, rows, title), strict=True):
-            if isinstance(seen, str):
-                facts.faults.append((row, seen))
+        for row, outcome in zip(rows, map_in_threads(read, rows, title), strict=True):
+            if isinstance(outcome, str):
+                facts.faults.append((row, outcome))
                 continue
-            depth, traits = seen
+            depth, traits = outcome
             facts.depths.setdefault(depth, []).append(row)
             for trait in traits:
                 getattr(facts, trait).append(row)
@@ -253,7 +236,7 @@ class ImageReader(Reader):
         An image of one colour is a bad row, unless most of those of the training are.
         """
         assert self.size is not None
-        store, facts = read_store(content, self.size, errors, self.resizing, self.ranges)
+        store, facts = read_image_store(content, self.size, errors, self.resizing, self.ranges)
         if self.allows_constant is None:
             self.depths = sorted(facts.depths)
             self.allows_constant = 2 * len(facts.constant) > sum(map(len, facts.depths.values()))
@@ -291,7 +274,7 @@ class ImageReader(Reader):
     def _read(
         self, paths: Sequence[Path], size: tuple[int, int], ranges: Ranges, errors: RowErrors
     ) -> tuple[NDArray[np.uint8], PictureFacts]:
-        """Return images in memory, and what was seen; unreadable ones are noted, and black."""
+        """Return images in memory, and facts about them; unreadable ones are noted, and black."""
         images = np.zeros((len(paths), 3, *size), dtype=np.uint8)
         facts = _read_into(images, paths, frozenset(errors.by_row), self.resizing, ranges)
         for row, fault in facts.faults:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 
 import torch
 from torch import Tensor
 
-from logit_correction.data.cells import NUMBER, match_names
+from logit_correction.data.cells import group_by_number, match_names
 from logit_correction.data.rows import MAX_SHOWN
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_first
@@ -89,10 +88,6 @@ def check_labels_distinct(labels: Sequence[str | None], names: Sequence[str], pl
 
 def describe_equal_numbers(names: Sequence[str]) -> tuple[str, ...]:
     """Return a note on names of labels that are one number written in several ways; none without such."""
-    by_value: dict[Decimal, list[str]] = {}
-    for name in names:
-        if NUMBER.fullmatch(name):
-            by_value.setdefault(Decimal(name), []).append(repr(name))
-    equal = [" and ".join(names) for names in by_value.values() if len(names) > 1]
+    equal = [" and ".join(map(repr, same)) for same in group_by_number(names).values() if len(same) > 1]
     fact = "labels that are one number, but count as different ones, as they are written"
     return (f"{fact}: {format_first(equal, MAX_SHOWN, '; ')}",) if equal else ()

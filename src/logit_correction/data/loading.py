@@ -151,11 +151,11 @@ class BatchLoader:
             yield from map(self._fetch, parts)
             return
         with ThreadPoolExecutor(1) as reader:
-            ahead = [reader.submit(self._fetch, rows) for rows in parts[:1]]
+            pending = [reader.submit(self._fetch, rows) for rows in parts[:1]]
             for rows in parts[1:]:
-                ahead.append(reader.submit(self._fetch, rows))
-                yield ahead.pop(0).result()
-            yield from (read.result() for read in ahead)
+                pending.append(reader.submit(self._fetch, rows))
+                yield pending.pop(0).result()
+            yield from (read.result() for read in pending)
 
     def _fetch(self, rows: Tensor) -> Inputs:
         """Return the inputs of rows, as unsigned bytes if they are augmented, or moved to the device."""

@@ -19,7 +19,7 @@ from logit_correction.data.cells import (
     convert_to_label_array,
     convert_to_storable,
     convert_to_text,
-    rename_columns,
+    normalize_column_names,
 )
 from logit_correction.data.image_folders import find_images, find_label_folders, is_image_name
 from logit_correction.data.images import ImageReader
@@ -39,42 +39,43 @@ RowValues: TypeAlias = "str | Sequence[Any] | NDArray[Any] | Tensor | pd.Series"
 
 
 def iterate_rows(
-    given: Any, *, texts: bool = False, labelled: bool = False, encoding: str | None = None
+    inputs: Any, *, texts: bool = False, labelled: bool = False, encoding: str | None = None
 ) -> Iterator[Rows]:
     """Yield rows in the form that their type decides.
 
     Args:
-        given: A data frame, what has ``to_pandas``, a mapping of columns, an array or a tensor; a list of texts, of
+        inputs: A data frame, what has ``to_pandas``, a mapping of columns, an array or a tensor; a list of texts, of
             names of files, of mappings or of numbers; or a ``Path`` or several: image files, folders, CSV and Parquet.
         texts: Whether a str is a text, rather than the name of a file.
         labelled: Whether a folder holds a folder of images for each label.
         encoding: Encoding of CSV files.
     """
-    if isinstance(given, Path):
-        given = [given]
-    elif hasattr(given, "toarray"):  # a sparse matrix
-        given = to_numpy(given)
-    frame = convert_to_frame(given)
+    if isinstance(inputs, Path):
+        inputs = [inputs]
+    elif hasattr(inputs, "toarray"):  # a sparse matrix
+        inputs = to_numpy(inputs)
+    frame = convert_to_frame(inputs)
     if frame is not None:
         yield Rows("the table of new rows", range(len(frame)), frame=frame)
         return
-    is_numeric = isinstance(given, Tensor) or (isinstance(given, np.ndarray) and given.dtype.kind not in "UO")
+    is_numeric = isinstance(inputs, Tensor) or (isinstance(inputs, np.ndarray) and inputs.dtype.kind not in "UO")
     if not is_numeric:
-        if isinstance(given, str) or not isinstance(given, Iterable):
-            raise InputError(f"the inputs are one value of type {type(given).__name__}: give a list of rows")
-        given = list(given)
-        others = [row for row, value in enumerate(given) if not isinstance(value, str | Path)]
+        if isinstance(inputs, str) or not isinstance(inputs, Iterable):
+            raise InputError(f"the inputs are one value of type {type(inputs).__name__}: give a list of rows")
+        inputs = list(inputs)
+        others = [row for row, value in enumerate(inputs) if not isinstance(value, str | Path)]
         if not others:
-            if texts and all(isinstance(value, str) for value in given):
-                yield Rows("the new texts", range(len(given)), texts=given)
+            if texts and all(isinstance(value, str) for value in inputs):
+                yield Rows("the new texts", range(len(inputs)), texts=inputs)
             else:
-                yield from _iterate_paths([Path(value) for value in given], labelled, texts, encoding)
+                yield from _iterate_paths([Path(value) for value in inputs], labelled, texts, encoding)
             return
-        if len(others) < len(given):
-            fault = f"row {others[0]} of the inputs is not a text, as others are"
-            raise InputError(f"{fault}: give one there, or leave the row out")
+        if len(others) < len(inputs):
+            raise InputError(
+                f"row {others[0]} of the inputs is not a text, as others are: give one there, or leave the row out"
+            )
     try:
-        values = to_numpy(given)
+        values = to_numpy(inputs)
     except ValueError:  # rows of different lengths
         values = np.empty((), dtype=object)
     if not values.ndim or values.dtype.kind not in "uifb":
@@ -82,25 +83,25 @@ def iterate_rows(
     yield Rows("the new rows", range(len(values)), values=values)
 
 
-def convert_to_frame(given: Any) -> pd.DataFrame | None:
+def convert_to_frame(table: Any) -> pd.DataFrame | None:
     """Return a data frame, what can become one, columns or a list of mappings as a data frame; None of others.
 
     An index that has a name becomes a column.
     """
     import pandas as pd
 
-    if isinstance(given, pd.DataFrame):
-        frame = given.reset_index(drop=not any(given.index.names), allow_duplicates=True)
-        frame = rename_columns(frame, frame.columns, "the table")
+    if isinstance(table, pd.DataFrame):
+        frame = table.reset_index(drop=not any(table.index.names), allow_duplicates=True)
+        frame = normalize_column_names(frame, "the table")
         return frame.assign(**{str(name): convert_to_storable(frame[name]) for name in frame})
-    if hasattr(given, "to_pandas"):
-        return convert_to_frame(given.to_pandas())
+    if hasattr(table, "to_pandas"):
+        return convert_to_frame(table.to_pandas())
     try:
-        if isinstance(given, Mapping) and not hasattr(given, "shape"):
-            columns = {name: to_numpy(value) if isinstance(value, Tensor) else value for name, value in given.items()}
+        if isinstance(table, Mapping) and not hasattr(table, "shape"):
+            columns = {name: to_numpy(value) if isinstance(value, Tensor) else value for name, value in table.items()}
             return convert_to_frame(pd.DataFrame({name: list(values) for name, values in columns.items()}))
-        if isinstance(given, Sequence) and given and all(isinstance(row, Mapping) for row in given):
-            return convert_to_frame(pd.DataFrame(given, dtype=object))  # a gap next to a 3 does not make it 3.0
+        if isinstance(table, Sequence) and table and all(isinstance(row, Mapping) for row in table):
+            return convert_to_frame(pd.DataFrame(table, dtype=object))  # a gap next to a 3 does not make it 3.0
     except (TypeError, ValueError) as error:
         raise InputError(
             f"the inputs cannot be read as a table ({format_reason(error)}): give a list of rows"
@@ -150,45 +151,45 @@ def _read_folder(folder: Path, labelled: bool) -> Rows:
     return rows
 
 
-def get_row_values(rows: Rows, given: RowValues, what: str) -> Sequence[str | None]:
+def get_row_values(rows: Rows, values: RowValues, kind: str) -> Sequence[str | None]:
     """Return a label or an attribute of each row as text, None where there is none.
 
     Args:
         rows: n rows.
-        given: n values, or the column of the table that holds them.
-        what: ``label`` or ``attribute``, for messages; of attributes -1 is unknown, too.
+        values: n values, or the column of the table that holds them.
+        kind: ``label`` or ``attribute``, for messages; of attributes -1 is unknown, too.
     """
-    if np.ndim(given) == 0:
-        column = normalize_text(str(given))
+    if np.ndim(values) == 0:
+        column = normalize_text(str(values))
         if rows.frame is None:
-            raise InputError(f"{what} {column!r} names a column, and {rows.place} have none: give one {what} a row")
+            raise InputError(f"{kind} {column!r} names a column, and {rows.place} have none: give one {kind} a row")
         check_columns(rows.frame, rows.place, [column])
         return convert_series_to_texts(rows.frame[column])
-    values = convert_to_label_array(given)
-    if len(values) != len(rows):
-        raise InputError(f"there are {len(rows):,} rows, but {len(values):,} {what}s: give one a row")
-    return convert_attributes_to_texts(values) if what == "attribute" else list(map(convert_to_text, values.tolist()))
+    array = convert_to_label_array(values)
+    if len(array) != len(rows):
+        raise InputError(f"there are {len(rows):,} rows, but {len(array):,} {kind}s: give one a row")
+    return convert_attributes_to_texts(array) if kind == "attribute" else list(map(convert_to_text, array.tolist()))
 
 
-def get_label_indices(rows: Rows, label: RowValues | None, known: Sequence[str]) -> NDArray[np.int64]:
+def get_label_indices(rows: Rows, label: RowValues | None, label_names: Sequence[str]) -> NDArray[np.int64]:
     """Return the number (n,) of the label of each row.
 
     Args:
         rows: n rows, which may come with labels.
         label: n labels, or the column that holds them, where the rows come without.
-        known: The names of the labels of training.
+        label_names: The names of the labels of training.
 
     Raises:
         InputError: If a row has no label, or one that training did not have.
     """
-    given = label if rows.label is None else rows.label
-    if given is None:
+    row_labels = label if rows.label is None else rows.label
+    if row_labels is None:
         raise InputError("new rows can be judged only by their labels: give label=, a list of names or a column")
-    labels = get_row_values(rows, given, "label")
-    index = find_positions(labels, known)
+    labels = get_row_values(rows, row_labels, "label")
+    index = find_positions(labels, label_names)
     errors = RowErrors(rows.place, rows.names)
     errors.by_row |= rows.errors.by_row
     for row in (index < 0).nonzero().flatten().tolist():
         errors.add(row, f"the label {labels[row]!r} is not in the training data" if labels[row] else "has no label")
-    errors.raise_if_any(remedy=f"the labels of training are {', '.join(known)}: give one of them to each row")
+    errors.raise_if_any(remedy=f"the labels of training are {', '.join(label_names)}: give one of them to each row")
     return index.numpy()

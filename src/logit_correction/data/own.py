@@ -342,8 +342,10 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
 
     frame = convert_to_frame(rows)
     if frame is None:
-        fault = f"label={label!r} names a column, and the rows are not a table"
-        raise InputError(f"{fault}: give a list of labels, or a data frame, a dataset or a mapping of columns")
+        raise InputError(
+            f"label={label!r} names a column, and the rows are not a table"
+            f": give a list of labels, or a data frame, a dataset or a mapping of columns"
+        )
     if not len(frame):
         raise InputError("the table has no rows: give one with some")
     check_column_names(list(frame.columns), "the table", [normalize_text(str(label))])

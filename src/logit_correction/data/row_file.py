@@ -45,8 +45,7 @@ class RowFile:
         position = {name: number for number, name in enumerate(self.names)}
         if self.key == "path":
             if rows.names is None:
-                fault = f"{self.path} names rows by path, but the rows of these data have no names"
-                raise InputError(f"{fault}: give row")
+                raise InputError(f"{self.path} names rows by path, but the rows of these data have no names: give row")
             names = [str(name) for name in rows.names]
             ends: dict[str, int] = {}
             for depth in {name.count("/") + 1 for name in names}:

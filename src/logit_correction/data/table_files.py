@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from logit_correction.data.cells import NUMBER, is_gap, rename_columns
+from logit_correction.data.cells import NUMBER, is_gap, normalize_column_names
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_option, format_reason
 from logit_correction.unicode_text import normalize_text
@@ -80,7 +80,7 @@ def read_frame(file: Path, encoding: str | None = None, remedy: str | None = Non
         raise InputError(f"{file} cannot be read as a table ({reason}): {remedy}") from error
     if not len(frame):
         raise InputError(f"{file} has no rows: give a table with some")
-    return rename_columns(frame, frame.columns, str(file))
+    return normalize_column_names(frame, str(file))
 
 
 def _read_parquet(file: Path) -> pd.DataFrame:

@@ -231,17 +231,14 @@ def hash_words(
     get_weight = (weights or {}).get
     words = (((word, n * get_weight(word, 1.0)) for word, n in Counter(split_words(text)).items()) for text in texts)
     counts = FeatureHasher(num_features, input_type="pair", dtype=np.float32).transform(words)
-    lengths = np.diff(counts.indptr)
-    row = np.repeat(np.arange(len(lengths)), lengths)
-    order = np.lexsort((-np.abs(counts.data), row))  # within a text, the heaviest words first
-    rank = np.arange(len(row)) - np.repeat(counts.indptr[:-1], lengths)
-    width = int(min(MAX_WORDS, lengths.max(initial=1)))
-    is_kept = rank < width
+    width = int(min(MAX_WORDS, np.diff(counts.indptr).max(initial=1)))
     place = np.zeros((len(texts), width), np.int32)
     weight = np.zeros((len(texts), width), np.float32)
-    target = (row[is_kept], rank[is_kept])
-    place[target] = counts.indices[order][is_kept]
-    weight[target] = counts.data[order][is_kept]
+    for row in range(len(texts)):
+        part = slice(counts.indptr[row], counts.indptr[row + 1])
+        heaviest = np.argsort(-np.abs(counts.data[part]), kind="stable")[:width]
+        place[row, : len(heaviest)] = counts.indices[part][heaviest]
+        weight[row, : len(heaviest)] = counts.data[part][heaviest]
     return WordStore(torch.from_numpy(place), LengthNormalization()(torch.from_numpy(weight)), num_features)
 
 

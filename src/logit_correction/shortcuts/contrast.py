@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.data.image_files import read_image
+from logit_correction.data.image_files import read_picture
 from logit_correction.data.table import DataTable
 from logit_correction.pages.plots import encode_png_uris
 from logit_correction.shortcuts.heads import select_features_by_correlation, standardize
@@ -218,6 +218,6 @@ def _images(table: DataTable, train: pd.DataFrame, crop: int | None) -> list[dic
 def _middle(table: DataTable, row: int, image: Tensor, side: int) -> Tensor:
     """Return the middle of an image (1, C, H, W), at most ``side`` pixels each way, of its file where it has one."""
     if table.files is not None:
-        image = torch.from_numpy(read_image(table.files[row], None, ranges=table.preparation.get("ranges")))
+        image = torch.from_numpy(read_picture(table.files[row], None, ranges=table.preparation.get("ranges")).pixels)
     top, left = (max(0, (length - side) // 2) for length in image.shape[1:])
     return image[None, :, top : top + side, left : left + side]

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.data.cells import check_columns, convert_series_to_texts, get_row_noun
-from logit_correction.data.image_files import IMAGE_SUFFIXES, read_image
+from logit_correction.data.image_files import IMAGE_SUFFIXES, read_picture
 from logit_correction.data.image_folders import list_visible_folders
 from logit_correction.data.labels import find_positions
 from logit_correction.data.loading import BatchLoader, compute_evaluation_batch_size
@@ -390,7 +390,7 @@ def read_pictures(table: pd.DataFrame) -> dict[str, str]:
         if not path.is_file():
             continue
         try:
-            pixels = read_image(path, (SIDE, SIDE), "crop")
+            pixels = read_picture(path, (SIDE, SIDE), "crop").pixels
         except Exception as error:  # Pillow raises many kinds
             fix = "put a good one there, or take it away"
             raise InputError(f"{path} cannot be read as an image ({format_reason(error)}): {fix}") from error

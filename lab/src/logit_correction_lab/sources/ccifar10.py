@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from logit_correction.data.augment import AugmentationName, build_augmentation
 from logit_correction.data.cache import cache_array, compute_digest, get_cache_folder
 from logit_correction.data.digits import PlantedAttribute, draw_attributes
-from logit_correction.data.images import ImageReader, build_image_store
+from logit_correction.data.images import ImageReader, read_image_store
 from logit_correction.data.rows import RowErrors
 from logit_correction.data.source import DataSource
 from logit_correction.data.stores import ArrayStore
@@ -146,7 +146,7 @@ class CorruptedCIFAR10(DataSource):
         self.ensure_files()
         paths, contents = read_conflict_folders(folder, self.parts, len(CLASSES))
         errors = RowErrors(str(folder), contents["row_names"])
-        images = build_image_store(paths, (SIZE, SIZE), errors)
+        images, _ = read_image_store(paths, (SIZE, SIZE), errors)
         errors.raise_if_any(remedy="get them again")
         return DataTable(
             inputs=images,

@@ -12,7 +12,7 @@ import torch
 from logit_correction.data.augment import AugmentationName, build_augmentation
 from logit_correction.data.cells import format_row_names
 from logit_correction.data.image_files import Resizing
-from logit_correction.data.images import ImageReader, build_image_store
+from logit_correction.data.images import ImageReader, read_image_store
 from logit_correction.data.rows import RowErrors, find_files_within
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, check_range
@@ -91,7 +91,7 @@ class Photos(PublishedSource):
         """
         errors = RowErrors(str(folder), list(row_names))
         fix = f"get the images of {self.title} again, or fix them"
-        inputs = build_image_store(paths, self.size, errors, self.fit)
+        inputs, _ = read_image_store(paths, self.size, errors, self.fit)
         errors.raise_if_any(remedy=fix)
         height, width = self.size
         size = f"{height} x {width}"
@@ -105,7 +105,7 @@ class Photos(PublishedSource):
             train = contents["split"]["train"].tolist()
             side = round(height * 12 / 7)
             others = set(range(len(paths))).difference(train)
-            store = build_image_store(paths, (side, side), errors, skip=others)
+            store, _ = read_image_store(paths, (side, side), errors, skip=others)
             errors.raise_if_any(remedy=fix)
             originals = torch.ones(len(paths), 2, dtype=torch.long)
             originals[train] = read_image_sizes([paths[row] for row in train])
