@@ -194,7 +194,7 @@ def group_membership(
 
 
 def check_groups(label: Tensor, attribute: Tensor, num_labels: int, num_attributes: int) -> None:
-    """Check the labels and attributes of rows, of which groups are made.
+    """Check the labels and attributes of rows, which make their groups.
 
     Args:
         label: (N,) long.

@@ -2,7 +2,7 @@
 
 A run is described by names: of its data source, method, network and so on. Each kind has a registry, a mapping from the
 name to the dotted path of a class and one line about it. So nothing is imported before it is used, and a user's own
-class is named by its dotted path. A folder from somebody else could name a class that does harm: inside
+class is named by its dotted path. A run folder from another person could name a class that does harm: inside
 ``forbid_untrusted_names`` only the names of registries are imported.
 """
 

@@ -1,6 +1,6 @@
 """CSV files for spreadsheet programs, in which no text runs as a formula.
 
-A spreadsheet program computes a cell that begins with =, +, -, @, a tab or a line break. So a text from somebody else's
+A spreadsheet program computes a cell that begins with =, +, -, @, a tab or a line break. So a text in a user's
 data could run commands when a colleague opens the table. Where the program's separator is a semicolon, as in most of
 Europe, it also splits the texts of a table with commas, and ``good;=1+1`` gives such a cell. An apostrophe in front
 of the formula makes it a text.
@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"[+-][\d.,]+(?:[eE][+-]?\d+)?")
 
 
 def write_spreadsheet_csv(frame: pd.DataFrame, path: Path) -> None:
-    """Write a CSV in which an apostrophe precedes whatever in a text or a heading would be a formula.
+    """Write a CSV in which an apostrophe precedes each part of a text or a heading that would be a formula.
 
     Args:
         frame: The table; its index is left out. ``read_spreadsheet_csv`` restores the texts.

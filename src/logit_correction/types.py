@@ -248,7 +248,7 @@ def _return_none(argument: object) -> None:
     """Do nothing; a function of the module, so that objects that hold it can be pickled."""
 
 
-def _read_rows_of(read: Callable[[Tensor], Any], rows: Tensor, part: Tensor) -> Any:
+def _read_selected_rows(read: Callable[[Tensor], Any], rows: Tensor, part: Tensor) -> Any:
     """Return what ``read`` gives for a part of the rows; a function of the module for the same reason."""
     return read(rows[part])
 
@@ -289,8 +289,8 @@ class ViewInputs:
         indices = rows.tolist()
         return ViewInputs(
             num_rows=len(rows),
-            inputs=partial(_read_rows_of, self.inputs, rows),
-            images=partial(_read_rows_of, self.images, rows),
+            inputs=partial(_read_selected_rows, self.inputs, rows),
+            images=partial(_read_selected_rows, self.images, rows),
             texts=None if self.texts is None else [self.texts[row] for row in indices],
             columns={name: values[rows.numpy()] for name, values in self.columns.items()},
             files=None if self.files is None else [self.files[row] for row in indices],
@@ -352,7 +352,7 @@ class Stage:
         sample_weight: (N,) how often each training row is drawn. Integers: each row exactly so many times an
             epoch. Floats: N rows are drawn with replacement in proportion. None: each row once.
         learning_rate: Learning rate of the stage; None takes the one that the user asked for.
-        step_rows: Rows of a batch, at most twice as many as the user asked for; None takes as many as that.
+        step_rows: Rows of a batch, at most twice as many as the user asked for; None takes that number.
     """
 
     epochs: int | None = None

@@ -1,8 +1,9 @@
-"""Networks. Any ``nn.Module`` or function of yours that makes one serves as well. One line here each."""
+"""The registry of networks. Any ``nn.Module`` of your own, or function that makes one, serves as well."""
 
 from __future__ import annotations
 
-_SMALL, _PRETRAINED = "logit_correction.networks.small.", "logit_correction.networks.pretrained."
+_SMALL = "logit_correction.networks.small."
+_PRETRAINED = "logit_correction.networks.pretrained."
 
 #: Name -> dotted path and one line. A dotted path of your own works wherever a name does.
 NETWORKS: dict[str, tuple[str, str]] = {

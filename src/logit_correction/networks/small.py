@@ -1,4 +1,4 @@
-"""Small networks: linear, fully connected and convolutional."""
+"""Small networks, which train on a processor in minutes: linear, fully connected and convolutional."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ class MLP(Network):
         """Build the layers.
 
         Args:
+            info: Sizes of the data.
             hidden: Widths of the hidden layers; the paper has three on Colored MNIST, its published code 100, 100, 16.
         """
         super().__init__()
@@ -58,7 +59,8 @@ class ConvNet(Network):
         """Build the layers.
 
         Args:
-            channels: Channels of each block; each halves the size.
+            info: Sizes of the data, which are images.
+            channels: Channels of each block; each block halves height and width.
             hidden: Width of the fully connected layer with ReLU, the features.
         """
         super().__init__()

@@ -1,4 +1,4 @@
-"""The registry of views: named sets of simple features, each of which can express one kind of shortcut."""
+"""The registry of views: named sets of simple features that can express one kind of shortcut each."""
 
 from __future__ import annotations
 

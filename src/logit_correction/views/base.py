@@ -1,4 +1,4 @@
-"""Views: named sets of simple features of an input, each of which can express one kind of shortcut and little else.
+"""Views: named sets of simple features of an input that can express one kind of shortcut each, and little else.
 
 A shortcut is unknown beforehand, and so is the attribute of a row. But most shortcuts are simple: a colour, a mark in a
 corner, a word, a column. A small head on features that can express only such a thing learns the shortcut, if there is
@@ -93,7 +93,7 @@ class View(ABC):
             inputs: The training rows.
 
         Returns:
-            The member, not yet fitted; None if the family has no such member.
+            The member, not yet fitted; None if the family does not have it.
         """
         return None
 

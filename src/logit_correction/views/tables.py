@@ -311,7 +311,7 @@ class OneColumn(View):
         value = np.clip((number - self._median) / self._spread, -self.MAX_SPREADS, self.MAX_SPREADS)
         if not self._points:
             return [value, is_missing, np.full_like(number, 0.5)]
-        # The share of the training rows below, of which those that are equal count half.
+        # The share of the training rows below; equal ones count half.
         below = np.searchsorted(self._points, number, side="left")
         up_to = np.searchsorted(self._points, number, side="right")
         return [value, is_missing, (below + up_to) / (2 * len(self._points))]
