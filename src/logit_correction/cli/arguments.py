@@ -108,14 +108,14 @@ def parse_arguments(command: str, function: Callable[..., int], words: Sequence[
     run_options = [name for name in run_options if name not in (*parameters, *fixed)]
 
     positional = [name for name, parameter in parameters.items() if parameter.kind is Parameter.POSITIONAL_OR_KEYWORD]
-    given, help_name = _read_words(words, parameters, positional, run_options)
+    user_values, help_name = _read_words(words, parameters, positional, run_options)
     parser = OptionParser()
     parser.add_options(function, skip=filled_from_run)
-    _check_names(command, given, [*run_options, *parser.actions])
-    command_options = {name: given.pop(name) for name in parameters if name in given}
-    file_options = read_yaml_file(Path(given.pop("config")), as_written=True) if "config" in given else {}
+    _check_names(command, user_values, [*run_options, *parser.actions])
+    command_options = {name: user_values.pop(name) for name in parameters if name in user_values}
+    file_options = read_yaml_file(Path(user_values.pop("config")), as_written=True) if "config" in user_values else {}
     if help_name:
-        _add_run_options(parser, file_options | given, run_options, takes_run)
+        _add_run_options(parser, file_options | user_values, run_options, takes_run)
         text = function.__doc__ or ""
         print(_format_help(parser, command, text, positional, takes_run, help_name == "help_all"), flush=True)
         raise SystemExit(0)
@@ -127,9 +127,9 @@ def parse_arguments(command: str, function: Callable[..., int], words: Sequence[
     if not run_options:
         return arguments
 
-    if not (file_options or "preset" in given or any(map(_has_name, (given.get(part) for part in PARTS)))):
+    if not (file_options or "preset" in user_values or any(map(_has_name, (user_values.get(part) for part in PARTS)))):
         file_options = _read_config_of_run(arguments)
-    merged = options.merge_options(file_options, given)
+    merged = options.merge_options(file_options, user_values)
     chosen = {name: value for name, value in merged.items() if name not in fixed}
     if "user_options" in all_parameters:
         arguments["user_options"] = frozenset(options.list_option_names(chosen))
@@ -142,7 +142,7 @@ def parse_arguments(command: str, function: Callable[..., int], words: Sequence[
 
 
 def _has_name(part: Any) -> bool:
-    """Return whether the options given for a part of a run include its name."""
+    """Return whether the options user_values for a part of a run include its name."""
     return isinstance(part, str) or "name" in (part or {})
 
 
@@ -157,13 +157,13 @@ def _read_config_of_run(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return read_yaml_file(first_run / "config.yaml")
 
 
-def _check_names(command: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
-    """Raise ``InputError`` if an option is not among the ``known`` ones of the command."""
+def _check_names(command: str, user_values: Mapping[str, Any], known_names: Sequence[str]) -> None:
+    """Raise ``InputError`` if an option is not among ``known_names``."""
     where = f"; `logit-correction {command} --help` shows what there is"
-    for name, value in given.items():
+    for name, value in user_values.items():
         full_name = options.list_option_names({name: value})[0]  # data.attribute, where only this of data is given
-        is_near = name in known or suggest_name(name, known)
-        options.check_option_name(name if is_near else full_name, known, where)
+        is_near = name in known_names or suggest_name(name, known_names)
+        options.check_option_name(name if is_near else full_name, known_names, where)
 
 
 def _read_words(
@@ -174,7 +174,7 @@ def _read_words(
     >>> _read_words(["--method.q=1", "--method", "LC"], {}, [], ["method"])
     ({'method': {'q': '1', 'name': 'LC'}}, '')
     """
-    given: dict[str, Any] = {}
+    user_values: dict[str, Any] = {}
     help_name = ""
     remaining = list(words)
     lists = {name for name, parameter in parameters.items() if str(parameter.annotation).startswith("list")}
@@ -188,7 +188,7 @@ def _read_words(
             continue
         if not head.startswith("--"):
             value = word
-            name = next((name for name in positional if name in lists or name not in given), "")
+            name = next((name for name in positional if name in lists or name not in user_values), "")
             if not name:
                 option = "--data" if run_options and os.path.exists(word) else "--NAME"
                 raise InputError(f"{word!r} is not an option: leave it out, or write {option} before it")
@@ -201,33 +201,33 @@ def _read_words(
         if not value:
             raise InputError(f"--{name} needs a value")
         if name in lists:
-            given[name] = [*given.get(name, []), *(parse_names(value) if name in REPEATABLE else [value])]
+            user_values[name] = [*user_values.get(name, []), *(parse_names(value) if name in REPEATABLE else [value])]
         else:
-            _set_option(given, name.split("."), None if value == "null" else value)
-    return given, help_name
+            _set_option(user_values, name.split("."), None if value == "null" else value)
+    return user_values, help_name
 
 
-def _set_option(given: dict[str, Any], path: Sequence[str], value: Any) -> None:
+def _set_option(user_values: dict[str, Any], path: Sequence[str], value: Any) -> None:
     """Set an option inside nested options; a part with a value and options of its own has the value as its name."""
     *outer, last = path
     for name in outer:
-        inner = given.get(name, {})
-        given[name] = inner if isinstance(inner, dict) else {"name": inner}
-        given = given[name]
-    before = given.get(last)
+        inner = user_values.get(name, {})
+        user_values[name] = inner if isinstance(inner, dict) else {"name": inner}
+        user_values = user_values[name]
+    before = user_values.get(last)
     if isinstance(before, dict) and value is not None:
         before["name"] = value
     elif outer and before is not None and value is not None:  # given again: for options that are lists
-        given[last] = [*parse_names(before), *parse_names(value)]
+        user_values[last] = [*parse_names(before), *parse_names(value)]
     else:
-        given[last] = value
+        user_values[last] = value
 
 
 def _add_run_options(
-    parser: OptionParser, given: Mapping[str, Any], run_options: Sequence[str], takes_run: bool
+    parser: OptionParser, user_values: Mapping[str, Any], run_options: Sequence[str], takes_run: bool
 ) -> None:
     """Add the options of a run to the parser of the help: all of parts that are named, of other parts the name."""
-    expanded = options.expand_short_options({name: given[name] for name in given if name in run_options})
+    expanded = options.expand_short_options({name: user_values[name] for name in user_values if name in run_options})
     choices: dict[str, options.ResolvedClass] = {}
     for part in PARTS if takes_run else ("data",):
         options.resolve_part(part, part, expanded.get(part), choices)

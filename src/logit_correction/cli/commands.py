@@ -405,7 +405,7 @@ def list_command(kind: str = "", *, all: bool = False) -> int:
     all_lists = usual_lists | more_lists
     if kind and kind not in all_lists:
         hint = suggest_name(kind, all_lists)
-        raise InputError(f"There is no list of {kind!r}{hint}: take one of {', '.join(all_lists)}")
+        raise InputError(f"The list {kind!r} does not exist{hint}: take one of {', '.join(all_lists)}")
     for title in [kind] if kind else all_lists if all else usual_lists:
         print(f"{title}:")
         width = max(map(len, all_lists[title]), default=0) + 2

@@ -1,4 +1,9 @@
-"""Finished runs as pages and tables read them: which belong to one task, which differ only by their seed."""
+"""Compares finished runs from their folders, without a model.
+
+A reader has several run folders and asks which training is better, and whether the difference is more than chance. Runs
+on the same test rows form a task. Within a task, runs that differ only by their seed form a ``Series``, whose mean
+accuracies are compared by 90 % intervals. ``describe_comparison`` puts the outcome into sentences.
+"""
 
 from __future__ import annotations
 
@@ -34,32 +39,44 @@ from logit_correction.pages.plots import assign_colors
 from logit_correction.paths import reject_special_file
 from logit_correction.registry import import_component
 
-#: Training options that change where and how fast a run goes, not what comes out of it.
-_NOT_THE_METHOD = ("threads", "log_every", "logger", "deterministic", "device", "devices", "nodes", "selection")
+#: Training options that change where and how fast a run trains, but not its result; and one that is compared apart.
+_IGNORED_OPTIONS = ("threads", "log_every", "logger", "deterministic", "device", "devices", "nodes", "selection")
 
-_SHOWN = {name: one for name, one in get_metrics(GroupReport).items() if one.in_tables}
-_ESTIMATED = {
-    f"estimated_{name}": replace(_SHOWN[name], heading=f"Estimated {words}", meaning=f"rows estimated to be {words}")
-    for name, words in (("minority", "bias-conflicting"), ("majority", "bias-aligned"))
+_TABLE_METRICS = {name: metric for name, metric in get_metrics(GroupReport).items() if metric.in_tables}
+
+
+def _estimate_metric(name: str, rows: str) -> Metric:
+    return replace(_TABLE_METRICS[name], heading=f"Estimated {rows}", meaning=f"rows estimated to be {rows}")
+
+
+_ESTIMATED_METRICS = {
+    "estimated_minority": _estimate_metric("minority", "bias-conflicting"),
+    "estimated_majority": _estimate_metric("majority", "bias-aligned"),
 }
 
-#: Figures that tables and pages show, as ``GroupReport.value`` names them.
-FIGURES = _ESTIMATED | _SHOWN
+#: Metrics that tables and pages show, by the names that ``GroupReport.get_metric`` takes.
+SHOWN_METRICS = _ESTIMATED_METRICS | _TABLE_METRICS
 
 #: Confidence of every interval on pages and in tables.
 CONFIDENCE = 0.9
 
+#: What to do with a network that is less accurate than the majority-class baseline.
+COLLAPSE_REMEDY = "name fewer shortcuts, try `--method.mixing NoMixing`, or train with `--method ERM`"
+
+#: Metrics that decide a comparison: the first of these that all runs have. Other metrics are the price of a gain.
+_DECIDING_METRICS = ("minority", "worst_group", "estimated_minority", "worst_class")
+
 
 def compute_student_margin(values: Sequence[float]) -> float:
-    """Return half the width of Student's interval of a mean, with the confidence of all intervals here.
+    """Return half the width of Student's interval of a mean, with confidence ``CONFIDENCE``.
 
-    For figures of a few seeds, whose spread is itself hardly known: the fewer, the wider.
+    Use it for metrics of a few seeds. Their spread is itself uncertain, so fewer seeds give a wider interval.
 
     Args:
-        values: Independent figures, such as one for each seed.
+        values: Independent values, such as one for each seed.
 
     Returns:
-        The margin in the unit of the values; infinity for fewer than two, of whose spread nothing is known.
+        The margin in the unit of the values; infinity for fewer than two values, whose spread is unknown.
 
     >>> round(compute_student_margin([1.0, 2.0, 3.0]), 2), compute_student_margin([1.0])
     (1.69, inf)
@@ -74,39 +91,49 @@ def compute_student_margin(values: Sequence[float]) -> float:
 
 
 def select_shown_metrics(tests: Sequence[GroupReport]) -> dict[str, Metric]:
-    """Return the figures that runs have; the worst label and estimates only where no run names attributes."""
-    named = any(test.has_groups for test in tests)
+    """Return the metrics that some report has; worst label and estimates only if no report has known groups."""
+    hidden = ("worst_class", *_ESTIMATED_METRICS) if any(test.has_groups for test in tests) else ()
     return {
-        name: one
-        for name, one in FIGURES.items()
-        if any(test.get_metric(name) is not None for test in tests)
-        and not (named and name in ("worst_class", *_ESTIMATED))
+        name: metric
+        for name, metric in SHOWN_METRICS.items()
+        if name not in hidden and any(test.get_metric(name) is not None for test in tests)
     }
 
 
 def find_best_value(name: str, values: Iterable[float | None]) -> float | None:
-    """Return the best value of a figure; None unless one is better than another."""
-    known = {value for value in values if not is_missing(value)}
-    return FIGURES[name].best(known) if len(known) > 1 else None
+    """Return the best value of a metric, or None if all known values are equal.
+
+    Args:
+        name: A name of ``SHOWN_METRICS``, which says whether more or less is better.
+        values: Values of several runs; None and NaN are ignored.
+    """
+    different = {value for value in values if not is_missing(value)}
+    return SHOWN_METRICS[name].best(different) if len(different) > 1 else None
 
 
-def sides(groups: Any) -> pd.DataFrame:
-    """Return two groups for each label: the rows whose attribute agrees with it, and those where it conflicts."""
-    frame = pd.DataFrame(groups)[["label", "minority", "count", "correct"]]
-    summed = frame.groupby(["label", "minority"], sort=False).sum()
-    cells = pd.MultiIndex.from_product([dict.fromkeys(frame["label"]), (False, True)], names=["label", "minority"])
-    found = summed.reindex(cells, fill_value=0).reset_index()
-    correct, count = (torch.tensor(found[name].to_numpy()) for name in ("correct", "count"))
-    low, high = wilson_interval(correct, count)
-    ends: dict[str, Any] = {"low": low.numpy(), "high": high.numpy(), "accuracy": found["correct"] / found["count"]}
-    found = found.assign(attribute=found["minority"].map({True: "conflicts", False: "agrees"}), **ends)
-    found.loc[found["count"] == 0, list(ends)] = np.nan
-    return found
+def sum_groups_by_alignment(groups: Any) -> pd.DataFrame:
+    """Return a frame with two groups for each label: its bias-aligned rows and its bias-conflicting rows.
+
+    Args:
+        groups: Frame of ``GroupRow`` whose ``minority`` is known.
+
+    Returns:
+        Frame with columns label, attribute (``agrees`` or ``conflicts``), minority, count, correct, accuracy, and the
+        ends ``low`` and ``high`` of its 90 % interval; the last three are NaN for a group without rows.
+    """
+    frame = pd.DataFrame(groups)
+    cells = pd.MultiIndex.from_product([frame["label"].unique(), (False, True)], names=["label", "minority"])
+    sums = frame.groupby(["label", "minority"])[["count", "correct"]].sum().reindex(cells, fill_value=0).reset_index()
+    low, high = wilson_interval(torch.tensor(sums["correct"]), torch.tensor(sums["count"]))
+    accuracies: dict[str, Any] = {"low": low.numpy(), "high": high.numpy(), "accuracy": sums["correct"] / sums["count"]}
+    sums = sums.assign(attribute=np.where(sums["minority"], "conflicts", "agrees"), **accuracies)
+    sums.loc[sums["count"] == 0, list(accuracies)] = np.nan
+    return sums
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A finished run: its place, its ``report.json`` and its ``metrics.csv`` (an empty frame if missing)."""
+    """A finished run: its path, its ``report.json`` and its ``metrics.csv`` (an empty frame if missing)."""
 
     path: Path
     report: Report
@@ -114,9 +141,10 @@ class RunFolder:
 
     @classmethod
     def read(cls, path: Path | str) -> RunFolder:
-        """Read a run folder; raise ``InputError`` where it holds no finished run, or a file of it is damaged."""
-        path, file = Path(path), Path(path) / "metrics.csv"
+        """Read a run folder; raise ``InputError`` if it holds no finished run, or a file of it is damaged."""
+        path = Path(path)
         report = Report.read(path)
+        file = path / "metrics.csv"
         verify_checksum(file, Report.REMEDY)
         try:
             metrics = pd.read_csv(reject_special_file(file)).apply(pd.to_numeric) if file.exists() else pd.DataFrame()
@@ -124,76 +152,89 @@ class RunFolder:
             raise InputError(f"{file} cannot be read ({error}): {Report.REMEDY}, or remove it") from error
         return cls(path, report, metrics)
 
-    def groups(self, estimated: bool = False) -> pd.DataFrame:
-        """Return the groups of the test split, or the two of each label by the estimate, if there is one."""
-        block = self.report.test.estimated
-        return sides(block.groups) if estimated and block else self.report.test.groups
+    def get_groups(self, estimated: bool = False) -> pd.DataFrame:
+        """Return the groups of the test rows: known ones, or ``estimated`` ones if there is an estimate."""
+        estimate = self.report.test.estimated
+        return sum_groups_by_alignment(estimate.groups) if estimated and estimate else self.report.test.groups
 
-    def predictions(self) -> Predictions:
-        """Read the predictions of the test rows; raise ``InputError`` where the file is missing or damaged."""
+    def read_predictions(self) -> Predictions:
+        """Return the predictions of the test rows; ``InputError`` if the file is missing or damaged."""
         return Predictions.load(self.path / "predictions.parquet")
 
-    def settings(self) -> dict[str, Any]:
-        """Return everything but the seed in which runs on the same data may differ."""
+    def get_settings(self) -> dict[str, Any]:
+        """Return all options but the seed in which runs on the same data may differ, as flat names with values."""
         report = self.report
-        parts = {"network": report.network, "encoder": report.encoder}
-        network = {name: {"name": one.name, **one.options} for name, one in parts.items() if one}
-        training = {name: value for name, value in report.training.items() if name not in _NOT_THE_METHOD}
-        rest = {"epochs": report.epochs, "selection": report.selection.rule}
-        return _flat({**report.method_options, **network, **training, **rest})
+        settings = dict(report.method_options)
+        for name, network in (("network", report.network), ("encoder", report.encoder)):
+            if network:
+                settings[name] = {"name": network.name, **network.options}
+        settings.update((name, value) for name, value in report.training.items() if name not in _IGNORED_OPTIONS)
+        return _flatten(settings | {"epochs": report.epochs, "selection": report.selection.rule})
 
-    def task(self) -> dict[str, Any]:
-        """Return the options of the data source that make it another task; a person's own folders are such."""
+    def get_task_options(self) -> dict[str, Any]:
+        """Return the options of the data source that define the task, as flat names with values.
+
+        They exclude the seed, and the path of a downloaded data set, but not that of a user's own data.
+        """
         data = self.report.data
-        left_out = (
-            ("seed",) if is_user_data(data) else ("seed", "root", "download")
-        )  # the last two: where its files are
-        return _flat({name: value for name, value in data.options.items() if name not in left_out})
+        ignored = ("seed",) if is_user_data(data) else ("seed", "root", "download")
+        return _flatten({name: value for name, value in data.options.items() if name not in ignored})
 
 
 def share_estimates(runs: Sequence[RunFolder]) -> list[RunFolder]:
-    """Judge all runs on the same test rows by the estimate of the first of them that has one.
+    """Return the runs with one estimate of attributes for the same test rows: that of the first run that has one.
 
-    Runs whose test rows have attributes, and those of which only the report is there, stay as they are.
+    Without it each run would be evaluated on groups of its own, which cannot be compared. Runs whose test rows have
+    attributes, and those whose predictions are missing, stay as they are.
     """
+    all_predictions = []
+    for run in runs:
+        is_readable = not run.report.test.has_groups and (run.path / "predictions.parquet").is_file()
+        all_predictions.append(run.read_predictions() if is_readable else None)
+    estimates: dict[Any, Any] = {}
+    for run, predictions in zip(runs, all_predictions, strict=True):
+        if predictions is not None and predictions.estimate is not None:
+            estimates.setdefault(_identify_test_rows(run, predictions), predictions.estimate)
+    evaluated = []
+    for run, predictions in zip(runs, all_predictions, strict=True):
+        estimate = None if predictions is None else estimates.get(_identify_test_rows(run, predictions))
+        if predictions is not None and estimate is not None:
+            groups = evaluate_by_estimate(replace(predictions, estimate=estimate))
+            run = replace(run, report=replace(run.report, test=replace(run.report.test, estimated=groups)))
+        evaluated.append(run)
+    return evaluated
 
-    def rows_of(run: RunFolder) -> Predictions | None:
-        there = (run.path / "predictions.parquet").is_file()
-        return run.predictions() if there and not run.report.test.has_groups else None
 
-    rows, judged = [rows_of(run) for run in runs], []
-    tasks = [_key([run.report.data.name, run.report.data.options]) for run in runs]
-    for run, own, task in zip(runs, rows, tasks, strict=True):
-        for theirs, other in zip(rows, tasks, strict=True):
-            if own is None or theirs is None or theirs.estimate is None or task != other:
-                continue
-            if np.array_equal(own.index, theirs.index) and np.array_equal(own.label, theirs.label):
-                block = evaluate_by_estimate(replace(own, estimate=theirs.estimate))
-                run = replace(run, report=replace(run.report, test=replace(run.report.test, estimated=block)))
-                break
-        judged.append(run)
-    return judged
+def _identify_test_rows(run: RunFolder, predictions: Predictions) -> tuple[Any, ...]:
+    data = run.report.data
+    return _as_key([data.name, data.options]), predictions.index.tobytes(), predictions.label.tobytes()
 
 
 def read_reports(folders: Iterable[Path]) -> list[Report]:
-    """Return the reports of runs that are put side by side: judged by one estimate where nobody named attributes."""
+    """Return the reports of several run folders, made comparable by ``share_estimates``."""
     return [run.report for run in share_estimates([RunFolder.read(folder) for folder in folders])]
 
 
 def build_comparison_table(reports: Sequence[Report]) -> pd.DataFrame:
-    """Return one row for each report; see ``runs.run.runs_table``."""
-    shown = select_shown_metrics([report.test for report in reports])
-    rows = [
-        [one.display_name, one.epochs, one.seed, *map(one.test.get_metric, shown), str(one.selection)]
-        for one in reports
-    ]
-    columns = ["method", "epochs", "seed", *shown, "selection"]
-    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(shown, float))
+    """Return a frame with one row for each report; see ``runs.run.runs_table``."""
+    metrics = select_shown_metrics([report.test for report in reports])
+    rows = []
+    for report in reports:
+        values = map(report.test.get_metric, metrics)
+        rows.append([report.display_name, report.epochs, report.seed, *values, str(report.selection)])
+    columns = ["method", "epochs", "seed", *metrics, "selection"]
+    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(metrics, float))
 
 
 @dataclass(frozen=True)
 class Series:
-    """Runs that differ only by their seed."""
+    """Runs that differ only by their seed.
+
+    Attributes:
+        name: Method and the options in which it differs from other series, such as ``LC (q 0.7)``.
+        color: CSS colour on pages.
+        runs: At least one.
+    """
 
     name: str
     color: str
@@ -201,135 +242,163 @@ class Series:
 
     @property
     def method(self) -> str:
-        """The method of all its runs."""
+        """The method of all runs."""
         return self.runs[0].report.method
 
     @property
     def is_baseline(self) -> bool:
-        """Whether it is ERM that sees all of the inputs, by which others are judged."""
+        """Whether this is ERM on all inputs, with which other series are compared."""
         return self.runs[0].report.training_name == BASELINE
 
-    def values(self, key: str) -> list[float]:
-        """Return a figure of every run; none at all where a run lacks it."""
-        values = [value for run in self.runs if (value := run.report.test.get_metric(key)) is not None]
-        return values if len(values) == len(self.runs) else []
+    def get_values(self, metric: str) -> list[float]:
+        """Return a metric of every run; empty if a run lacks it."""
+        values = [run.report.test.get_metric(metric) for run in self.runs]
+        known = [value for value in values if value is not None]
+        return known if len(known) == len(values) else []
 
-    def figure(self, key: str) -> float | None:
-        """Return the mean of a figure over the runs; None where a run lacks it."""
-        values = self.values(key)
+    def compute_mean(self, metric: str) -> float | None:
+        """Return the mean of a metric over the runs; None if a run lacks it."""
+        values = self.get_values(metric)
         return sum(values) / len(values) if values else None
 
-    def groups(self, estimated: bool = False) -> pd.DataFrame:
-        """Return groups with the mean accuracy; of several runs ``low`` and ``high`` are the extremes."""
-        frames = [run.groups(estimated) for run in self.runs]
+    def get_groups(self, estimated: bool = False) -> pd.DataFrame:
+        """Return groups with the mean accuracy; of several runs ``low`` and ``high`` are the worst and the best run."""
+        frames = [run.get_groups(estimated) for run in self.runs]
+        if len(frames) == 1:
+            return frames[0]
         accuracy = pd.concat([frame["accuracy"] for frame in frames], axis=1)
-        ends = {"accuracy": accuracy.mean(axis=1), "low": accuracy.min(axis=1), "high": accuracy.max(axis=1)}
-        return frames[0] if len(frames) == 1 else frames[0].assign(**ends)
+        return frames[0].assign(accuracy=accuracy.mean(axis=1), low=accuracy.min(axis=1), high=accuracy.max(axis=1))
 
-    def metrics(self, metrics: Mapping[str, MetricFunction]) -> pd.DataFrame:
-        """Return metrics (G, M) of the groups of the test rows, of several runs their means; reads the predictions."""
-        found = [compute_group_metrics(EvaluatedRows.from_predictions(run.predictions()), metrics) for run in self.runs]
-        return pd.DataFrame({name: np.mean([values[name] for values in found], axis=0) for name in metrics})
+    def compute_group_metrics(self, metrics: Mapping[str, MetricFunction]) -> pd.DataFrame:
+        """Return a frame (G, M) of M metrics of G test groups, as means over the runs; reads the predictions."""
+        runs = [
+            compute_group_metrics(EvaluatedRows.from_predictions(run.read_predictions()), metrics) for run in self.runs
+        ]
+        return pd.DataFrame({name: np.mean([values[name] for values in runs], axis=0) for name in metrics})
 
-    def differs(self, other: Series, key: str) -> bool:
-        """Return whether the difference of a figure is more than chance: whether its 90 % interval leaves out 0.
+    def differs(self, other: Series, metric: str) -> bool:
+        """Return whether the difference of a metric is more than chance: whether its 90 % interval excludes 0.
 
-        Runs on both sides with two or more seeds in common are compared seed by seed, by Student's interval of the mean
-        difference; several runs of other seeds by the intervals of their two means. Where one side has a single run, it
-        is the interval of the difference of two shares, from their Wilson intervals (Newcombe).
+        Runs with two or more seeds in common are compared seed by seed, by Student's interval of the mean difference.
+        Several runs of other seeds are compared by the intervals of their two means. If one side has a single run, the
+        interval is that of a difference of two proportions, from their Wilson intervals (Newcombe).
+
+        Args:
+            other: The series to compare with.
+            metric: A name of ``SHOWN_METRICS`` that both series have.
         """
-        first = self._by_seed(key)
-        second = other._by_seed(key)
-        if min(len(first), len(second)) > 1:
-            differences = [first[seed] - second[seed] for seed in first if seed in second]
+        values = self._get_values_by_seed(metric)
+        other_values = other._get_values_by_seed(metric)
+        if min(len(values), len(other_values)) > 1:
+            differences = [values[seed] - other_values[seed] for seed in values if seed in other_values]
             if len(differences) > 1:
                 return abs(float(np.mean(differences))) > compute_student_margin(differences)
-            means = [float(np.mean(list(values.values()))) for values in (first, second)]
-            margins = [compute_student_margin(list(values.values())) for values in (first, second)]
-            return abs(means[0] - means[1]) > math.hypot(*margins)
-        (least, _, high), (most, low, _) = sorted((self._interval(key), other._interval(key)))
-        return most - least > math.hypot(most - low, high - least)
+            samples = [list(values.values()), list(other_values.values())]
+            margin = math.hypot(*map(compute_student_margin, samples))
+            return abs(float(np.mean(samples[0]) - np.mean(samples[1]))) > margin
+        intervals = sorted((self._compute_interval(metric), other._compute_interval(metric)))
+        (lower, _, lower_end), (higher, higher_start, _) = intervals
+        return higher - lower > math.hypot(higher - higher_start, lower_end - lower)
 
-    def _by_seed(self, key: str) -> dict[tuple[Any, Any], float]:
-        """Return a figure of every run by the seeds of its training and of its data; empty where a run lacks it."""
+    def beats(self, other: Series, metric: str) -> bool:
+        """Return whether a metric is greater by more than chance; arguments as of ``differs``."""
+        return (self.compute_mean(metric) or 0.0) > (other.compute_mean(metric) or 0.0) and self.differs(other, metric)
+
+    def _get_values_by_seed(self, metric: str) -> dict[tuple[Any, Any], float]:
+        """Return a metric of every run by the seeds of training and data; empty if a run lacks it."""
         reports = [run.report for run in self.runs]
-        values = self.values(key)
         seeds = [(report.seed, report.data.options.get("seed")) for report in reports]
-        return dict(zip(seeds, values, strict=True)) if values else {}
+        return dict(zip(seeds, self.get_values(metric), strict=False))
 
-    def beats(self, other: Series, key: str) -> bool:
-        """Return whether a figure is greater, by more than chance."""
-        return (self.figure(key) or 0.0) > (other.figure(key) or 0.0) and self.differs(other, key)
-
-    def _interval(self, key: str) -> tuple[float, float, float]:
-        """A share and its 90 % interval, by the test rows that it rests on."""
-        frame, share = self.groups(key.startswith("estimated")), self.figure(key) or 0.0
-        chosen = frame["minority"].eq(True) if key.endswith("minority") else frame.index == frame["accuracy"].idxmin()
-        rows = float(self.runs[0].report.test.count if key == "average" else frame["count"][chosen].sum())
-        low, high = wilson_interval(share * rows, rows)
-        return share, float(low), float(high)
+    def _compute_interval(self, metric: str) -> tuple[float, float, float]:
+        """Return a mean accuracy and the ends of its Wilson interval, by the number of test rows behind it."""
+        accuracy = self.compute_mean(metric) or 0.0
+        if metric == "average":
+            rows = float(self.runs[0].report.test.count)
+        else:
+            groups = self.get_groups(metric.startswith("estimated"))
+            if metric.endswith("minority"):
+                rows = float(groups["count"][groups["minority"].eq(True)].sum())
+            else:
+                rows = float(groups["count"].to_numpy()[groups["accuracy"].argmin()])
+        low, high = wilson_interval(accuracy * rows, rows)
+        return accuracy, float(low), float(high)
 
 
 def group_runs_by_task(runs: Sequence[RunFolder]) -> list[tuple[str, list[Series]]]:
-    """Return each task with its title and its series, ERM first; names tell in which settings they differ."""
+    """Return each task with its title and its series, ERM first.
 
-    def task(run: RunFolder) -> list[Any]:
-        return [run.task(), run.report.test.groups[["label", "attribute"]].to_numpy().tolist()]
+    Two runs have the same task if data source, options of the data and test groups are equal. Titles of tasks and names
+    of series contain the options in which they differ.
+    """
 
-    tasks = _apart(runs, lambda run: run.report.data.name, task, RunFolder.task)
-    return [(", ".join([name, *told]), _series(share_estimates(members))) for name, told, members in tasks]
+    def identify_task(run: RunFolder) -> list[Any]:
+        return [run.get_task_options(), run.report.test.groups[["label", "attribute"]].to_numpy().tolist()]
 
-
-def _series(runs: Sequence[RunFolder]) -> list[Series]:
-    ordered = sorted(runs, key=lambda run: run.report.training_name != BASELINE)
-    apart = _apart(ordered, lambda run: run.report.training_name, RunFolder.settings, RunFolder.settings)
-    found = {}
-    for trained, told, own in apart:
-        left = sum(not run.report.is_corrected for run in own)
-        told = [*told, "not corrected" if left == len(own) else f"{left} of {len(own)} not corrected"] if left else told
-        found[f"{trained} ({', '.join(told)})" if told else trained] = own
-    colors = assign_colors({name: own[0].report.training_name for name, own in found.items()})
-    return [Series(name, colors[name], tuple(own)) for name, own in found.items()]
+    tasks = _split_runs(runs, lambda run: run.report.data.name, identify_task, RunFolder.get_task_options)
+    return [(", ".join([name, *options]), _build_series(share_estimates(members))) for name, options, members in tasks]
 
 
-def _apart(
+def _build_series(runs: Sequence[RunFolder]) -> list[Series]:
+    """Return the series of the runs of one task, ERM first."""
+    baseline_first = sorted(runs, key=lambda run: run.report.training_name != BASELINE)
+    settings = RunFolder.get_settings
+    runs_by_name = {}
+    for name, options, members in _split_runs(baseline_first, lambda run: run.report.training_name, settings, settings):
+        uncorrected = sum(not run.report.is_corrected for run in members)
+        if uncorrected:
+            share = "" if uncorrected == len(members) else f"{uncorrected} of {len(members)} "
+            options = [*options, f"{share}not corrected"]
+        runs_by_name[f"{name} ({', '.join(options)})" if options else name] = members
+    colors = assign_colors({name: members[0].report.training_name for name, members in runs_by_name.items()})
+    return [Series(name, colors[name], tuple(members)) for name, members in runs_by_name.items()]
+
+
+def _split_runs(
     runs: Iterable[RunFolder],
-    kind: Callable[[RunFolder], str],
-    key: Callable[[RunFolder], Any],
-    settings: Callable[[RunFolder], dict[str, Any]],
+    get_name: Callable[[RunFolder], str],
+    get_key: Callable[[RunFolder], Any],
+    get_options: Callable[[RunFolder], dict[str, Any]],
 ) -> list[tuple[str, list[str], list[RunFolder]]]:
-    """Return the runs of each kind and key, with the settings in which they differ, such as ``q 0.7``."""
-    kinds: dict[str, dict[str, list[RunFolder]]] = {}
+    """Return runs of equal name and key, with the options in which they differ from others of that name (``q 0.7``)."""
+    runs_by_name: dict[str, dict[str, list[RunFolder]]] = {}
     for run in runs:
-        kinds.setdefault(kind(run), {}).setdefault(_key(key(run)), []).append(run)
-    found = []
-    for name, own in kinds.items():
-        of_each = [settings(members[0]) for members in own.values()]
-        options = dict.fromkeys(option for one in of_each for option in one)
-        differ = [option for option in options if len({_key(one.get(option)) for one in of_each}) > 1]
-        for one, members in zip(of_each, own.values(), strict=True):
-            there = {option: format_value(shorten_paths(one[option])) for option in differ if option in one}
-            found.append((name, [f"{format_name(option)} {value}" for option, value in there.items()], members))
-    return found
+        runs_by_name.setdefault(get_name(run), {}).setdefault(_as_key(get_key(run)), []).append(run)
+    parts = []
+    for name, runs_by_key in runs_by_name.items():
+        options = [get_options(members[0]) for members in runs_by_key.values()]
+        names = dict.fromkeys(option for values in options for option in values)
+        differing = [option for option in names if len({_as_key(values.get(option)) for values in options}) > 1]
+        for values, members in zip(options, runs_by_key.values(), strict=True):
+            texts = [
+                f"{format_name(option)} {format_value(shorten_paths(values[option]))}"
+                for option in differing
+                if option in values
+            ]
+            parts.append((name, texts, members))
+    return parts
 
 
-def _key(value: Any) -> str:
+def _as_key(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=str)
 
 
-def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings that are given; options of a part by the name of the part and their own."""
+def _flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings that are not None; options of a part as ``part option``, the part's name as ``part``."""
     flat = pd.json_normalize(dict(settings), sep=" ").to_dict("records")[0] if settings else {}
     return {str(name).removesuffix(" name"): value for name, value in flat.items() if value is not None}
 
 
 def is_user_data(data: DataSummary) -> bool:
-    """Return whether a source reads a person's own folder or file."""
+    """Return whether the data source reads a user's own folder or file."""
     return data.name in SOURCES and import_component("data source", data.name, SOURCES).users_own
 
 
 def format_path(path: Path | str) -> str:
-    """Return a path as a page names it, which others will read: below the working folder, or its last part alone."""
+    """Return a path without the folders of this machine: relative to the working folder, or its last part alone.
+
+    Pages are sent to others, whom absolute paths would neither help nor concern.
+    """
     path = Path(path)
     if path.is_relative_to(Path.cwd()):
         return str(path.relative_to(Path.cwd()))
@@ -337,73 +406,79 @@ def format_path(path: Path | str) -> str:
 
 
 def shorten_paths(value: Any) -> Any:
-    """Return plain values with absolute paths as a page names them."""
+    """Return nested plain values with absolute paths written by ``format_path``."""
     if isinstance(value, Mapping):
-        return {name: shorten_paths(one) for name, one in value.items()}
+        return {name: shorten_paths(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [shorten_paths(one) for one in value]
+        return [shorten_paths(item) for item in value]
     return format_path(value) if isinstance(value, str) and Path(value).is_absolute() else value
 
 
-# What a comparison comes to
+def describe_comparison(
+    series: Sequence[Series], metrics: Mapping[str, Metric], has_groups: bool
+) -> tuple[str, list[str], list[str]]:
+    """Return the outcome of a comparison on one task as sentences.
 
-#: What to do about a network that is worse than no network.
-COLLAPSE_REMEDY = "name fewer shortcuts, try `--method.mixing NoMixing`, or train with `--method ERM`"
+    Args:
+        series: The series of the task, ERM first if it is among them.
+        metrics: The metrics that are shown of the series; see ``select_shown_metrics``.
+        has_groups: Whether the test rows have known attributes.
 
-#: Accuracies that a comparison goes by: the first of these that all runs have. The others are the price of a gain.
-_JUDGED_BY = ("minority", "worst_group", "estimated_minority", "worst_class")
-
-
-def conclude(series: Sequence[Series], figures: Mapping[str, Any], named: bool) -> tuple[str, list[str], list[str]]:
-    """Return what a comparison of runs on one task comes to: a headline, its price, and what to do next.
-
-    ``figures`` are those that are shown of the series, ``named`` is whether the test rows have attributes.
+    Returns:
+        A headline with the deciding metric and whether the difference is more than chance; the other metrics, which
+        show the price of a gain; and what to do next.
     """
-
-    def shares(name: str) -> str:
-        return format_list([f"{one.name} {format_percent(one.figure(name), 1)}" for one in series])
-
-    base = next((one for one in series if one.is_baseline), None)
-    known = [name for name in figures if all(one.values(name) for one in series)]
-    key = next(name for name in _JUDGED_BY if name in known)
-    headline, advice = f"{figures[key].heading} accuracy: {shares(key)}.", []
-    if len(series) > 1 and key != "worst_class":
-        headline = f"{headline} {_outcome(series, base, key)}."
-    for one in series:
-        if base and base.beats(one, "average") and (key == "worst_class" or not one.beats(base, key)):
-            headline = f"{headline} On all test rows {_difference(one, base, 'average')}."
-    details = [f"{figures[name].heading}: {shares(name)}." for name in known if name not in _JUDGED_BY]
-    if any(len(one.runs) > 1 for one in series):
+    common = [name for name in metrics if all(member.get_values(name) for member in series)]
+    decisive = next(name for name in _DECIDING_METRICS if name in common)
+    headline = _describe_metric(series, decisive, f"{metrics[decisive].heading} accuracy")
+    baseline = next((member for member in series if member.is_baseline), None)
+    if len(series) > 1 and decisive != "worst_class":
+        headline += f" {_describe_best(series, baseline, decisive)}."
+    for member in series:
+        is_price = decisive == "worst_class" or not (baseline and member.beats(baseline, decisive))
+        if baseline and is_price and baseline.beats(member, "average"):
+            headline += f" On all test rows {_describe_difference(member, baseline, 'average')}."
+    details = [
+        _describe_metric(series, name, metrics[name].heading) for name in common if name not in _DECIDING_METRICS
+    ]
+    advice = []
+    if any(len(member.runs) > 1 for member in series):
         details.append("Figures are means over seeds.")
     else:
         advice.append("One seed only, spread unknown: try `--seeds 3`.")
-    if not named:
-        on = "judge on rows where the shortcut does not hold, by `evaluate RUN --on FOLDER|CSV`"
-        advice.append(f"The test rows name no attributes, so they cannot show whether a shortcut misleads: {on}.")
+    if not has_groups:
+        remedy = "evaluate on rows where the shortcut does not hold, by `evaluate RUN --on FOLDER|CSV`"
+        advice.append(f"The test rows name no attributes, so they cannot show whether a shortcut misleads: {remedy}.")
     if len(series) == 1 and series[0].method != BASELINE:
         advice.append(f"Train the same with `--method {BASELINE}`, then compare: `report RUN RUN`.")
-    label, most = series[0].runs[0].report.majority_label
-    below = [one for one in series if (one.figure("average") or 0.0) < most + 1e-9]
-    if below:  # no other figure stands above that
-        right = format_list([f"{one.name} in {format_percent(one.figure('average'), 1)}" for one in below])
-        always = f"Always saying `{label}` is right in {format_percent(most, 1)} of the test rows, {right}."
-        headline = f"{always} {headline}"
-        if any(one.method != BASELINE for one in below):
-            them = "them" if len(below) > 1 else "it"
+    label, majority = series[0].runs[0].report.majority_label
+    collapsed = [member for member in series if (member.compute_mean("average") or 0.0) < majority + 1e-9]
+    if collapsed:  # the most important finding comes first
+        shares = [f"{member.name} in {format_percent(member.compute_mean('average'), 1)}" for member in collapsed]
+        always = f"Always saying `{label}` is right in {format_percent(majority, 1)} of the test rows"
+        headline = f"{always}, {format_list(shares)}. {headline}"
+        if any(member.method != BASELINE for member in collapsed):
+            them = "them" if len(collapsed) > 1 else "it"
             advice.insert(0, f"If rows in use are like these, do not use {them}: {COLLAPSE_REMEDY}.")
     return headline, details, advice
 
 
-def _outcome(series: Sequence[Series], base: Series | None, key: str) -> str:
-    """Who is ahead of whom by how much, or that nobody is: the best beside ERM, or else beside the second."""
-    ranked = sorted(series, key=lambda one: one.figure(key) or 0.0, reverse=True)
-    best = next(one for one in ranked if one is not base)
-    other = base or ranked[1]
-    if not best.differs(other, key):
-        return f"{best.name} and {other.name} differ by no more than chance"
-    return _difference(best, other, key)
+def _describe_metric(series: Sequence[Series], metric: str, heading: str) -> str:
+    """Return a sentence with a metric of every series."""
+    values = [f"{member.name} {format_percent(member.compute_mean(metric), 1)}" for member in series]
+    return f"{heading}: {format_list(values)}."
 
 
-def _difference(one: Series, other: Series, key: str) -> str:
-    gain = 100 * (round(one.figure(key) or 0.0, 3) - round(other.figure(key) or 0.0, 3))
-    return f"{one.name} {'gains' if gain > 0 else 'loses'} {abs(gain):.1f}{NBSP}points against {other.name}"
+def _describe_best(series: Sequence[Series], baseline: Series | None, metric: str) -> str:
+    """Return how much the best series gains against ERM, or against the second best if there is no ERM."""
+    ranked = sorted(series, key=lambda member: member.compute_mean(metric) or 0.0, reverse=True)
+    best = next(member for member in ranked if member is not baseline)
+    other = baseline or ranked[1]
+    if not best.differs(other, metric):
+        return f"{best.name} and {other.name} do not differ by more than chance"
+    return _describe_difference(best, other, metric)
+
+
+def _describe_difference(series: Series, other: Series, metric: str) -> str:
+    gain = 100 * (round(series.compute_mean(metric) or 0.0, 3) - round(other.compute_mean(metric) or 0.0, 3))
+    return f"{series.name} {'gains' if gain > 0 else 'loses'} {abs(gain):.1f}{NBSP}points against {other.name}"

@@ -1,4 +1,7 @@
-"""Tables of runs as frames, and what the commands print; notebooks show the same."""
+"""Prints tables of runs, data and evaluations for the commands; notebooks show the same tables.
+
+Every function that prints takes plain results, so that commands need no code for layout.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,13 @@ from logit_correction.formatting import (
     format_value,
     wrap_prose,
 )
-from logit_correction.pages.compare import FIGURES, build_comparison_table, find_best_value, read_reports, sides
+from logit_correction.pages.compare import (
+    SHOWN_METRICS,
+    build_comparison_table,
+    find_best_value,
+    read_reports,
+    sum_groups_by_alignment,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,180 +37,243 @@ if TYPE_CHECKING:
 
     from logit_correction.data.table import DataTable
 
-#: Characters of a line of a heading, of the columns after the first.
+#: Characters of a line of a heading, in all columns but the first.
 HEADING_WIDTH = 11
 
-#: Labels that are named; characters that an attribute's column takes; of more groups those without rows are left out.
-MOST_LABELS, NARROWEST, MOST_EMPTY = 30, 6, 30
+#: Largest number of labels that are listed one by one.
+MAX_LABELS = 30
 
-_HEADINGS = {name: one.heading for name, one in (FIGURES | get_metrics(GroupRow)).items()}
+#: Least number of characters that the column of an attribute value takes.
+MIN_COLUMN_WIDTH = 6
+
+#: If there are more groups than this, those without rows are left out.
+MAX_GROUPS = 30
+
+_HEADINGS = {name: metric.heading for name, metric in (SHOWN_METRICS | get_metrics(GroupRow)).items()}
 _HEADINGS |= {"method": "Method", "epochs": "Epochs", "seed": "Seed", "selection": "Selection"}
-_UNNAMED = "The test rows name no attributes; plain accuracy favours models that rely on the shortcut, so none is bold."
-
-
-# Tables of runs
+_NO_GROUPS = "The test rows name no attributes; plain accuracy favours models that use the shortcut, so none is bold."
 
 
 def render_run_html(report: Report) -> str:
-    """Return the figures of one run and what it found as HTML, all text escaped; ``Run.groups`` has its groups."""
-    shown = build_comparison_table([report]).dropna(axis="columns", how="all").rename(columns=format_name)
-    table = shown.to_html(index=False, border=0, float_format=lambda value: format_percent(value, 1))
-    found = _found(report)
-    return f"{table}\n<p>{escape(found)}</p>"
+    """Return the metrics and the finding of one run as HTML for notebooks, with all text escaped."""
+    frame = build_comparison_table([report]).dropna(axis="columns", how="all").rename(columns=format_name)
+    table = frame.to_html(index=False, border=0, float_format=lambda value: format_percent(value, 1))
+    return f"{table}\n<p>{escape(_describe_shortcut(report))}</p>"
 
 
-def _found(report: Report) -> str:
+def _describe_shortcut(report: Report) -> str:
+    """Return what the search of a run concluded; empty if the run made no search."""
     finding = report.finding
     return f"shortcut: {name_conclusion(finding)}. {describe_finding(finding)}" if finding else ""
 
 
-# The console
-
-
 def make_console(stderr: bool = False) -> Console:
-    """Return a console that prints names as they are, whatever brackets they hold."""
+    """Return a console that prints names unchanged: brackets in them are not markup."""
     from rich.console import Console
 
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
 def build_console_table(frame: pd.DataFrame, best: Mapping[str, float | None] | None = None) -> Table:
-    """Return a frame as a table for a console: numbers to the right, fractions in per cent, the best in bold."""
+    """Return a frame as a table for a console, with numbers to the right and fractions in per cent.
+
+    Args:
+        frame: Floats are fractions; other values are printed by ``format_value``.
+        best: Column -> value that is printed in bold.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
-    table.title_justify = table.caption_justify = "left"
-    for name, kind in zip(map(str, frame.columns), frame.dtypes, strict=True):
-        heading = _HEADINGS.get(name, name).replace("-", " ")
+    table.title_justify = "left"
+    table.caption_justify = "left"
+    best_values = [(best or {}).get(str(name)) for name in frame.columns]
+    for name, dtype in frame.dtypes.items():
+        heading = _HEADINGS.get(str(name), str(name)).replace("-", " ")
         if table.columns:
             heading = textwrap.fill(heading, HEADING_WIDTH, break_long_words=False)
-        width = max(map(len, heading.split()), default=1)  # a heading breaks between its words, and nowhere else
-        side: Any = "right" if pd.api.types.is_numeric_dtype(kind) else "left"
-        table.add_column(Text(heading), justify=side, min_width=width, overflow="fold")
-    marks = [(best or {}).get(str(name)) for name in frame.columns]
+        longest_word = max(map(len, heading.split()), default=1)  # a heading breaks only between its words
+        justify: Any = "right" if pd.api.types.is_numeric_dtype(dtype) else "left"
+        table.add_column(Text(heading), justify=justify, min_width=longest_word, overflow="fold")
     for row in frame.itertuples(index=False, name=None):
-        cells = [format_percent(one, 1, "") if isinstance(one, float) else format_value(one) for one in row]
-        styles = ["bold" if mark is not None and one == mark else "" for one, mark in zip(row, marks, strict=True)]
-        table.add_row(*map(Text, cells, styles))
+        cells = []
+        for value, best_value in zip(row, best_values, strict=True):
+            text = format_percent(value, 1, "") if isinstance(value, float) else format_value(value)
+            cells.append(Text(text, "bold" if best_value is not None and value == best_value else ""))
+        table.add_row(*cells)
     return table
 
 
 def print_wrapped(console: Console, text: str, style: str = "") -> None:
-    """Print text, which a terminal shows on as many lines as it needs."""
+    """Print prose; a terminal breaks it between words, a file or pipe gets it as one line.
+
+    Args:
+        console: Where to print.
+        text: The text.
+        style: Style of rich, such as ``bold`` or ``yellow``.
+    """
     print_verbatim(console, wrap_prose(text, console.file), style)
 
 
 def print_verbatim(console: Console, text: str, style: str = "") -> None:
-    """Print a line as it is, for what is to be copied, such as a command or a path."""
+    """Print text unbroken, so that a user can copy it: a command or a path.
+
+    Args:
+        console: Where to print.
+        text: The text.
+        style: Style of rich, such as ``bold`` or ``yellow``.
+    """
     from rich.text import Text
 
     console.print(Text(text, style=style), soft_wrap=True)
 
 
-def build_runs_table(table: pd.DataFrame, named: bool) -> Table:
-    """Return a table of runs for a rich console of 80 columns, in per cent; what all runs share is in its title.
+def build_runs_table(table: pd.DataFrame, has_groups: bool) -> Table:
+    """Return a comparison table for a console of 80 columns, with what all runs share in its title.
 
-    The best of each column is in bold where the test rows have ``named`` attributes, and nothing otherwise.
+    Args:
+        table: What ``build_comparison_table`` returns.
+        has_groups: Whether the test rows have known attributes. Only then the best of each column is in bold, as plain
+            accuracy favours models that rely on the shortcut.
     """
     rules = table["selection"].str.removeprefix("valid ").str.replace("estimated within", "within")
-    texts = {name: table[name].map(str) for name in ("epochs", "seed")}
-    table = table.assign(**texts, selection=rules.str.replace("estimated", "est."))
-    same = [name for name in texts if table[name].nunique() == 1]
-    told = [f"{table[name].iloc[0]} epochs" if name == "epochs" else f"seed {table[name].iloc[0]}" for name in same]
-    best = {name: find_best_value(name, table[name]) for name in FIGURES if name in table and named}
-    shown = build_console_table(table.drop(columns=same), best)
-    for column in shown.columns:  # a word a line, so that there is room for names
-        column.header = "\n".join(str(column.header).split())
-    for column, name in ((shown.columns[0], "method"), (shown.columns[-1], "selection")):
-        column.no_wrap = len(shown.columns) < 9 and bool((table[name].str.len() <= len("within error")).all())
-    shown.padding = (0, 1 if len(shown.columns) < 8 else 0)
-    shown.title, shown.title_style = ", ".join(["Accuracy on the test split, %", *told]), ""
-    shown.min_width = len(str(shown.title))  # a title wraps at the width of its table
-    shown.caption = _UNNAMED if len(table) > 1 and not named else None
-    return shown
+    table = table.assign(
+        epochs=table["epochs"].map(str),
+        seed=table["seed"].map(str),
+        selection=rules.str.replace("estimated", "est."),
+    )
+    best = {name: find_best_value(name, table[name]) for name in SHOWN_METRICS if name in table and has_groups}
+    shared = [name for name in ("epochs", "seed") if table[name].nunique() == 1]
+    title = "Accuracy on the test split, %"
+    for name in shared:
+        value = table[name].iloc[0]
+        title += f", {value} epochs" if name == "epochs" else f", seed {value}"
+    console_table = build_console_table(table.drop(columns=shared), best)
+    columns = console_table.columns
+    for column in columns:
+        column.header = "\n".join(str(column.header).split())  # one word a line leaves room for names
+    for column, name in ((columns[0], "method"), (columns[-1], "selection")):
+        column.no_wrap = len(columns) < 9 and bool((table[name].str.len() <= len("within error")).all())
+    console_table.padding = (0, 1 if len(columns) < 8 else 0)
+    console_table.title = title
+    console_table.title_style = ""
+    console_table.min_width = len(title)  # a title wraps at the width of its table
+    console_table.caption = _NO_GROUPS if len(table) > 1 and not has_groups else None
+    return console_table
 
 
 def print_data_summary(table: DataTable, name: str, method: str = "") -> None:
-    """Show the rows of each split and the counts of each group of data of a name, and what will be trained on them."""
+    """Print the size of each split, notes on the data, and the training rows of each group, to standard error.
+
+    Args:
+        table: The data.
+        name: Name of the data source.
+        method: Name of the method that will be trained, if any.
+    """
     console = make_console(stderr=True)
     sizes = ", ".join(f"{len(rows):,} {split}" for split, rows in table.split.items())
-    of_method = f"{method} on " if method else ""
-    print_wrapped(console, f"{of_method}{name}: {sizes} rows")
+    print_wrapped(console, f"{f'{method} on ' if method else ''}{name}: {sizes} rows")
     for note in (*table.notes, *table.attribute_notes):
         print_wrapped(console, f"note: {note}", "yellow")
     if table.scoring is not None:
-        print_wrapped(console, f"judged on {len(table.scoring.names)} groups of the data's own, not on those below")
-    labels, attributes = list(map(str, table.label_names)), list(map(str, table.attribute_names))
+        print_wrapped(console, f"evaluated on {len(table.scoring.names)} groups of the data's own, not on those below")
+    labels = list(map(str, table.label_names))
     if not table.has_attributes("train"):
-        counted = table.label[table.split["train"]].bincount(minlength=len(labels)).tolist()
-        told = [f"{label} {count:,}" for label, count in zip(labels, counted, strict=True)]
-        print_wrapped(console, f"attributes unknown; rows per label: {format_first(told, MOST_LABELS)}")
+        label_counts = table.label[table.split["train"]].bincount(minlength=len(labels)).tolist()
+        texts = [f"{label} {count:,}" for label, count in zip(labels, label_counts, strict=True)]
+        print_wrapped(console, f"attributes unknown; rows per label: {format_first(texts, MAX_LABELS)}")
         return
+    attributes = list(map(str, table.attribute_names))
     counts = table.count_groups("train")
-    if len(labels) > MOST_LABELS or len(attributes) * NARROWEST > console.width:
+    if len(labels) > MAX_LABELS or len(attributes) * MIN_COLUMN_WIDTH > console.width:
         empty = f"{int((counts == 0).sum()):,} of {counts.numel():,} groups have no training rows"
         groups = f"{len(labels):,} labels x {len(attributes):,} attribute values"
         print_wrapped(console, f"{groups}: {empty}, the largest has {int(counts.max()):,}")
         return
-    shown = pd.DataFrame(counts.tolist(), columns=attributes)
-    shown.insert(0, "label", labels, allow_duplicates=True)
+    frame = pd.DataFrame(counts.tolist(), columns=attributes)
+    frame.insert(0, "label", labels, allow_duplicates=True)
     print_wrapped(console, "training rows per group (label x attribute)")
-    console.print(build_console_table(shown))
+    console.print(build_console_table(frame))
 
 
-def print_runs(folders: Sequence[Path], page: Path, told: Sequence[str] = ()) -> None:
-    """Print figures of finished runs, of several seeds mean and spread, what was found, and warnings not ``told``."""
-    reports, console = read_reports(folders), make_console()
+def print_runs(folders: Sequence[Path], page: Path, printed_notes: Sequence[str] = ()) -> None:
+    """Print the metrics of finished runs; if all have one method, also their findings, mean and spread.
+
+    Args:
+        folders: Folders of the runs.
+        page: The report page, whose path is printed last.
+        printed_notes: Warnings that the user has seen already, which are not repeated.
+    """
+    reports = read_reports(folders)
+    console = make_console()
     table = build_comparison_table(reports)
     console.print(build_runs_table(table, any(report.test.has_groups for report in reports)))
     if len({report.method for report in reports}) == 1:
         for report in reports:
             if report.finding:
                 seed = f"seed {report.seed}: " if len(reports) > 1 else ""
-                print_wrapped(console, f"{seed}{_found(report)}.")
-                if advice := advise_user(report.finding):
+                print_wrapped(console, f"{seed}{_describe_shortcut(report)}.")
+                advice = advise_user(report.finding)
+                if advice:
                     print_wrapped(console, advice)
-        for name in FIGURES:
-            if len(table) > 1 and name in table and bool(table[name].notna().all()):
-                mean, spread = 100 * table[name].mean(), 100 * table[name].std()
-                seeds = f"in the mean of {len(table)} seeds, standard deviation {spread:.1f}"
-                print_wrapped(console, f"{FIGURES[name].heading}: {mean:.1f} % {seeds}")
+        if len(reports) > 1:
+            for name, values in (100 * table[table.columns.intersection(list(SHOWN_METRICS))]).items():
+                if values.notna().all():
+                    spread = f"in the mean of {len(table)} seeds, standard deviation {values.std():.1f}"
+                    print_wrapped(console, f"{_HEADINGS[str(name)]}: {values.mean():.1f} % {spread}")
     if len(reports) == 1:
-        print_warnings([one for one in reports[0].warnings if one not in told], console)
+        print_warnings([warning for warning in reports[0].warnings if warning not in printed_notes], console)
     print_verbatim(console, f"page: {page}")
 
 
 def print_warnings(warnings: Sequence[str], console: Console) -> None:
-    """Print what a user should know."""
+    """Print each warning on a line of its own, in yellow.
+
+    Args:
+        warnings: The texts.
+        console: Where to print.
+    """
     for warning in warnings:
         print_wrapped(console, f"warning: {warning}", "yellow")
 
 
 def print_evaluation(evaluation: Mapping[str, Any], title: str, estimated: Mapping[str, Any] | None) -> None:
-    """Print the groups of an evaluation, the estimated ones first if there are any, and the figures over them."""
-    console, columns = make_console(), ["label", "attribute", "count", "accuracy", "low", "high"]
+    """Print the accuracy of each group with its 90 % interval, then the metrics over all groups.
 
-    def show(groups: Any, what: str) -> None:
-        whole = pd.DataFrame(groups)
-        frame = whole[columns].astype(dict.fromkeys(columns[3:], float))
-        for name in whole.columns.difference(list(get_metrics(GroupRow)), sort=False):  # a metric need not be a share
-            frame[name.replace("_", " ")] = list(map(format_decimal, whole[name]))
-        frame = frame.drop(columns="attribute") if frame["attribute"].isna().all() else frame
-        shown = frame if len(frame) <= MOST_EMPTY else frame[frame["count"] > 0]
-        print_wrapped(console, f"{what}: accuracy in %, with its 90 % interval")
-        console.print(build_console_table(shown))
-        if empty := len(frame) - len(shown):
-            print_wrapped(console, f"{empty:,} groups without rows are left out")
-
+    Args:
+        evaluation: What ``Run.evaluate`` returns.
+        title: What was evaluated.
+        estimated: The block ``estimated`` of the evaluation, which is printed first; None to leave it out.
+    """
+    console = make_console()
     if estimated is not None:
-        show(sides(estimated["groups"]).query("count > 0"), f"groups by {estimated['source']}")
-        conflicts, agrees = (format_percent(estimated[name], 1, "") for name in ("minority", "majority"))
-        print_wrapped(
-            console, f"accuracy in %: bias-conflicting {conflicts}, bias-aligned {agrees}, both by the estimate\n"
-        )
-    show(evaluation["groups"], title)
-    known = [name for name in FIGURES if evaluation.get(name) is not None]
-    told = ", ".join(f"{FIGURES[name].heading.lower()} {format_percent(evaluation[name], 1, '')}" for name in known)
-    print_wrapped(console, f"accuracy in %: {told}")
+        groups = sum_groups_by_alignment(estimated["groups"]).query("count > 0")
+        _print_groups(console, groups, f"groups by {estimated['source']}")
+        conflicting = f"bias-conflicting {format_percent(estimated['minority'], 1, '')}"
+        aligned = f"bias-aligned {format_percent(estimated['majority'], 1, '')}"
+        print_wrapped(console, f"accuracy in %: {conflicting}, {aligned}, both by the estimate\n")
+    _print_groups(console, pd.DataFrame(evaluation["groups"]), title)
+    metrics = [
+        f"{metric.heading.lower()} {format_percent(evaluation[name], 1, '')}"
+        for name, metric in SHOWN_METRICS.items()
+        if evaluation.get(name) is not None
+    ]
+    print_wrapped(console, f"accuracy in %: {', '.join(metrics)}")
+
+
+def _print_groups(console: Console, groups: pd.DataFrame, title: str) -> None:
+    """Print a table of groups, with further metrics as they are: they need not be shares."""
+    percent_columns = ["accuracy", "low", "high"]
+    frame = groups[["label", "attribute", "count", *percent_columns]].astype(dict.fromkeys(percent_columns, float))
+    for name in groups.columns.difference(list(get_metrics(GroupRow)), sort=False):
+        frame[name.replace("_", " ")] = list(map(format_decimal, groups[name]))
+    if frame["attribute"].isna().all():
+        frame = frame.drop(columns="attribute")
+    num_groups = len(frame)
+    if num_groups > MAX_GROUPS:
+        frame = frame[frame["count"] > 0]
+    print_wrapped(console, f"{title}: accuracy in %, with its 90 % interval")
+    console.print(build_console_table(frame))
+    if len(frame) < num_groups:
+        print_wrapped(console, f"{num_groups - len(frame):,} groups without rows are left out")

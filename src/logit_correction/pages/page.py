@@ -1,4 +1,8 @@
-"""The pages: one HTML file each that holds everything and loads nothing; plain values for the templates beside."""
+"""Renders pages: single HTML files that hold everything and load nothing.
+
+A page must open on a computer without this package and without a network, so styles, figures and images are part of it.
+The templates next to this module hold the text; the functions here reduce runs to the plain values that templates show.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +22,12 @@ from logit_correction.errors import InputError
 from logit_correction.evaluation.metrics import MetricFunction, MetricSpec, find_metrics
 from logit_correction.finding import Finding
 from logit_correction.finding_text import advise_user, describe_finding, name_conclusion
-from logit_correction.formatting import NBSP, format_list, format_percent, is_missing
+from logit_correction.formatting import NBSP, format_list, format_option, format_percent, is_missing
 from logit_correction.pages import plots
 from logit_correction.pages.compare import (
     RunFolder,
     Series,
-    conclude,
+    describe_comparison,
     find_best_value,
     format_path,
     group_runs_by_task,
@@ -39,211 +43,276 @@ if TYPE_CHECKING:
     from jinja2 import Template
     from markupsafe import Markup
 
-#: So many groups are shown at once, and views listed.
-_MOST_GROUPS, _MOST_VIEWS = 12, 12
+#: Largest number of groups that a page shows unfolded; of more, the least accurate ones.
+MAX_GROUPS = 12
 
-#: Pairs of figures whose distance tells of a shortcut.
+#: Largest number of views that a page lists.
+MAX_VIEWS = 12
+
+#: Inputs with a longer side in pixels are shown as they are, smaller ones enlarged pixel by pixel.
+SMALL_SIDE = 100
+
+#: Pairs of metrics whose distance shows how much a run relies on a shortcut; a page draws the first that all runs have.
 _GAPS = (("minority", "majority"), ("worst_group", "average"), ("estimated_minority", "estimated_majority"))
 
 
 def write_report_page(run_folders: Sequence[Path | str], out: Path | str, metrics: MetricSpec = ()) -> None:
-    """Write one self-contained page that compares finished runs; those that differ only by their seed are averaged."""
+    """Write one page that compares finished runs; runs that differ only by their seed are averaged.
+
+    Args:
+        run_folders: Folders of finished runs.
+        out: The HTML file.
+        metrics: Further metrics of each group; see ``Run.evaluate``.
+
+    Raises:
+        InputError: A folder holds no finished run, or the file cannot be written.
+    """
     save_page(render_report_page(run_folders, out, metrics), out)
 
 
 def render_report_page(
     run_folders: Sequence[Path | str], out: Path | str = "report.html", metrics: MetricSpec = ()
 ) -> str:
-    """Return the page as text.
+    """Return the page of ``write_report_page`` as HTML.
 
     Args:
         run_folders: Folders of finished runs.
-        out: Is only named in the commands that make the page again.
-        metrics: Further figures of each group; see ``Run.evaluate``.
+        out: The file that the page's commands name, to make it again.
+        metrics: Further metrics of each group; see ``Run.evaluate``.
     """
     functions = find_metrics(metrics)
-    folders = {Path(folder).resolve(): Path(folder) for folder in run_folders}.values()
+    folders = list({Path(folder).resolve(): Path(folder) for folder in run_folders}.values())
     runs = [RunFolder.read(folder) for folder in folders]
-    comparisons = group_runs_by_task(runs)
+    tasks = group_runs_by_task(runs)
     methods = dict.fromkeys(run.report.display_name for run in runs)
-    sources = [run.report.data for run in runs]
-    data = dict.fromkeys(
-        str((is_user_data(one) and one.facts.get("source")) or one.name) for one in sources
-    )  # by its place
+    sources = dict.fromkeys(_name_data(run) for run in runs)
+    metric_list = [metrics] if isinstance(metrics, str) or callable(metrics) else metrics
+    metric_words = [word for metric in metric_list if isinstance(metric, str) for word in ("--metric", metric)]
     places = [format_path(folder) for folder in folders]
-    train = [("train", "--config", f"{place}/config.yaml", "--out", f"{place}-again") for place in places]
-    given = [metrics] if isinstance(metrics, str) or callable(metrics) else metrics
-    options = [word for metric in given if isinstance(metric, str) for word in ("--metric", metric)]
-    lines = [("report", *places, *options, "--out", format_path(out)), *train]
+    commands = [["report", *places, *metric_words, "--out", format_path(out)]]
+    commands += [["train", "--config", f"{place}/config.yaml", "--out", f"{place}-again"] for place in places]
     return render_template(
         "page.html.j2",
-        title=f"{format_list(list(methods))} on {format_list(list(data))}",
-        parts=[_part(title if len(comparisons) > 1 else None, series, functions) for title, series in comparisons],
-        commands="\n".join(shlex.join(["logit-correction", *words]) for words in lines),
+        title=f"{format_list(list(methods))} on {format_list(list(sources))}",
+        parts=[_build_task_context(title if len(tasks) > 1 else None, series, functions) for title, series in tasks],
+        commands="\n".join(shlex.join(["logit-correction", *words]) for words in commands),
     )
 
 
+def _name_data(run: RunFolder) -> str:
+    """Return the name of a run's data source; of a user's own data the name of the file or folder."""
+    data = run.report.data
+    return str((is_user_data(data) and data.facts.get("source")) or data.name)
+
+
 def render_template(name: str, **values: Any) -> str:
-    """Return a page made from a template of this folder; what it is given is escaped, and what misses is an error."""
-    return _template(name).render(**values)
+    """Return the HTML of a template; text in values is escaped, and a missing value is an error.
+
+    Args:
+        name: File name of a template next to this module.
+        values: The values that the template shows.
+    """
+    return _load_template(name).render(**values)
 
 
-@cache  # reading one takes longer than filling it in
-def _template(name: str) -> Template:
+@cache  # loading a template takes longer than rendering it
+def _load_template(name: str) -> Template:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup, escape
 
-    def prose(text: str) -> Markup:
-        """A sentence, what stands in back quotes as code."""
-        return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)).replace(" %", f"{NBSP}%")))
-
-    loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters.update(
         percent=format_percent,
         decimal=lambda value: "–" if is_missing(value) else f"{value:.2f}",
         count="{:,.0f}".format,
-        prose=prose,
+        prose=_render_prose,
     )
-    environment.tests |= {"picture": is_image_uri, "missing": is_missing}
+    environment.tests.update(picture=is_image_uri, missing=is_missing)
     return environment.get_template(name)
 
 
+def _render_prose(text: str) -> Markup:
+    """Return a sentence as HTML, with text between back quotes as code."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)).replace(" %", f"{NBSP}%")))
+
+
 def save_page(page: str, out: Path | str) -> None:
-    """Write a page, complete or not at all: where something fails, an older one stays as it was."""
+    """Write a page completely or not at all, so that a failure leaves an older page as it was.
+
+    Args:
+        page: HTML.
+        out: The file; it is replaced if it exists.
+
+    Raises:
+        InputError: The file cannot be written.
+        DiskFullError: The disk is full.
+    """
     try:
         write_text_file(out, page)
     except DiskFullError:
         raise
     except OSError as error:
-        raise InputError(f"{out} cannot be written ({error.strerror}): choose another place by --out") from error
+        remedy = f"choose another place by {format_option('out')}"
+        raise InputError(f"{out} cannot be written ({error.strerror}): {remedy}") from error
 
 
-def _part(title: str | None, series: Sequence[Series], metrics: Mapping[str, MetricFunction]) -> dict[str, Any]:
-    """Everything about one task, which is named where the page holds others too."""
-    tests = [run.report.test for one in series for run in one.runs]
-    named, columns = tests[0].has_groups, select_shown_metrics(tests)
-    estimates = [test.estimated for test in tests if test.estimated and not named]
-    source = estimates[0].source if len(estimates) == len(tests) else None
-    headline, details, advice = conclude(series, columns, named)
-    seeds, alone = "reach from the worst to the best run", "are 90 % intervals (Wilson)"
-    warned: dict[str, list[str]] = {}  # text -> the series with a run that has it
-    for one in series:
-        for text in dict.fromkeys(text for run in one.runs for text in run.report.warnings):
-            warned.setdefault(text, []).append(one.name)
-    many, colors = [len(one.runs) > 1 for one in series], {one.name: one.color for one in series}
+def _build_task_context(
+    title: str | None, series: Sequence[Series], metrics: Mapping[str, MetricFunction]
+) -> dict[str, Any]:
+    """Return what the template shows of one task; a page with one task gives it no title."""
+    runs = [(member, run.report) for member in series for run in member.runs]
+    tests = [report.test for _, report in runs]
+    has_groups = tests[0].has_groups
+    columns = select_shown_metrics(tests)
+    headline, details, advice = describe_comparison(series, columns, has_groups)
+    series_by_warning: dict[str, dict[str, None]] = {}
+    for member, report in runs:
+        for text in report.warnings:
+            series_by_warning.setdefault(text, {})[member.name] = None
+    groupings = [_build_groups_context(series, None)]
+    estimates = [test.estimated for test in tests if test.estimated and not has_groups]
+    if len(estimates) == len(tests):  # estimated groups say more than labels, so they come first
+        groupings.insert(0, _build_groups_context(series, estimates[0].source))
+    has_seeds = [len(member.runs) > 1 for member in series]
     return {
         "title": title,
         "headline": headline,
         "details": details,
         "advice": advice,
-        "warnings": warned,
-        "gap": next((pair for pair in _GAPS if all(one.values(key) for one in series for key in pair)), None),
+        "warnings": {text: list(names) for text, names in series_by_warning.items()},
+        "gap": next((gap for gap in _GAPS if all(member.get_values(end) for member in series for end in gap)), None),
         "series": series,
         "columns": columns,
-        # The best is marked where attributes are named: plain accuracy favours models that rely on the shortcut.
-        "best": {key: find_best_value(key, [one.figure(key) for one in series]) if named else None for key in columns},
+        # The best is marked only if attributes are known: plain accuracy favours models that rely on the shortcut.
+        "best": {
+            name: find_best_value(name, [member.compute_mean(name) for member in series]) if has_groups else None
+            for name in columns
+        },
         "found": [
-            {"name": one.name, "seed": run.report.seed, **build_evidence_context(finding)}
-            for one in series
-            for run in one.runs
-            if (finding := run.report.finding)
+            {"name": member.name, "seed": report.seed, **build_evidence_context(report.finding)}
+            for member, report in runs
+            if report.finding
         ],
-        # Where nobody named groups, the estimated ones come first.
-        "groupings": [_groups(series, by) for by in ([source] if source else []) + [None]],
-        "metrics": _metrics(series, metrics),
-        "curve": plots.build_accuracy_curve({one.name: one.runs[0].metrics for one in series}, colors),
-        "several_seeds": any(many),
-        "ends": seeds if all(many) else f"{seeds}; of one run they {alone}" if any(many) else alone,
-        "minorities": [entry for one in series if (entry := _conflicting(one))],
-        "provenance": {one.name: _provenance(one) for one in series},
+        "groupings": groupings,
+        "metrics": _build_metrics_context(series, metrics),
+        "curve": plots.build_accuracy_curve(
+            {member.name: member.runs[0].metrics for member in series},
+            {member.name: member.color for member in series},
+        ),
+        "several_seeds": any(has_seeds),
+        "ends": _describe_interval_ends(has_seeds),
+        "minorities": [context for member in series if (context := _build_minority_context(member))],
+        "provenance": {member.name: _format_provenance(member) for member in series},
     }
 
 
-def _groups(series: Sequence[Series], estimated: str | None) -> dict[str, Any]:
-    """The groups of the test rows, named or estimated, of many first the least accurate."""
-    frames = [one.groups(estimated is not None) for one in series]
-    first, data = frames[0], series[0].runs[0].report.data
+def _describe_interval_ends(has_seeds: Sequence[bool]) -> str:
+    """Return what the ends of bands mean, by whether each series has several seeds."""
+    seeds = "reach from the worst to the best run"
+    single = "are 90 % intervals (Wilson)"
+    if all(has_seeds):
+        return seeds
+    return f"{seeds}; of one run they {single}" if any(has_seeds) else single
+
+
+def _build_groups_context(series: Sequence[Series], estimator: str | None) -> dict[str, Any]:
+    """Return the table of test groups; of estimated ones if the name of an estimator is given."""
+    frames = [member.get_groups(estimator is not None) for member in series]
+    groups = frames[0]
+    data = series[0].runs[0].report.data
     scoring = data.scoring or {"counts": data.counts, "overlapping": False}
-    counted = np.ravel(scoring["counts"].get("train") or []).tolist()
-    train = counted if len(counted) == len(first) and not estimated else [None] * len(first)
+    train_counts = np.ravel(scoring["counts"].get("train") or []).tolist()
+    if estimator or len(train_counts) != len(groups):
+        train_counts = [None] * len(groups)
     rows = [
-        {**group, "train": count, "results": [frame.iloc[number] for frame in frames]}
-        for number, (group, count) in enumerate(zip(first.to_dict("records"), train, strict=True))
+        {**group, "train": train_counts[number], "results": [frame.iloc[number] for frame in frames]}
+        for number, group in enumerate(groups.to_dict("records"))
     ]
+    is_short = len(groups) <= MAX_GROUPS
     mean = pd.concat([frame["accuracy"] for frame in frames], axis=1).mean(axis=1)
-    few = len(first) <= _MOST_GROUPS
     return {
-        "by_label": bool(first["attribute"].isna().all()),
-        "estimated": estimated,
-        "shown": rows if few else [rows[number] for number in sorted(mean.nsmallest(_MOST_GROUPS).index)],
-        # Of many labels and attribute values most never meet.
-        "all": [] if few else [row for row in rows if row["count"] or row["train"]],
-        "starred": bool(first["minority"].eq(True).any()),
+        "by_label": bool(groups["attribute"].isna().all()),
+        "estimated": estimator,
+        "shown": rows if is_short else [rows[number] for number in sorted(mean.nsmallest(MAX_GROUPS).index)],
+        # Most combinations of many labels and attribute values have no rows.
+        "all": [] if is_short else [row for row in rows if row["count"] or row["train"]],
+        "starred": bool(groups["minority"].eq(True).any()),
         "overlapping": scoring["overlapping"],
-        "count": len(first),
+        "count": len(groups),
     }
 
 
-def _metrics(series: Sequence[Series], metrics: Mapping[str, MetricFunction]) -> dict[str, Any]:
-    """Return metrics of each group: a row for each group with rows, and a figure for each metric of each series."""
-    found = [one.metrics(metrics) for one in series] if metrics else []
-    groups = series[0].groups()
+def _build_metrics_context(series: Sequence[Series], metrics: Mapping[str, MetricFunction]) -> dict[str, Any]:
+    """Return the table of further metrics: a row for each group that is not empty, values by metric and series."""
+    if not metrics:
+        return {"names": [], "rows": []}
+    frames = [member.compute_group_metrics(metrics) for member in series]
     rows = [
-        {**group, "values": [[frame[name].iloc[number] for frame in found] for name in metrics]}
-        for number, group in enumerate(groups.to_dict("records"))
+        {**group, "values": [[frame[name].iloc[number] for frame in frames] for name in metrics]}
+        for number, group in enumerate(series[0].get_groups().to_dict("records"))
         if group["count"]
     ]
-    return {"names": list(metrics), "rows": rows if metrics else []}
+    return {"names": list(metrics), "rows": rows}
 
 
 def build_evidence_context(finding: Finding) -> dict[str, Any]:
-    """Return what a page shows of what was found."""
-    looks = sorted(
-        finding.evidence, key=lambda one: (one.breadth == EVERYTHING, -(one.ratio or 0))
-    )  # that is no evidence
+    """Return what a page shows of a finding: sentences, and a row for each view, the most suspicious ones first."""
+    # Accuracy from the whole input does not show a shortcut, so this view comes last.
+    views = sorted(finding.evidence, key=lambda view: (view.breadth == EVERYTHING, -(view.ratio or 0)))
+    rows = []
+    for view in views[:MAX_VIEWS]:
+        family = ViewName.of(view.views[0]).family if len(view.views) == 1 else ""
+        rows.append(
+            {
+                **vars(view),
+                "name": name_views(view.views),
+                "chosen": set(view.views) == set(finding.views),
+                "everything": view.breadth == EVERYTHING,
+                "sees": VIEWS.get(family, ("", ""))[1],
+            }
+        )
     return {
         "answer": name_conclusion(finding),
         "sentence": describe_finding(finding),
         "advice": advise_user(finding),
-        "rows": [
-            {
-                **vars(one),
-                "name": name_views(one.views),
-                "chosen": {*one.views} == {*finding.views},
-                "everything": one.breadth == EVERYTHING,
-                "sees": VIEWS.get(ViewName.of(one.views[0]).family, ("", ""))[1] if len(one.views) == 1 else "",
-            }
-            for one in looks[:_MOST_VIEWS]
-        ],
+        "rows": rows,
     }
 
 
-def _conflicting(series: Series) -> dict[str, Any] | None:
-    """The rows that a run takes for bias-conflicting; None where it takes none, as ERM does."""
+def _build_minority_context(series: Series) -> dict[str, Any] | None:
+    """Return the training rows that a method estimates to be bias-conflicting; None for methods without an estimate."""
     report = series.runs[0].report
-    found, data = report.estimated_minority, report.data
-    if not found or not report.is_corrected:
+    data = report.data
+    minority = report.estimated_minority
+    if not minority or not report.is_corrected:
         return None
+    examples = minority.examples
     return {
-        **vars(found),
+        **vars(minority),
         "name": series.name,
-        "small": len(data.input_shape) == 3 and max(data.input_shape) < 100,  # enlarged pixel by pixel
+        "small": len(data.input_shape) == 3 and max(data.input_shape) < SMALL_SIDE,
         "total": data.rows["train"],
-        "named": {one.estimated_attribute for one in found.examples} <= set(data.attribute_names),
+        "named": {example.estimated_attribute for example in examples} <= set(data.attribute_names),
         "source": report.attributes,
-        "texts": any(one.name and not one.picture for one in found.examples),
+        "texts": any(example.name and not example.picture for example in examples),
     }
 
 
-def _provenance(series: Series) -> str:
-    """What was run as YAML, of several seeds by the first."""
+def _format_provenance(series: Series) -> str:
+    """Return what was run as YAML; of several seeds that of the first."""
     report = series.runs[0].report.to_dict()
-    data = {name: report["data"][name] for name in ("name", "options", "facts", "rows")}
-    rest = ("network", "encoder", "seed", "epochs_per_stage", "training", "selection", "environment", "seconds")
-    read = {name: report[name] for name in ("labels_read", "diagnostics_labels_read")}
-    method = {"name": report["method"], **report["method_options"]}
-    run = {"method": method, "data": data, **read, **{name: report[name] for name in rest}}
+    names = ["labels_read", "diagnostics_labels_read", "network", "encoder", "seed", "epochs_per_stage", "training"]
+    names += ["selection", "environment", "seconds"]
+    run = {
+        "method": {"name": report["method"], **report["method_options"]},
+        "data": {name: report["data"][name] for name in ("name", "options", "facts", "rows")},
+        **{name: report[name] for name in names},
+    }
     return yaml.safe_dump(shorten_paths(run), sort_keys=False, allow_unicode=True)

@@ -1,4 +1,4 @@
-"""What pages draw: colours of methods, the curve of a training, and images as text that a page can hold."""
+"""Draws what pages show: colours of methods, the curve of a training, and images as text inside HTML."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from PIL import Image
 if TYPE_CHECKING:
     from torch import Tensor
 
-#: The same colour for a method everywhere; told apart by every kind of colour vision (after Okabe and Ito).
+#: Each method has one colour on all pages; every kind of colour vision can distinguish them (after Okabe and Ito).
 METHOD_COLORS = {
     "ERM": "#8b909a",
     "LC": "#0072b2",
@@ -28,49 +28,78 @@ METHOD_COLORS = {
     "DFA": "#56b4e9",
     "Reweighting": "#7a4fa3",
 }
-_SPARE = ("#b03a5b", "#6b8e23", "#3f4a5a", "#a0522d", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a4fa3")
+#: Colours of further series.
+_SPARE_COLORS = (
+    "#b03a5b",
+    "#6b8e23",
+    "#3f4a5a",
+    "#a0522d",
+    "#d55e00",
+    "#009e73",
+    "#cc79a7",
+    "#e69f00",
+    "#56b4e9",
+    "#7a4fa3",
+)
 
 
 def assign_colors(methods: Mapping[str, str]) -> dict[str, str]:
-    """Return a colour for each name, given its method: that of the method, or a spare one if another name has it."""
-    own = {color: name for name, method in reversed([*methods.items()]) if (color := METHOD_COLORS.get(method))}
-    own |= {METHOD_COLORS[name]: name for name in methods if name in METHOD_COLORS}  # whose name is its method's
-    spare = (color for color in _SPARE if color not in own)
-    first = {name: color for color, name in own.items()}
-    return {name: first.get(name) or next(spare, METHOD_COLORS["ERM"]) for name in methods}
+    """Return a colour for each series: that of its method, or a spare one if another series of the method has it.
+
+    Args:
+        methods: Name of a series -> name of its method.
+    """
+    owners: dict[str, str] = {}  # colour -> series; one that is called like its method comes before others
+    for name, method in sorted(methods.items(), key=lambda item: item[0] not in METHOD_COLORS):
+        color = METHOD_COLORS.get(name) or METHOD_COLORS.get(method)
+        if color:
+            owners.setdefault(color, name)
+    colors = {name: color for color, name in owners.items()}
+    spare_colors = (color for color in _SPARE_COLORS if color not in owners)
+    return {name: colors.get(name) or next(spare_colors, METHOD_COLORS["ERM"]) for name in methods}
 
 
 def build_accuracy_curve(metrics: Mapping[str, pd.DataFrame], colors: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return how to draw the validation accuracy of runs, by their ``metrics.csv``; None where there is none.
+    """Return how to draw the validation accuracy of series over the epochs of their last stage.
 
-    Lines go over the epochs of the last stage. Points are in per cent of the width and of the height, from the top.
+    Args:
+        metrics: Series -> its ``metrics.csv``.
+        colors: Series -> CSS colour.
+
+    Returns:
+        ``ticks``, epoch -> place on the horizontal axis, and ``lines`` with points ``(x, y)``, both in per cent from
+        the left and from the top; None if no series has a validation accuracy.
     """
-    known = {name: select_metric_by_epoch(table, "valid_average") for name, table in metrics.items()}
-    lines = {name: line for name, line in known.items() if len(line)}
-    if not lines:
+    curves = {name: select_metric_by_epoch(table, "valid_average") for name, table in metrics.items()}
+    epochs = [epoch for curve in curves.values() for epoch in curve.index]
+    if not epochs:
         return None
-    epochs = [epoch for line in lines.values() for epoch in line.index]
-    first, length = min(epochs), max(1, max(epochs) - min(epochs))
+    first_epoch = min(epochs)
+    num_epochs = max(1, max(epochs) - first_epoch)
 
-    def place(epoch: Any) -> float:
-        return 100 * (epoch - first) / length
+    def scale(epoch: Any) -> float:
+        return 100 * (epoch - first_epoch) / num_epochs
 
-    ticks = range(math.ceil(first), int(max(epochs)) + 1, math.ceil(length / 8))
-    return {
-        "ticks": {epoch: place(epoch) for epoch in ticks},
-        "lines": [
-            {"name": name, "color": colors[name], "points": [(place(x), 100 - 100 * y) for x, y in line.items()]}
-            for name, line in lines.items()
-        ],
-    }
+    ticks = range(math.ceil(first_epoch), int(max(epochs)) + 1, math.ceil(num_epochs / 8))
+    lines = []
+    for name, curve in curves.items():
+        if len(curve):
+            points = [(scale(epoch), 100 - 100 * accuracy) for epoch, accuracy in curve.items()]
+            lines.append({"name": name, "color": colors[name], "points": points})
+    return {"ticks": {epoch: scale(epoch) for epoch in ticks}, "lines": lines}
 
 
 def select_metric_by_epoch(table: pd.DataFrame, column: str) -> pd.Series[float]:
-    """Return a validation figure of ``metrics.csv`` after each epoch of the last stage, where it is finite."""
+    """Return a validation metric after each epoch of the last stage, without values that are not finite.
+
+    Args:
+        table: A run's ``metrics.csv``.
+        column: Name of the metric, such as ``valid_average``.
+    """
     if column not in table or table.empty:
         return pd.Series(dtype=float)
-    last = table[table["stage"] == table["stage"].max()]
-    return last[column].replace([np.inf, -np.inf], np.nan).groupby(last["epoch"]).mean().dropna()
+    last_stage = table[table["stage"] == table["stage"].max()]
+    return last_stage[column].replace([np.inf, -np.inf], np.nan).groupby(last_stage["epoch"]).mean().dropna()
 
 
 # -- Images of rows, as text that a page can hold
@@ -82,7 +111,12 @@ _MAX_EXACT_SIDE = 128
 
 
 def encode_png_uris(images: Tensor, longest: int = 128) -> list[str]:
-    """Encode images (N, 1 or 3, H, W) uint8 as PNG data URIs, their longer side at most ``longest`` pixels."""
+    """Encode images as PNG data URIs.
+
+    Args:
+        images: (N, 1 or 3, H, W) uint8.
+        longest: Larger images are reduced until their longer side has so many pixels.
+    """
     return [_encode_image(pixels, longest, "png") for pixels in images.cpu().permute(0, 2, 3, 1).numpy()]
 
 

@@ -63,8 +63,8 @@ def check_run_folder(folder: Path, config: RunConfig, resume: bool) -> None:
         if not (folder / CONFIG).is_file():
             if (first := find_runs([folder])[0]) != folder:
                 raise InputError(
-                    f"{format_option('out', folder)} holds the runs of {format_option('seeds')}: give "
-                    f"{format_option('seeds')} to continue them all, or give {format_option('out')} "
+                    f"{format_option('out', folder)} holds the runs of {format_option('seeds')}: add "
+                    f"{format_option('seeds', 'N')} to continue them all, or give {format_option('out')} "
                     f"{first} for one, or another folder"
                 )
             check_new_folder(folder, (LOCK,), "run")  # a killed run may have left no more
