@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+from collections.abc import Callable
+
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from logit_correction.attributes.base import AttributeEstimator, NetworkBuilder
+from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.errors import check_range
 from logit_correction.seeds import StepRandomness
-from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Step
+from logit_correction.types import Batch, Inputs, Step
 
 
 class Early(AttributeEstimator):
@@ -26,10 +28,9 @@ class Early(AttributeEstimator):
         check_range("epochs", epochs, 1)
         self.epochs = epochs
 
-    def attach(self, build: NetworkBuilder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
-        """Build the network."""
-        super().attach(build, network, info, seed)
-        self.network = build(network, "biased network")
+    def build_networks(self, build: Callable[[str], nn.Module]) -> None:
+        """Build the network, whose role is its name."""
+        self.network = build("biased network")
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
         """Return the mean cross-entropy of a batch."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeAlias
 
@@ -37,6 +38,9 @@ from logit_correction.types import (
 
 #: Builds a network. Its weights depend only on the run's seed and on the second argument, the network's role.
 NetworkBuilder: TypeAlias = Callable[[NetworkFactory, str], nn.Module]
+
+#: One optimizer group: ``params``, ``name``, and options of the optimizer; see ``Algorithm.parameter_groups``.
+ParameterGroup: TypeAlias = dict[str, object]
 
 
 @dataclass
@@ -71,7 +75,7 @@ class AttributeEstimator(nn.Module, ABC):
     estimate each batch anew in ``forward``, and may go on training there.
 
     To write a static estimator without a network, override ``assign_training`` and ``describe``. One with a network
-    also sets ``num_stages`` and ``epochs``, builds the network in ``attach``, and overrides ``step`` and ``predict``.
+    also sets ``num_stages`` and ``epochs``, and overrides ``build_networks``, ``step`` and ``predict``.
 
     Attributes:
         components: Constructor argument that is a component with options of its own -> key of ``runs.options.kinds``.
@@ -79,7 +83,8 @@ class AttributeEstimator(nn.Module, ABC):
         num_stages: Number of stages of the training loop before the method's own.
         epochs: Length of each of these stages; None for the epochs that the user asked for.
         is_static: Whether each row's attribute is fixed before the method's own stage.
-        correlation: The attribute values of each label's majority; by default label j has value j.
+        correlation: The attribute values of each label's majority.
+        correlation_option: ``one-to-one`` pairs label j with value j; ``known`` takes the data source's table.
         attribute_names: K names; None where value j is only known as that of label j.
         row_attribute: (N,) long, a_x of every training row, -1 where unknown; only for static estimators.
         finding: The result of a search for a shortcut; None if there was no search.
@@ -92,6 +97,7 @@ class AttributeEstimator(nn.Module, ABC):
     epochs: int | None = None
     is_static: bool = True
     correlation: Correlation
+    correlation_option: str = "one-to-one"
     attribute_names: list[str] | None = None
     row_attribute: Tensor
 
@@ -101,7 +107,7 @@ class AttributeEstimator(nn.Module, ABC):
         self.row_posterior: Tensor | None = None
 
     def attach(self, build: NetworkBuilder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
-        """Store the facts of the data, and build the estimator's networks.
+        """Store the facts of the data and build the estimator's networks; override ``build_networks`` instead.
 
         Args:
             build: Builds a network, given a factory and the role of the network.
@@ -111,8 +117,12 @@ class AttributeEstimator(nn.Module, ABC):
         """
         self.info = info
         self.seed = seed
-        self.correlation = Correlation.one_to_one(info.num_labels)
+        self.correlation = info.get_correlation(self.correlation_option)
         self.register_buffer("row_attribute", torch.full((info.num_rows,), UNKNOWN_ATTRIBUTE, dtype=torch.long))
+        self.build_networks(partial(build, network))
+
+    def build_networks(self, build: Callable[[str], nn.Module]) -> None:
+        """Build the estimator's networks; ``build`` builds one, given its role. By default there are none."""
 
     @property
     def has_abstained(self) -> bool:
@@ -155,7 +165,7 @@ class AttributeEstimator(nn.Module, ABC):
         """Return what ``begin_stage`` and ``assign_training`` get of each row, (B, C); by default its logits."""
         return self.predict(batch.inputs)
 
-    def parameter_groups(self) -> list[dict[str, object]]:
+    def parameter_groups(self) -> list[ParameterGroup]:
         """Return the optimizer groups of the networks; called while they train, before the method or with it."""
         return [{"params": list(self.parameters()), "name": type(self).__name__}]
 

@@ -11,7 +11,13 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from logit_correction.attributes import ESTIMATORS
-from logit_correction.attributes.base import AttributeEstimator, BatchEstimate, NetworkBuilder, select_attribute
+from logit_correction.attributes.base import (
+    AttributeEstimator,
+    BatchEstimate,
+    NetworkBuilder,
+    ParameterGroup,
+    select_attribute,
+)
 from logit_correction.attributes.online import Online
 from logit_correction.distributed import sum_over_processes
 from logit_correction.errors import InputError
@@ -48,6 +54,7 @@ class Clusters(AttributeEstimator):
 
     components = MappingProxyType({"attributes": "attributes"})
     num_stages = 1
+    correlation_option = "known"
     table: Tensor
     center: Tensor
     variance: Tensor
@@ -76,7 +83,6 @@ class Clusters(AttributeEstimator):
 
     def attach(self, build: NetworkBuilder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
-        self.correlation = info.get_correlation("known")
         find_shared_values(self.correlation)  # refuses a table whose clusters could not be named
         self.inner.attach(build, network, info, seed)
         self.inner.correlation = Correlation.one_to_one(info.num_labels)  # its posterior is divided here
@@ -104,7 +110,7 @@ class Clusters(AttributeEstimator):
     def predict(self, inputs: Inputs) -> Tensor:
         return self.inner.predict(inputs)
 
-    def parameter_groups(self) -> list[dict[str, object]]:
+    def parameter_groups(self) -> list[ParameterGroup]:
         return self.inner.parameter_groups()
 
     def finish(self, outputs: Tensor | None) -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from logit_correction.attributes.base import AttributeEstimator, NetworkBuilder, compute_outputs, select_attribute
+from logit_correction.attributes.base import AttributeEstimator, ParameterGroup, compute_outputs, select_attribute
 from logit_correction.attributes.folds import FoldNetworks, draw_halves, ramp_up_q
 from logit_correction.errors import check_range
 from logit_correction.functional import GCE_EXPONENT
 from logit_correction.seeds import StepRandomness, make_generator
-from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Step, ViewInputs
+from logit_correction.types import Batch, Inputs, Step, ViewInputs
 
 
 class CrossFitted(AttributeEstimator):
@@ -58,11 +59,10 @@ class CrossFitted(AttributeEstimator):
         self.input_dropout = input_dropout
         self.correlation_option = correlation
 
-    def attach(self, build: NetworkBuilder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
-        super().attach(build, network, info, seed)
-        self.correlation = info.get_correlation(self.correlation_option)
-        networks = [build(network, f"biased network {number}") for number in range(2 * self.splits)]
-        halves = [draw_halves(info.num_rows, make_generator(seed, "split", split)) for split in range(self.splits)]
+    def build_networks(self, build: Callable[[str], nn.Module]) -> None:
+        networks = [build(f"biased network {number}") for number in range(2 * self.splits)]
+        generators = [make_generator(self.seed, "split", split) for split in range(self.splits)]
+        halves = [draw_halves(self.info.num_rows, generator) for generator in generators]
         self.networks = FoldNetworks(networks, torch.stack(halves))
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
@@ -74,7 +74,7 @@ class CrossFitted(AttributeEstimator):
     def collect_outputs(self, batch: Batch) -> Tensor:
         return self.networks.predict_out_of_fold(batch, self.info.num_labels)
 
-    def parameter_groups(self) -> list[dict[str, object]]:
+    def parameter_groups(self) -> list[ParameterGroup]:
         return self.networks.parameter_groups("biased_network", schedule="none")
 
     def predict(self, inputs: Inputs) -> Tensor:

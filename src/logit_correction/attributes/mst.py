@@ -5,16 +5,16 @@ Early in training a network predicts by the shortcut. Both estimators take its p
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from logit_correction.attributes.base import AttributeEstimator, NetworkBuilder, compute_outputs
+from logit_correction.attributes.base import AttributeEstimator, ParameterGroup, compute_outputs
 from logit_correction.errors import check_range
 from logit_correction.seeds import StepRandomness, make_generator
-from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, ViewInputs
+from logit_correction.types import Batch, Inputs, Stage, Step, ViewInputs
 
 
 class MST(AttributeEstimator):
@@ -40,10 +40,9 @@ class MST(AttributeEstimator):
         check_range("epochs", epochs, 1)
         self.epochs = epochs
 
-    def attach(self, build: NetworkBuilder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
-        super().attach(build, network, info, seed)
-        self._build_network = partial(build, network)  # called with a role
-        self.early = self._build_network("early network, round 0")
+    def build_networks(self, build: Callable[[str], nn.Module]) -> None:
+        self._build_network = build
+        self.early = build("early network, round 0")
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
         label = self.rows.label
@@ -67,7 +66,7 @@ class MST(AttributeEstimator):
         loss = cross_entropy(self.early(batch.inputs), batch.label)
         return Step(loss, {"loss_early": loss.detach()})
 
-    def parameter_groups(self) -> list[dict[str, object]]:
+    def parameter_groups(self) -> list[ParameterGroup]:
         return [{"params": list(self.early.parameters()), "name": "early", "schedule": "none"}]
 
     def predict(self, inputs: Inputs) -> Tensor:

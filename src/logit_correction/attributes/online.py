@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Literal, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import log_softmax, nll_loss, softmax
 
-from logit_correction.attributes.base import AttributeEstimator, BatchEstimate, NetworkBuilder, compute_outputs
+from logit_correction.attributes.base import AttributeEstimator, BatchEstimate, ParameterGroup, compute_outputs
 from logit_correction.attributes.folds import apply_input_dropout, ramp_up_q
 from logit_correction.errors import check_range
 from logit_correction.functional import GCE_EXPONENT, check_gce_exponent, gce_from_cross_entropy
 from logit_correction.networks.base import Network, freeze_batch_norm_statistics
 from logit_correction.seeds import StepRandomness
-from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Step, ViewInputs
+from logit_correction.types import Batch, Inputs, Step, ViewInputs
 
 
 class Online(AttributeEstimator):
@@ -108,10 +109,8 @@ class Online(AttributeEstimator):
         if weight_decay is not None:
             self.group_options["weight_decay"] = weight_decay
 
-    def attach(self, build: NetworkBuilder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
-        super().attach(build, network, info, seed)
-        self.correlation = info.get_correlation(self.correlation_option)
-        self.network = build(network, "biased network")
+    def build_networks(self, build: Callable[[str], nn.Module]) -> None:
+        self.network = build("biased network")
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
         loss = self._train_on(batch, epoch, randomness, torch.is_grad_enabled())[0]
@@ -180,7 +179,7 @@ class Online(AttributeEstimator):
             return log_probability.exp()
         return softmax(log_probability / self.temperature, dim=1)
 
-    def parameter_groups(self) -> list[dict[str, object]]:
+    def parameter_groups(self) -> list[ParameterGroup]:
         return [{"params": list(self.network.parameters()), "name": "biased_network", **self.group_options}]
 
     def describe(self) -> str:

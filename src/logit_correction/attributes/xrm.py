@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from logit_correction.attributes.base import AttributeEstimator, NetworkBuilder, compute_outputs
+from logit_correction.attributes.base import AttributeEstimator, ParameterGroup, compute_outputs
 from logit_correction.attributes.folds import FoldNetworks, draw_halves
 from logit_correction.errors import check_range
 from logit_correction.seeds import StepRandomness, make_generator
-from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, ViewInputs
+from logit_correction.types import Batch, Inputs, Stage, Step, ViewInputs
 
 
 class XRM(AttributeEstimator):
@@ -36,11 +38,10 @@ class XRM(AttributeEstimator):
         check_range("epochs", epochs, 1)
         self.epochs = epochs
 
-    def attach(self, build: NetworkBuilder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
-        super().attach(build, network, info, seed)
-        half = draw_halves(info.num_rows, make_generator(seed, "twins"))
-        self.twins = FoldNetworks([build(network, f"twin {number}") for number in range(2)], half.unsqueeze(0))
-        self.register_buffer("target", torch.zeros(info.num_rows, dtype=torch.long))
+    def build_networks(self, build: Callable[[str], nn.Module]) -> None:
+        half = draw_halves(self.info.num_rows, make_generator(self.seed, "twins"))
+        self.twins = FoldNetworks([build("twin 0"), build("twin 1")], half.unsqueeze(0))
+        self.register_buffer("target", torch.zeros(self.info.num_rows, dtype=torch.long))
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
         self.target.copy_(self.rows.label)
@@ -66,7 +67,7 @@ class XRM(AttributeEstimator):
     def collect_outputs(self, batch: Batch) -> Tensor:
         return self.twins.predict_out_of_fold(batch, self.info.num_labels)
 
-    def parameter_groups(self) -> list[dict[str, object]]:
+    def parameter_groups(self) -> list[ParameterGroup]:
         return self.twins.parameter_groups("twin", schedule="none")
 
     def predict(self, inputs: Inputs) -> Tensor:
