@@ -25,7 +25,7 @@ def rank() -> int:
     return torch.distributed.get_rank() if num_processes() > 1 else 0
 
 
-def is_lost_process(error: RuntimeError) -> bool:
+def is_lost_process_error(error: RuntimeError) -> bool:
     """Return whether an error means that another process has ended."""
     return num_processes() > 1 and (isinstance(error, torch.distributed.DistError) or "gloo/transport" in str(error))
 

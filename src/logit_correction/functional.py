@@ -452,27 +452,27 @@ def _to_whole_numbers(values: Any) -> Tensor:
 # -- Group MixUp: partners and mixing
 
 
-def ramp_up(epoch: float, length: float) -> float:
-    """Return the strength of the mixing at an epoch, t = 0.5 * exp(-5 * (1 - min(epoch / length, 1)) ** 2).
+def ramp_up_mixing_strength(epoch: float, ramp_length: float) -> float:
+    """Return the strength of the mixing at an epoch, t = 0.5 * exp(-5 * (1 - min(epoch / ramp_length, 1)) ** 2).
 
     It rises to 0.5 along the usual sigmoid ramp-up, so that training begins with unmixed rows while the estimate of the
     attributes is poor. With the parentheses as printed in Algorithm 1 it would fall again.
 
     Args:
         epoch: Epochs (or steps) done so far, 0 or more.
-        length: Length of the ramp in the same unit; 0 gives 0.5 at once.
+        ramp_length: Length of the ramp in the same unit; 0 gives 0.5 at once.
 
     Returns:
         A number in 0.003..0.5.
 
-    >>> round(ramp_up(0, 10), 5), ramp_up(10, 10), ramp_up(0, 0)
+    >>> round(ramp_up_mixing_strength(0, 10), 5), ramp_up_mixing_strength(10, 10), ramp_up_mixing_strength(0, 0)
     (0.00337, 0.5, 0.5)
     """
-    progress = min(epoch / length, 1.0) if length > 0 else 1.0
+    progress = min(epoch / ramp_length, 1.0) if ramp_length > 0 else 1.0
     return 0.5 * math.exp(-5.0 * (1.0 - progress) ** 2)
 
 
-def mix(inputs: Tensor, partner: Tensor, weight: Tensor | float) -> Tensor:
+def mix_rows(inputs: Tensor, partner: Tensor, weight: Tensor | float) -> Tensor:
     """Return each row mixed with its partner (eq. 13): weight * x + (1 - weight) * x[partner].
 
     Args:
@@ -486,7 +486,7 @@ def mix(inputs: Tensor, partner: Tensor, weight: Tensor | float) -> Tensor:
     Raises:
         ValueError: The inputs are not of a floating-point dtype.
 
-    >>> mix(torch.tensor([[0.0], [1.0]]), torch.tensor([1, 0]), 0.75)
+    >>> mix_rows(torch.tensor([[0.0], [1.0]]), torch.tensor([1, 0]), 0.75)
     tensor([[0.2500],
             [0.7500]])
     """
@@ -575,4 +575,4 @@ def group_mixup(
             [0.2000, 0.8000]]))
     """
     partner = mixup_partner(label, minority, prior.shape[1], generator, form)
-    return mix(inputs, partner, weight), mix(prior, partner, weight)
+    return mix_rows(inputs, partner, weight), mix_rows(prior, partner, weight)

@@ -111,9 +111,9 @@ class GroupPrior(nn.Module):
         self.momentum = momentum
         self.floor = floor
         self.normalize_columns = normalize_columns
-        self._start(num_attributes, torch.device("cpu"))
+        self._make_buffers(num_attributes, torch.device("cpu"))
 
-    def _start(self, num_attributes: int, device: torch.device) -> None:
+    def _make_buffers(self, num_attributes: int, device: torch.device) -> None:
         """Register the buffers as they are before the first batch."""
         self.num_attributes = num_attributes
         shape = (self.num_labels, num_attributes)
@@ -121,7 +121,7 @@ class GroupPrior(nn.Module):
         starts_at_zero = self.estimator == "published" and self.averaging in ("moving", "moving-rows", "batch")
         self.register_buffer("table", torch.zeros_like(uniform) if starts_at_zero else uniform)
         self.register_buffer("unknown", uniform[:, :1].t().clone(), persistent=False)
-        self.register_buffer("log_rows", self._log_rows(), persistent=False)
+        self.register_buffer("log_rows", self._compute_log_rows(), persistent=False)
         self.register_buffer("visited", torch.zeros(shape, dtype=torch.bool, device=device))
         self.register_buffer("epoch_sums", torch.zeros(shape, device=device))
         self.register_buffer("epoch_counts", torch.zeros(shape, device=device))
@@ -235,20 +235,20 @@ class GroupPrior(nn.Module):
         if not bool((table.isfinite() & (table >= 0)).all()) or not bool(table.any()):
             raise ValueError("A group prior must be finite, 0 or more, and not 0 everywhere: give counts.")
         self.table.copy_(table)
-        self.log_rows.copy_(self._log_rows())
+        self.log_rows.copy_(self._compute_log_rows())
         self.visited.fill_(True)
 
     def resize(self, num_attributes: int) -> None:
         """Start with an empty table for another number of attribute values K, if it differs."""
         if num_attributes != self.num_attributes:
-            self._start(num_attributes, self.table.device)
+            self._make_buffers(num_attributes, self.table.device)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         """Resize to the number of attribute values in the checkpoint, then load."""
         if f"{prefix}table" in state_dict:
             self.resize(state_dict[f"{prefix}table"].shape[1])
         super()._load_from_state_dict(state_dict, prefix, *args)
-        self.log_rows.copy_(self._log_rows())
+        self.log_rows.copy_(self._compute_log_rows())
 
     def for_attribute(self, attribute: Tensor) -> Tensor:
         """Return P(y, a_x) of every label y for rows of known or estimated attributes.
@@ -260,7 +260,7 @@ class GroupPrior(nn.Module):
         Returns:
             (B, L).
         """
-        return _look_up(self._rows(), attribute)
+        return _look_up_rows(self._compute_rows(), attribute)
 
     def log_for_attribute(self, attribute: Tensor) -> Tensor:
         """Return the logarithm of ``for_attribute`` less each row's greatest value: what is added to logits (eq. 7).
@@ -271,13 +271,13 @@ class GroupPrior(nn.Module):
         Returns:
             (B, L), finite.
         """
-        return _look_up(self.log_rows if self.averaging == "fixed" else self._log_rows(), attribute)
+        return _look_up_rows(self.log_rows if self.averaging == "fixed" else self._compute_log_rows(), attribute)
 
     def log(self, prior: Tensor) -> Tensor:
         """Return the logarithm of a prior of any shape, with the floor added to the prior."""
         return torch.log(prior + self.floor if self.floor else prior)
 
-    def _rows(self) -> Tensor:
+    def _compute_rows(self) -> Tensor:
         """Return P(y, a) of an unknown attribute, -1, and of each value, (1 + K, L)."""
         rows = self.table.t()
         if self.normalize_columns:
@@ -285,11 +285,11 @@ class GroupPrior(nn.Module):
             rows = torch.where(total > 0, rows / total, rows)
         return torch.cat((self.unknown, rows))
 
-    def _log_rows(self) -> Tensor:
-        return shift_log_prior(self.log(self._rows()))
+    def _compute_log_rows(self) -> Tensor:
+        return shift_log_prior(self.log(self._compute_rows()))
 
 
-def _look_up(rows: Tensor, attribute: Tensor) -> Tensor:
+def _look_up_rows(rows: Tensor, attribute: Tensor) -> Tensor:
     """Return the rows (B, L) for attributes (B,) of -1..K-1 from a table (1 + K, L).
 
     ``embedding`` refuses attributes outside without waiting for a GPU; indexing would take -2 for a value.

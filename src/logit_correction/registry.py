@@ -47,20 +47,17 @@ class ComponentConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the part as ``config.yaml`` holds it: one mapping of the name and the options."""
-        options = {
-            name: value.to_dict() if isinstance(value, ComponentConfig) else value
-            for name, value in self.options.items()
-        }
-        return {"name": self.name, **options}
+        return {"name": self.name, **_convert_components(self.options, ComponentConfig.to_dict)}
 
     def make(self, *args: Any, **kwargs: Any) -> Any:
         """Return the part itself, made with its own arguments and with these, which the run adds."""
         assert self.cls is not None, f"{self.name} was not completed"
-        arguments = {
-            name: value.make() if isinstance(value, ComponentConfig) else value
-            for name, value in self.arguments.items()
-        }
-        return self.cls(*args, **arguments, **kwargs)
+        return self.cls(*args, **_convert_components(self.arguments, ComponentConfig.make), **kwargs)
+
+
+def _convert_components(values: dict[str, Any], function: Callable[[ComponentConfig], Any]) -> dict[str, Any]:
+    """Return a mapping with a function applied to the values that are parts themselves."""
+    return {name: function(value) if isinstance(value, ComponentConfig) else value for name, value in values.items()}
 
 
 def parse_names(names: str | Sequence[str] | None) -> list[str]:

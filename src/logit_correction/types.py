@@ -221,12 +221,12 @@ class DataInfo:
     input_names: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
-        if self.num_attributes == 0:
-            object.__setattr__(self, "num_attributes", self.num_labels)
-        if not self.label_names:
-            object.__setattr__(self, "label_names", tuple(str(i) for i in range(self.num_labels)))
-        if not self.attribute_names:
-            object.__setattr__(self, "attribute_names", tuple(str(i) for i in range(self.num_attributes)))
+        num_attributes = self.num_attributes or self.num_labels
+        vars(self).update(
+            num_attributes=num_attributes,
+            label_names=self.label_names or tuple(map(str, range(self.num_labels))),
+            attribute_names=self.attribute_names or tuple(map(str, range(num_attributes))),
+        )
 
     def get_correlation(self, choice: str) -> Correlation:
         """Return the correlation that an option names.

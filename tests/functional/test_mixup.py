@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from logit_correction.functional import group_mixup, mix, mixup_partner, ramp_up
+from logit_correction.functional import group_mixup, mix_rows, mixup_partner, ramp_up_mixing_strength
 
 LABEL = torch.tensor([0, 1, 0, 1, 2, 0, 2, 2, 1, 0])
 MINORITY = torch.tensor([0, 1, 1, 0, 0, 1, 0, 0, 0, 0], dtype=torch.bool)  # none with label 2
@@ -28,7 +28,7 @@ def allowed(label: Tensor, candidate: Tensor, row: int) -> list[int]:
 @pytest.mark.parametrize(("epoch", "length"), [(0, 2), (1, 2), (2, 2), (3, 2), (7.5, 50), (0, 0), (4, 0)])
 def test_ramp_up_equals_its_formula(epoch: float, length: float) -> None:
     progress = min(epoch / length, 1.0) if length else 1.0
-    assert ramp_up(epoch, length) == pytest.approx(0.5 * math.exp(-5 * (1 - progress) ** 2))
+    assert ramp_up_mixing_strength(epoch, length) == pytest.approx(0.5 * math.exp(-5 * (1 - progress) ** 2))
 
 
 @settings(max_examples=40)
@@ -62,7 +62,7 @@ def test_mix_equals_a_loop_over_rows(shape: tuple[int, ...], kind: str) -> None:
         own = float(rows[i]) if kind == "rows" else 0.3
         expected[i] = own * inputs[i] + (1 - own) * inputs[partner[i]]
     before = inputs.clone()
-    torch.testing.assert_close(mix(inputs, partner, weight), expected, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(mix_rows(inputs, partner, weight), expected, rtol=1e-6, atol=1e-6)
     assert torch.equal(inputs, before)
 
 

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.data.table import DataTable
 from logit_correction.finding import Finding
-from logit_correction.functional import group_mixup, ramp_up
+from logit_correction.functional import group_mixup, ramp_up_mixing_strength
 from logit_correction.losses import GroupPrior
 from logit_correction.methods.lc import LC
 from logit_correction.seeds import StepRandomness
@@ -91,7 +91,7 @@ def reference(algorithm: LC, table: DataTable, batches, epochs: int, form: str) 
             mixed, mixed_prior = batch.inputs, prior.for_attribute(attribute)
             if form != "none":
                 generator = randomness.next(torch.device("cpu"))
-                ramp = ramp_up(epoch + number / 3, 2)
+                ramp = ramp_up_mixing_strength(epoch + number / 3, 2)
                 low, high = (1 - 2 * ramp, 1 - ramp) if form == "every-row" else (0.5, 1.0)
                 weight = torch.empty(()).uniform_(low, high, generator=generator)
                 mixed, mixed_prior = group_mixup(

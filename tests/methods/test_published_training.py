@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from logit_correction import LC, Batch, DataInfo, TrainingRows
-from logit_correction.functional import generalized_cross_entropy, ramp_up
+from logit_correction.functional import generalized_cross_entropy, ramp_up_mixing_strength
 from logit_correction.losses import GroupPrior
 from logit_correction.runs.options import complete_config
 from logit_correction.seeds import StepRandomness
@@ -141,7 +141,7 @@ def test_ramp_of_group_mixup_is_the_published_sigmoid() -> None:
     for epoch, length in [(0.0, 2.0), (0.5, 2.0), (1.99, 2.0), (2.0, 2.0), (7.0, 2.0), (3.0, 50.0), (0.0, 0.0)]:
         share = 1.0 if length == 0 else min(epoch, length) / length
         strength = math.exp(-5 * (1 - share) ** 2)
-        assert ramp_up(epoch, length) == pytest.approx(strength / 2)
+        assert ramp_up_mixing_strength(epoch, length) == pytest.approx(strength / 2)
 
 
 def build_paper_method(seed: int) -> LC:

@@ -20,7 +20,7 @@ from torch import nn
 from logit_correction.attributes.online import Online
 from logit_correction.data.texts import load_tokenizer
 from logit_correction.errors import InputError
-from logit_correction.functional import mix
+from logit_correction.functional import mix_rows
 from logit_correction.methods.dfa import DFA
 from logit_correction.methods.lc import LC
 from logit_correction.methods.parts import GroupMixUp
@@ -161,7 +161,7 @@ def test_the_mlp_equals_its_formula_and_mixing_behind_its_first_layer_is_mixing_
     values, rest = split_at_mixing_point(network, inputs, "inputs")
     assert values.shape == (7, 5)
     partner, weight = torch.arange(7).flip(0), torch.rand(7, dtype=torch.float64)
-    mixed, expected = rest(mix(values, partner, weight)), network(mix(inputs, partner, weight))
+    mixed, expected = rest(mix_rows(values, partner, weight)), network(mix_rows(inputs, partner, weight))
     torch.testing.assert_close(mixed, expected)
     found, wanted = (torch.autograd.grad(one.square().sum(), weights) for one in (mixed, expected))
     for gradient, other in zip(found, wanted, strict=True):
@@ -293,9 +293,9 @@ def test_features_of_texts_are_mixed_before_the_dropout_that_every_reader_of_the
         partner = torch.arange(6).flip(0)
         weight = torch.rand(6)
         torch.manual_seed(6)
-        mixed = rest(mix(values, partner, weight))
+        mixed = rest(mix_rows(values, partner, weight))
         torch.manual_seed(6)
-        dropped = nn.functional.dropout(mix(values, partner, weight), 0.1)
+        dropped = nn.functional.dropout(mix_rows(values, partner, weight), 0.1)
         torch.testing.assert_close(mixed, dropped @ network.head.weight.T + network.head.bias)
     dfa = DFA(lambda: TextClassifier(TOKENS, model=str(tiny_bert)), TOKENS)
     for head in (dfa.network.intrinsic_head, dfa.network.biased_head):

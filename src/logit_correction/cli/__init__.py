@@ -177,9 +177,11 @@ def _describe_failure(error: BaseException, command: str, same_command: str) -> 
     if isinstance(error, InputError | TrainingError):
         return text
     if isinstance(error, RuntimeError):
-        from logit_correction.distributed import is_lost_process  # torch, which is loaded where such an error is from
+        from logit_correction.distributed import (
+            is_lost_process_error,
+        )  # torch, which is loaded where such an error is from
 
-        if is_lost_process(error):
+        if is_lost_process_error(error):
             return f"another process of this run has ended, perhaps for want of memory: continue with: {same_command}"
     return f"{type(error).__name__}: {' '.join(text.split()) or 'no message'} (--debug shows where)"
 

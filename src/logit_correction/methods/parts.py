@@ -13,7 +13,14 @@ from logit_correction.attributes.base import AttributeEstimator, BatchEstimate
 from logit_correction.distributed import concatenate_over_processes
 from logit_correction.errors import InputError, check_range
 from logit_correction.formatting import format_option
-from logit_correction.functional import MixupForm, count_prior, group_mixup, mix, ramp_up, shift_log_prior
+from logit_correction.functional import (
+    MixupForm,
+    count_prior,
+    group_mixup,
+    mix_rows,
+    ramp_up_mixing_strength,
+    shift_log_prior,
+)
 from logit_correction.losses import GroupPrior, PriorEstimator
 from logit_correction.networks.base import split_at_mixing_point
 from logit_correction.types import Batch, Correlation, DataInfo
@@ -256,7 +263,9 @@ class IndependentMixUp(Mixing):
         partner = torch.randint(size, (size,), generator=generator, device=generator.device)
         uniform = torch.rand(size, generator=generator, device=generator.device)
         weight = torch.rsub(uniform, 1, alpha=self.limit)
-        mixed = mix(values, partner.to(label.device, non_blocking=True), weight.to(label.device, non_blocking=True))
+        mixed = mix_rows(
+            values, partner.to(label.device, non_blocking=True), weight.to(label.device, non_blocking=True)
+        )
         return rest_of_network(mixed), context.prior.log_for_attribute(context.attribute)
 
 
@@ -294,7 +303,7 @@ class GroupMixUp(Mixing):
         values, rest_of_network = split_at_mixing_point(network, context.batch.inputs, self.place)
         low, high = 0.5, 1.0
         if self.rows == "every-row":
-            t = 2 * self.limit * ramp_up(context.epoch, self.ramp_up_epochs)
+            t = 2 * self.limit * ramp_up_mixing_strength(context.epoch, self.ramp_up_epochs)
             low, high = 1 - 2 * t, 1 - t
         weight = torch.empty((), device=generator.device).uniform_(low, high, generator=generator)
         mixed, prior_of_mixed = group_mixup(

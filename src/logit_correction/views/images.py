@@ -391,9 +391,9 @@ class Texture(ImageView):
         if len(self._mean) != images.shape[1] * self._side**2 or min(images.shape[2:]) < self._side:
             raise InputError(f"Images of shape {tuple(images.shape[1:])} are not like those of training: give such")
         # The responses of 16 images stay in the processor's cache.
-        return torch.cat([self._statistics(part) for part in _shrink(images).split(16)])
+        return torch.cat([self._compute_statistics(part) for part in _shrink_to_64_pixels(images).split(16)])
 
-    def _statistics(self, images: Tensor) -> Tensor:
+    def _compute_statistics(self, images: Tensor) -> Tensor:
         """Return the statistics (B, 3 D + 512) of images (B, C, H, W) of at most 64 pixels a side.
 
         It works in place, so that all stays in the processor's cache.
@@ -421,7 +421,7 @@ def _compute_responses(patches: Tensor, weights: Tensor, shift: Tensor) -> Tenso
     return torch.addmm(shift, flat, weights / 255).view(patches.shape[0], -1, weights.shape[1])
 
 
-def _shrink(images: Tensor) -> Tensor:
+def _shrink_to_64_pixels(images: Tensor) -> Tensor:
     """Average images (B, C, H, W) down to at most 64 pixels on the longer side."""
     height, width = images.shape[2:]
     shrink = 64 / max(height, width)
@@ -449,7 +449,7 @@ def _draw_patches(inputs: ViewInputs, generator: torch.Generator) -> Tensor:
     patches_per_image = -(-100_000 // len(rows))
     patches = []
     for chunk in rows.split(512):
-        images = _shrink(cast(Tensor, inputs.images(chunk)))
+        images = _shrink_to_64_pixels(cast(Tensor, inputs.images(chunk)))
         height, width = images.shape[2:]
         side = min(6, height, width)
         shape = (len(chunk), patches_per_image, 1, 1)

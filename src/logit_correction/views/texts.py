@@ -242,9 +242,9 @@ class Form(TextView):
     )
 
     def features(self, inputs: ViewInputs) -> Tensor:
-        return torch.tensor([self._measure(text) for text in inputs.texts or []])
+        return torch.tensor([self._measure_form(text) for text in inputs.texts or []])
 
-    def _measure(self, text: str) -> list[float]:
+    def _measure_form(self, text: str) -> list[float]:
         """Return the features of one text, in the order of ``names``."""
         counts = Counter(text)
         words = text.split()
