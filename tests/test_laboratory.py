@@ -20,4 +20,4 @@ def test_what_comes_with_the_laboratory_says_so_where_it_is_missing() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
     benchmark, planted = done.stderr.splitlines()
     assert "`benchmark` is a command of the laboratory: install it by `pip install" in benchmark and "lab`" in benchmark
-    assert "--data Planted is no folder, file or data source" in planted and "laboratory: `pip install" in planted
+    assert "--data Planted is not a folder, file or data source" in planted and "laboratory: `pip install" in planted

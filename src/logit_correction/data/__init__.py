@@ -53,7 +53,7 @@ def resolve_source(data: Any) -> Any:
     hint = suggest_name(path.name, alike, lambda name: str(path.parent / name)) or suggest_name(place, SOURCES)
     laboratory = f". Published and planted data come with the laboratory: {format_laboratory_install_command()}"
     raise InputError(
-        f"{format_option('data', place)} is no folder, file or data source{hint}: give a folder of images, a CSV or "
+        f"{format_option('data', place)} is not a folder, file or data source{hint}: give a folder of images, a CSV or "
         "Parquet file, or a name that `logit-correction list data` shows"
         f"{'' if _INSTALLED else laboratory}"
     )

@@ -70,9 +70,9 @@ def build_table(
     for row, value in enumerate(units):
         if value is None:
             errors.add(row, f"column {split_by!r} is empty")
-    given = _read_splits(rows, errors)
-    is_new = torch.tensor([given is not None and given[row] == NEW for row in range(len(rows))])
-    _check_labels_of_rows(rows.label, given, is_new, errors)
+    given_splits = _read_splits(rows, errors)
+    is_new = torch.tensor([given_splits is not None and given_splits[row] == NEW for row in range(len(rows))])
+    _check_labels_of_rows(rows.label, given_splits, is_new, errors)
     if errors and splitting.on_bad_rows == "error":
         reader.find_unreadable(content, errors)
     errors.raise_if_any(splitting.on_bad_rows)
@@ -80,7 +80,7 @@ def build_table(
     _check_label_names(rows, label_names)
     unit = find_positions(units, list(dict.fromkeys(map(str, units)))) if split_by else None
     try:
-        split, origin = make_splits(label, given, label_names, splitting, unit, split_by)
+        split, origin = make_splits(label, given_splits, label_names, splitting, unit, split_by)
     except InputError as error:
         raise InputError(f"{rows.place}: {error}") from error
     if bool(is_new.any()):  # their labels are not read where the other splits are drawn
@@ -114,7 +114,7 @@ def build_table(
         attribute_notes=_describe_unknown_attributes(attribute[split["test"]]),
         preparation=fitted.preparation,
         row_names=row_names,
-        drawn=tuple(name for name in SPLITS[1:] if given is None or name not in given),
+        drawn=tuple(name for name in SPLITS[1:] if given_splits is None or name not in given_splits),
         **fitted.forms,
         **fields,
     )

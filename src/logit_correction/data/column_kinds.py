@@ -56,7 +56,7 @@ class Kind(NamedTuple):
 
     Attributes:
         parse: A column -> a number for each cell, NaN for a cell of another kind.
-        fault: What is wrong with such a cell, for messages.
+        fault: The fault of such a cell, for messages.
         format: A number -> what people write.
     """
 
@@ -81,7 +81,7 @@ KINDS = {
     "dates": Kind(parse_days, "is not a date, such as 2024-05-31", format_days),
 }
 
-#: What columns of names look like -> what is wrong with them and how to have them read.
+#: Pattern of the cells of a column of names -> why it may be misread, and the remedy.
 MISREAD = {
     r"\d{1,4}([./-])\d\d?\1\d{1,4}(\s|$)": "looks like a date: {remedy}",
     r"[+-]?\d+([.,]\d+)+$": "looks like a number: give {decimal} and {thousands}",
@@ -196,12 +196,12 @@ def parse_column(
     may_miss: bool = True,
     coerce: bool = False,
 ) -> NDArray[np.float64] | NDArray[np.object_]:
-    """Return a column as numbers or days (n,), NaN where there is none, or as names (n,), "" where there is none.
+    """Return a column as numbers or days (n,), NaN for gaps, or as names (n,), "" for gaps.
 
     Args:
         values: The column.
         kind: A name of ``KINDS``, or ``names``.
-        on_error: Called with the place of each bad row, and what is wrong with it.
+        on_error: Called with the place and the fault of each bad row.
         may_miss: Whether gaps are not bad.
         coerce: Whether cells that are not of the kind are gaps.
     """

@@ -187,7 +187,7 @@ class PlantedAttribute:
             correlation: As of ``Digits``.
             valid: As of ``Digits``.
             num_labels: L.
-            values: Names of attribute values, of which the first that the correlation needs are taken.
+            values: Names of attribute values; the first are used, as many as the correlation needs.
         """
         if not 0 < minority_ratio <= 1:
             remedy = "must lie in (0, 1]: a fraction, 0.005 for half a per cent"

@@ -59,8 +59,8 @@ NOTES = {
     "doubt": "columns that look like numbers or dates, but are read as names",
     "day": "columns of dates with the day first ({dayfirst})",
     "month": "columns of dates with the month first ({dayfirst})",
-    "zone": "columns of dates some of which name their time zone, while the others count as UTC",
-    "far": "columns of dates one of which lies so far off that all others count as nearly equal",
+    "zone": "columns of dates in which some name their time zone, while the others count as UTC",
+    "far": "columns of dates in which one lies so far off that all others count as nearly equal",
     "gaps": "columns with missing values, which count as the mean of training or as one more name",
 }
 

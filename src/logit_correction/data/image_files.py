@@ -24,7 +24,7 @@ IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".we
 #: First letters of Pillow's modes of more than eight bits.
 DEEP_MODES = ("I", "F")
 
-#: The depth of most images, and the others, each of which has a range of its own.
+#: The depth of most images, and the others, each with a range of its own.
 BYTES = "8 bits"
 DEPTHS = ("12 bits", "16 bits", "16 bits with a sign", "32 bits", "32 bits with a sign", "floats")
 
@@ -130,7 +130,7 @@ def read_picture(
 
     Raises:
         ValueError: If the file has more than ``MAX_PIXELS``, or a depth that ``ranges`` does not have.
-        Exception: Whatever Pillow raises on a damaged file.
+        Exception: Any error of Pillow on a damaged file.
     """
     box = size and (size[1], size[0])
     is_outside = False

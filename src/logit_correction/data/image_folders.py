@@ -135,7 +135,7 @@ def find_images(root: Path, folders: Mapping[Path, str | None]) -> tuple[Rows, l
     suffixes = ", ".join(IMAGE_SUFFIXES)
     for folder in folders:
         paths = list_visible_files(folder, hidden)
-        # A link that leads to no file is reported, whatever its name: it may stand for a folder of images.
+        # A link that leads to no file is reported under any name: it may stand for a folder of images.
         images = [path for path in paths if is_image_name(path) or not path.is_file()]
         for path in images:
             folder_of_file.setdefault(path, folder)  # those below a folder of rows to predict were found in their label

@@ -89,8 +89,8 @@ def read_image_store(
         size: Height and width of the images of the store.
         errors: Where unreadable files are noted, which are black; rows that are bad already are not read.
         resizing: How images are resized.
-        ranges: For each depth of more than 8 bits, the numbers that become black and white; by default there is none,
-            and such images are unreadable.
+        ranges: For each depth of more than 8 bits, the numbers that become black and white; without it such images are
+            unreadable.
         skip: Further rows that are not read.
     """
     shape = (len(paths), 3, *size)

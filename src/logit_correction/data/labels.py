@@ -54,7 +54,7 @@ def combine_attributes(attributes: Mapping[str, Sequence[str | None]], num_rows:
     """Return one attribute for each row: the value of the only column, or the combination of several columns'.
 
     Args:
-        attributes: Column -> a value for each row; a row of which one value is unknown (None) is unknown.
+        attributes: Column -> a value for each row; a row with an unknown value (None) is unknown.
         num_rows: Rows.
     """
     if len(attributes) < 2:

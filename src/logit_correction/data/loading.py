@@ -61,7 +61,7 @@ class BatchLoader:
         Args:
             table: The data.
             split: ``train``, ``valid``, ``test`` or ``new``.
-            batch_size: Rows of a batch, of all processes together; by default as many as suit an evaluation.
+            batch_size: Rows of a batch, of all processes together; by default the size for evaluations.
             seed: Seed of the order and of the augmentation.
             shuffle: Whether each epoch has an order of its own, and images are augmented.
             sample_weight: (n,) of ``Stage``: floats are probabilities of drawing a row, whole numbers repeat it.
@@ -178,7 +178,7 @@ class BatchLoader:
         return start + size * self.rank // self.world_size, start + size * (self.rank + 1) // self.world_size
 
     def compute_loss_weight(self, step: int) -> float:
-        """Return how much this process's mean over its part of a batch counts, 1 where all parts have as many rows."""
+        """Return how much this process's mean over its part of a batch counts; 1 if all parts have the same size."""
         start, end = self._find_batch(step)
         first, last = self._find_share(step)
         return (last - first) * self.world_size / (end - start)

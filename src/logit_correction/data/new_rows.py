@@ -152,7 +152,7 @@ def _read_folder(folder: Path, labelled: bool) -> Rows:
 
 
 def get_row_values(rows: Rows, values: RowValues, kind: str) -> Sequence[str | None]:
-    """Return a label or an attribute of each row as text, None where there is none.
+    """Return a label or an attribute of each row as text, None where it is missing.
 
     Args:
         rows: n rows.

@@ -101,7 +101,7 @@ class ImageFolder(DataSource):
 class Table(DataSource):
     """Your own CSV or Parquet file, one row an example: a text, an image file, or columns of features."""
 
-    SPLIT = "split"  # a column of this name holds splits even if nobody has named it: * leaves it out
+    SPLIT = "split"  # a column of this name holds splits even if it is not named: * leaves it out
     UNNAMED = "Unnamed: 0"  # the first column, if it has no name: pandas' index, by which labels may be sorted
 
     users_own = True
@@ -136,7 +136,7 @@ class Table(DataSource):
             label: Column of labels, names or numbers; it must be named.
             text: Column of texts.
             path: Column of image files.
-            features: Columns of features, or * for all that have no other part, but for texts that are no categories
+            features: Columns of features, or * for all that have no other part, except texts that are not categories
                 and a column split. Numbers, and dates such as 2024-05-31, are standardised by the training rows; a
                 column of names becomes one number, 0 or 1, for each name. Values may be missing.
             categorical: Those features whose numbers stand for names, such as 3 for the third hospital.

@@ -63,17 +63,17 @@ class Reader(ABC):
         """Read all rows of a training and note bad ones.
 
         Returns:
-            What was read, for ``fit_transform``; a name of each row for people, or None; and notes for the user.
+            The content, for ``fit_transform``; a name of each row for people, or None; and notes for the user.
         """
 
     @abstractmethod
     def fit(self, content: Any, train: Tensor, errors: RowErrors) -> None:
-        """Compute what inputs need, whatever was fitted before.
+        """Compute what inputs need; what was fitted before is forgotten.
 
         Args:
             content: What ``validate`` read of M rows.
             train: (n,) long, the training rows among them.
-            errors: What is wrong with the M rows.
+            errors: The errors of the M rows.
         """
 
     @abstractmethod
@@ -98,7 +98,7 @@ class Reader(ABC):
         return self.encode(content, errors)
 
     def find_unreadable(self, content: Any, errors: RowErrors) -> None:  # noqa: B027  (most readers read all at once)
-        """Note what else is wrong with rows some of which are bad already, so that all is raised together.
+        """Note further errors of rows some of which are bad already, so that all are raised together.
 
         Args:
             content: What ``validate`` read of M rows.
@@ -127,7 +127,7 @@ class NumericReader(Reader):
         std: (F,), their deviations.
     """
 
-    MAX_COLUMNS = 256  # features, of which each is a column that views look at alone; of more, one means little
+    MAX_COLUMNS = 256  # features that views look at one by one; of more, a single one means little
 
     mean: Any = None
     std: Any = None

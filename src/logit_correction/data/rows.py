@@ -1,7 +1,7 @@
-"""Rows before they are inputs, the files that they name, and what is wrong with them.
+"""Rows before they are inputs, the files that they name, and their errors.
 
-A file of a thousand rows has several bad ones, of different kinds. So each reading step notes what is wrong with which
-row, and all of it is raised, or left out and reported, together.
+A file of a thousand rows has several bad ones, of different kinds. So each reading step notes the errors of single
+rows, and all of them are raised, or the rows left out and reported, together.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MAX_ROWS_SHOWN = 3
 
 
 class RowErrors:
-    """What is wrong with rows, gathered to be raised together.
+    """The errors of single rows, gathered to be raised together.
 
     Attributes:
         by_row: Row -> why it is bad.
@@ -63,7 +63,7 @@ class RowErrors:
 
         Args:
             row: Place of the row.
-            fault: What is wrong with it: "has no label".
+            fault: Its error: "has no label".
         """
         self.by_row.setdefault(int(row), fault)
 
@@ -174,7 +174,7 @@ class Rows:
 
     @cached_property
     def errors(self) -> RowErrors:
-        """What was found wrong with them so far."""
+        """Their errors, as far as they were read."""
         errors = RowErrors(self.place, self.names)
         if self.frame is not None:
             for row in find_header_rows(self.frame):

@@ -54,8 +54,8 @@ class Splitting:
         for name, fraction in self.fractions.items():
             check_range(format_option(f"data.{name}_fraction"), fraction, 0, 1, open_end=True)
         if valid_fraction + test_fraction >= 1:
-            both = f"{format_option('data.valid_fraction')} and {format_option('data.test_fraction')}"
-            raise InputError(f"{both} leave no row to train on: lower them")
+            fractions = f"{format_option('data.valid_fraction')} and {format_option('data.test_fraction')}"
+            raise InputError(f"{fractions} leave no row to train on: lower them")
         self.seed = seed
         self.on_bad_rows: OnBadRows = on_bad_rows
 
@@ -67,7 +67,7 @@ def make_consecutive_splits(*sizes: int) -> dict[str, Tensor]:
 
 def make_splits(
     label: Tensor,
-    given: Sequence[str | None] | None,
+    given_splits: Sequence[str | None] | None,
     label_names: Sequence[str],
     splitting: Splitting,
     unit: Tensor | None = None,
@@ -80,7 +80,7 @@ def make_splits(
 
     Args:
         label: (M,) long, 0..L-1; rows of label -1 belong to no split.
-        given: The split of each row, None where it has none; None if no split is given.
+        given_splits: The split of each row, None where it has none; None if no split is given.
         label_names: L names.
         splitting: Fractions and seed of the splits that are drawn.
         unit: (M,) long, 0..U-1; rows of one unit are drawn together. By default each row is one.
@@ -91,8 +91,8 @@ def make_splits(
     """
     rows = (label >= 0).nonzero().flatten()
     split = {"train": rows}
-    if given is not None:
-        names = np.asarray(given, dtype=object)[rows.numpy()]
+    if given_splits is not None:
+        names = np.asarray(given_splits, dtype=object)[rows.numpy()]
         split = {name: rows[torch.from_numpy(names == name)] for name in SPLITS}
         split = {name: part for name, part in split.items() if len(part)}
         if "train" not in split:
@@ -127,7 +127,7 @@ def make_splits(
     origin = f"drawn label by label, {percentages}, seed {splitting.seed}"
     if split_by:
         origin += f", rows of one {split_by} together"
-    if given is not None:
+    if given_splits is not None:
         origin = f"given; {origin} from the training rows"
     return {name: split[name] for name in SPLITS}, origin
 

@@ -15,7 +15,6 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -194,53 +193,54 @@ def find_swallowed_lines(frame: pd.DataFrame, separator: str) -> dict[int, str]:
         separator: What separates cells.
 
     Returns:
-        Number of the row -> what is wrong with it.
+        Number of the row -> its fault.
     """
     columns = [frame.iloc[:, place] for place in range(frame.shape[1])]
-    places = [place for place, column in enumerate(columns) if column.str.contains("\n", regex=False).any()]
-    if not places:
+    quoted_places = [place for place, column in enumerate(columns) if column.str.contains("\n", regex=False).any()]
+    if not quoted_places:
         return {}
     breaks = np.sum([column.str.count("\n") for column in columns], axis=0)
     header_lines = 1 + sum(str(name).count("\n") for name in frame)
-    start = 1 + header_lines + np.arange(len(frame)) + np.cumsum(breaks) - breaks
-
-    @cache
-    def get_usual_values(place: int) -> tuple[set[str], bool]:
-        """Return the values that most rows share with others, and whether the column holds numbers."""
-        count = columns[place].value_counts()
-        shared = count[count > 1]
-        is_number = columns[place].str.strip().str.fullmatch(NUMBER.pattern, flags=re.ASCII)
-        return set(shared.index) if 2 * shared.sum() > len(frame) else set(), is_number.mean() >= MOST_NUMBERS
-
-    def looks_like_row(line: str, line_places: Sequence[int], quoted_place: int) -> bool:
-        parts = line.rstrip("\r").split(separator)
-        if len(parts) != len(line_places):
-            return False
-        matches = []
-        for place, part in zip(line_places, parts, strict=True):
-            shared, is_numeric = get_usual_values(place)
-            if place != quoted_place and (shared or is_numeric):
-                matches.append(part in shared or (is_numeric and NUMBER.fullmatch(part.strip()) is not None))
-        return bool(matches) and all(matches)
-
+    first_line = 1 + header_lines + np.arange(len(frame)) + np.cumsum(breaks) - breaks
+    usual_values = [_find_usual_values(column) for column in columns]
     faults = {}
-    every_place = range(frame.shape[1])
-    for place in places:
+    for place in quoted_places:
+        usual = [values if other != place else (set[str](), False) for other, values in enumerate(usual_values)]
         for row, cell in enumerate(columns[place]):
-            first, *others = cell.split("\n")
-            if not others:
+            first, *lines = cell.split("\n")
+            if not lines:
                 continue
-            *middle, last = others
+            last = lines.pop()
             if (
-                looks_like_row(first, every_place[place:], place)
-                or looks_like_row(last, every_place[: place + 1], place)
-                or any(looks_like_row(line, every_place, place) for line in middle)
+                _looks_like_row(first.split(separator), usual[place:])
+                or _looks_like_row(last.split(separator), usual[: place + 1])
+                or any(_looks_like_row(line.split(separator), usual) for line in lines)
             ):
                 faults[int(frame.index[row])] = (
-                    f"the quote of column {frame.columns[place]!r} takes in lines {start[row]} to "
-                    f"{start[row] + breaks[row]}, which look like rows: close it, or double it within a text"
+                    f"the quote of column {frame.columns[place]!r} takes in lines {first_line[row]} to "
+                    f"{first_line[row] + breaks[row]}, which look like rows: close it, or double it within a text"
                 )
     return faults
+
+
+def _find_usual_values(column: pd.Series[str]) -> tuple[set[str], bool]:
+    """Return the values that rows share, if most rows do, and whether a column holds numbers."""
+    counts = column.value_counts()
+    shared = counts[counts > 1]
+    is_number = column.str.strip().str.fullmatch(NUMBER.pattern, flags=re.ASCII)
+    return set(shared.index) if 2 * shared.sum() > len(column) else set(), is_number.mean() >= MOST_NUMBERS
+
+
+def _looks_like_row(cells: Sequence[str], usual: Sequence[tuple[set[str], bool]]) -> bool:
+    """Return whether there is a cell for each column, and cells are usual in all columns that have usual values."""
+    if len(cells) != len(usual):
+        return False
+    matches = [
+        cell in shared or (is_numeric and NUMBER.fullmatch(cell.strip()) is not None)
+        for cell, (shared, is_numeric) in zip(cells, usual, strict=True)
+        if shared or is_numeric
+    ]
+    return bool(matches) and all(matches)
 
 
 def find_header_rows(frame: pd.DataFrame) -> list[int]:
