@@ -24,7 +24,7 @@ from new_rows import TRUE
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from logit_correction.shortcuts.evidence import LEAST_ROWS, EvidenceModel
+from logit_correction.shortcuts.evidence import MIN_FLAGGED_ROWS, EvidenceModel
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -160,7 +160,7 @@ def groups_of(table: pd.DataFrame) -> pd.Series[Any]:
 
 def gains(cases: pd.DataFrame, table: pd.DataFrame, least: float) -> Array:
     """Return the gain in points of each case by its candidate of the greatest P(helps) above ``least``, 0 without."""
-    usable = table[(table["flagged"] >= LEAST_ROWS) & (table["probability"] > least)]
+    usable = table[(table["flagged"] >= MIN_FLAGGED_ROWS) & (table["probability"] > least)]
     best = usable.sort_values("probability").drop_duplicates(CASE, keep="last").set_index(CASE)["gain"]
     return best.reindex(pd.MultiIndex.from_frame(cases[CASE]), fill_value=0.0).to_numpy()
 
@@ -181,7 +181,7 @@ def figures(cases: pd.DataFrame, gain: Array) -> dict[str, Any]:
 
 def count_verdicts(cases: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     """Return how many cases get each verdict, and in how many of them there is a harmful shortcut."""
-    usable = table[table["flagged"] >= LEAST_ROWS]
+    usable = table[table["flagged"] >= MIN_FLAGGED_ROWS]
     greatest = usable.groupby(CASE)["probability"].max().reindex(pd.MultiIndex.from_frame(cases[CASE]), fill_value=0.0)
     verdict = [EvidenceModel.classify(probability) for probability in greatest]
     harmful = (cases["truth"] >= HARMFUL).to_numpy()

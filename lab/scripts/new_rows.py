@@ -101,14 +101,14 @@ def collect(config: RunConfig, out: Path, **told: Any) -> None:
         with torch.no_grad():
             said = torch.cat([model.network(batch.inputs) for batch in BatchLoader(table, "test").epoch()])
         found[candidate.name] = {
-            "usual": model.usual.half().numpy(),
+            "usual": model.in_distribution_logits.half().numpy(),
             "test": said.half().numpy(),
             "seconds": model.seconds,
         }
     default = [*estimator.finding.views]
     kept = {"found": found, "label": table.label[rows].numpy(), "attribute": table.attribute[rows].numpy()}
     kept |= {"default": default, "rows": len(table.split["train"]), "usual": list_in_distribution_splits(table)}
-    weighed = {one.weighed.views: vars(one.weighed.statistics) for one in estimator.search.candidates}
+    weighed = {one.views: vars(one.scored.statistics) for one in estimator.search.candidates}
     kept["signs"] = {
         one.name: weighed[one.views] for one in candidates if one.views in weighed and one.config.method.name == "LC"
     }

@@ -15,7 +15,7 @@ from logit_correction import Given, train
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.seeds import StepRandomness
-from logit_correction.shortcuts.search import load_class_probabilities
+from logit_correction.shortcuts.held_out import load_class_probabilities
 from logit_correction.types import TrainingRows
 
 from .conftest import all_rows, attached, prepared
@@ -116,7 +116,7 @@ def test_predictions_of_any_classifier_are_read_by_row(tmp_path) -> None:
     assert judged.network.tolist() == [[1, 0], [0.25, 0.75]]
     other = TrainingRows(rows.label, numbers=torch.tensor([50, 51, 52]), held_out=rows)
     assert load_class_probabilities(good, other, "xy", torch.arange).split == "valid"
-    with pytest.raises(InputError, match="tells of no training or validation row"):
+    with pytest.raises(InputError, match="has no training or validation row"):
         load_class_probabilities(good, replace(other, held_out=None), "xy", torch.arange)
     for columns, words in (
         ({"p_x": [0.5]}, "has no column 'p_y'"),

@@ -18,8 +18,10 @@ import torch
 from PIL import Image
 
 from logit_correction import Audit, audit, from_table, load, train
+from logit_correction.shortcuts.audit_page import print_audit, render_audit_page
+from logit_correction.shortcuts.audit_text import describe_audit
 from logit_correction.shortcuts.evidence import EvidenceModel
-from logit_correction.shortcuts.words import next_commands, render_audit, show_audit
+from logit_correction.shortcuts.summaries import ClassifierCheckSummary, Interval
 from logit_correction_lab.sources.planted import Planted
 
 DATA = {"name": "Planted", "set": "column", "rows": 900}
@@ -102,7 +104,7 @@ def test_a_column_that_gives_the_label_away_is_a_leak_and_is_left_out_first(tmp_
     frame = pd.DataFrame({"time": time, "age": label + draw.normal(0, 2, 400), "label": np.array(["no", "yes"])[label]})
     found = audit(from_table(frame, label="label", folder=tmp_path), tmp_path / "out", try_fix=False, **SHORT)
     assert found.verdict == "cannot tell" and "may give the label away" in found.summary["sentence"]
-    first = next(iter(next_commands(found.told, "out").values()))
+    first = next(iter(describe_audit(found.result, "out").commands.values()))
     assert first.startswith("logit-correction train") and first.endswith("--leave_out column:time")
 
 
@@ -204,16 +206,23 @@ def test_in_doubt_the_page_shows_the_rows_that_it_asks_about(tmp_path: Path, mon
 
 
 def test_an_audit_ends_with_the_commands_that_fix_and_check_and_a_check_in_doubt_with_a_test(found: Audit) -> None:
-    first, second, third, *_ = next_commands(found.told, "here").values()
+    first, second, third, *_ = describe_audit(found.result, "here").commands.values()
     assert first == "logit-correction audit --config here/config.yaml --new-rows new-rows --out another-audit"
     assert second == "logit-correction train --config here/fix.yaml --out fixed"
     assert third == "logit-correction evaluate fixed --on new-rows"  # of so few rows an audit could not tell
-    many = replace(found.told, data=found.told.data | {"rows": {"train": 900, "valid": 9000}})
-    assert "audit --run fixed --shortcut column:form_version" in list(next_commands(many, "here").values())[2]
+    record = found.result.record
+    data = replace(record.data, rows={"train": 900, "valid": 9000})
+    many = replace(found.result, record=replace(record, data=data))
+    assert "audit --run fixed --shortcut column:form_version" in list(describe_audit(many, "here").commands.values())[2]
     assert "--legitimate column:form_version" in (found.path / "report.html").read_text()
-    checked = replace(found.told, examined="fixed", leans=None, question=None)
-    assert next(iter(next_commands(checked, "here").values())) == "logit-correction evaluate fixed --on new-rows"
-    assert "fix.yaml" in next(iter(next_commands(replace(checked, leans=True), "here").values()))
+    named = replace(record.finding, user_named=True)
+    assert named.main_evidence is not None
+    few = replace(named, evidence=(replace(named.main_evidence, rows=10),))
+    checked = ClassifierCheckSummary(replace(record, finding=few), {}, "fixed")
+    assert [*describe_audit(checked, "here").commands.values()] == ["logit-correction evaluate fixed --on new-rows"]
+    followed = replace(named, evidence=(replace(named.main_evidence, rows=100, follows_low=0.9),))
+    relies = ClassifierCheckSummary(replace(record, finding=followed), {}, "fixed")
+    assert "fix.yaml" in next(iter(describe_audit(relies, "here").commands.values()))
 
 
 def test_a_trial_that_does_not_confirm_the_verdict_stands_beside_it(
@@ -222,20 +231,21 @@ def test_a_trial_that_does_not_confirm_the_verdict_stands_beside_it(
     told = "A trial does not confirm it"
     assert told not in (found.path / "report.html").read_text() and told not in repr(found)
     cost = found.summary["cost"]
-    less = cost["network"] | {"balanced": {"accuracy": cost["fixed"]["balanced"]["low"] - 0.01, "low": 0, "high": 1}}
-    lost = replace(found.told, cost={"network": cost["fixed"], "fixed": less})
-    page = render_audit(lost, folder)
-    show_audit(lost, folder / "report.html")
+    typed = found.result.cost
+    less = replace(typed["network"], balanced=Interval(cost["fixed"]["balanced"]["low"] - 0.01, 0, 1))
+    lost = replace(found.result, cost={"network": typed["fixed"], "fixed": less})
+    page = render_audit_page(lost, folder)
+    print_audit(lost, folder / "report.html")
     for text in (page.replace("\u00a0", " "), capsys.readouterr().out.replace("\u00a0", " ")):
         right = [f"{100 * cost[who]['like_training']['accuracy']:.0f}" for who in ("fixed", "network")]
         assert f"on data like yours from {right[0]} % to {right[1]} %" in text
         assert text.index("A network may rely on") < text.index(told) < text.index("--legitimate column:form_version")
         assert text.index(told) < text.index("bias-aligned rows")
         assert "If you are sure that it is an accident all the same, train" in text
-    rare = replace(found.told, evidence=replace(found.told.evidence, majority_share=1.0))
-    assert "%, where the commonest label alone is right in 100 %. You decide" in render_audit(rare, folder).replace(
-        "\u00a0", " "
-    )
+    common = replace(found.result.record.finding, majority_share=1.0)
+    rare = replace(found.result, record=replace(found.result.record, finding=common))
+    page = render_audit_page(rare, folder).replace("\u00a0", " ")
+    assert "%, where the commonest label alone is right in 100 %. You decide" in page
 
 
 def test_what_is_lost_in_small_images_is_shown_at_full_size(tmp_path: Path) -> None:
@@ -248,10 +258,10 @@ def test_what_is_lost_in_small_images_is_shown_at_full_size(tmp_path: Path) -> N
     found = audit(
         tmp_path / "photos", tmp_path / "out", shortcut="spectrum", size=24, network="Linear", try_fix=False, **SHORT
     )
-    (contrast,) = found.told.contrasts
+    (contrast,) = found.result.record.contrasts
     own = found.rows[found.rows["conflicting"].eq(True)].sort_values("score", ascending=False, kind="stable")
-    first = next(row for row in contrast["rows"] if row["label"] == own["label"].iloc[0])["conflict"][0]
-    shown = np.asarray(Image.open(io.BytesIO(base64.b64decode(first["image"].partition(",")[2]))))
+    first = next(row for row in contrast.rows if row.label == own["label"].iloc[0]).conflict[0]
+    shown = np.asarray(Image.open(io.BytesIO(base64.b64decode(first.image.partition(",")[2]))))
     file = tmp_path / "photos" / own["path"].iloc[0]
     assert (shown == np.asarray(Image.open(file))[18:82, 118:182]).all()
     assert "the middle, 64 pixels wide" in (found.path / "report.html").read_text()

@@ -20,7 +20,7 @@ from logit_correction.checksums import write_checksums
 from logit_correction.cli import main
 from logit_correction.networks.pretrained import TextClassifier
 from logit_correction.registry import forbid_untrusted_names
-from logit_correction.shortcuts.audit import SEALED
+from logit_correction.shortcuts.audit_files import SEALED
 
 from .conftest import filled
 

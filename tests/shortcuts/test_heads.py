@@ -47,7 +47,7 @@ def test_rows_are_predicted_as_scikit_learn_does_it_and_heads_are_kept(labels: i
     features, label, _ = planted(120, labels)
     fold = torch.randperm(120, generator=torch.Generator().manual_seed(1)) % 3
     kept: list[Head] = []
-    found = predict_out_of_fold(make_logistic_learner(features, label, labels, kept=kept), fold, labels)
+    found = predict_out_of_fold(make_logistic_learner(features, label, labels, trained_heads=kept), fold, labels)
     head = LogisticRegression(C=1.0, max_iter=300, tol=1e-3)
     splits = PredefinedSplit(fold.numpy())
     expected = cross_val_predict(head, features.numpy(), label.numpy(), cv=splits, method="predict_proba")
@@ -64,10 +64,10 @@ def test_rows_are_predicted_as_scikit_learn_does_it_and_heads_are_kept(labels: i
 def test_a_row_is_predicted_by_heads_that_never_saw_it(linear: bool) -> None:
     features, label, _ = planted(100)
     state = torch.get_rng_state()
-    plain, heads = cross_fit(features, label, 2, linear, None, splits=1, seed=3)
+    plain, heads = cross_fit(features, label, 2, linear, None, num_splits=1, seed=3)
     changed = label.clone()
     changed[57] = 1 - label[57]
-    again = cross_fit(features, changed, 2, linear, None, splits=1, seed=3)[0]
+    again = cross_fit(features, changed, 2, linear, None, num_splits=1, seed=3)[0]
     assert torch.equal(plain[57], again[57]) and not torch.equal(plain, again)  # others are predicted by it
     assert torch.equal(torch.get_rng_state(), state) and len(heads) == 2
     said = torch.stack([head(features) for head in heads])  # a row's is that of the head which did not see it

@@ -106,7 +106,7 @@ def test_what_is_chosen_is_trained_and_does_not_see_the_column_if_it_is_left_out
     assert (run.predict(CHANGED) == CHANGED["outcome"]).mean() > 0.75
     leaves_out = run.config.training.leave_out
     assert np.array_equal(before, after) == (leaves_out == ["column:scanner"])
-    plan = copy.told.new_rows.candidates[2].config
+    plan = copy.result.selection.candidates[2].config
     blind = train(RunConfig.from_dict(plan), tmp_path / "blind", page=False)
     assert np.array_equal(blind.predict_proba(CHANGED), blind.predict_proba(other))
     assert (blind.predict(CHANGED) == np.array(NAMES)[says(copy.new_rows)[2]]).all()  # what the audit asked
@@ -360,7 +360,7 @@ def test_new_rows_that_are_not_there_or_are_the_data_are_told_before_anything_is
 
 
 def test_a_run_says_who_decided_what_the_shortcut_is(copy: Audit, tmp_path: Path) -> None:
-    config = copy.told.new_rows.candidates[1].config  # LC by the column scanner, as answers choose it
+    config = copy.result.selection.candidates[1].config  # LC by the column scanner, as answers choose it
     by_answers = train(RunConfig.from_dict(config), tmp_path / "answers", page=False)
     assert "You named" not in describe_finding(by_answers.report.finding) and "new rows" in describe_finding(
         by_answers.report.finding

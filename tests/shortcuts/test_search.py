@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from logit_correction.attributes.folds import draw_folds
-from logit_correction.shortcuts.search import HeldOutPredictions, Search
+from logit_correction.shortcuts.held_out import HeldOutPredictions
+from logit_correction.shortcuts.search import Search
 from logit_correction.types import Correlation, TrainingRows, ViewInputs
 from logit_correction.views.base import available_views
 from logit_correction.views.images import Places
@@ -30,7 +31,7 @@ def test_two_columns_together_tell_what_neither_does() -> None:
     right = np.where(label.numpy() == 1, left, -left) + 0.1 * draw.normal(size=900)
     inputs = inputs_of(left=left, noise=draw.normal(size=900), right=right, place=["sea", "town", ""] * 300)
     search = search_of(inputs, label, torch.full((900, 2), 0.5))
-    search.look(Pairs.list_views(inputs))
+    search.evaluate_views(Pairs.list_views(inputs))
     ((views, look),) = search.evidence.items()
     assert views == ("pair:left & right",) and look.accuracy > 0.85
 
@@ -41,7 +42,7 @@ def test_equal_numbers_tell_what_no_column_does() -> None:
     second = np.where(label == 1, first, first + draw.integers(1, 4, 600) * draw.choice([-1, 1], 600))
     inputs = inputs_of(first=first, second=second, third=third)
     search = search_of(inputs, label, torch.full((600, 2), 0.5))
-    search.look(available_views(inputs, ["column", "pair"]))
+    search.evaluate_views(available_views(inputs, ["column", "pair"]))
     *_, (views, look) = search.evidence.items()
     assert len(search.evidence) == 2 and views == ("pair:first & second",) and look.accuracy > 0.99
 
@@ -59,10 +60,10 @@ def test_many_places_together_are_no_narrow_look(num_labels: int, breadth: int) 
     inputs = ViewInputs(num_rows=len(label), inputs=lambda rows: images[rows] / 255, images=lambda rows: images[rows])
     network = torch.eye(num_labels)[label]
     search = search_of(inputs, label, network)
-    search.look(Places.list_views(inputs))
+    search.evaluate_views(Places.list_views(inputs))
     ((views, look),) = search.evidence.items()
     assert len(views) == num_labels and look.accuracy > 0.95
-    assert search.seen[views].shape == network.shape and look.breadth == breadth
+    assert search.predictions[views].shape == network.shape and look.breadth == breadth
 
 
 def test_of_views_that_point_at_the_same_rows_the_narrowest_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,9 +82,9 @@ def test_of_views_that_point_at_the_same_rows_the_narrowest_is_named(monkeypatch
     inputs = ViewInputs(num_rows=len(label), inputs=lambda rows: images[rows] / 255, images=lambda rows: images[rows])
     followed = torch.where(torch.rand(len(label), generator=generator) < 0.7, cast, label)
     search = search_of(inputs, label, 0.97 * torch.eye(num_labels)[followed] + 0.01)
-    search.look(available_views(inputs, ["thumbnail", "texture", "colour", "light"]))
-    monkeypatch.setattr(search, "promising", lambda: [("texture",)])  # as on coloured digits
-    search.weigh()
+    search.evaluate_views(available_views(inputs, ["thumbnail", "texture", "colour", "light"]))
+    monkeypatch.setattr(search, "select_promising", lambda: [("texture",)])  # as on coloured digits
+    search.score_candidates()
     finding = search.conclude()
     assert (finding.verdict, finding.views) == ("shortcut", ("colour",))
     assert float((search.candidates[0].attribute == cast).double().mean()) > 0.98

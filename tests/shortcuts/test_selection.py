@@ -132,14 +132,14 @@ def test_gains_of_a_fully_labelled_pool_are_the_gains(monkeypatch: pytest.Monkey
     everything = np.arange(predictions.shape[1])
     wanted = brute(predictions, label)
     told = selection.estimate_gains(predictions, everything, label, np.ones(len(label)))
-    assert (told.answers == (predictions != predictions[0]).sum(axis=1)).all()
+    assert (told.num_answers == (predictions != predictions[0]).sum(axis=1)).all()
     np.testing.assert_allclose(told.gain, wanted, atol=1e-12)
-    assert (told.unanswered == 0).all()
+    assert (told.unlabelled_share == 0).all()
     # Of rows to come, for which the choice is made, they are a sample: what is believed before is worth four of them.
-    differ = told.answers
+    differ = told.num_answers
     drawn = (wanted * len(label) - 0.2) / (differ + 4) * differ / len(label)
-    np.testing.assert_allclose(told.cautious[1:], drawn[1:])
-    assert told.gain[0] == 0 == told.error[0]
+    np.testing.assert_allclose(told.shrunk_gain[1:], drawn[1:])
+    assert told.gain[0] == 0 == told.standard_error[0]
     monkeypatch.setattr(selection, "PRIOR_ROWS", 1e-9)
     np.testing.assert_allclose(
         selection.estimate_gains(predictions, everything, label, np.ones(len(label))).gain, wanted, atol=1e-8
@@ -156,7 +156,7 @@ def test_gains_by_rows_that_were_drawn_are_right_in_the_mean_and_within_their_er
         places, chance = selection.sample_rows_to_label(predictions, 60, seed)
         told = selection.estimate_gains(predictions, places, label[places], 1 / chance[places])
         found.append(told.gain)
-        errors.append(told.error)
+        errors.append(told.standard_error)
     bias = np.mean(found, axis=0) - wanted
     spread = np.std(found, axis=0)
     assert (np.abs(bias) <= 4 * spread / math.sqrt(400) + 2e-4).all(), (bias, spread)
@@ -189,9 +189,9 @@ def test_gains_are_exact_once_all_is_answered_that_tells(counts: tuple[int, ...]
     places = np.flatnonzero(known)
     told = selection.estimate_gains(predictions, places, label[places], weight[places])
     np.testing.assert_allclose(told.gain, brute(predictions, label), atol=1e-9)
-    chosen = selection.select_candidate(told, changed=True)
+    chosen = selection.select_candidate(told, shifted=True)
     found = selection.correct_gain_for_selection(
-        predictions, places, label[places], weight[places], changed=True, seed=0
+        predictions, places, label[places], weight[places], shifted=True, seed=0
     )
     assert chosen == 1 and found == pytest.approx(told.gain[1])
 
@@ -258,10 +258,10 @@ def gains(gain: list[float], error: list[float]) -> selection.Gains:
 
 def test_erm_is_left_only_for_what_is_clearly_ahead_and_clearer_where_nothing_changed() -> None:
     told = gains([0, 0.05, -0.2, 0.04], [0, 0.05, 0.01, 0.001])
-    assert selection.select_candidate(told, changed=True) == 1 and selection.select_candidate(told, changed=False) == 0
-    assert selection.select_candidate(gains([0, 0.05], [0, 0.02]), changed=False) == 1
-    assert selection.select_candidate(gains([0, 0.01], [0, 0.05]), changed=True) == 0
-    assert selection.select_candidate(gains([0, -0.1, -0.3], [0, 0.01, 0.01]), changed=True) == 0
+    assert selection.select_candidate(told, shifted=True) == 1 and selection.select_candidate(told, shifted=False) == 0
+    assert selection.select_candidate(gains([0, 0.05], [0, 0.02]), shifted=False) == 1
+    assert selection.select_candidate(gains([0, 0.01], [0, 0.05]), shifted=True) == 0
+    assert selection.select_candidate(gains([0, -0.1, -0.3], [0, 0.01, 0.01]), shifted=True) == 0
 
 
 def test_the_best_of_many_equal_candidates_is_told_to_gain_about_nothing() -> None:
@@ -275,9 +275,9 @@ def test_the_best_of_many_equal_candidates_is_told_to_gain_about_nothing() -> No
         label = generator.integers(2, size=300)
         places, chance = selection.sample_rows_to_label(predictions, 40, seed)
         given_ = predictions, places, label[places], 1 / chance[places]
-        chosen = selection.select_candidate(found := selection.estimate_gains(*given_), changed=True)
+        chosen = selection.select_candidate(found := selection.estimate_gains(*given_), shifted=True)
         believed.append(float(found.gain[chosen]))
-        told.append(selection.correct_gain_for_selection(*given_, changed=True, seed=seed))
+        told.append(selection.correct_gain_for_selection(*given_, shifted=True, seed=seed))
     assert np.count_nonzero(believed) > 12  # by chance one of them is ahead
     assert np.mean(believed) > 0.03 and abs(np.mean(told)) < 0.4 * np.mean(believed)
     assert all(one <= other for one, other in zip(told, believed, strict=True))

@@ -126,7 +126,7 @@ def _audit_new_rows(
     """Return the audit that chooses what to train by new rows, and by the labels in ``answers`` if given."""
     from logit_correction.runs.folder import check_unlocked
     from logit_correction.shortcuts import audit as audits
-    from logit_correction.shortcuts.words import show_audit
+    from logit_correction.shortcuts.audit_page import print_audit
 
     check_unlocked(out)
     if new_rows is not None and answers is not None:
@@ -141,7 +141,7 @@ def _audit_new_rows(
         audit = audits.Audit(folder, trust_code=trust_code)
         audit.check_options(config, user_options)
         audit.answer(answers)
-    show_audit(audit.told, folder / audits.PAGE)
+    print_audit(audit.result, folder / audits.PAGE)
     return audit
 
 
@@ -186,7 +186,7 @@ def audit_command(
         json: print audit.json
     """
     from logit_correction.shortcuts import audit as audits
-    from logit_correction.shortcuts.words import show_audit
+    from logit_correction.shortcuts.audit_page import print_audit
 
     if config is None and (answers is not None or ask is not None):  # of a finished audit
         for option, value in {"--new-rows": new_rows, "--run": run, "--predictions": predictions}.items():
@@ -208,7 +208,7 @@ def audit_command(
         only_for_pages = ("contrasts", "shown", "words")
         _print_json({name: value for name, value in audit.summary.items() if name not in only_for_pages})
     else:
-        show_audit(audit.told, out / audits.PAGE)
+        print_audit(audit.result, out / audits.PAGE)
     return VERDICT_STATUS if fail_on == audit.verdict else 0
 
 

@@ -266,7 +266,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         """Return the method that new rows choose, and the views that the network may not see."""
         import pandas as pd
 
-        from logit_correction.shortcuts.new_rows import build_new_rows_table, predict_candidates, select_from_answers
+        from logit_correction.shortcuts.new_rows import build_new_rows_table, predict_candidates
+        from logit_correction.shortcuts.selection import select_from_answers
 
         table = source.build()
         split, _ = make_splits(table.label, None, table.label_names, Splitting(0.2, 0.0, seed))

@@ -1,4 +1,4 @@
-"""ViewEvidences for a shortcut, estimates it where correcting is likely to help, and abstains elsewhere."""
+"""Auto, the attribute estimator that first searches for a shortcut, and abstains where none is likely."""
 
 from __future__ import annotations
 
@@ -18,8 +18,15 @@ from logit_correction.errors import InputError
 from logit_correction.finding import Decider, Finding
 from logit_correction.formatting import format_option
 from logit_correction.seeds import StepRandomness, derive_seed, make_generator
-from logit_correction.shortcuts.heads import KeptHeads, estimate_by_heads, join_attributes, join_posteriors
-from logit_correction.shortcuts.search import HeldOutPredictions, Search
+from logit_correction.shortcuts.heads import (
+    AttributeEstimate,
+    FittedHeads,
+    estimate_by_heads,
+    join_attributes,
+    join_posteriors,
+)
+from logit_correction.shortcuts.held_out import HeldOutPredictions
+from logit_correction.shortcuts.search import Search
 from logit_correction.types import (
     UNKNOWN_ATTRIBUTE,
     Batch,
@@ -36,31 +43,41 @@ from logit_correction.view_names import EVERYTHING, ViewName, are_columns, name_
 from logit_correction.views.base import View, available_views, find_views
 from logit_correction.views.tables import Pairs, find_viewed_columns
 
-#: Parts that the rows are divided into; each is predicted by a network that was trained on the others. Most rows that
-#: are looked at; the estimate itself takes all.
-FOLDS, MOST_ROWS = 3, 10_000
+#: Folds of the search; each is predicted by a network that was trained on the others.
+FOLDS = 3
 
-#: Steps of the ordinary networks, on images and elsewhere, rows of a step, and fewest and most epochs. The evidence was
-#: learned from networks that were trained about as long, however long the method itself trains.
-STEPS_ON_IMAGES, STEPS, ROWS_OF_A_STEP, LEAST_EPOCHS, MOST_EPOCHS = 300, 600, 64, 4, 100
+#: Rows that the search uses at most; the estimate of the attribute uses all.
+MAX_SEARCH_ROWS = 10_000
 
-#: Several shortcuts that a person names are told apart where there are so many rows for each label and values of them.
-ROWS_OF_A_CELL = 10
+#: Steps of the search's networks, on images and elsewhere. The model of the evidence was fitted on networks that were
+#: trained about as long, so this does not depend on the training of the method.
+STEPS_ON_IMAGES = 300
+STEPS = 600
+
+#: Rows of a step of these networks.
+ROWS_PER_STEP = 64
+
+#: Fewest and most epochs of these networks.
+MIN_EPOCHS = 4
+MAX_EPOCHS = 100
+
+#: Rows for each combination of a label and values of several shortcuts from which these are kept apart.
+MIN_ROWS_PER_COMBINATION = 10
 
 
 class Auto(AttributeEstimator):
-    """Finds out whether there is a shortcut before anything is corrected. Reads no attribute label, of any split.
+    """Searches for a shortcut before anything is corrected, and estimates it. Reads no attribute label, of any split.
 
-    1. ERM networks of the kind of the robust one are trained in folds and predict rows that they did not see.
-    2. So do heads on each view that the data permit.
-    3. The most promising views each estimate the attribute, and narrower views that point at the same rows. A model
-       that was learned from drawn shortcuts gives each the probability that correcting by it helps; see ``evidence``.
-    4. One is corrected by if that is high enough: of several the narrowest look. Otherwise the method trains as ERM.
+    1. ERM networks like that of the method are trained in folds and predict the rows that they were not trained on.
+    2. So are probes on each view that applies to the data.
+    3. The most promising views estimate the attribute, and narrower views that flag the same rows. A model gives each
+       candidate the probability that correcting by it helps, see ``evidence``.
+    4. If that is high enough, the method corrects by the best candidate. Otherwise it trains as ERM.
 
-    The views under ``shortcut`` are corrected by without a search, unless ``search`` says so.
+    Views under ``shortcut`` are corrected by without a search, unless ``search`` is True.
     """
 
-    networks: FoldNetworks  # the ordinary ones; none where nothing is left for them to do
+    networks: FoldNetworks  # of the search; none once it has ended
 
     def __init__(
         self,
@@ -70,7 +87,7 @@ class Auto(AttributeEstimator):
         search: bool | None = None,
         decided_by: Decider = "person",
     ) -> None:
-        """Choose what to look at.
+        """Choose views.
 
         Args:
             shortcut: Views that are known to be a shortcut, such as ``colour`` or ``column:scanner``. Each column is
@@ -79,74 +96,81 @@ class Auto(AttributeEstimator):
             legitimate: Views, or families of views, that are known to be no shortcut: never corrected by.
             when_unsure: Where the verdict is ``cannot tell``, ``correct`` by the likeliest view, or ``leave`` training
                 as that of ERM.
-            search: Whether to look for a shortcut, as an audit does whatever a person says; None where nobody has said
-                what it is.
-            decided_by: Who said what ``shortcut`` names, for the report: a ``person``, ``answers`` about new rows, or
-                the ``search`` of an audit.
+            search: Whether to search for a shortcut, as an audit does in any case; by default only if ``shortcut`` is
+                empty.
+            decided_by: Who named ``shortcut``, for the report: a ``person``, ``answers`` about new rows, or the
+                ``search`` of an audit.
         """
         super().__init__()
-        self.shortcut, self.legitimate = list(shortcut or []), list(legitimate or [])
+        self.shortcut = list(shortcut or [])
+        self.legitimate = list(legitimate or [])
         self._searches = not self.shortcut if search is None else search
-        both = {*self.shortcut} & {*self.legitimate}
-        if both:
-            raise InputError(f"view {sorted(both)[0]} is given both as shortcut and as legitimate: leave one out")
-        known = map(ViewName.of, self.legitimate)
-        if words := [str(one) for one in known if one.family == "word" and one.member]:
+        contradictory = {*self.shortcut} & {*self.legitimate}
+        if contradictory:
+            raise InputError(
+                f"view {sorted(contradictory)[0]} is given both as shortcut and as legitimate: leave one out"
+            )
+        names = map(ViewName.of, self.legitimate)
+        words = [str(name) for name in names if name.family == "word" and name.member]
+        if words:
             raise InputError(
                 f"{format_option('legitimate', words[0])}: texts are looked at by all words together: give word"
             )
-        self.when_unsure, self.num_stages = when_unsure, int(self._searches)
+        self.when_unsure = when_unsure
+        self.num_stages = int(self._searches)
         self.decided_by: Decider = decided_by
-        self.kept: Sequence[KeptHeads] = ()  # that tell of other rows; of several, each tells one shortcut
+        self.heads: Sequence[FittedHeads] = ()  # for unseen rows, of each shortcut
         self.estimates: list[tuple[Tensor, Tensor]] = []  # attribute and class probabilities by each shortcut
-        self.search: Search | None = None  # what it saw, row by row, for those who ask
+        self.search: Search | None = None
 
     def attach(self, build: NetworkBuilder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
-        self.fold = self.draw(info.num_rows)
+        self.fold = self.draw_search_folds(info.num_rows)
         networks = [build(network, f"ordinary network {number}") for number in range(FOLDS * self.num_stages)]
         self.networks = FoldNetworks(networks, self.fold.unsqueeze(0))
 
-    def draw(self, rows: int) -> Tensor:
-        """Return the fold (rows,) of each of so many rows; -1 of those that are not looked at."""
-        return draw_folds(rows, FOLDS, make_generator(self.seed, "looked at"), MOST_ROWS)
+    def draw_search_folds(self, num_rows: int) -> Tensor:
+        """Return the fold (num_rows,) of each row; -1 of rows that the search does not use."""
+        return draw_folds(num_rows, FOLDS, make_generator(self.seed, "looked at"), MAX_SEARCH_ROWS)
 
     def setup(self, rows: TrainingRows) -> None:
         super().setup(rows)
         if rows.view_inputs is None:
             raise InputError("Auto looks at all training rows: give TrainingRows.view_inputs, or take Online")
-        self._never = [view.name for view in find_views(self.legitimate, rows.view_inputs)]
-        self._corrected_by(self.shortcut)  # what does not apply is told
+        self._legitimate_views = [view.name for view in find_views(self.legitimate, rows.view_inputs)]
+        self._find_shortcut_views(self.shortcut)  # raises if a name does not apply
         if not self._searches:
             return
-        # What sees everything would be no evidence.
-        usable = [view for view in available_views(rows.view_inputs) if view.breadth < EVERYTHING]
-        told = set(
-            find_viewed_columns(self._never, rows.view_inputs.columns)
-        )  # a pair with one of them would be it again
-        again = {view.name for view in usable if isinstance(view, Pairs) and told & {*view.columns}}
-        self.views = [view for view in usable if view.name not in {*self._never} | again]
+        # A pair with a legitimate column would be that column again.
+        columns = set(find_viewed_columns(self._legitimate_views, rows.view_inputs.columns))
+        self.views = [
+            view
+            for view in available_views(rows.view_inputs)
+            if view.breadth < EVERYTHING
+            and view.name not in self._legitimate_views
+            and not (isinstance(view, Pairs) and columns & {*view.columns})
+        ]
 
-    def _corrected_by(self, names: Sequence[str]) -> list[View]:
-        """Return the views of these names, less those that a person calls legitimate."""
+    def _find_shortcut_views(self, names: Sequence[str]) -> list[View]:
+        """Return the views of these names, less the legitimate ones."""
         assert self.rows.view_inputs is not None
-        found = [view for view in find_views(names, self.rows.view_inputs) if view.name not in self._never]
-        if names and not found:
+        views = [view for view in find_views(names, self.rows.view_inputs) if view.name not in self._legitimate_views]
+        if names and not views:
             raise InputError("all views that shortcut names are legitimate: leave one out")
-        return found
+        return views
 
-    # -- the networks
+    # -- networks of the search
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
-        seen = None if bool((self.fold >= 0).all()) else (self.fold >= 0).long()
-        epochs, size = self.length()
-        return Stage(epochs=epochs, sample_weight=seen, step_rows=size)
+        is_used = self.fold >= 0
+        epochs, rows_per_step = self.compute_schedule()
+        return Stage(epochs, sample_weight=None if is_used.all() else is_used.long(), step_rows=rows_per_step)
 
-    def length(self) -> tuple[int, int]:
-        """Return the epochs of the ordinary networks, and the rows of their steps."""
+    def compute_schedule(self) -> tuple[int, int]:
+        """Return the epochs of the search's networks, and the rows of a step."""
         steps = STEPS_ON_IMAGES if len(self.info.input_shape) == 3 else STEPS
-        epochs = math.ceil(steps * ROWS_OF_A_STEP / max(1, int((self.fold >= 0).sum())))
-        return min(MOST_EPOCHS, max(LEAST_EPOCHS, epochs)), ROWS_OF_A_STEP
+        epochs = math.ceil(steps * ROWS_PER_STEP / max(1, int((self.fold >= 0).sum())))
+        return min(MAX_EPOCHS, max(MIN_EPOCHS, epochs)), ROWS_PER_STEP
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
         total = self.networks.loss(batch)
@@ -161,26 +185,28 @@ class Auto(AttributeEstimator):
     def predict(self, inputs: Inputs) -> Tensor:
         return self.networks.log_probabilities(inputs).mean(dim=0)
 
-    # -- the search, and the estimate
+    # -- search and estimate
 
     def finish(self, outputs: Tensor | None) -> None:
-        """Look for a shortcut in what the ordinary networks (N, L) said, unless a person named it, and estimate it."""
+        """Search in the predictions (N, L) of the networks, unless the shortcut was named, and estimate it."""
         if outputs is None:
             self._settle(Finding("shortcut", (*self.shortcut,), user_named=True, decided_by=self.decided_by))
-        else:
-            seen = (self.fold >= 0).nonzero().squeeze(1)
-            self.examine(HeldOutPredictions("train", seen, outputs[seen], self.fold[seen]))
+            return
+        rows = (self.fold >= 0).nonzero().squeeze(1)
+        self.examine(HeldOutPredictions("train", rows, outputs[rows], self.fold[rows]))
 
-    def examine(self, judged: HeldOutPredictions) -> None:
-        """Look for a shortcut in what a classifier says; then estimate the attributes, or abstain."""
-        broadcast_from_first(judged.network)
-        seen = (self.fold >= 0).nonzero().squeeze(1)  # what heads may learn from
-        self.search = Search(self.rows, seen, judged, self.correlation, derive_seed(self.seed, "estimate"))
-        self.search.look(self.views)
-        self.search.weigh()
-        named = self._corrected_by(self.shortcut)
-        found = self.search.conclude_user_named(named) if named else self.search.conclude(self.when_unsure == "correct")
-        self._settle(replace(found, legitimate=tuple(self._never)))
+    def examine(self, held_out: HeldOutPredictions) -> None:
+        """Search for a shortcut in the predictions of a classifier, then estimate the attribute, or abstain."""
+        broadcast_from_first(held_out.network)
+        learned = (self.fold >= 0).nonzero().squeeze(1)
+        self.search = Search(self.rows, learned, held_out, self.correlation, derive_seed(self.seed, "estimate"))
+        self.search.evaluate_views(self.views)
+        self.search.score_candidates()
+        if self.shortcut:
+            finding = self.search.conclude_user_named(self._find_shortcut_views(self.shortcut))
+        else:
+            finding = self.search.conclude(self.when_unsure == "correct")
+        self._settle(replace(finding, legitimate=tuple(self._legitimate_views)))
 
     def _settle(self, finding: Finding) -> None:
         self.finding = finding
@@ -188,68 +214,79 @@ class Auto(AttributeEstimator):
         self._drop_networks()
 
     def _drop_networks(self) -> None:
-        """Forget networks whose work is done: a checkpoint need not hold them."""
+        """Remove the search's networks, so that no checkpoint holds them."""
         self.networks = FoldNetworks([], self.fold.unsqueeze(0))
 
     def assign_training(self, outputs: Tensor | None) -> Tensor:
         if self.has_abstained:
             return torch.full_like(self.rows.label, UNKNOWN_ATTRIBUTE)
-        assert self.rows.view_inputs is not None and self.finding is not None
-        names = self.finding.views
-        views, seed = self._corrected_by(names), derive_seed(self.seed, "estimate")
-        said, rows = self.finding.user_named, len(self.rows.label)
-        # One estimate for several shortcuts would be that of the surest, row by row.
-        parts = _apart(views) if said else [views]
-        if rows < ROWS_OF_A_CELL * self.info.num_labels ** (len(parts) + 1):
-            parts = [views]
-        exact = [said and are_columns([view.name for view in part]) for part in parts]
-        weighed = None if self.search is None else self.search.get_candidate(names)
-        if weighed is not None and len(weighed.estimate[0]) == rows and exact == [False]:
-            found = [weighed.estimate]
-        else:
-            found = [
-                estimate_by_heads(part, self.rows, self.correlation, seed, exact=one)
-                for part, one in zip(parts, exact, strict=True)
-            ]
-        self.kept = [heads for _, _, heads in found]
-        self.estimates = [(attribute, probability) for attribute, probability, _ in found]
-        self.row_posterior = join_posteriors([probability for _, probability in self.estimates])
-        if len(parts) > 1:
-            self._combine()
+        assert self.finding is not None
+        estimates = self._estimate_shortcuts(self.finding)
+        self.heads = [estimate.heads for estimate in estimates]
+        self.estimates = [(estimate.attribute, estimate.probabilities) for estimate in estimates]
+        self.row_posterior = join_posteriors([probabilities for _, probabilities in self.estimates])
+        if len(estimates) > 1:
+            self._combine_shortcuts()
         return join_attributes([attribute for attribute, _ in self.estimates], self.info.num_labels)
 
-    def _combine(self) -> None:
-        """Take each combination of several shortcuts' values for a value; a label has the one of its own values."""
-        names, size, values = self.info.label_names, self.info.num_labels, list[list[str]]()
-        for heads in self.kept:
-            parts = [ViewName.of(view.name) for view in heads.views]
-            called = dict.fromkeys(member if family == "column" else family for family, member in parts)
-            values.append([f"{' and '.join(called)} like {name}" for name in names])
-        self.attribute_names = [", ".join(one) for one in product(*values)]
-        step = sum(size**place for place in range(len(values)))
-        self.correlation = Correlation.from_table([[label * step] for label in range(size)], size ** len(values))
+    def _estimate_shortcuts(self, finding: Finding) -> list[AttributeEstimate]:
+        """Return an estimate by each shortcut: one by several would follow the surest of them in each row."""
+        views = self._find_shortcut_views(finding.views)
+        num_rows = len(self.rows.label)
+        shortcuts = _separate_shortcuts(views) if finding.user_named else [views]
+        if num_rows < MIN_ROWS_PER_COMBINATION * self.info.num_labels ** (len(shortcuts) + 1):
+            shortcuts = [views]
+        is_exact = [finding.user_named and are_columns([view.name for view in shortcut]) for shortcut in shortcuts]
+        candidate = None if self.search is None else self.search.get_candidate(finding.views)
+        if candidate and len(candidate.training_estimate.attribute) == num_rows and is_exact == [False]:
+            return [candidate.training_estimate]
+        seed = derive_seed(self.seed, "estimate")
+        return [
+            estimate_by_heads(shortcut, self.rows, self.correlation, seed, exact=exact)
+            for shortcut, exact in zip(shortcuts, is_exact, strict=True)
+        ]
+
+    def _combine_shortcuts(self) -> None:
+        """Name each combination of the values of several shortcuts; a label is correlated with its own values."""
+        num_labels = self.info.num_labels
+        values = []
+        for heads in self.heads:
+            names = [ViewName.of(view.name) for view in heads.views]
+            shortcut = " and ".join(
+                dict.fromkeys(name.member if name.family == "column" else name.family for name in names)
+            )
+            values.append([f"{shortcut} like {label}" for label in self.info.label_names])
+        self.attribute_names = [", ".join(combination) for combination in product(*values)]
+        step = sum(num_labels**power for power in range(len(values)))
+        table = [[label * step] for label in range(num_labels)]
+        self.correlation = Correlation.from_table(table, num_labels ** len(values))
 
     def predict_attributes(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
-        """Return the attribute (n,) of rows by the same odds as of training rows."""
-        if not self.kept or not all(view.is_applicable(rows) for heads in self.kept for view in heads.views):
+        """Return the attribute (n,) of unseen rows by the same odds as of training rows."""
+        if not self.heads or not all(view.is_applicable(rows) for heads in self.heads for view in heads.views):
             return None
-        return join_attributes([attribute for attribute, _ in self.estimates_of(label, rows)], self.info.num_labels)
+        attributes = [attribute for attribute, _ in self.predict_shortcuts(label, rows)]
+        return join_attributes(attributes, self.info.num_labels)
 
-    def estimates_of(self, label: Tensor, rows: ViewInputs) -> list[tuple[Tensor, Tensor]]:
-        """Return attribute (n,) and class probabilities (n, L) of other rows by each shortcut."""
-        own = Correlation.one_to_one(self.info.num_labels)
-        seen = [(heads.probability(rows), heads.odds) for heads in self.kept]
-        return [(select_attribute(own.posterior(one), label, own, odds), one) for one, odds in seen]
+    def predict_shortcuts(self, label: Tensor, rows: ViewInputs) -> list[tuple[Tensor, Tensor]]:
+        """Return attribute (n,) and class probabilities (n, L) of unseen rows by each shortcut."""
+        correlation = Correlation.one_to_one(self.info.num_labels)
+        estimates = []
+        for heads in self.heads:
+            probabilities = heads.predict(rows)
+            posterior = correlation.posterior(probabilities)
+            estimates.append((select_attribute(posterior, label, correlation, heads.odds), probabilities))
+        return estimates
 
     def get_extra_state(self) -> dict[str, Any]:
-        kept = [heads.state() for heads in self.kept]
-        return {**super().get_extra_state(), "kept": [] if None in kept else kept}
+        heads = [heads.get_state() for heads in self.heads]
+        return {**super().get_extra_state(), "kept": [] if None in heads else heads}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         super().set_extra_state(state)
-        self.kept = [KeptHeads.from_state(one) for one in state["kept"]]
-        if len(self.kept) > 1:
-            self._combine()
+        self.heads = [FittedHeads.from_state(heads) for heads in state["kept"]]
+        if len(self.heads) > 1:
+            self._combine_shortcuts()
         if self.finding is not None:
             self._drop_networks()
 
@@ -261,10 +298,11 @@ class Auto(AttributeEstimator):
         return f"a classifier of {name_views(self.finding.views)} alone, cross-fitted"
 
 
-def _apart(views: Sequence[View]) -> list[list[View]]:
+def _separate_shortcuts(views: Sequence[View]) -> list[list[View]]:
     """Return the views of each shortcut: a column, members of a family that sees one thing, and all broader views."""
-    parts: dict[str, list[View]] = {}
+    shortcuts: dict[str, list[View]] = {}
     for view in views:
         family = ViewName.of(view.name).family
-        parts.setdefault("" if view.breadth else view.name if family == "column" else family, []).append(view)
-    return list(parts.values())
+        shortcut = "" if view.breadth else view.name if family == "column" else family
+        shortcuts.setdefault(shortcut, []).append(view)
+    return list(shortcuts.values())

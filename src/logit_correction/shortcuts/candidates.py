@@ -1,4 +1,8 @@
-"""What might be trained instead of ERM: corrected by a view, without what a view sees, corrected by an estimator."""
+"""The candidates of model selection on new rows, and their training.
+
+What is better on the new rows cannot be known from the training data. So an audit trains several classifiers on it:
+ERM, LC by each promising group of views, ERM whose network does not see these views, and LC by other estimators.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import multiprocessing
 import pickle
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,7 +36,7 @@ from logit_correction.training.display import Display
 from logit_correction.training.fit import Trainer
 from logit_correction.view_names import name_training, name_views
 
-#: Ways to estimate the attribute that are tried whatever the views show -> what they take for it.
+#: Attribute estimators that are always tried -> what they take for the attribute.
 ESTIMATORS = {
     "Online": "what a second, biased network learns while LC trains",
     "XRM": "what two networks, each on one half, learn to mistake",
@@ -41,161 +45,200 @@ ESTIMATORS = {
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to train a classifier on the same rows.
+    """One way to train a classifier on the training data.
 
     Attributes:
-        name: What tables call it; ``does``, what it does.
-        config: What trains it, as ``train`` takes it.
-        views: The views that it corrects by, or leaves out; none of ERM and of an estimator.
+        name: Its name in tables.
+        description: What it does, in a phrase.
+        config: The training, as ``train`` takes it.
+        views: The views that it corrects by, or that its network does not see; none of ERM and of an estimator.
     """
 
     name: str
-    does: str
+    description: str
     config: RunConfig
     views: tuple[str, ...] = ()
 
 
-def build_candidates(built: PreparedRun) -> list[Candidate]:
-    """Return ERM, two for each group of promising views, and the estimators; ``built`` is after its search."""
-    config, table, estimator = built.config, built.table, built.algorithm.attributes
-    assert isinstance(estimator, Auto) and estimator.search is not None
-    found: list[Candidate] = []
-
-    def add(name: str, does: str, attributes: Any = None, views: Sequence[str] = (), leave_out: bool = False) -> None:
-        """Add a training, each once, under a name of its own: long lists of words may begin alike."""
-        method = ComponentConfig("LC", {"attributes": attributes}) if attributes else ComponentConfig(BASELINE)
-        training = replace(config.training, leave_out=[*config.training.leave_out, *(views if leave_out else ())])
-        own, name = replace(config, method=complete_part("method", method), training=training), name.replace("`", "")
-        if all(own != other.config for other in found):
-            alike = sum(name == other.name.partition(" (no. ")[0] for other in found)
-            found.append(Candidate(f"{name} (no. {alike + 1})" if alike else name, does, own, tuple(views)))
-
-    add(BASELINE, "ordinary training")
-    auto = {"name": "Auto", "decided_by": "answers"}
-    for names in _groups_of(estimator.search, estimator.shortcut):
-        add(
-            f"LC by {name_views(names, short=True)}",
-            f"corrects by {name_views(names)}",
-            {**auto, "shortcut": [*names]},
-            names,
-        )
-        if gone := [one for one in names if build_view_removal(one, table.info) is not None]:
-            add(name_training(BASELINE, gone), f"ERM that cannot see {name_views(gone)}", views=gone, leave_out=True)
-    if build_view_removal("spelling", table.info) is not None:
-        does = "ERM to which names that differ in case and blanks are one"
-        add(name_training(BASELINE, ["spelling"]), does, views=["spelling"], leave_out=True)
-    for name, told in ESTIMATORS.items():
-        add(f"LC by {name}", f"corrects by {told}", name)
-    return found
-
-
-def _groups_of(search: Search, named: Sequence[str]) -> list[list[str]]:
-    """Return the views to try, each group together: those that a person ``named``, and the promising ones.
-
-    The two that tell most are one more group, since there may be two shortcuts. Of texts, the words that tell most are
-    one more for each view of words.
-    """
-    groups = [list(named)] if named else []
-    groups += [[*names] for names in search.promising()]
-    two = search.telling()[:2]
-    groups += [[name for look in two for name in look.views]] if len(two) == 2 else []
-    for names in list(groups):
-        words = [f"word:{word}" for name in names for word in search.select_words(name)]
-        groups += [list(dict.fromkeys(words))] if words else []
-    return [list(one) for one in dict.fromkeys(map(tuple, groups))]
-
-
 @dataclass(frozen=True)
 class TrainedCandidate:
-    """A candidate that was trained.
+    """A trained candidate.
 
     Attributes:
-        candidate: What it is.
+        candidate: What was trained.
         network: Inputs -> logits (B, L), in evaluation mode, on the processor.
-        usual: (n, L) logits of rows like those of training that it was not trained on: of the validation rows, and
-            of the test rows where these were drawn as they were. No label of the test is read.
-        seconds: That its training took.
+        in_distribution_logits: (U, L) of held-out rows like those of training: of the validation rows, and of the test
+            rows where these were drawn at random. No label of the test is read.
+        seconds: Training time in seconds.
     """
 
     candidate: Candidate
     network: nn.Module
-    usual: Tensor
+    in_distribution_logits: Tensor
     seconds: float
 
 
+def build_candidates(built: PreparedRun) -> list[Candidate]:
+    """Return ERM, two candidates for each group of promising views, and the estimators.
+
+    Args:
+        built: The prepared run, after its search for shortcuts.
+    """
+    estimator = built.algorithm.attributes
+    assert isinstance(estimator, Auto) and estimator.search is not None
+    info = built.table.info
+
+    def correct(name: str, description: str, attributes: Any, views: Sequence[str] = ()) -> Candidate:
+        method = complete_part("method", ComponentConfig("LC", {"attributes": attributes}))
+        return Candidate(name, description, replace(built.config, method=method), tuple(views))
+
+    def train_erm(name: str, description: str, hidden_views: Sequence[str] = ()) -> Candidate:
+        method = complete_part("method", ComponentConfig(BASELINE))
+        training = built.config.training
+        training = replace(training, leave_out=[*training.leave_out, *hidden_views])
+        config = replace(built.config, method=method, training=training)
+        return Candidate(name, description, config, tuple(hidden_views))
+
+    candidates = [train_erm(BASELINE, "ordinary training")]
+    for views in _group_views(estimator.search, estimator.shortcut):
+        attributes = {"name": "Auto", "decided_by": "answers", "shortcut": [*views]}
+        name = f"LC by {name_views(views, short=True)}"
+        candidates.append(correct(name, f"corrects by {name_views(views)}", attributes, views))
+        hidden = [view for view in views if build_view_removal(view, info) is not None]
+        if hidden:
+            description = f"ERM that cannot see {name_views(hidden)}"
+            candidates.append(train_erm(name_training(BASELINE, hidden), description, hidden))
+    if build_view_removal("spelling", info) is not None:
+        description = "ERM to which names that differ in case and blanks are one"
+        candidates.append(train_erm(name_training(BASELINE, ["spelling"]), description, ["spelling"]))
+    for name, attribute in ESTIMATORS.items():
+        candidates.append(correct(f"LC by {name}", f"corrects by {attribute}", name))
+    return _remove_duplicates(candidates)
+
+
+def _remove_duplicates(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Keep each training once, and number names that are alike, as the short names of long lists of words may be."""
+    unique: list[Candidate] = []
+    for candidate in candidates:
+        if any(candidate.config == other.config for other in unique):
+            continue
+        name = candidate.name.replace("`", "")
+        num_alike = sum(name == other.name.partition(" (no. ")[0] for other in unique)
+        unique.append(replace(candidate, name=f"{name} (no. {num_alike + 1})" if num_alike else name))
+    return unique
+
+
+def _group_views(search: Search, user_views: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return groups of views to correct by: those that the user named, and the promising ones.
+
+    The two most informative views are one more group, since there may be two shortcuts. Of texts, the most informative
+    words are one more for each view of words.
+    """
+    groups = [tuple(user_views)] if user_views else []
+    groups += search.select_promising()
+    best_two = search.rank_informative()[:2]
+    if len(best_two) == 2:
+        groups.append((*best_two[0].views, *best_two[1].views))
+    for views in list(groups):
+        words = [f"word:{word}" for view in views for word in search.select_words(view)]
+        if words:
+            groups.append(tuple(dict.fromkeys(words)))
+    return list(dict.fromkeys(groups))
+
+
 def list_in_distribution_splits(table: DataTable) -> list[str]:
-    """Return the splits whose rows are like those of training, and were not trained on."""
+    """Return the splits that nothing is trained on and whose rows are like those of training."""
     return ["valid", *(["test"] if "test" in table.drawn else [])]
 
 
 def fit_config(config: RunConfig, table: DataTable, display: Display) -> Trainer:
-    """Train a complete config on a table, and take the weights that `train` would keep."""
+    """Train a complete config on a table; the trainer then has the weights that ``train`` would keep."""
     algorithm = build_algorithm(config, table.info)
     algorithm.setup(build_training_rows(table, algorithm, config.training.epochs or 0))
-    fit = PreparedRun(config, table, algorithm).fit(display)
-    fit.run()
-    if (best := fit.progress.best.get(fit.rule.name)) is not None:
+    trainer = PreparedRun(config, table, algorithm).fit(display)
+    trainer.run()
+    best = trainer.progress.best.get(trainer.rule.name)
+    if best is not None:
         algorithm.load_state_dict(best.state)
-    return fit
+    return trainer
 
 
 def train_candidate(candidate: Candidate, table: DataTable) -> TrainedCandidate:
-    """Train a candidate."""
+    """Train a candidate on the training rows of a table, and predict its in-distribution rows."""
     started = time.monotonic()
     with keep_num_threads():
-        fit = fit_config(candidate.config, table, Display())
-        usual = torch.cat([fit.predict(split) for split in list_in_distribution_splits(table)])
-    return TrainedCandidate(candidate, fit.algorithm.network.cpu().eval(), usual, time.monotonic() - started)
-
-
-#: What forked processes find in the memory of the process that they come from.
-_SHARED: dict[str, tuple[Sequence[Candidate], DataTable]] = {}
-
-
-def _of_shared(number: int) -> bytes:
-    """Return what was trained as bytes: tensors that processes share end with the process that made them."""
-    torch.set_num_threads(1)
-    candidates, table = _SHARED["now"]
-    found = train_candidate(candidates[number], table)
-    return pickle.dumps((found.network, found.usual, found.seconds))
-
-
-def _result(candidate: Candidate, future: Future[bytes]) -> TrainedCandidate:
-    return TrainedCandidate(candidate, *pickle.loads(future.result()))  # which this program has made
+        trainer = fit_config(candidate.config, table, Display())
+        logits = torch.cat([trainer.predict(split) for split in list_in_distribution_splits(table)])
+    return TrainedCandidate(candidate, trainer.algorithm.network.cpu().eval(), logits, time.monotonic() - started)
 
 
 def train_candidates(candidates: Sequence[Candidate], table: DataTable, display: Display) -> list[TrainedCandidate]:
-    """Train all candidates, side by side where the processor has several cores and the system can fork.
+    """Train all candidates, in parallel where the processor has several cores and the system can fork.
 
-    A candidate that cannot be trained on these rows, such as by a label of two rows, is left out, and told.
+    A candidate that cannot be trained on these rows, for example because a label has two rows, is left out with a
+    message.
+
+    Raises:
+        InputError: ERM, the first candidate, cannot be trained.
     """
-    found = dict[int, TrainedCandidate]()
-    cores = count_available_cores() if sys.platform == "linux" else 1  # elsewhere a fork is not safe
-    on_processor = candidates[0].config.training.device == "cpu" or not torch.cuda.is_available()
-    started, total = time.monotonic(), len(candidates)
-
-    def told(number: int, result: Callable[[], TrainedCandidate]) -> None:
+    trained: dict[int, TrainedCandidate] = {}
+    started = time.monotonic()
+    total = len(candidates)
+    for number, get_result in _iterate_results(candidates, table):
+        name = candidates[number].name
         try:
-            found[number] = result()
+            trained[number] = get_result()
         except (InputError, TrainingError) as error:
-            display.show_message(f"{candidates[number].name} is left out: {error}")
-            return
-        passed, done = time.monotonic() - started, len(found)
-        left = f", about {passed / done * (total - done):.0f} s left" if done < total else ""
-        display.show_message(f"{candidates[number].name}: {found[number].seconds:.0f} s ({done} of {total}{left})")
-
-    if cores == 1 or not on_processor:
-        for number, candidate in enumerate(candidates):
-            told(number, partial(train_candidate, candidate, table))
-    else:
-        _SHARED["now"] = candidates, table
-        try:
-            with ProcessPoolExecutor(min(cores, total), mp_context=multiprocessing.get_context("fork")) as pool:
-                waiting = {pool.submit(_of_shared, number): number for number in range(total)}
-                for future in as_completed(waiting):
-                    told(waiting[future], partial(_result, candidates[waiting[future]], future))
-        finally:
-            _SHARED.clear()
-    if 0 not in found:
+            display.show_message(f"{name} is left out: {error}")
+            continue
+        num_done = len(trained)
+        seconds_left = (time.monotonic() - started) / num_done * (total - num_done)
+        remaining = f", about {seconds_left:.0f} s left" if num_done < total else ""
+        display.show_message(f"{name}: {trained[number].seconds:.0f} s ({num_done} of {total}{remaining})")
+    if 0 not in trained:
         raise InputError(f"ERM cannot be trained on these rows: train with {format_option('method', 'ERM')} to see why")
-    return [found[number] for number in sorted(found)]
+    return [trained[number] for number in sorted(trained)]
+
+
+def _iterate_results(
+    candidates: Sequence[Candidate], table: DataTable
+) -> Iterator[tuple[int, Callable[[], TrainedCandidate]]]:
+    """Yield the number of each candidate as it is done, and a function that returns it or raises what it raised.
+
+    Forked workers share the table in memory. joblib would pickle it for each candidate, and its default backend starts
+    new interpreters: with two cores, 23 s instead of 0.4 s before anything is trained.
+    """
+    uses_gpu = candidates[0].config.training.device != "cpu" and torch.cuda.is_available()
+    num_workers = 1 if sys.platform != "linux" or uses_gpu else count_available_cores()  # elsewhere a fork is not safe
+    if num_workers == 1:
+        for number, candidate in enumerate(candidates):
+            yield number, partial(train_candidate, candidate, table)
+        return
+    with ProcessPoolExecutor(
+        min(num_workers, len(candidates)),
+        mp_context=multiprocessing.get_context("fork"),
+        initializer=_start_worker,
+        initargs=(candidates, table),
+    ) as pool:
+        numbers = {pool.submit(_train_in_worker, number): number for number in range(len(candidates))}
+        for future in as_completed(numbers):
+            yield numbers[future], partial(_load_result, candidates[numbers[future]], future)
+
+
+#: What a worker trains; a fork inherits it, so nothing is pickled.
+_worker_data: dict[str, Any] = {}
+
+
+def _start_worker(candidates: Sequence[Candidate], table: DataTable) -> None:
+    torch.set_num_threads(1)
+    _worker_data.update(candidates=candidates, table=table)
+
+
+def _train_in_worker(number: int) -> bytes:
+    """Return what was trained as bytes, since tensors in shared memory end with the process that made them."""
+    trained = train_candidate(_worker_data["candidates"][number], _worker_data["table"])
+    return pickle.dumps((trained.network, trained.in_distribution_logits, trained.seconds))
+
+
+def _load_result(candidate: Candidate, future: Future[bytes]) -> TrainedCandidate:
+    return TrainedCandidate(candidate, *pickle.loads(future.result()))  # bytes that this program has made

@@ -1,7 +1,10 @@
-"""Is there a shortcut? What each view tells, the signs of a candidate to correct by, and the model that weighs them.
+"""Evidence of a shortcut: what the probe of a view shows, statistics of a candidate, and the model that weighs them.
 
-Class probabilities are (n, L) and held out: of what was not trained on the row. Labels and attributes are (n,) long.
-No sign reads an attribute label.
+A probe can be accurate because its view is a shortcut or because it is a legitimate cause. Rows in which the probe is
+sure of another label than the row's tell them apart in part: a network that relies on the view follows the probe there.
+Four such statistics enter a logistic model that was fitted on data sets with planted shortcuts.
+
+Class probabilities are (n, L) and held out. Labels and attributes are (n,) integers. No attribute label is read.
 """
 
 from __future__ import annotations
@@ -18,128 +21,162 @@ from logit_correction.evaluation.predictions import Array
 from logit_correction.finding import CandidateStatistics, Verdict, ViewEvidence
 from logit_correction.functional import wilson_interval
 
-#: Probability from which a view is sure of a label.
-SURE = 0.8
+#: Probability above which a probe is sure of a label.
+SURE_PROBABILITY = 0.8
 
-#: Fewer rows that conflict tell nothing.
-LEAST_ROWS = 3
+#: Flagged rows below which nothing is concluded from them.
+MIN_FLAGGED_ROWS = 3
 
-#: Views that know less of the label than this share of its entropy do not tell which rows are typical of it; what is
-#: said where none does; rows that a share of few rows is drawn with.
-KNOWS, UNDECIDED, DRAWN = 0.02, 0.75, 4
+#: Share of the label's entropy that a view must remove to measure which rows are typical of their label.
+MIN_VIEW_INFORMATION = 0.02
 
-#: Probabilities count as no less than this where a logarithm is taken.
-LEAST = 1e-3
+#: Typicality where no view can measure it: between 0.5, a mark laid on at random, and 1, a part of the object.
+DEFAULT_TYPICALITY = 0.75
+
+#: Rows of the network's average behaviour by which the share of few flagged rows is shrunk.
+SHRINKAGE_ROWS = 4
+
+#: Errors of the network that are added to ``explains``'s denominator, so that few errors explain little.
+SHRINKAGE_ERRORS = 5
+
+#: Probabilities are clipped to this before a logarithm.
+MIN_PROBABILITY = 1e-3
 
 
-# -- what a view tells
+# -- one view
 
 
-def find_conflicts(seen: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what a view says of each row (n,), and where it is sure of another label than the row's (n,) bool."""
-    confidence, says = seen.max(dim=1)
-    return says, (says != label) & (confidence > SURE)
+def find_conflicts(probabilities: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the probe's predictions (n,), and where it is sure of a label other than the row's (n,) bool."""
+    confidence, predicted = probabilities.max(dim=1)
+    return predicted, (predicted != label) & (confidence > SURE_PROBABILITY)
 
 
-def evaluate_view(views: Sequence[str], breadth: int, seen: Tensor, network: Tensor, label: Tensor) -> ViewEvidence:
-    """Return what views tell of a shortcut of their kind.
+def evaluate_view(
+    views: Sequence[str], breadth: int, probabilities: Tensor, network: Tensor, label: Tensor
+) -> ViewEvidence:
+    """Compare the probe of views with a network on the same held-out rows.
 
-    ``seen`` is what a head on them says, ``network`` what the whole network says of the same rows. Counted are rows
-    where the views are sure of another label, and whether the network then says what they say, or the label.
+    Args:
+        views: Names of the views.
+        breadth: How much they can see, 0 to 3.
+        probabilities: (n, L) of the probe.
+        network: (n, L) probabilities of the network.
+        label: (n,) of the rows.
     """
-    says, conflict = find_conflicts(seen, label)
-    answer = network.argmax(dim=1)
-    right, network_right = (says == label).double(), (answer == label).double()
-    rows = int(conflict.sum())
-    with_view, with_label = (int((answer == other)[conflict].sum()) for other in (says, label))
-    low, high = map(float, wilson_interval(with_view, with_view + with_label))
-    least, _ = map(float, wilson_interval(int(right.sum()), len(label)))
+    predicted, is_conflicting = find_conflicts(probabilities, label)
+    network_label = network.argmax(dim=1)
+    accuracy = (predicted == label).double().mean()
+    network_accuracy = (network_label == label).double().mean()
+    accuracy_low, _ = wilson_interval(int((predicted == label).sum()), len(label))
+    rows = int(is_conflicting.sum())
+    follows_view = int((network_label == predicted)[is_conflicting].sum())
+    follows_label = int((network_label == label)[is_conflicting].sum())
+    follows_low, follows_high = wilson_interval(follows_view, follows_view + follows_label)
     return ViewEvidence(
         views=tuple(views),
         breadth=breadth,
-        accuracy=float(right.mean()),
-        accuracy_low=least,
-        network_accuracy=float(network_right.mean()),
-        ratio=float(right.mean() / network_right.mean()) if network_right.any() else None,
+        accuracy=float(accuracy),
+        accuracy_low=float(accuracy_low),
+        network_accuracy=float(network_accuracy),
+        ratio=float(accuracy / network_accuracy) if network_accuracy > 0 else None,
         rows=rows,
         share=rows / max(1, len(label)),
-        follows_view=with_view / rows if rows else None,
-        follows_label=with_label / rows if rows else None,
-        follows_low=low,
-        follows_high=high,
-        information=compute_information_share(seen.numpy(), label.numpy()),
+        follows_view=follows_view / rows if rows else None,
+        follows_label=follows_label / rows if rows else None,
+        follows_low=float(follows_low),
+        follows_high=float(follows_high),
+        information=compute_information_share(probabilities.numpy(), label.numpy()),
     )
 
 
-# -- the signs of a candidate
+# -- one candidate
 
 
-def compute_information_share(probability: Array, label: Array) -> float:
-    """Return the share of the label's entropy that predictions take away: 1 less cross-entropy over entropy.
+def compute_information_share(probabilities: Array, label: Array) -> float:
+    """Return the share of the label's entropy that predictions remove: 1 - cross-entropy / entropy.
 
-    It is less than 0 where predictions are worse than the labels' shares.
+    It is negative where predictions are worse than the shares of the labels.
 
     >>> round(compute_information_share(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0, 1])), 2)
     1.0
     """
-    share = np.bincount(label, minlength=probability.shape[1]) / max(1, len(label))
-    entropy = -(share[share > 0] * np.log(share[share > 0])).sum()
-    own = probability[np.arange(len(label)), label].astype(float).clip(LEAST)
-    return float(1 + np.log(own).mean() / max(entropy, LEAST))
+    share = np.bincount(label) / max(1, len(label))
+    share = share[share > 0]
+    entropy = -(share * np.log(share)).sum()
+    of_label = probabilities[np.arange(len(label)), label].astype(float).clip(MIN_PROBABILITY)
+    return float(1 + np.log(of_label).mean() / max(entropy, MIN_PROBABILITY))
 
 
-def compute_typicality(other: Array, label: Array, flagged: Array) -> float:
-    """Return how much less typical of their label ``flagged`` rows (n,) are to another view than the rest.
+def compute_typicality(probabilities: Array, label: Array, flagged: Array) -> float:
+    """Return how much less typical of their label flagged rows are, to another view, than the other rows.
 
-    It is an area under the curve: 0.5 where they are as typical, as those of a mark are that was laid on regardless of
-    what else is there. Labels count by their flagged rows.
+    It is the AUROC of the log odds of the row's label, the mean over labels weighted by their flagged rows: 0.5 where
+    flagged rows are as typical, as those of a mark are that was added regardless of the object.
+
+    Args:
+        probabilities: (n, L) by the other view.
+        label: (n,) of the rows.
+        flagged: (n,) boolean.
     """
-    own = other[np.arange(len(label)), label].astype(float).clip(LEAST, 1 - LEAST)
-    odds, found, rows = np.log(own / (1 - own)), 0.0, 0
-    for y in np.unique(label):
-        many, few = odds[(label == y) & ~flagged], odds[(label == y) & flagged]
-        if min(len(many), len(few)) >= LEAST_ROWS:
-            found, rows = found + compute_auroc(many, few) * len(few), rows + len(few)
-    return found / rows if rows else UNDECIDED
+    of_label = probabilities[np.arange(len(label)), label].astype(float).clip(MIN_PROBABILITY, 1 - MIN_PROBABILITY)
+    log_odds = np.log(of_label / (1 - of_label))
+    total = 0.0
+    num_rows = 0
+    for index in np.unique(label):
+        rows = label == index
+        of_flagged = log_odds[rows & flagged]
+        of_others = log_odds[rows & ~flagged]
+        if min(len(of_flagged), len(of_others)) >= MIN_FLAGGED_ROWS:
+            total += compute_auroc(of_others, of_flagged) * len(of_flagged)
+            num_rows += len(of_flagged)
+    return total / num_rows if num_rows else DEFAULT_TYPICALITY
 
 
 def compute_statistics(
-    label: Array, network: Array, attribute: Array, alone: Array, others: Sequence[Array]
+    label: Array, network: Array, attribute: Array, probe: Array, others: Sequence[Array]
 ) -> CandidateStatistics:
-    """Return the signs of a candidate.
+    """Return the statistics of a candidate that ``EvidenceModel`` weighs.
 
     Args:
-        label: (n,).
-        network: (n, L) of ordinary networks.
-        attribute: (n,) the attribute that the candidate estimates.
-        alone: (n, L) of plain heads on the candidate's views.
-        others: (n, L) of each other view; none where the candidate looks at one thing, and so sees no object.
+        label: (n,) of held-out rows.
+        network: (n, L) probabilities of ordinary networks.
+        attribute: (n,) that the candidate estimates; a row is flagged where it differs from the label.
+        probe: (n, L) probabilities of the probe on the candidate's views.
+        others: (n, L) of each other view; none where the candidate sees a single thing, and so not the object.
     """
-    says, flagged = network.argmax(1), attribute != label
-    few, wrong, follows = int(flagged.sum()), says != label, says == attribute
-    error = float(wrong[~flagged].mean()) if few < len(label) else 1.0
-    voting = [one for one in others if compute_information_share(one, label) >= KNOWS]
+    network_label = network.argmax(1)
+    flagged = attribute != label
+    num_flagged = int(flagged.sum())
+    is_error = network_label != label
+    follows = network_label == attribute
+    error = float(is_error[~flagged].mean()) if num_flagged < len(label) else 1.0
+    shrunk_share = float((follows[flagged].sum() + SHRINKAGE_ROWS * error) / (num_flagged + SHRINKAGE_ROWS))
+    explained = (follows & flagged & is_error).sum()
+    typicalities = [
+        compute_typicality(probabilities, label, flagged)
+        for probabilities in others
+        if compute_information_share(probabilities, label) >= MIN_VIEW_INFORMATION
+    ]
     return CandidateStatistics(
-        flagged=few,
+        flagged=num_flagged,
         error=error,
-        # Of few rows the share is drawn to what the network does everywhere.
-        excess=float((follows[flagged].sum() + DRAWN * error) / (few + DRAWN)) - error,
-        explains=float((follows & flagged & wrong).sum() / (wrong.sum() + 5)),
-        plain_information=compute_information_share(alone, label),
-        # To the view that sees least of a difference.
-        typical=min((compute_typicality(one, label, flagged) for one in voting), default=UNDECIDED if others else 0.5),
+        excess=shrunk_share - error,
+        explains=float(explained / (is_error.sum() + SHRINKAGE_ERRORS)),
+        plain_information=compute_information_share(probe, label),
+        typical=min(typicalities, default=DEFAULT_TYPICALITY if others else 0.5),
     )
 
 
 class EvidenceModel:
-    """From signs to the probability that correcting helps, the logistic function of a weighted sum.
+    """Logistic model from statistics of a candidate to the probability that correcting by it helps.
 
-    ``lab/results/evidence`` tells where its numbers come from, and how right they are.
+    ``lab/results/evidence`` holds the data that it was fitted on, and how accurate it is.
 
     Attributes:
-        ends: Sign -> value at which it counts nothing, and value at which it counts in full.
-        weights: Kind of data -> weight of each sign, in the same order, and a constant.
-        verdicts: Verdict -> P(helps) above which it is given; ``none found`` below all.
+        ends: Statistic -> value at which it counts nothing, and value from which it counts in full.
+        weights: Kind of data -> weight of each statistic, in the same order, and the intercept.
+        verdicts: Verdict -> probability above which it is given; ``none found`` below all.
     """
 
     ends: ClassVar[Mapping[str, tuple[float, float]]] = {
@@ -156,14 +193,14 @@ class EvidenceModel:
     verdicts: ClassVar[Mapping[Verdict, float]] = {"shortcut": 0.6, "cannot tell": 0.3}
 
     @classmethod
-    def predict_probability(cls, signs: CandidateStatistics, kind: str) -> float:
+    def predict_probability(cls, statistics: CandidateStatistics, kind: str) -> float:
         """Return the probability that correcting by a candidate helps; ``kind`` is images, texts or tables."""
         *weights, score = cls.weights[kind]
         for weight, (name, (none, full)) in zip(weights, cls.ends.items(), strict=True):
-            score += weight * min(1.0, max(0.0, (getattr(signs, name) - none) / (full - none)))
+            score += weight * min(1.0, max(0.0, (getattr(statistics, name) - none) / (full - none)))
         return round(1 / (1 + math.exp(-score)), 4)
 
     @classmethod
     def classify(cls, probability: float) -> Verdict:
-        """Return the verdict on a candidate of this P(helps)."""
-        return next((name for name, least in cls.verdicts.items() if probability > least), "none found")
+        """Return the verdict on a candidate of this probability."""
+        return next((verdict for verdict, threshold in cls.verdicts.items() if probability > threshold), "none found")

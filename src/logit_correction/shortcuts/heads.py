@@ -1,6 +1,11 @@
-"""Heads on the features of views: linear or with one hidden layer, cross-fitted, kept to tell of new rows.
+"""Heads on the features of views, from which the attribute of each row is estimated.
 
-In all of them features are (N, F), standardised; label and target (N,) long, 0..num_labels - 1.
+A head is a linear or a small classifier of the label from a few features. Trained on a view that carries a shortcut, it
+learns the shortcut and not the label itself: so what it predicts for a row is an estimate of the row's attribute. Heads
+are cross-fitted: a row is predicted by heads that were trained on other rows. They are kept to predict unseen
+rows.
+
+Features are (N, F), standardised; label and target (N,) long, from 0 to L - 1.
 """
 
 from __future__ import annotations
@@ -10,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from threadpoolctl import ThreadpoolController
@@ -26,99 +31,156 @@ from logit_correction.training.optimizer import Optimizer
 from logit_correction.types import Correlation, TrainingRows, ViewInputs
 from logit_correction.views.base import View, compute_features, get_view_state, restore_view
 
-#: From so many features on a linear head is shrunk more: one that learns rows by heart tells nothing. Up to so many a
-#: linear head finds the shortcut, and is the surer for it; more want a hidden layer.
-MANY_FEATURES, LINEAR_FEATURES = 300, 100
+#: Features above which a linear head is regularised more strongly, so that it does not memorise rows.
+MANY_FEATURES = 300
 
-#: Rounds of relabelling: heads forget what they knew of the label itself.
-ROUNDS = 2
+#: Inverse strength of the L2 penalty of a linear head (``C`` of scikit-learn): up to and above ``MANY_FEATURES``.
+LINEAR_C = 1.0
+LINEAR_C_MANY = 0.03
 
-#: Held-out odds from which a row counts as minority: of linear heads, and of those with a hidden layer; and odds from
-#: which it is given another target in the next round.
-LINEAR_ODDS, HIDDEN_ODDS, RELABEL_ODDS = 4.0, 3.0, 10.0
+#: Features up to which a head is linear; more need a hidden layer to find the shortcut.
+MAX_LINEAR_FEATURES = 100
+
+#: Rounds of relabelling: they remove from the heads what these have learnt of the label itself.
+RELABEL_ROUNDS = 2
+
+#: Held-out odds of another label from which a row counts as bias-conflicting, by linear heads and by others.
+LINEAR_ODDS = 4.0
+HIDDEN_ODDS = 3.0
+
+#: Held-out odds of another label from which that is the target of the next round.
+RELABEL_ODDS = 10.0
+
+#: Share of the training of heads with a hidden layer over which q rises to its value.
+Q_RAMP_SHARE = 2 / 3
+
+#: Standardised features are clipped to so many standard deviations.
+MAX_DEVIATIONS = 8
 
 
 @dataclass(frozen=True)
 class Head:
-    """A trained head as plain tensors: it uses some columns, through linear layers with ReLU in between."""
+    """A trained head: some columns of the features, through linear layers with ReLU in between.
 
-    columns: Tensor  # (F',) long
-    layers: Sequence[tuple[Tensor, Tensor]]  # weight (out, in) and bias (out,)
+    Attributes:
+        columns: (F',) long.
+        layers: Weight (out, in) and bias (out,) of each layer.
+    """
+
+    columns: Tensor
+    layers: Sequence[tuple[Tensor, Tensor]]
 
     def __call__(self, features: Tensor) -> Tensor:
         """Return class probabilities (n, L)."""
-        found = features[:, self.columns]
+        values = features[:, self.columns]
         for number, (weight, bias) in enumerate(self.layers):
-            found = linear(found.relu() if number else found, weight, bias)
-        return found.softmax(dim=1)
+            values = linear(values.relu() if number else values, weight, bias)
+        return values.softmax(dim=1)
 
 
 def standardize(features: Tensor, deviation: Tensor, mean: Tensor) -> Tensor:
-    """Bring features (n, F) to mean 0 and deviation 1 of those that these are of, and within 8 deviations."""
-    found = (features - mean) / deviation.clamp_min(1e-4)
-    # A head has learnt nothing of what did not vary, so new values of it count for nothing.
-    return found.mul_(deviation > 0).clamp_(-8, 8)
+    """Return features (n, F) less their mean over their deviation, clipped; constant training features become 0."""
+    scaled = (features - mean) / deviation.clamp_min(1e-4)
+    return scaled.mul_(deviation > 0).clamp_(-MAX_DEVIATIONS, MAX_DEVIATIONS)
+
+
+def get_max_per_label(views: Sequence[View]) -> int | None:
+    """Return how many features per label a head on these views uses; None for all."""
+    return next((view.max_per_label for view in views if view.max_per_label is not None), None)
 
 
 # -- linear heads
 
 
 def make_logistic_learner(
-    features: Tensor, label: Tensor, num_labels: int, few: int | None = None, kept: list[Head] | None = None
+    features: Tensor,
+    label: Tensor,
+    num_labels: int,
+    max_per_label: int | None = None,
+    trained_heads: list[Head] | None = None,
 ) -> FoldFitter:
-    """Return logistic regression for ``predict_out_of_fold``, on selected features; ``kept`` takes the heads."""
+    """Return a fitter of logistic regression for ``predict_out_of_fold``.
+
+    Args:
+        features: (N, F) of all rows.
+        label: (N,) targets.
+        num_labels: L.
+        max_per_label: Features of each label that are selected by their correlation; None for all.
+        trained_heads: Takes the trained heads.
+    """
     from sklearn.linear_model import LogisticRegression
 
     def fit(rows: Tensor, number: int) -> Callable[[Tensor], Tensor]:
-        columns = select_features_by_correlation(features[rows], label[rows], num_labels, few)
-        seen, there = features[:, columns], label[rows].unique()  # sorted, as scikit-learn has them
-        weight, bias = torch.zeros(num_labels, len(columns)), torch.full((num_labels,), -torch.inf)
-        bias[there] = 0.0
-        if len(there) > 1:  # of a label with a single row, none is left to learn from
-            head = LogisticRegression(C=1.0 if len(columns) <= MANY_FEATURES else 0.03, max_iter=300, tol=1e-3)
-            with one_thread():
-                head.fit(seen[rows].numpy(), label[rows].numpy())
-            # Of two labels there is one row of weights: those of the second label against the first.
-            own = there[1:] if len(there) == 2 else there
-            weight[own], bias[own] = torch.from_numpy(head.coef_).float(), torch.from_numpy(head.intercept_).float()
-        trained = Head(columns, [(weight, bias)])
-        if kept is not None:
-            kept.append(trained)
-        return lambda others: trained(features[others])
+        columns = select_features_by_correlation(features[rows], label[rows], num_labels, max_per_label)
+        selected = features[:, columns]
+        present = label[rows].unique()  # sorted, as in scikit-learn
+        weight = torch.zeros(num_labels, len(columns))
+        bias = torch.full((num_labels,), -torch.inf)
+        bias[present] = 0.0
+        if len(present) > 1:  # a label with a single row may be missing
+            strength = LINEAR_C if len(columns) <= MANY_FEATURES else LINEAR_C_MANY
+            model = LogisticRegression(C=strength, max_iter=300, tol=1e-3)
+            with limit_to_one_thread():
+                model.fit(selected[rows].numpy(), label[rows].numpy())
+            # Of two labels, scikit-learn has one row of weights: of the second against the first.
+            fitted = present[1:] if len(present) == 2 else present
+            weight[fitted] = torch.from_numpy(model.coef_).float()
+            bias[fitted] = torch.from_numpy(model.intercept_).float()
+        head = Head(columns, [(weight, bias)])
+        if trained_heads is not None:
+            trained_heads.append(head)
+        return lambda others: head(features[others])
 
     return fit
 
 
-_libraries = cache(ThreadpoolController)
+_get_threadpool_controller = cache(ThreadpoolController)
 
 
-def one_thread() -> AbstractContextManager[Any]:
-    """Return a block in which matrices are multiplied by one thread: several that wait for each other take longer."""
-    return _libraries().limit(limits=1, user_api="blas")
+def limit_to_one_thread() -> AbstractContextManager[Any]:
+    """Return a block in which BLAS uses one thread: for small matrices, waiting threads take longer."""
+    return _get_threadpool_controller().limit(limits=1, user_api="blas")
 
 
-def select_features_by_correlation(features: Tensor, label: Tensor, num_labels: int, few: int | None) -> Tensor:
-    """Return the columns of features that correlate most with each label, ``few`` of each; all without ``few``."""
-    if few is None or features.shape[1] <= few * num_labels:
+def select_features_by_correlation(
+    features: Tensor, label: Tensor, num_labels: int, max_per_label: int | None
+) -> Tensor:
+    """Return the columns of the features with the largest absolute correlation with each label, in rising order.
+
+    Args:
+        features: (n, F) of some rows.
+        label: (n,) of the rows.
+        num_labels: L.
+        max_per_label: Columns of each label; None for all columns.
+    """
+    if max_per_label is None or features.shape[1] <= max_per_label * num_labels:
         return torch.arange(features.shape[1])
-    member = one_hot(label, num_labels).float()
-    centred, member = features - features.mean(dim=0), member - member.mean(dim=0)
-    product = (member.t() @ centred).abs() / centred.norm(dim=0).clamp_min(1e-6)
-    correlation = product / member.norm(dim=0).clamp_min(1e-6).unsqueeze(1)
-    return correlation.topk(few, dim=1).indices.flatten().unique()
+    indicator = one_hot(label, num_labels).float()
+    indicator = indicator - indicator.mean(dim=0)
+    centred = features - features.mean(dim=0)
+    scaled = (indicator.t() @ centred).abs() / centred.norm(dim=0).clamp_min(1e-6)
+    correlation = scaled / indicator.norm(dim=0).clamp_min(1e-6).unsqueeze(1)
+    return correlation.topk(max_per_label, dim=1).indices.flatten().unique()
 
 
 def select_members(members: Sequence[Tensor], label: Tensor, num_labels: int) -> list[int]:
-    """Return the members of a family (features of each) that tell each label best, one for each, in rising order."""
+    """Return the numbers of the members of a family that predict some label best, in rising order.
+
+    Members are ranked by ridge regression in closed form, since there may be hundreds.
+
+    Args:
+        members: Features (N, F) of each member.
+        label: (N,) of the rows.
+        num_labels: L.
+    """
     target = one_hot(label, num_labels).double()
     target = target - target.mean(dim=0)
     explained = []
     for features in members:
-        # Least squares in closed form: there may be hundreds of members, and it only has to rank them.
         values = features.double()
-        gram = values.t() @ values + 1e-3 * len(values) * torch.eye(values.shape[1], dtype=torch.float64)
+        ridge = 1e-3 * len(values) * torch.eye(values.shape[1], dtype=torch.float64)
         product = values.t() @ target
-        explained.append((product * torch.linalg.solve(gram, product)).sum(dim=0))
+        explained.append((product * torch.linalg.solve(values.t() @ values + ridge, product)).sum(dim=0))
     return sorted(set(torch.stack(explained).argmax(dim=0).tolist()))
 
 
@@ -126,36 +188,46 @@ def select_members(members: Sequence[Tensor], label: Tensor, num_labels: int) ->
 
 
 def make_hidden_layer_learner(
-    features: Tensor, target: Tensor, num_labels: int, seed_of: Callable[[int], int], kept: list[Head]
+    features: Tensor, target: Tensor, num_labels: int, get_seed: Callable[[int], int], trained_heads: list[Head]
 ) -> FoldFitter:
-    """Return heads with a hidden layer for ``predict_out_of_fold``, of a seed for each fold; ``kept`` takes the heads.
+    """Return a fitter of heads with a hidden layer for ``predict_out_of_fold``.
 
-    They are trained by Adam with generalized cross-entropy, over 3 passes and at least 150 steps, q rising from 0 to
-    0.7 over two thirds of them, and one feature in five hidden.
+    They are trained by Adam with generalized cross-entropy (eq. 3), whose q rises from 0, for 3 epochs and at least 150
+    steps, with dropout of one feature in five.
+
+    Args:
+        features: (N, F) of all rows.
+        target: (N,) targets.
+        num_labels: L.
+        get_seed: Fold -> seed.
+        trained_heads: Takes the trained heads.
     """
 
     def fit(rows: Tensor, number: int) -> Callable[[Tensor], Tensor]:
-        size = 256 if len(rows) >= 8000 else 64
-        steps, seed = math.ceil(len(rows) / size), seed_of(number)
+        batch_size = 256 if len(rows) >= 8000 else 64
+        steps = math.ceil(len(rows) / batch_size)
         epochs = max(3, math.ceil(150 / steps))
-        # The global generator, since layers draw their weights and dropout its masks from nothing else.
+        seed = get_seed(number)
+        # Layers and dropout draw from the global generator only.
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(derive_seed(seed, "head"))
-            first, last, hide = nn.Linear(features.shape[1], 256), nn.Linear(256, num_labels), nn.Dropout(0.2)
-            network = nn.Sequential(hide, first, nn.ReLU(), hide, last)
+            first = nn.Linear(features.shape[1], 256)
+            last = nn.Linear(256, num_labels)
+            dropout = nn.Dropout(0.2)
+            network = nn.Sequential(dropout, first, nn.ReLU(), dropout, last)
             optimizer = Optimizer([{"params": list(network.parameters())}], learning_rate=1e-3)
             generator = make_generator(seed, "order")
             for epoch in range(epochs):
                 order = rows[torch.randperm(len(rows), generator=generator)]
-                for step, batch in enumerate(order.split(size)):
+                for step, batch in enumerate(order.split(batch_size)):
                     loss = cross_entropy(network(features.index_select(0, batch)), target[batch], reduction="none")
-                    q = ramp_up_q(GCE_EXPONENT, epoch + step / steps, 2 / 3 * epochs)
+                    q = ramp_up_q(GCE_EXPONENT, epoch + step / steps, Q_RAMP_SHARE * epochs)
                     optimizer.zero_grad()
                     gce_from_cross_entropy(loss, q).mean().backward()
                     optimizer.step()
         layers = [(layer.weight.detach(), layer.bias.detach()) for layer in (first, last)]
         head = Head(torch.arange(features.shape[1]), layers)
-        kept.append(head)
+        trained_heads.append(head)
         return lambda others: head(features[others])
 
     return fit
@@ -165,38 +237,61 @@ def make_hidden_layer_learner(
 
 
 @dataclass(frozen=True)
-class KeptHeads:
-    """Fitted views, how their features are brought to one scale, and heads on them; tensors and plain values alone."""
+class FittedHeads:
+    """Fitted views, the scale of their features, and heads on them.
+
+    Attributes:
+        views: The views.
+        deviation: (F,) standard deviation of the training rows' features.
+        mean: (F,) their mean.
+        heads: Trained heads, whose probabilities are averaged.
+        odds: Odds of another label from which a row counts as bias-conflicting.
+    """
 
     views: Sequence[View]
-    deviation: Tensor  # (F,) of the training rows' features
+    deviation: Tensor
     mean: Tensor
     heads: Sequence[Head]
-    odds: float  # from which a row counts as minority
+    odds: float
 
-    def probability(self, rows: ViewInputs) -> Tensor:
-        """Return class probabilities (n, L) of rows by what the views keep of them, the mean over the heads."""
-        return self.of_features(torch.cat(compute_features(self.views, rows), dim=1))
+    def predict(self, rows: ViewInputs) -> Tensor:
+        """Return class probabilities (n, L) of rows by the views."""
+        return self.predict_features(torch.cat(compute_features(self.views, rows), dim=1))
 
     @torch.no_grad()
-    def of_features(self, features: Tensor) -> Tensor:
-        """Return the same by the features (n, F) of the views, side by side."""
+    def predict_features(self, features: Tensor) -> Tensor:
+        """Return class probabilities (n, L) by the features (n, F) of the views, not standardised."""
         features = standardize(features, self.deviation, self.mean)
         return torch.stack([head(features) for head in self.heads]).mean(dim=0)
 
-    def state(self) -> dict[str, Any] | None:
-        """Return what a checkpoint holds; None with a view of a user's own, whose class no checkpoint brings back."""
+    def get_state(self) -> dict[str, Any] | None:
+        """Return plain values and tensors for a checkpoint; None with a custom view, which it could not restore."""
         views = [get_view_state(view) for view in self.views]
         return None if None in views else {**vars(self), "views": views, "heads": [vars(head) for head in self.heads]}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> KeptHeads:
-        """Return what ``state`` described."""
+    def from_state(cls, state: dict[str, Any]) -> FittedHeads:
+        """Return the heads that ``get_state`` described."""
         try:
-            heads, views = [Head(**one) for one in state["heads"]], [restore_view(one) for one in state["views"]]
+            heads = [Head(**head) for head in state["heads"]]
+            views = [restore_view(view) for view in state["views"]]
             return cls(**{**state, "views": views, "heads": heads})
         except (KeyError, TypeError) as error:
             raise InputError("the heads of the run are of another version: train again") from error
+
+
+class AttributeEstimate(NamedTuple):
+    """Estimated attribute of rows.
+
+    Attributes:
+        attribute: (N,) long.
+        probabilities: (N, L) class probabilities by heads that were not trained on the row.
+        heads: All heads, for other rows.
+    """
+
+    attribute: Tensor
+    probabilities: Tensor
+    heads: FittedHeads
 
 
 def estimate_by_heads(
@@ -206,87 +301,112 @@ def estimate_by_heads(
     seed: int,
     features: Tensor | None = None,
     exact: bool = False,
-) -> tuple[Tensor, Tensor, KeptHeads]:
-    """Fit views, and estimate the attribute of all training rows by heads on them, cross-fitted in halves.
+) -> AttributeEstimate:
+    """Estimate the attribute of all training rows by heads on views, cross-fitted in halves.
 
-    ``features`` (N, F) are those of views that are fitted already. ``exact`` views hold the attribute itself, as a
-    column does that a person names. A value then belongs to the label that has it oftener than all rows have it: labels
-    count as equally frequent, and odds of 1 decide.
-
-    Returns:
-        The attribute (N,), class probabilities (N, L) by heads that have not seen the row, and the heads.
+    Args:
+        views: Fitted here, unless there are ``features``.
+        rows: The training rows.
+        correlation: Between labels and attributes.
+        seed: Of folds and heads.
+        features: (N, F) of views that are fitted already.
+        exact: The views hold the attribute itself, as a column that the user named does. A value then belongs to the
+            label in which it is more frequent than in all rows: labels count as equally frequent, odds of 1 decide, and
+            no row is relabelled.
     """
     if features is None:
         assert rows.view_inputs is not None
-        rows.report(f"looking at {', '.join(view.name for view in views)}")
+        rows.report(f"evaluating {', '.join(view.name for view in views)}")
         for view in views:
             view.fit(rows.view_inputs)
         features = torch.cat(compute_features(views, rows.view_inputs), dim=1)
-    scale = torch.std_mean(features, dim=0)
-    features, few = (
-        standardize(features, *scale),
-        next((view.max_per_label for view in views if view.max_per_label is not None), None),
-    )
-    linear = few is not None or features.shape[1] <= LINEAR_FEATURES
-    target, num_labels = rows.label, correlation.num_labels
-    rounds = 0 if exact else ROUNDS
-    for turn in range(rounds + 1):
-        rows.report(f"estimating the attribute, round {turn + 1} of {rounds + 1}")
-        splits = 2 if turn == rounds else 1  # the targets of a round need be no better than that
-        found, heads = cross_fit(features, target, num_labels, linear, few, splits, derive_seed(seed, "round", turn))
-        target = relabel_conflicting_rows(found, rows.label)
-    kept = KeptHeads(views, *scale, heads, 1.0 if exact else LINEAR_ODDS if linear else HIDDEN_ODDS)
+    deviation, mean = torch.std_mean(features, dim=0)
+    features = standardize(features, deviation, mean)
+    max_per_label = get_max_per_label(views)
+    is_linear = max_per_label is not None or features.shape[1] <= MAX_LINEAR_FEATURES
+    num_labels = correlation.num_labels
+    target = rows.label
+    last_round = 0 if exact else RELABEL_ROUNDS
+    for number in range(last_round + 1):
+        rows.report(f"estimating the attribute, round {number + 1} of {last_round + 1}")
+        num_splits = 2 if number == last_round else 1  # targets of a next round need no more
+        round_seed = derive_seed(seed, "round", number)
+        probabilities, heads = cross_fit(features, target, num_labels, is_linear, max_per_label, num_splits, round_seed)
+        target = relabel_conflicting_rows(probabilities, rows.label)
+    odds = LINEAR_ODDS if is_linear else HIDDEN_ODDS
     if exact:
+        odds = 1.0
         weight = -torch.bincount(rows.label, minlength=num_labels).clamp_min(1).log()
-        found = (found.log() + weight).softmax(dim=1)
+        probabilities = (probabilities.log() + weight).softmax(dim=1)
         for head in heads:
             head.layers[-1][1].add_(weight)
-    return select_attribute(correlation.posterior(found), rows.label, correlation, kept.odds), found, kept
+    attribute = select_attribute(correlation.posterior(probabilities), rows.label, correlation, odds)
+    return AttributeEstimate(attribute, probabilities, FittedHeads(views, deviation, mean, heads, odds))
 
 
 def cross_fit(
-    features: Tensor, target: Tensor, num_labels: int, linear: bool, few: int | None, splits: int, seed: int
+    features: Tensor,
+    target: Tensor,
+    num_labels: int,
+    is_linear: bool,
+    max_per_label: int | None,
+    num_splits: int,
+    seed: int,
 ) -> tuple[Tensor, list[Head]]:
-    """Return class probabilities (N, L) by heads that were trained on the other half, over splits, and the heads."""
-    total, heads = torch.zeros(len(features), num_labels), list[Head]()
-    for split in range(splits):
-        if linear:
-            fit = make_logistic_learner(features, target, num_labels, few, heads)
+    """Train heads on each half of the rows.
+
+    Args:
+        features: (N, F).
+        target: (N,) targets.
+        num_labels: L.
+        is_linear: Whether heads are linear; else they have a hidden layer.
+        max_per_label: See ``make_logistic_learner``.
+        num_splits: Divisions into halves, over which probabilities are averaged.
+        seed: Of halves and heads.
+
+    Returns:
+        Class probabilities (N, L) of each row by heads that were trained on the other half, and all heads.
+    """
+    total = torch.zeros(len(features), num_labels)
+    heads: list[Head] = []
+    for split in range(num_splits):
+        if is_linear:
+            learner = make_logistic_learner(features, target, num_labels, max_per_label, heads)
         else:
-            fit = make_hidden_layer_learner(
-                features, target, num_labels, partial(derive_seed, seed, "half", split), heads
-            )
-        total += predict_out_of_fold(fit, draw_halves(len(features), make_generator(seed, "halves", split)), num_labels)
-    return total / splits, heads
+            get_seed = partial(derive_seed, seed, "half", split)
+            learner = make_hidden_layer_learner(features, target, num_labels, get_seed, heads)
+        halves = draw_halves(len(features), make_generator(seed, "halves", split))
+        total += predict_out_of_fold(learner, halves, num_labels)
+    return total / num_splits, heads
 
 
-def relabel_conflicting_rows(probability: Tensor, label: Tensor) -> Tensor:
+def relabel_conflicting_rows(probabilities: Tensor, label: Tensor) -> Tensor:
     """Return the targets (N,) of the next round: another label where its held-out odds exceed 10, else the label.
 
-    >>> probability = torch.tensor([[0.95, 0.05], [0.8, 0.2]])
-    >>> relabel_conflicting_rows(probability, torch.tensor([1, 1]))
+    >>> probabilities = torch.tensor([[0.95, 0.05], [0.8, 0.2]])
+    >>> relabel_conflicting_rows(probabilities, torch.tensor([1, 1]))
     tensor([0, 1])
     """
-    own = probability.gather(1, label.unsqueeze(1)).squeeze(1)
-    greatest, other = probability.max(dim=1)
-    return torch.where(greatest > RELABEL_ODDS * own, other, label)
+    of_label = probabilities.gather(1, label.unsqueeze(1)).squeeze(1)
+    largest, predicted = probabilities.max(dim=1)
+    return torch.where(largest > RELABEL_ODDS * of_label, predicted, label)
 
 
-def join_attributes(parts: Sequence[Tensor], size: int) -> Tensor:
-    """Return one attribute (N,) for several (N,) of 0..size - 1: each combination of their values is one.
+def join_attributes(attributes: Sequence[Tensor], num_values: int) -> Tensor:
+    """Return one attribute (N,) with a value for each combination of the values of several attributes (N,).
 
-    >>> join_attributes([torch.tensor([0, 1, 1]), torch.tensor([1, 0, 1])], size=2)
+    >>> join_attributes([torch.tensor([0, 1, 1]), torch.tensor([1, 0, 1])], num_values=2)
     tensor([1, 2, 3])
     """
-    found = parts[0]
-    for part in parts[1:]:
-        found = found * size + part
-    return found
+    joint = attributes[0]
+    for attribute in attributes[1:]:
+        joint = joint * num_values + attribute
+    return joint
 
 
-def join_posteriors(parts: Sequence[Tensor]) -> Tensor:
-    """Return P (N, K) of the ``joined`` attribute by those (N, size) of several."""
-    found = parts[0]
-    for part in parts[1:]:
-        found = (found.unsqueeze(2) * part.unsqueeze(1)).flatten(1)
-    return found
+def join_posteriors(posteriors: Sequence[Tensor]) -> Tensor:
+    """Return the posterior (N, K) of the joint attribute of ``join_attributes`` by those (N, L) of several."""
+    joint = posteriors[0]
+    for posterior in posteriors[1:]:
+        joint = (joint.unsqueeze(2) * posterior.unsqueeze(1)).flatten(1)
+    return joint

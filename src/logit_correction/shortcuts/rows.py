@@ -1,9 +1,10 @@
-"""Every row that was looked at, with all that the audit knows of it: the table behind ``rows.csv``, and its figures."""
+"""The rows of an audit: the table behind ``rows.csv``, and the figures that are computed from it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,177 +15,233 @@ from torch import Tensor
 
 from logit_correction.atomic_files import replace_atomically
 from logit_correction.data.table import DataTable
-from logit_correction.finding import BASELINE, MIN_CONFLICTS_TO_CHECK, Finding
+from logit_correction.finding import BASELINE
 from logit_correction.functional import wilson_interval
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.evidence import find_conflicts
-from logit_correction.shortcuts.search import Correction
+from logit_correction.shortcuts.search import EstimatedCandidate
+from logit_correction.shortcuts.summaries import Accuracy, ClassifierAccuracy, EstimatedGroup, Interval, ShownRow
 from logit_correction.spreadsheets import write_spreadsheet_csv
 from logit_correction.views.tables import find_viewed_columns
 
-CSV, PARQUET = "rows.csv", "rows.parquet"
+#: Files of the rows: for spreadsheets, and with types.
+CSV = "rows.csv"
+PARQUET = "rows.parquet"
 
-#: Column of ``rows.parquet`` alone: what a row holds, for people.
+#: Column of ``rows.parquet`` alone: the content of a row in words.
 CONTENT = "content"
 
-#: Training rows that a page shows at most, those of the highest score first.
-SHOWN_ROWS = 60
+#: Training rows that a page lists at most, those of the highest score first.
+MAX_SHOWN_ROWS = 60
+
+#: Classifiers, as the columns of their predictions begin: the examined one, and LC.
+CLASSIFIERS = ("network", "fixed")
 
 
-#: Who is judged, as the columns of the rows begin: the classifier, and LC.
-WHO = ("network", "fixed")
-
-#: A classifier relies on a view if it follows it in so many conflicting rows, and oftener than it errs elsewhere.
-FOLLOWS = 0.12
-
-
-def rows_frame(
-    table: DataTable, estimator: Auto, views: Sequence[str], doubted: Correction | None = None
+def build_rows_frame(
+    table: DataTable, estimator: Auto, views: Sequence[str], candidate: EstimatedCandidate | None = None
 ) -> pd.DataFrame:
-    """Return one row for each training row, and for each validation row that was judged; ``docs/audit.md`` has columns.
+    """Return one row for each training row, and for each validation row that was examined.
 
-    ``estimator`` is after its search, and after its estimate where there are ``views`` of a shortcut. Without such the
-    judged rows are told by the candidate that is ``doubted``, if there is one, so that a person can look at them.
+    ``docs/audit.md`` describes the columns.
+
+    Args:
+        table: The data.
+        estimator: After its search, and after its estimate if there are ``views``.
+        views: Of the shortcut that is corrected by.
+        candidate: Without ``views``, a doubtful candidate: the examined rows have its estimates, for people to judge.
     """
-    search, rows, names = estimator.search, table.split["train"], np.asarray(table.label_names, dtype=object)
+    search = estimator.search
     assert search is not None
-    asked, told = search.judged.rows, estimator.estimates
-    if search.judged.split == "valid":
-        judged = table.split["valid"][asked]
+    names = np.asarray(table.label_names, dtype=object)
+    rows = table.split["train"]
+    examined = search.held_out.rows  # positions in ``rows``
+    estimates = estimator.estimates
+    if search.held_out.split == "valid":
+        valid_rows = table.split["valid"][examined]
         if views:
-            new = estimator.estimates_of(table.label[judged], table.view_inputs("valid").take(asked))
-            told = [(torch.cat([a, b]), torch.cat([p, q])) for (a, p), (b, q) in zip(told, new, strict=True)]
-        asked, rows = len(rows) + torch.arange(len(asked)), torch.cat([rows, judged])
-    label, estimated = table.label[rows], torch.arange(len(rows))
-    if doubted is not None:
-        views, told, estimated = doubted.weighed.views, [(doubted.attribute, doubted.seen)], asked
-    frame = pd.DataFrame({"row": rows.numpy()})
-    if table.lines is not None:
-        frame["line"] = table.lines[rows].numpy()
-    if table.row_names is not None and not table.columns:  # rows of columns are only numbered
-        frame["path" if table.files is not None else "name"] = [str(table.row_names[row]) for row in rows.tolist()]
-    if (held := table.describe_rows(rows, find_viewed_columns(views, table.columns))) is not None:
-        frame[CONTENT] = held
+            inputs = table.view_inputs("valid").take(examined)
+            valid_estimates = estimator.predict_shortcuts(table.label[valid_rows], inputs)
+            estimates = [
+                (torch.cat([attribute, valid_attribute]), torch.cat([probabilities, valid_probabilities]))
+                for (attribute, probabilities), (valid_attribute, valid_probabilities) in zip(
+                    estimates, valid_estimates, strict=True
+                )
+            ]
+        examined = len(rows) + torch.arange(len(examined))
+        rows = torch.cat([rows, valid_rows])
+    positions = torch.arange(len(rows))  # of the rows with an estimate
+    if candidate is not None:
+        views = candidate.views
+        estimates = [(candidate.attribute, candidate.probabilities)]
+        positions = examined
+    label = table.label[rows]
+    frame = _describe_rows(table, rows, views)
     frame["split"] = np.where(np.arange(len(rows)) < len(table.split["train"]), "train", "valid")
     frame = frame.assign(label=names[label.numpy()], attribute=None, conflicting=None, score=np.nan)
     frame = frame.assign(view_label=None, sure=None)
     posterior = torch.full((len(rows), len(names)), torch.nan, dtype=torch.float64)
     if views:
-        attributes, likely = (torch.stack(one) for one in zip(*told, strict=True))
-        own = label[estimated].unsqueeze(1)
-        # Of several shortcuts the first that a row conflicts by, or the first of all.
-        first = (attributes != label[estimated]).int().argmax(dim=0), torch.arange(len(own))
-        attribute, found = attributes[first], likely[first]
-        found = (found / found.sum(dim=1, keepdim=True)).double()
-        posterior[estimated] = found
-        others = found.scatter(1, own, -1).amax(dim=1)
-        score = others / (others + found.gather(1, own).squeeze(1) + 1e-12)
-        places = estimated.numpy()
-        frame.loc[places, "attribute"] = names[attribute.numpy()]
-        frame.loc[places, "conflicting"] = (attribute != label[estimated]).numpy()
-        frame.loc[places, "score"] = score.numpy().round(4)
-        looked = doubted or search.get_candidate(views)
-        assert looked is not None
-        says, conflict = find_conflicts(search.seen[looked.weighed.views], label[asked])
-        places = asked.numpy()
-        frame.loc[places, "view_label"] = names[says.numpy()]
-        frame.loc[places, "sure"] = conflict.numpy()
-    probability = pd.DataFrame(posterior.numpy().round(4), columns=[f"p_{name}" for name in names])
-    return with_answers(pd.concat([frame, probability], axis=1), "network", asked, search.judged.network, table)
+        attribute, probabilities = _select_shortcut(estimates, label[positions])
+        posterior[positions] = probabilities
+        frame.loc[positions.numpy(), "attribute"] = names[attribute.numpy()]
+        frame.loc[positions.numpy(), "conflicting"] = (attribute != label[positions]).numpy()
+        frame.loc[positions.numpy(), "score"] = _score_conflicts(probabilities, label[positions]).numpy().round(4)
+        evaluated = candidate or search.get_candidate(views)
+        assert evaluated is not None
+        predicted, is_sure = find_conflicts(search.predictions[evaluated.views], label[examined])
+        frame.loc[examined.numpy(), "view_label"] = names[predicted.numpy()]
+        frame.loc[examined.numpy(), "sure"] = is_sure.numpy()
+    columns = pd.DataFrame(posterior.numpy().round(4), columns=[f"p_{name}" for name in names])
+    frame = pd.concat([frame, columns], axis=1)
+    return add_predictions(frame, "network", examined, search.held_out.network, table)
 
 
-def with_answers(frame: pd.DataFrame, who: str, rows: Tensor, probability: Tensor, table: DataTable) -> pd.DataFrame:
-    """Add what a classifier says of rows at (m,) places: ``WHO_label``, and ``WHO_p`` of the row's own label."""
-    names, places = np.asarray(table.label_names, dtype=object), rows.numpy()
-    label = table.label[torch.tensor(frame["row"].to_numpy())[rows]]
-    frame = frame.assign(**{f"{who}_label": None, f"{who}_p": np.nan})
-    frame.loc[places, f"{who}_label"] = names[probability.argmax(dim=1).numpy()]
-    own = probability.double().gather(1, label.unsqueeze(1)).squeeze(1)
-    frame.loc[places, f"{who}_p"] = own.numpy().round(4)
+def _describe_rows(table: DataTable, rows: Tensor, views: Sequence[str]) -> pd.DataFrame:
+    """Return number, line, path or name, and content of rows."""
+    frame = pd.DataFrame({"row": rows.numpy()})
+    if table.lines is not None:
+        frame["line"] = table.lines[rows].numpy()
+    if table.row_names is not None and not table.columns:  # rows of columns are only numbered
+        frame["path" if table.files is not None else "name"] = [str(table.row_names[row]) for row in rows.tolist()]
+    content = table.describe_rows(rows, find_viewed_columns(views, table.columns))
+    if content is not None:
+        frame[CONTENT] = content
     return frame
 
 
-def groups(frame: pd.DataFrame, label_names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return label by what a row looks like: rows, share of the label with an interval of 90 %, and accuracies."""
+def _select_shortcut(estimates: Sequence[tuple[Tensor, Tensor]], label: Tensor) -> tuple[Tensor, Tensor]:
+    """Return attribute (n,) and probabilities (n, L) by the first shortcut that a row conflicts with, or the first."""
+    attributes = torch.stack([attribute for attribute, _ in estimates])
+    probabilities = torch.stack([row_probabilities for _, row_probabilities in estimates])
+    first = (attributes != label).int().argmax(dim=0)
+    rows = torch.arange(len(label))
+    selected = probabilities[first, rows]
+    return attributes[first, rows], (selected / selected.sum(dim=1, keepdim=True)).double()
+
+
+def _score_conflicts(probabilities: Tensor, label: Tensor) -> Tensor:
+    """Return the probability (n,) of the likeliest other label, relative to it and the row's label."""
+    index = label.unsqueeze(1)
+    other = probabilities.scatter(1, index, -1).amax(dim=1)
+    return other / (other + probabilities.gather(1, index).squeeze(1) + 1e-12)
+
+
+def add_predictions(
+    frame: pd.DataFrame, classifier: str, positions: Tensor, probabilities: Tensor, table: DataTable
+) -> pd.DataFrame:
+    """Add a classifier's predictions: ``NAME_label``, and ``NAME_p``, the probability of the row's label.
+
+    Args:
+        frame: Of ``build_rows_frame``.
+        classifier: One of ``CLASSIFIERS``.
+        positions: (m,) of the predicted rows in the frame.
+        probabilities: (m, L) of these rows.
+        table: The data.
+    """
+    names = np.asarray(table.label_names, dtype=object)
+    rows = positions.numpy()
+    label = table.label[torch.tensor(frame["row"].to_numpy())[positions]]
+    of_label = probabilities.double().gather(1, label.unsqueeze(1)).squeeze(1)
+    frame = frame.assign(**{f"{classifier}_label": None, f"{classifier}_p": np.nan})
+    frame.loc[rows, f"{classifier}_label"] = names[probabilities.argmax(dim=1).numpy()]
+    frame.loc[rows, f"{classifier}_p"] = of_label.numpy().round(4)
+    return frame
+
+
+def summarize_groups(frame: pd.DataFrame, label_names: Sequence[str]) -> tuple[EstimatedGroup, ...]:
+    """Return all groups, label by what a row looks like; none without estimates."""
     train = frame[(frame["split"] == "train") & frame["attribute"].notna()]
     if train.empty:
-        return []
-    asked = [who for who in WHO if f"{who}_label" in frame]
-    nobody = {who: accuracy(frame.iloc[:0], who) for who in asked}  # of many labels most groups have no rows
-    cells = {key: {who: accuracy(cell, who) for who in asked} for key, cell in frame.groupby(["label", "attribute"])}
+        return ()
+    members = dict(list(frame.groupby(["label", "attribute"])))
     names = list(label_names)
-    table = pd.crosstab(train["label"], train["attribute"]).reindex(index=names, columns=names, fill_value=0)
-    found = []
-    for label, counts in table.iterrows():
-        low, high = wilson_interval(torch.tensor(counts.to_numpy()), int(counts.sum()))
-        for number, (name, rows) in enumerate(counts.items()):
-            share = {"share": rows / max(1, counts.sum()), "share_low": low[number], "share_high": high[number]}
-            figures = {key: float(value) for key, value in share.items()}
-            own = cells.get((label, name), nobody)
-            found.append({"label": label, "attribute": name, "rows": int(rows), **figures, **own})
-    return found
+    counts = pd.crosstab(train["label"], train["attribute"]).reindex(index=names, columns=names, fill_value=0)
+    groups = []
+    for label, row in counts.iterrows():
+        total = int(row.sum())
+        lows, highs = wilson_interval(torch.tensor(row.to_numpy()), total)
+        for (attribute, count), low, high in zip(row.items(), lows.tolist(), highs.tolist(), strict=True):
+            rows = members.get((label, attribute), frame.iloc[:0])
+            groups.append(
+                EstimatedGroup(
+                    label=str(label),
+                    attribute=str(attribute),
+                    rows=int(count),
+                    share=float(count / max(1, total)),
+                    share_low=low,
+                    share_high=high,
+                    network=compute_accuracy(rows, "network"),
+                    fixed=compute_accuracy(rows, "fixed") if "fixed_label" in frame else None,
+                )
+            )
+    return tuple(groups)
 
 
-def accuracy(rows: pd.DataFrame, who: str) -> dict[str, Any]:
-    """Return how often a classifier is right on rows that it was asked about, with an interval of 90 %."""
-    asked = rows[rows[f"{who}_label"].notna()]
-    right = int((asked[f"{who}_label"] == asked["label"]).sum())
-    low, high = wilson_interval(right, len(asked))
-    value = right / len(asked) if len(asked) else None
-    return {"accuracy": value, "low": float(low), "high": float(high), "rows": len(asked)}
+def compute_accuracy(rows: pd.DataFrame, classifier: str) -> Accuracy:
+    """Return the accuracy of a classifier on those of some rows that it has predicted."""
+    predicted = rows[rows[f"{classifier}_label"].notna()]
+    num_right = int((predicted[f"{classifier}_label"] == predicted["label"]).sum())
+    low, high = wilson_interval(num_right, len(predicted))
+    accuracy = num_right / len(predicted) if len(predicted) else None
+    return Accuracy(accuracy, float(low), float(high), len(predicted))
 
 
-def cost(frame: pd.DataFrame, classifier: str = BASELINE, shortcuts: int = 1) -> dict[str, Any]:
-    """Return the accuracy of each classifier, and what it is called, on conflicting and on agreeing rows.
+def compute_cost(
+    frame: pd.DataFrame, classifier: str = BASELINE, num_shortcuts: int = 1
+) -> dict[str, ClassifierAccuracy]:
+    """Return the accuracies of each classifier, as columns are named, by kinds of rows.
 
-    Of several ``shortcuts`` rows agree with all. Which rows conflict is estimated; the intervals tell of the number of
-    rows alone.
+    Which rows conflict is estimated; the intervals only cover the number of rows.
+
+    Args:
+        frame: Of ``build_rows_frame``, with predictions.
+        classifier: The name of the examined classifier.
+        num_shortcuts: Shortcuts that are corrected by; bias-aligned rows agree with all of them.
     """
-    found: dict[str, Any] = {}
-    told = frame[frame["conflicting"].notna()]
-    for who in WHO:
-        if f"{who}_label" not in told or not told[f"{who}_label"].notna().any():
+    estimated = frame[frame["conflicting"].notna()]
+    num_combinations = frame["label"].nunique() ** max(1, num_shortcuts)
+    cost = {}
+    for name in CLASSIFIERS:
+        if f"{name}_label" not in estimated or not estimated[f"{name}_label"].notna().any():
             continue
-        conflicting, agreeing = (accuracy(told[told["conflicting"].eq(one)], who) for one in (True, False))
-        entry = {"name": classifier if who == "network" else "LC", "conflicting": conflicting, "agreeing": agreeing}
-        entry["balanced"] = balanced(conflicting, agreeing, frame["label"].nunique() ** max(1, shortcuts))
-        found[who] = entry | {"like_training": accuracy(told, who)}
-    return found
+        conflicting = compute_accuracy(estimated[estimated["conflicting"].eq(True)], name)
+        agreeing = compute_accuracy(estimated[estimated["conflicting"].eq(False)], name)
+        cost[name] = ClassifierAccuracy(
+            name=classifier if name == "network" else "LC",
+            conflicting=conflicting,
+            agreeing=agreeing,
+            balanced=compute_balanced_accuracy(conflicting, agreeing, num_combinations),
+            like_training=compute_accuracy(estimated, name),
+        )
+    return cost
 
 
-def balanced(conflicting: Mapping[str, Any], agreeing: Mapping[str, Any], values: int) -> dict[str, Any]:
-    """Return the accuracy if one row in ``values`` agreed, its interval by those of the two kinds of rows."""
-    if conflicting["accuracy"] is None or agreeing["accuracy"] is None:
-        return {"accuracy": None, "low": 0.0, "high": 1.0}
-    shares = (agreeing, 1 / values), (conflicting, 1 - 1 / values)
-    value = sum(share * one["accuracy"] for one, share in shares)
-    low, high = (
-        math.hypot(*(share * (one[end] - one["accuracy"]) for one, share in shares)) for end in ("low", "high")
+def compute_balanced_accuracy(conflicting: Accuracy, agreeing: Accuracy, num_combinations: int) -> Interval:
+    """Return the accuracy if one row in ``num_combinations`` were bias-aligned, as with independent attributes."""
+    if conflicting.accuracy is None or agreeing.accuracy is None:
+        return Interval(None, 0.0, 1.0)
+    share = 1 / num_combinations
+    accuracy = share * agreeing.accuracy + (1 - share) * conflicting.accuracy
+    low = math.hypot(share * (agreeing.low - agreeing.accuracy), (1 - share) * (conflicting.low - conflicting.accuracy))
+    high = math.hypot(
+        share * (agreeing.high - agreeing.accuracy), (1 - share) * (conflicting.high - conflicting.accuracy)
     )
-    return {"accuracy": value, "low": max(0.0, value - low), "high": min(1.0, value + high)}
+    return Interval(accuracy, max(0.0, accuracy - low), min(1.0, accuracy + high))
 
 
-def relies_on_shortcut(finding: Finding) -> bool | None:
-    """Return whether the classifier relies on the views of a shortcut; None where that cannot be told."""
-    look, weighed = finding.main_evidence, finding.candidate
-    if not finding.views or look is None or weighed is None or look.rows < MIN_CONFLICTS_TO_CHECK:
-        return None
-    low, high, threshold = look.follows_low or 0.0, look.follows_high or 0.0, max(FOLLOWS, weighed.statistics.error)
-    return True if low >= threshold else False if high < threshold else None
-
-
-def shown_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the conflicting training rows of the highest score, with names and what they hold."""
+def select_shown_rows(frame: pd.DataFrame) -> tuple[ShownRow, ...]:
+    """Return the bias-conflicting training rows of the highest score."""
     train = frame[(frame["split"] == "train") & frame["conflicting"].eq(True)]
-    chosen = train.sort_values("score", ascending=False, kind="stable")[:SHOWN_ROWS].rename(columns={CONTENT: "text"})
-    told = ("row", "line", "path", "name", "text", "label", "attribute", "score")
-    keys = [name for name in (*told, "network_label", "fixed_label") if name in chosen]
-    known = chosen[keys].astype(object)
-    return [{str(k): v for k, v in row.items()} for row in known.where(known.notna(), None).to_dict("records")]
+    rows = train.sort_values("score", ascending=False, kind="stable")[:MAX_SHOWN_ROWS].rename(columns={CONTENT: "text"})
+    names = [field.name for field in fields(ShownRow) if field.name in rows]
+    values = rows[names].astype(object)
+    records: list[Any] = values.where(values.notna(), None).to_dict("records")
+    return tuple(ShownRow(**record) for record in records)
 
 
 def write_rows(frame: pd.DataFrame, out: Path) -> None:
-    """Write ``rows.csv`` and ``rows.parquet``."""
+    """Write ``rows.csv`` and ``rows.parquet`` into a folder."""
     write_spreadsheet_csv(frame.drop(columns=CONTENT, errors="ignore"), out / CSV)
     typed = frame.astype({name: "boolean" for name in frame if name in ("conflicting", "sure")})
     with replace_atomically(out / PARQUET) as temporary:

@@ -1,9 +1,16 @@
-"""ViewEvidences at held-out rows through one view after the other, and weighs what might be corrected by."""
+"""The search for a shortcut: probes on views, candidates to correct by, and the verdict.
+
+A shortcut is a simple feature that predicts the label in the training data by accident, and that a network therefore
+relies on. The search trains a *probe*, a linear head, on each view, which keeps one kind of simple feature. It predicts
+held-out rows by the probe and compares with the held-out predictions of a network. Where the probe is sure of another
+label than the row's, a network that relies on the view follows it. Promising views become *candidates*: each estimates
+the attribute that LC would correct by, and a model of four statistics gives the probability that this helps.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, TypeAlias
@@ -11,423 +18,416 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
-from logit_correction.attributes.base import compute_outputs, select_attribute
+from logit_correction.attributes.base import select_attribute
 from logit_correction.attributes.folds import predict_out_of_fold
-from logit_correction.data.cells import check_column_names
-from logit_correction.data.row_file import RowFile
-from logit_correction.errors import InputError
-from logit_correction.finding import (
-    BASELINE,
-    EXAMINED,
-    MIN_HELD_OUT_ROWS,
-    Finding,
-    ScoredCandidate,
-    Verdict,
-    ViewEvidence,
-)
-from logit_correction.networks import NETWORKS
-from logit_correction.registry import import_component
+from logit_correction.finding import MIN_HELD_OUT_ROWS, Finding, ScoredCandidate, Verdict, ViewEvidence
 from logit_correction.seeds import make_generator
 from logit_correction.shortcuts.evidence import (
-    LEAST_ROWS,
+    MIN_FLAGGED_ROWS,
     EvidenceModel,
     compute_information_share,
     compute_statistics,
     evaluate_view,
 )
 from logit_correction.shortcuts.heads import (
-    KeptHeads,
+    AttributeEstimate,
     estimate_by_heads,
+    get_max_per_label,
     make_logistic_learner,
     select_features_by_correlation,
     select_members,
     standardize,
 )
-from logit_correction.types import Correlation, DataInfo, TrainingRows
+from logit_correction.shortcuts.held_out import HeldOutPredictions
+from logit_correction.types import Correlation, TrainingRows
 from logit_correction.view_names import EVERYTHING, RICH, ViewName
 from logit_correction.views.base import View, compute_features
 from logit_correction.views.tables import INCOMPARABLE, Pairs, assign_parts, compare_columns, compute_cuts
 from logit_correction.views.texts import EDGE_MARK, WORD_PATTERN, TermView
 
-#: A view is a candidate if it takes away more than this share of the label's entropy, or where none does.
-USEFUL = 0.03
+#: Share of the label's entropy that a probe must remove for its view to be a candidate, where any probe does.
+MIN_USEFUL_INFORMATION = 0.03
 
-#: Two candidates point at the same rows if they agree on this share of the rows that they take for bias-conflicting:
-#: rows of both, twice, over those of the one plus those of the other (Dice).
-SAME_ROWS = 0.5
+#: Two candidates flag the same rows if the Dice coefficient of the rows that they flag is at least this.
+MIN_SAME_ROWS = 0.5
 
-#: Words of each label that are left out where a view of words is promising.
-WORDS = 5
+#: Words of each label that are hidden from ERM where a view of words is promising.
+MAX_WORDS_PER_LABEL = 5
 
+#: Rows of a cell by which the label shares of a pair of columns are shrunk towards those of all rows.
+CELL_PRIOR_ROWS = 4
 
-@dataclass(frozen=True)
-class HeldOutPredictions:
-    """Rows that a search looks at, and what an ordinary classifier says of them that was not trained on them."""
+#: Verdicts, the surest first.
+VERDICT_ORDER: tuple[Verdict, ...] = ("shortcut", "cannot tell", "none found")
 
-    split: str  # train or valid
-    rows: Tensor  # (m,) long, counted within their split
-    network: Tensor  # (m, L) class probabilities
-    fold: Tensor  # (m,) long, 0 or more; a head predicts a fold that it did not learn from
-    who: str = BASELINE  # what the classifier is called
-
-
-#: Names of views that are looked at together.
+#: Names of views that one probe sees together.
 Views: TypeAlias = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Correction:
-    """What might be corrected by.
+class EstimatedCandidate:
+    """A candidate to correct by, with its estimates of the attribute.
 
     Attributes:
-        weighed: What speaks for it.
-        attribute: (m,) long, its estimate of the judged rows.
-        seen: (m, L) class probabilities of the judged rows.
-        estimate: Attribute and class probabilities of the rows that heads learned from, and the heads.
+        scored: Its views, statistics and probability of helping.
+        attribute: (m,) long, estimated attribute of the held-out rows.
+        probabilities: (m, L) class probabilities of the held-out rows by its heads.
+        training_estimate: Of the rows that the heads were trained on, with the heads.
     """
 
-    weighed: ScoredCandidate
+    scored: ScoredCandidate
     attribute: Tensor
-    seen: Tensor
-    estimate: tuple[Tensor, Tensor, KeptHeads]
+    probabilities: Tensor
+    training_estimate: AttributeEstimate
+
+    @property
+    def views(self) -> Views:
+        return self.scored.views
+
+    @property
+    def verdict(self) -> Verdict:
+        return EvidenceModel.classify(self.scored.probability)
+
+    @property
+    def has_enough_rows(self) -> bool:
+        """Whether it flags enough rows to conclude anything."""
+        return self.scored.statistics.flagged >= MIN_FLAGGED_ROWS
 
 
 class Search:
-    """ViewEvidences through views at judged rows, and keeps what it saw.
+    """Evaluates views on held-out rows, scores candidates, and draws the verdict.
 
     Attributes:
-        judged: The rows.
-        label: (m,) their labels.
-        seen: Views -> (m, L) class probabilities of a head on them that was not trained on the row.
-        looks: Views -> what they tell.
-        corrections: What might be corrected by, the surest first.
+        held_out: The rows, and the predictions of the classifier that is examined.
+        label: (m,) labels of these rows.
+        predictions: Views -> (m, L) class probabilities by a probe that was not trained on the row.
+        evidence: Views -> what the probe shows.
+        candidates: What might be corrected by, the surest first.
     """
 
     def __init__(
-        self, rows: TrainingRows, learned: Tensor, judged: HeldOutPredictions, correlation: Correlation, seed: int
+        self, rows: TrainingRows, learned: Tensor, held_out: HeldOutPredictions, correlation: Correlation, seed: int
     ) -> None:
-        """Put the rows together; where validation rows are judged, heads learn from the training rows ``learned``."""
+        """Collect inputs and labels.
+
+        Args:
+            rows: The training rows, and the validation rows as ``held_out``.
+            learned: Positions of the training rows that probes learn from if validation rows are examined.
+            held_out: Predictions of the classifier.
+            correlation: Between labels and estimated attributes.
+            seed: Of heads and folds.
+        """
         assert rows.view_inputs is not None
-        self.judged, self.num_labels, self.report = judged, correlation.num_labels, rows.report
-        self.correlation, self.seed = correlation, seed
-        self.seen: dict[Views, Tensor] = {}
+        self.held_out = held_out
+        self.num_labels = correlation.num_labels
+        self.report = rows.report
+        self.correlation = correlation
+        self.seed = seed
+        self.predictions: dict[Views, Tensor] = {}
         self.evidence: dict[Views, ViewEvidence] = {}
-        self.candidates: list[Correction] = []
+        self.candidates: list[EstimatedCandidate] = []
         self._views: dict[str, tuple[View, list[Tensor]]] = {}
-        if judged.split == "train":
-            self._inputs = [rows.view_inputs.take(judged.rows)]
-            self._label, self._fold = rows.label[judged.rows], judged.fold
+        if held_out.split == "train":
+            self._inputs = [rows.view_inputs.take(held_out.rows)]
+            self._label = rows.label[held_out.rows]
+            self._fold = held_out.fold
         else:
-            assert rows.held_out is not None and rows.held_out.view_inputs is not None
-            self._inputs = [rows.view_inputs.take(learned), rows.held_out.view_inputs.take(judged.rows)]
-            self._label = torch.cat([rows.label[learned], rows.held_out.label[judged.rows]])
-            self._fold = torch.cat([torch.full((len(learned),), -1), judged.fold])
+            valid = rows.held_out
+            assert valid is not None and valid.view_inputs is not None
+            self._inputs = [rows.view_inputs.take(learned), valid.view_inputs.take(held_out.rows)]
+            self._label = torch.cat([rows.label[learned], valid.label[held_out.rows]])
+            self._fold = torch.cat([torch.full((len(learned),), -1), held_out.fold])
         self.label = self._label[self._fold >= 0]
 
     # -- views
 
-    def look(self, views: Sequence[View]) -> None:
-        """Look through some views; a family of several members tells as one, at most one member for each label.
+    def evaluate_views(self, views: Sequence[View]) -> None:
+        """Evaluate views by probes, one for each family: on all its members, or on the best one for each label.
 
-        Of pairs of columns it is the one that tells most beyond its columns, if any does.
+        Of pairs of columns, only the best one is evaluated, if it adds anything to its columns.
         """
         for family, group in groupby(views, key=lambda view: ViewName.of(view.name).family):
-            self.report(f"looking at {family}")
+            self.report(f"evaluating {family}")
             members = list(group)
             if family == "pair":
-                members = self._related([view for view in members if isinstance(view, Pairs)])
+                members = self._select_pair([view for view in members if isinstance(view, Pairs)])
             if members:
-                self._look(members, choose_members=True)
+                self.fit_joint_probe(members, choose_members=True)
 
-    def _related(self, pairs: Sequence[Pairs]) -> list[View]:
-        """Return the pair of columns that tells most of the label beyond what either tells alone, if one does."""
-        label, columns = self.label.numpy(), self._inputs[-1].columns
-        half = torch.randint(2, (len(label),), generator=make_generator(self.seed, "pairs")).numpy()
-
-        def tells(cell: NDArray[Any]) -> float:
-            """Return the information in the labels of rows of the same cell in the other half, drawn to all rows'."""
-            seen = np.zeros((len(label), self.num_labels))
-            for own in (half == 0, half == 1):
-                counts = np.zeros((int(cell.max()) + 1, self.num_labels))
-                np.add.at(counts, (cell[~own], label[~own]), 1)
-                shares = counts.sum(axis=0) / max(1, counts.sum())
-                seen[own] = ((counts + 4 * shares) / (counts.sum(axis=1, keepdims=True) + 4))[cell[own]]
-            return compute_information_share(seen, label)
-
-        part = {
-            name: assign_parts(values, compute_cuts(values, Pairs.parts), Pairs.parts + 2)
-            for name, values in columns.items()
+    def _select_pair(self, pairs: Sequence[Pairs]) -> list[View]:
+        """Return the pair of columns with most information beyond that of each column, if it has enough."""
+        columns = self._inputs[-1].columns
+        num_parts = Pairs.parts + 2
+        parts = {
+            name: assign_parts(values, compute_cuts(values, Pairs.parts), num_parts) for name, values in columns.items()
         }
-        alone = {name: max(0.0, tells(cell)) for name, cell in part.items()}
-        beyond = []
-        for a, b in (pair.columns for pair in pairs):
-            cell = (part[a] * (Pairs.parts + 2) + part[b]) * (INCOMPARABLE + 1) + compare_columns(
-                columns[a], columns[b]
-            )
-            beyond.append(tells(cell) - alone[a] - alone[b])
-        best = int(np.argmax(beyond))
-        return [pairs[best]] if beyond[best] > USEFUL else []
+        information = {name: max(0.0, self._compute_cell_information(cell)) for name, cell in parts.items()}
+        gains = []
+        for first, second in (pair.columns for pair in pairs):
+            relation = compare_columns(columns[first], columns[second])
+            cell = (parts[first] * num_parts + parts[second]) * (INCOMPARABLE + 1) + relation
+            gains.append(self._compute_cell_information(cell) - information[first] - information[second])
+        best = int(np.argmax(gains))
+        return [pairs[best]] if gains[best] > MIN_USEFUL_INFORMATION else []
 
-    def _features(self, views: Sequence[View]) -> list[list[Tensor]]:
-        """Return the features of each part of the rows, those of each view by themselves; views are fitted once."""
-        new = [view for view in views if view.name not in self._views]
-        for view in new:
+    def _compute_cell_information(self, cell: NDArray[Any]) -> float:
+        """Return the information about a row's label in the labels of rows of the same cell in the other half."""
+        label = self.label.numpy()
+        half = torch.randint(2, (len(label),), generator=make_generator(self.seed, "pairs")).numpy()
+        probability = np.zeros((len(label), self.num_labels))
+        for is_predicted in (half == 0, half == 1):
+            counts = np.zeros((int(cell.max()) + 1, self.num_labels))
+            np.add.at(counts, (cell[~is_predicted], label[~is_predicted]), 1)
+            prior = CELL_PRIOR_ROWS * counts.sum(axis=0) / max(1, counts.sum())
+            shares = (counts + prior) / (counts.sum(axis=1, keepdims=True) + CELL_PRIOR_ROWS)
+            probability[is_predicted] = shares[cell[is_predicted]]
+        return compute_information_share(probability, label)
+
+    def _compute_features(self, views: Sequence[View]) -> list[list[Tensor]]:
+        """Return the features of each part of the rows, one tensor a view; each view is fitted once."""
+        new_views = [view for view in views if view.name not in self._views]
+        for view in new_views:
             view.fit(self._inputs[0])
-        parts = [compute_features(new, part) for part in self._inputs] if new else []
-        self._views |= {view.name: (view, list(own)) for view, own in zip(new, zip(*parts, strict=True), strict=True)}
-        return [list(part) for part in zip(*(self._views[view.name][1] for view in views), strict=True)]
+        parts = [compute_features(new_views, inputs) for inputs in self._inputs] if new_views else []
+        for number, view in enumerate(new_views):
+            self._views[view.name] = (view, [features[number] for features in parts])
+        return [[self._views[view.name][1][part] for view in views] for part in range(len(self._inputs))]
 
-    def _look(self, views: Sequence[View], choose_members: bool) -> None:
-        """Keep what views tell by a head on all their features, or on those of the members that tell each label."""
-        label, size = self._label, self.num_labels
-        of_views = [torch.cat(parts) for parts in zip(*self._features(views), strict=True)]
-        of_views = [standardize(features, *torch.std_mean(features, dim=0)) for features in of_views]
-        if choose_members and len(views) > 1:  # once: heads of each fold would take one of two columns by chance
-            told = select_members(of_views, label, size)
-            views, of_views = [views[member] for member in told], [of_views[member] for member in told]
-        features, few = (
-            torch.cat(of_views, dim=1),
-            next((one.max_per_label for one in views if one.max_per_label is not None), None),
+    def fit_joint_probe(self, views: Sequence[View], choose_members: bool) -> None:
+        """Fit one probe on the features of views, and keep its held-out predictions and what they show.
+
+        Args:
+            views: All or some members of a family.
+            choose_members: Use only the members that predict a label best, at most one for each label.
+        """
+        parts = zip(*self._compute_features(views), strict=True)
+        members = [torch.cat(features) for features in parts]
+        members = [standardize(features, *torch.std_mean(features, dim=0)) for features in members]
+        if choose_members and len(views) > 1:  # for all folds: each fold would take one of two columns by chance
+            chosen = select_members(members, self._label, self.num_labels)
+            views = [views[number] for number in chosen]
+            members = [members[number] for number in chosen]
+        learner = make_logistic_learner(
+            torch.cat(members, dim=1), self._label, self.num_labels, get_max_per_label(views)
         )
-        seen = predict_out_of_fold(make_logistic_learner(features, label, size, few), self._fold, size)[self._fold >= 0]
+        predictions = predict_out_of_fold(learner, self._fold, self.num_labels)[self._fold >= 0]
+        names = tuple(view.name for view in views)
+        breadth = self._compute_breadth(views)
+        self.predictions[names] = predictions
+        self.evidence[names] = evaluate_view(names, breadth, predictions, self.held_out.network, self.label)
+
+    def _compute_breadth(self, views: Sequence[View]) -> int:
+        columns = self._inputs[-1].columns
+        if len(views) > 2 and 2 * len(views) > len(columns) > 0:  # most columns are as good as the whole table
+            return EVERYTHING
         breadth = max(view.breadth for view in views)
         if any(view.max_narrow_members is not None and len(views) > view.max_narrow_members for view in views):
-            breadth = max(breadth, RICH)
-        columns = self._inputs[-1].columns
-        if len(views) > 2 and 2 * len(views) > len(columns) > 0:  # that is the table
-            breadth = EVERYTHING
-        names = tuple(view.name for view in views)
-        self.seen[names] = seen
-        self.evidence[names] = evaluate_view(names, breadth, seen, self.judged.network, self.label)
+            return max(breadth, RICH)
+        return breadth
 
     # -- candidates
 
-    def weigh(self) -> None:
-        """Weigh the most promising views, and narrower ones that point at the same rows.
+    def score_candidates(self) -> None:
+        """Score the most promising views, and narrower ones that flag the same rows.
 
-        The surest verdict comes first, of equal ones the narrowest look: of several that point at the same rows it is
-        what a person would name, and all of them are evidence of one shortcut, so the surest of them counts.
+        The surest verdict comes first, of equal ones the narrowest views: of several that flag the same rows they are
+        what a person would name. All of them are evidence of one shortcut, so the largest probability of them counts.
         """
-        for views in self.promising():
-            self._weigh(views)
-        for views in self._narrower():
-            self._weigh(views)
-        self.candidates = [self._with_common_evidence(correction) for correction in self.candidates]
+        for views in self.select_promising():
+            self._score_candidate(views)
+        for views in self._list_narrower():
+            self._score_candidate(views)
+        candidates = [self._share_probability(candidate) for candidate in self.candidates]
 
-        def rank(correction: Correction) -> tuple[bool, int, int, float]:
-            few_rows = correction.weighed.statistics.flagged < LEAST_ROWS  # of few rows nothing can be concluded
-            verdict = ("shortcut", "cannot tell", "none found").index(
-                EvidenceModel.classify(correction.weighed.probability)
-            )
-            look = self.evidence[correction.weighed.views]
-            return few_rows, verdict, look.breadth, -look.accuracy
+        def rank(candidate: EstimatedCandidate) -> tuple[bool, int, int, float]:
+            evidence = self.evidence[candidate.views]
+            verdict = VERDICT_ORDER.index(candidate.verdict)
+            return not candidate.has_enough_rows, verdict, evidence.breadth, -evidence.accuracy
 
-        self.candidates.sort(key=rank)
+        self.candidates = sorted(candidates, key=rank)
 
-    def _narrower(self) -> list[Views]:
-        """Return views that were not weighed, narrower than a candidate and pointing at the same rows."""
-        weighed = {correction.weighed.views for correction in self.candidates}
-        candidates = [
-            correction
-            for correction in self.candidates
-            if EvidenceModel.classify(correction.weighed.probability) != "none found"
-        ]
+    def _list_narrower(self) -> list[Views]:
+        """Return views without a score that are narrower than a candidate and flag the same rows."""
+        scored = {candidate.views for candidate in self.candidates}
         narrower = []
-        for look in self.telling():
-            flagged = self.seen[look.views].argmax(dim=1) != self.label
-            same = [
-                compute_overlap(flagged, candidate.attribute != self.label) >= SAME_ROWS
-                for candidate in candidates
-                if look.breadth < self.evidence[candidate.weighed.views].breadth
-            ]
-            if look.views not in weighed and any(same):
-                narrower.append(look.views)
+        for evidence in self.rank_informative():
+            flagged = self.predictions[evidence.views].argmax(dim=1) != self.label
+            is_narrower = any(
+                self._flags_same_rows(candidate, flagged)
+                for candidate in self.candidates
+                if candidate.verdict != "none found" and evidence.breadth < self.evidence[candidate.views].breadth
+            )
+            if is_narrower and evidence.views not in scored:
+                narrower.append(evidence.views)
         return narrower
 
-    def _with_common_evidence(self, correction: Correction) -> Correction:
-        """Return a candidate with the greatest probability of it and all broader ones that point at the same rows."""
-        weighed = correction.weighed
-        flagged = correction.attribute != self.label
-        probability = max(
-            other.weighed.probability
+    def _share_probability(self, candidate: EstimatedCandidate) -> EstimatedCandidate:
+        """Give a candidate the largest probability of itself and of all broader ones that flag the same rows."""
+        flagged = candidate.attribute != self.label
+        breadth = self.evidence[candidate.views].breadth
+        broader = [
+            other.scored.probability
             for other in self.candidates
-            if other is correction
-            or (
-                self.evidence[other.weighed.views].breadth > self.evidence[weighed.views].breadth
-                and other.weighed.statistics.flagged >= LEAST_ROWS
-                and compute_overlap(flagged, other.attribute != self.label) >= SAME_ROWS
-            )
-        )
-        return replace(correction, weighed=replace(weighed, probability=probability))
+            if self.evidence[other.views].breadth > breadth
+            and other.has_enough_rows
+            and self._flags_same_rows(other, flagged)
+        ]
+        probability = max([candidate.scored.probability, *broader])
+        return replace(candidate, scored=replace(candidate.scored, probability=probability))
 
-    def telling(self) -> list[ViewEvidence]:
-        """Return the looks that tell of the label, the most telling first; all where none tells much.
+    def _flags_same_rows(self, candidate: EstimatedCandidate, flagged: Tensor) -> bool:
+        return compute_dice(candidate.attribute != self.label, flagged) >= MIN_SAME_ROWS
 
-        ViewEvidences that see everything and those at pairs of columns are left out; all, where few rows are judged.
+    def rank_informative(self) -> list[ViewEvidence]:
+        """Return the evidence of views that are informative about the label, the most informative first.
+
+        All are returned if none is informative. Views that see everything and pairs of columns are left out, and all
+        of them if there are few held-out rows.
         """
-        narrow = [one for one in self.evidence.values() if one.breadth < EVERYTHING and not is_of_pair(one.views)]
-        useful = [one for one in narrow if one.information > USEFUL] or narrow
-        return sorted(useful, key=lambda one: -one.information) if len(self.label) >= MIN_HELD_OUT_ROWS else []
-
-    def promising(self) -> list[Views]:
-        """Return the views to weigh: those that say most of the label and explain most mistakes.
-
-        They are the two that leave least of the label open, the one whose answer the network gives oftenest where both
-        are wrong about the label, and a pair of columns.
-        """
-        network, label, telling = self.judged.network.argmax(dim=1), self.label, self.telling()
-
-        def explains(look: ViewEvidence) -> float:
-            says = self.seen[look.views].argmax(dim=1)
-            mistakes = int(((says == network) & (network != label)).sum())
-            return mistakes / max(1, int((says != label).sum()))
-
-        if not telling:
+        if len(self.label) < MIN_HELD_OUT_ROWS:
             return []
-        picks = [telling[0].views, max(telling, key=explains).views, *(one.views for one in telling[1:2])]
-        return list(dict.fromkeys([*picks, *filter(is_of_pair, self.evidence)]))
+        narrow = [
+            evidence
+            for evidence in self.evidence.values()
+            if evidence.breadth < EVERYTHING and not is_pair(evidence.views)
+        ]
+        useful = [evidence for evidence in narrow if evidence.information > MIN_USEFUL_INFORMATION]
+        return sorted(useful or narrow, key=lambda evidence: -evidence.information)
 
-    def _weigh(self, names: Views) -> Correction:
-        """Estimate the attribute by views that were looked at, and weigh its signs."""
-        self.report(f"weighing {', '.join(names)}")
+    def select_promising(self) -> list[Views]:
+        """Return the views to score.
+
+        They are the two most informative ones, the one that explains the network's errors best, and a pair of columns.
+        """
+        informative = self.rank_informative()
+        if not informative:
+            return []
+        network = self.held_out.network.argmax(dim=1)
+
+        def explain_errors(evidence: ViewEvidence) -> float:
+            """Return the share of the probe's errors that the network makes too."""
+            predicted = self.predictions[evidence.views].argmax(dim=1)
+            shared_errors = int(((predicted == network) & (network != self.label)).sum())
+            return shared_errors / max(1, int((predicted != self.label).sum()))
+
+        best = [informative[0], max(informative, key=explain_errors), *informative[1:2]]
+        pairs = filter(is_pair, self.evidence)
+        return list(dict.fromkeys([*(evidence.views for evidence in best), *pairs]))
+
+    def _score_candidate(self, names: Views) -> EstimatedCandidate:
+        """Estimate the attribute by views that were evaluated, and score it by its statistics."""
+        self.report(f"scoring {', '.join(names)}")
         views = [self._views[name][0] for name in names]
-        of_parts = self._features(views)
+        parts = [torch.cat(features, dim=1) for features in self._compute_features(views)]
         learned = TrainingRows(self._label[: self._inputs[0].num_rows], view_inputs=self._inputs[0])
-        features = torch.cat(of_parts[0], dim=1)
-        estimate = estimate_by_heads(views, learned, self.correlation, self.seed, features=features)
-        attribute, seen, kept = estimate
-        if len(of_parts) > 1:
-            seen = kept.of_features(torch.cat(of_parts[1], dim=1))
-            attribute = select_attribute(self.correlation.posterior(seen), self.label, self.correlation, kept.odds)
+        estimate = estimate_by_heads(views, learned, self.correlation, self.seed, features=parts[0])
+        attribute = estimate.attribute
+        probabilities = estimate.probabilities
+        if len(parts) > 1:
+            probabilities = estimate.heads.predict_features(parts[1])
+            posterior = self.correlation.posterior(probabilities)
+            attribute = select_attribute(posterior, self.label, self.correlation, estimate.heads.odds)
         rows = self._inputs[-1]
         kind = "texts" if rows.texts else "tables" if rows.columns else "images"
-        others = [one.numpy() for views, one in self.seen.items() if not {*views} & {*names}]
-        if kind != "images" or (self.evidence[names].breadth < RICH and len(names) == 1):
-            others = []  # a look at one thing sees no object
-        label, network, alone = self.label.numpy(), self.judged.network.numpy(), self.seen[names].numpy()
-        signs = compute_statistics(label, network, attribute.numpy(), alone, others)
-        found = Correction(
-            ScoredCandidate(names, EvidenceModel.predict_probability(signs, kind), signs), attribute, seen, estimate
+        # A single narrow view sees one thing, not the object: other views are then no measure of what is typical.
+        sees_object = kind == "images" and (self.evidence[names].breadth >= RICH or len(names) > 1)
+        others = [
+            predictions.numpy()
+            for other_names, predictions in self.predictions.items()
+            if sees_object and not {*other_names} & {*names}
+        ]
+        statistics = compute_statistics(
+            self.label.numpy(),
+            self.held_out.network.numpy(),
+            attribute.numpy(),
+            self.predictions[names].numpy(),
+            others,
         )
-        self.candidates.append(found)
-        return found
+        probability = EvidenceModel.predict_probability(statistics, kind)
+        scored = ScoredCandidate(names, probability, statistics)
+        candidate = EstimatedCandidate(scored, attribute, probabilities, estimate)
+        self.candidates.append(candidate)
+        return candidate
 
-    # -- the verdict
+    def get_candidate(self, views: Sequence[str]) -> EstimatedCandidate | None:
+        """Return the candidate of some views; None if they were not scored."""
+        return next((candidate for candidate in self.candidates if candidate.views == tuple(views)), None)
 
-    def conclude(self, correct_in_doubt: bool = False) -> Finding:
-        """Draw the verdict from what was weighed, and say what is corrected by."""
-        enough = len(self.label) >= MIN_HELD_OUT_ROWS
-        best = next((one for one in self.candidates if one.weighed.statistics.flagged >= LEAST_ROWS), None)
-        verdict = EvidenceModel.classify(best.weighed.probability) if best is not None else "none found"
-        untold = self._found("cannot tell")
-        leaks = [one for one in self.evidence.values() if one.may_leak(untold.majority_share)]
-        if verdict == "none found" and enough and leaks:  # which must not read as if all were well
-            return replace(untold, leak_views=max(leaks, key=lambda one: (one.accuracy, -one.breadth)).views)
+    # -- verdict
+
+    def conclude(self, correct_if_unsure: bool = False) -> Finding:
+        """Return the verdict on the best candidate.
+
+        Args:
+            correct_if_unsure: Correct by it also where the verdict is ``cannot tell``.
+        """
+        has_enough_rows = len(self.label) >= MIN_HELD_OUT_ROWS
+        best = next((candidate for candidate in self.candidates if candidate.has_enough_rows), None)
+        verdict = "none found" if best is None else best.verdict
+        unsure = self._make_finding("cannot tell")
+        leaks = [evidence for evidence in self.evidence.values() if evidence.may_leak(unsure.majority_share)]
+        if verdict == "none found" and has_enough_rows and leaks:  # which must not read as if all were well
+            leak = max(leaks, key=lambda evidence: (evidence.accuracy, -evidence.breadth))
+            return replace(unsure, leak_views=leak.views)
         if best is None:
-            return self._found(verdict) if self.evidence and enough else untold
-        corrects = verdict == "shortcut" or (verdict == "cannot tell" and correct_in_doubt)
-        return self._found(verdict, best.weighed.views, corrects)
+            return self._make_finding("none found") if self.evidence and has_enough_rows else unsure
+        corrects = verdict == "shortcut" or (verdict == "cannot tell" and correct_if_unsure)
+        return self._make_finding(verdict, best.views, corrects)
 
     def conclude_user_named(self, views: Sequence[View]) -> Finding:
-        """Take a person's word that these views are a shortcut."""
-        few = views[0].max_per_label if views and all(view.max_per_label is not None for view in views) else None
-        if few is not None and len(views) > few * self.num_labels:  # a whole family of words
-            features = torch.cat(self._features(views)[0], dim=1)
-            telling = select_features_by_correlation(features, self._label[: len(features)], self.num_labels, few)
-            views = [views[number] for number in telling.tolist()]
+        """Return the finding that views which the user named are a shortcut."""
+        limits = [view.max_per_label for view in views]
+        max_per_label = None if None in limits else limits[0]
+        if max_per_label is not None and len(views) > max_per_label * self.num_labels:  # a whole family of words
+            features = torch.cat(self._compute_features(views)[0], dim=1)
+            label = self._label[: len(features)]
+            columns = select_features_by_correlation(features, label, self.num_labels, max_per_label)
+            views = [views[number] for number in columns.tolist()]
         names = tuple(view.name for view in views)
-        best = next((one for one in self.candidates if sorted(one.weighed.views) == sorted(names)), None)
+        best = next((candidate for candidate in self.candidates if {*candidate.views} == {*names}), None)
         if best is None:
-            self._look(views, choose_members=False)
-            best = self._weigh(names)
-        return replace(self._found("shortcut", best.weighed.views, corrects=True), user_named=True)
+            self.fit_joint_probe(views, choose_members=False)
+            best = self._score_candidate(names)
+        return replace(self._make_finding("shortcut", best.views, corrects=True), user_named=True)
 
-    def _found(self, verdict: Verdict, about: Views = (), corrects: bool = False) -> Finding:
-        """Return a verdict on the candidate of some views, with all that was looked at."""
+    def _make_finding(self, verdict: Verdict, views: Views = (), corrects: bool = False) -> Finding:
+        """Return a verdict on the candidate of some views, with all evidence."""
+        num_rows = len(self.label)
         return Finding(
             verdict,
-            views=about if corrects else (),
-            classifier=self.judged.who,
-            num_rows=len(self.label),
-            majority_share=float(self.label.bincount().max()) / len(self.label) if len(self.label) else 0.0,
-            candidate_views=about,
+            views=views if corrects else (),
+            classifier=self.held_out.classifier,
+            num_rows=num_rows,
+            majority_share=float(self.label.bincount().max()) / num_rows if num_rows else 0.0,
+            candidate_views=views,
             evidence=tuple(self.evidence.values()),
-            candidates=tuple(one.weighed for one in self.candidates),
+            candidates=tuple(candidate.scored for candidate in self.candidates),
         )
 
-    def select_words(self, name: str) -> list[str]:
-        """Return the words among the terms of a view that tell most of each label; none of a view of anything else."""
-        view, (features, *_) = self._views.get(name, (None, [torch.zeros(0, 0)]))
+    def select_words(self, view_name: str) -> list[str]:
+        """Return the words that correlate most with each label among the terms of a view; none of other views."""
+        if view_name not in self._views:
+            return []
+        view, (features, *_) = self._views[view_name]
         if not isinstance(view, TermView) or not view.terms or view.name not in ("word", "opening", "closing"):
             return []
-        columns = select_features_by_correlation(features, self._label[: len(features)], self.num_labels, WORDS)
-        terms = [word for column in columns.tolist() for word in view.terms[column].removeprefix(EDGE_MARK).split()]
-        return [word for word in dict.fromkeys(terms) if re.fullmatch(WORD_PATTERN, word)]
-
-    def get_candidate(self, views: Sequence[str]) -> Correction | None:
-        """Return the candidate of some views; None where they were not weighed."""
-        return next((one for one in self.candidates if one.weighed.views == tuple(views)), None)
+        label = self._label[: len(features)]
+        columns = select_features_by_correlation(features, label, self.num_labels, MAX_WORDS_PER_LABEL)
+        words = [word for column in columns.tolist() for word in view.terms[column].removeprefix(EDGE_MARK).split()]
+        return [word for word in dict.fromkeys(words) if re.fullmatch(WORD_PATTERN, word)]
 
 
-def compute_overlap(rows: Tensor, others: Tensor) -> float:
-    """Return how far two sets of rows (m,) bool are the same: twice the rows of both over the sum of their sizes.
+def compute_dice(rows: Tensor, others: Tensor) -> float:
+    """Return the Dice coefficient of two sets of rows (m,) bool: twice the rows of both over the sum of their sizes.
 
-    >>> compute_overlap(torch.tensor([True, True, False]), torch.tensor([True, False, False]))
+    >>> compute_dice(torch.tensor([True, True, False]), torch.tensor([True, False, False]))
     0.6666666666666666
     """
     return 2 * int((rows & others).sum()) / max(1, int(rows.sum()) + int(others.sum()))
 
 
-def is_of_pair(views: Views) -> bool:
-    """Return whether a look is at two columns together."""
+def is_pair(views: Views) -> bool:
+    """Return whether a probe sees the relation of two columns."""
     return ViewName.of(views[0]).family == "pair"
-
-
-# -- classifiers that are given
-
-
-@torch.no_grad()
-def predict_held_out(run: str, info: DataInfo, rows: TrainingRows, device: torch.device) -> HeldOutPredictions:
-    """Return what the network of a finished run on the same data says of all validation rows."""
-    held_out = rows.held_out
-    assert held_out is not None and held_out.view_inputs is not None
-    network: nn.Module = import_component("network", "FromRun", NETWORKS)(info=info, run=run).eval().to(device)
-    found, places = (
-        compute_outputs(network, held_out.view_inputs, device).softmax(dim=1),
-        torch.arange(len(held_out.label)),
-    )
-    return HeldOutPredictions("valid", places, found, torch.zeros_like(places), EXAMINED)
-
-
-def load_class_probabilities(
-    path: str, rows: TrainingRows, labels: Sequence[str], fold_of: Callable[[int], Tensor]
-) -> HeldOutPredictions:
-    """Return what a CSV or Parquet file says of training rows, or of validation rows if it tells of no other.
-
-    Columns ``probability_LABEL`` (as `predict` writes them) or ``p_LABEL`` (as the audit does), one for each label, are
-    what any classifier says of a row that was not trained on it. ``fold_of`` draws the folds of so many training rows.
-    """
-    file = RowFile(path)
-    prefix = "p_" if f"p_{labels[0]}" in file.frame else "probability_"
-    columns = [f"{prefix}{label}" for label in labels]
-    check_column_names(list(file.frame.columns), str(file.path), columns)
-    try:
-        values = file.frame[columns].to_numpy(dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{file.path}: columns probability_LABEL must hold numbers ({error})") from error
-    bad = ~np.isfinite(values).all(1) | (values < 0).any(1) | (np.abs(values.sum(1) - 1) > 0.02)
-    if bad.any():
-        raise InputError(
-            f"{file.path}: the probabilities of {file.key} {file.names[int(bad.argmax())]} do not add up to 1: give "
-            "probabilities of all labels, not scores"
-        )
-    for split, its_rows in (("train", rows), ("valid", rows.held_out)):
-        place = torch.zeros(0).long() if its_rows is None else file.find_positions(its_rows)
-        known = (place >= 0).nonzero().squeeze(1)
-        if len(known):
-            fold = fold_of(len(known)) if split == "train" else torch.zeros_like(known)
-            known, fold = known[fold >= 0], fold[fold >= 0]
-            return HeldOutPredictions(split, known, torch.from_numpy(values).float()[place[known]], fold, EXAMINED)
-    raise InputError(f"{file.path} tells of no training or validation row by its column {file.key}")

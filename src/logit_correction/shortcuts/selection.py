@@ -1,39 +1,71 @@
-"""Which candidate to train: what changed in the rows that the model will be used on, whom to ask, who gains.
+"""Active model selection on unlabelled target data: has the distribution shifted, which rows to label, what to train.
 
-Predictions are (C, M) numbers of labels: of C candidates, the first of which is ERM, on M rows.
+A model will be used on *new rows*, whose distribution may differ from that of the training data, and whose labels are
+unknown. Several candidates were trained on the training data: ERM, and corrections of a possible shortcut. This module
+
+1. tests for a distribution shift by how far the candidates are from ERM, in a permutation test
+   (``compute_shift_p_value``);
+2. samples rows to label with probability proportional to a size (PPS sampling; Särndal, Swensson and Wretman, *Model
+   Assisted Survey Sampling*, 1992) that is large where candidates contradict ERM (``sample_rows_to_label``);
+3. estimates the gain of each candidate over ERM by inverse-probability weights (Horvitz and Thompson 1952), over
+   several rounds of labels (Des Raj 1956), shrunk towards a small loss (``compute_answer_weights``,
+   ``estimate_gains``);
+4. selects a candidate if its gain is clear, and corrects the gain for the selection (``select_from_answers``).
+
+In active testing (Kossen et al. 2021) and active model selection the same weights estimate the risk of given models.
+Predictions are (C, M) label indices of C candidates, ERM first, on M rows.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from logit_correction.evaluation.predictions import Array
+from logit_correction.finding import BASELINE
+from logit_correction.shortcuts.new_rows_table import NewRows
+from logit_correction.shortcuts.summaries import Selection
 
-#: Standard deviations to either side of an interval of 90 %.
+#: Standard errors to either side of an estimate in an interval of 90 %.
 Z_90 = 1.645
 
-#: Chance of telling a change where there is none, and random exchanges of rows by which that is judged.
-SHIFT_LEVEL, NUM_PERMUTATIONS = 0.05, 400
+#: Significance level of the test for a shift: the chance of a false report.
+SHIFT_LEVEL = 0.05
 
-#: What is believed of a candidate before anybody answers: as by so many answered rows, and its gain on each of them.
-PRIOR_ROWS, PRIOR_GAIN = 4.0, -0.05
+#: Random exchanges of rows in the permutation test; the smallest p-value is one over this, plus one.
+NUM_PERMUTATIONS = 400
 
-#: Standard errors by which a candidate must be ahead of ERM: where the new rows changed, and where they did not.
-SELECTION_MARGIN, SELECTION_MARGIN_WITHOUT_SHIFT = 0.5, 1.5
+#: Labelled rows that the prior of a candidate's gain is worth.
+PRIOR_ROWS = 4.0
 
-#: Times that answers are drawn anew to correct the figure of a choice for the selection.
-DRAWS = 500
+#: Prior gain per row on which a candidate contradicts ERM: a little below 0, so that ERM wins without evidence.
+PRIOR_GAIN = -0.05
+
+#: Standard errors by which a gain must exceed 0 to be selected if the distribution shifted. It did, so ERM has no lead.
+SELECTION_MARGIN = 0.5
+
+#: The same without a shift: then ERM is likely to be best, and a candidate needs more evidence.
+SELECTION_MARGIN_WITHOUT_SHIFT = 1.5
+
+#: Bootstrap samples of the answers that correct the selected candidate's gain for the selection.
+NUM_BOOTSTRAP_SAMPLES = 500
+
+#: Gain, from 0 to 1, below which ``count_labels_needed`` counts no closer: smaller ones are not worth labels.
+MIN_RELEVANT_GAIN = 0.005
+
+#: Most further labels that are recommended at a time.
+MAX_LABELS_NEEDED = 200
 
 
-# -- what changed
+# -- distribution shift
 
 
 def compute_disagreement(predictions: Array) -> Array:
-    """Return the share of rows (C,) on which each candidate says another label than ERM.
+    """Return the share of rows (C,) on which each candidate and ERM predict different labels.
 
     >>> compute_disagreement(np.array([[0, 0, 1, 1], [0, 0, 1, 0]]))
     array([0.  , 0.25])
@@ -41,183 +73,295 @@ def compute_disagreement(predictions: Array) -> Array:
     return np.asarray((predictions != predictions[0]).mean(axis=1))
 
 
-def compute_shift_p_value(new: Array, usual: Array, seed: int = 0) -> float:
-    """Return how likely candidates are as much further from ERM on new rows (C, M) than on usual ones (C, U) by chance.
+def compute_shift_p_value(new: Array, in_distribution: Array, seed: int = 0) -> float:
+    """Return the p-value of a permutation test for a shift of the distribution.
 
-    A permutation test exchanges rows between the two and compares the greatest rise of all candidates, in standard
-    errors. It is exact whatever the candidates are. Up to ``SHIFT_LEVEL`` something has changed.
+    The statistic is the largest increase, over all candidates and in standard errors, of the mean distance to ERM. The
+    test exchanges rows between the two samples. It is exact for any candidates, and needs no labels. Up to
+    ``SHIFT_LEVEL``, something that held in the training data does not hold in the new rows.
+
+    Args:
+        new: (C, M) distances of the candidates to ERM on new rows, see ``compute_total_variation_to_erm``.
+        in_distribution: (C, U) the same on held-out rows like those of training.
+        seed: Of the permutations.
     """
-    there = np.concatenate([new, usual], axis=1).T.astype(np.float64)
-    rows, total = new.shape[1], there.sum(axis=0)
-    others = len(there) - rows
-    error = np.where((deviation := there.std(axis=0)) > 1e-6, deviation * math.sqrt(1 / rows + 1 / others), np.inf)
+    distances = np.concatenate([new, in_distribution], axis=1).T.astype(np.float64)
+    num_new = new.shape[1]
+    num_others = len(distances) - num_new
+    total = distances.sum(axis=0)
+    deviation = distances.std(axis=0)
+    error = np.where(deviation > 1e-6, deviation * math.sqrt(1 / num_new + 1 / num_others), np.inf)
 
-    def rise(sums: Array) -> Array:
-        return np.asarray((sums / rows - (total - sums) / others) / error)
+    def compute_largest_increase(is_new: Array) -> float:
+        sums = is_new @ distances
+        return float(((sums / num_new - (total - sums) / num_others) / error).max())
 
-    seen, generator = rise(there[:rows].sum(axis=0)), np.random.default_rng(seed)
-    chosen = np.zeros(len(there))
-    chosen[:rows] = 1
-    drawn = [rise(generator.permutation(chosen) @ there).max() for _ in range(NUM_PERMUTATIONS)]
-    return float((1 + sum(one >= seen.max() for one in drawn)) / (1 + NUM_PERMUTATIONS))
+    is_new = (np.arange(len(distances)) < num_new).astype(np.float64)
+    observed = compute_largest_increase(is_new)
+    generator = np.random.default_rng(seed)
+    permuted = [compute_largest_increase(generator.permutation(is_new)) for _ in range(NUM_PERMUTATIONS)]
+    return (1 + sum(increase >= observed for increase in permuted)) / (1 + NUM_PERMUTATIONS)
 
 
-# -- whom to ask
+# -- rows to label
 
 
 def sample_rows_to_label(
-    predictions: Array, count: int, seed: int, answered: Sequence[int] = ()
+    predictions: Array, count: int, seed: int, labelled: Sequence[int] = ()
 ) -> tuple[Array, Array]:
-    """Draw rows to ask a person about: those that tell most about which candidate is best.
+    """Sample the rows whose labels say most about which candidate is best.
 
-    A row tells the more, the more candidates contradict ERM there: it is drawn with a chance in proportion to the root
-    of their share, systematically along rows that are sorted by what all candidates say, so that each pattern has its
-    share of the rows.
-
-    Returns:
-        Places (n,) of at most ``count`` rows that were not ``answered``, in random order, and the chance (M,) of each
-        row to be drawn.
-    """
-    chance = np.sqrt((predictions != predictions[0]).mean(axis=0))
-    chance[list(answered)] = 0
-    count = min(count, int((chance > 0).sum()))
-    if not count:
-        return np.zeros(0, dtype=np.int64), np.zeros_like(chance)
-    certain = np.zeros(len(chance), dtype=bool)
-    while True:  # no chance is above 1
-        rest = np.where(certain, 0, chance)
-        scaled = rest * (count - certain.sum()) / max(rest.sum(), 1e-12)
-        if not (scaled > 1).any():
-            break
-        certain |= scaled > 1
-    chance = np.where(certain, 1.0, scaled)
-    generator = np.random.default_rng(seed)
-    _, pattern = np.unique(predictions, axis=1, return_inverse=True)
-    order = np.lexsort((generator.random(len(chance)), pattern.ravel()))
-    ends = np.cumsum(chance[order]) + generator.random()
-    hit = np.floor(ends + 1e-9) > np.floor(ends - chance[order] + 1e-9)
-    return generator.permutation(order[hit]), chance
-
-
-def compute_answer_weights(predictions: Array, known: Array, turn: Array, chances: Mapping[int, Array]) -> Array:
-    """Return for how many rows each answered row stands, (M,), 0 of others, by the rounds in which rows were asked.
-
-    Each round estimates sums over all rows: by its own answers in inverse proportion to their chance, and by what
-    earlier rounds have told as it is (the sequential estimator of Des Raj). It is right in the mean whatever was asked
-    before. Rounds count by their precision, if all candidates are right as often where they contradict ERM. So a round
-    after which nothing is open counts alone, and each row stands for itself.
-
-    Of a round that is answered in part, each answer stands for as many more rows.
+    Inclusion probabilities are proportional to the square root of the share of candidates that contradict ERM on a
+    row: its labels then have the least variance for a given number, if candidates are right about equally often.
+    Sampling is systematic along rows sorted by their pattern of predictions, so each pattern has its share.
 
     Args:
         predictions: (C, M) of the candidates.
-        known: (M,) boolean: rows whose label is known.
-        turn: (M,) the round in which a row was asked: 0 if it came with a label, -1 if nobody was asked.
-        chances: Round -> the chance (M,) of each row to be asked in it, 0 of those that had been asked before.
+        count: Number of rows; fewer if fewer can decide anything.
+        seed: Of the sample.
+        labelled: Positions of rows that are not sampled.
+
+    Returns:
+        Positions (n,) of the sampled rows in random order, and the inclusion probability (M,) of each row.
     """
+    size = np.sqrt((predictions != predictions[0]).mean(axis=0))
+    size[list(labelled)] = 0
+    count = min(count, int((size > 0).sum()))
+    if not count:
+        return np.zeros(0, dtype=np.int64), size
+    probability = _compute_inclusion_probability(size, count)
+    generator = np.random.default_rng(seed)
+    _, pattern = np.unique(predictions, axis=1, return_inverse=True)
+    order = np.lexsort((generator.random(len(size)), pattern.ravel()))
+    ends = np.cumsum(probability[order]) + generator.random()
+    is_sampled = np.floor(ends + 1e-9) > np.floor(ends - probability[order] + 1e-9)
+    return generator.permutation(order[is_sampled]), probability
+
+
+def _compute_inclusion_probability(size: Array, count: int) -> Array:
+    """Return probabilities (M,) in proportion to sizes that sum to a count; rows that would exceed 1 are certain."""
+    is_certain = np.zeros(len(size), dtype=bool)
+    while True:
+        remaining = np.where(is_certain, 0, size)
+        scaled = remaining * (count - is_certain.sum()) / max(remaining.sum(), 1e-12)
+        exceeds = scaled > 1
+        if not exceeds.any():
+            return np.where(is_certain, 1.0, scaled)
+        is_certain = is_certain | exceeds
+
+
+def compute_answer_weights(
+    predictions: Array, is_known: Array, rounds: Array, inclusion_probability: Mapping[int, Array]
+) -> Array:
+    """Return the weight (M,) of each labelled row: the number of rows that it stands for; 0 of other rows.
+
+    Each round estimates sums over all rows: its own answers count in inverse proportion to their inclusion
+    probability, those of earlier rounds as they are (the sequential estimator of Des Raj). It is unbiased after any
+    earlier rounds. Rounds are averaged by their precision, which assumes that all candidates are right equally often
+    where they contradict ERM; so a round that leaves nothing open counts alone, and each row stands for itself. In a
+    round that is answered in part, each answer stands for proportionally more rows.
+
+    Args:
+        predictions: (C, M) of the candidates.
+        is_known: (M,) boolean: rows whose label is known.
+        rounds: (M,) the round in which a row was sampled: 0 if it came with a label, -1 if it was not.
+        inclusion_probability: Round -> the probability (M,) of each row, 0 of those sampled before.
+    """
+    num_rows = len(rounds)
     share = (predictions != predictions[0]).mean(axis=0)
-    earlier = np.zeros(len(turn))  # for how many rows the answers of earlier rounds stand
-    missed = np.ones(len(turn))  # chance of a row not to be in a round that nobody answered
-    lost = 0.0  # variance that open rows of earlier rounds leave
-    weights = list[Array]()
-    precisions = list[float]()
-    for number in sorted({0, *chances}):
-        members = turn == number
-        answered = members & known
-        chance = np.full(len(turn), members.mean()) if number == 0 else chances[number]
+    weight_before = np.zeros(num_rows)  # of the answers of earlier rounds
+    missed = np.ones(num_rows)  # probability of a row to be in no unanswered round
+    variance_before = 0.0  # that open rows of earlier rounds leave
+    weights = []
+    precisions = []
+    for number in sorted({0, *inclusion_probability}):
+        members = rounds == number
+        answered = members & is_known
+        probability = np.full(num_rows, members.mean()) if number == 0 else inclusion_probability[number]
         if not answered.any():
-            missed = missed * (1 - chance) if number else missed
+            if number:
+                missed = missed * (1 - probability)
             continue
         response = answered.sum() / members.sum()
-        probability = chance * missed * response
-        weights.append(earlier + np.divide(1, probability, out=np.zeros(len(turn)), where=answered & (probability > 0)))
-        pool = ((turn < 0) | (turn >= number)) & (probability > 0)
-        precisions.append(1 / max(1e-12, lost + float((share[pool] * (1 / probability[pool] - 1)).sum())))
-        earlier = np.where(answered, 1 / response, earlier)
-        lost += float(share[answered].sum()) * (1 / response - 1) / response
-    return np.average(weights, axis=0, weights=precisions) if weights else earlier
+        probability = probability * missed * response
+        inverse = np.divide(1, probability, out=np.zeros(num_rows), where=probability > 0)
+        weights.append(weight_before + np.where(answered, inverse, 0))
+        pool = ((rounds < 0) | (rounds >= number)) & (probability > 0)
+        variance = variance_before + float((share[pool] * (inverse[pool] - 1)).sum())
+        precisions.append(1 / max(1e-12, variance))
+        weight_before = np.where(answered, 1 / response, weight_before)
+        variance_before += float(share[answered].sum()) * (1 / response - 1) / response
+    return np.average(weights, axis=0, weights=precisions) if weights else weight_before
 
 
-# -- who gains
+# -- gains
 
 
 @dataclass(frozen=True)
 class Gains:
-    """What each candidate gains over ERM on the new rows, as a share of all of them.
+    """Estimated gain in accuracy of each candidate over ERM on the new rows, as a share of all of them.
 
     Attributes:
-        gain: (C,) drawn towards a little below 0 where few answers tell of a candidate; exact where all rows are
-            answered on which it and ERM differ.
-        cautious: (C,) what the choice goes by, of rows like these: drawn as far whatever is answered.
-        error: (C,) standard errors of that.
-        answers: (C,) answered rows on which a candidate and ERM differ.
-        unanswered: (C,) share of such rows that answers do not tell of, from 0 to 1.
+        gain: (C,) shrunk towards the prior where few answers decide; exact where all rows with a disagreement are
+            labelled.
+        shrunk_gain: (C,) that of rows like these, by which candidates are compared; shrunk however many are labelled.
+        standard_error: (C,) of ``shrunk_gain``.
+        num_answers: (C,) labelled rows on which the candidate and ERM disagree.
+        unlabelled_share: (C,) effective share of the rows with a disagreement that no answer covers, from 0 to 1.
     """
 
     gain: Array
-    cautious: Array
-    error: Array
-    answers: Array
-    unanswered: Array
+    shrunk_gain: Array
+    standard_error: Array
+    num_answers: Array
+    unlabelled_share: Array
 
 
-def estimate_gains(predictions: Array, places: Array, label: Array, weight: Array) -> Gains:
-    """Return what candidates gain by answers: the ``label`` (n,) of the rows at ``places`` (n,), each of a ``weight``.
+def estimate_gains(predictions: Array, positions: Array, label: Array, weight: Array) -> Gains:
+    """Estimate the gains of all candidates from labelled rows.
 
-    A candidate gains nothing where it says the same as ERM. On how many rows it says something else is known without
-    an answer. So answers only have to tell how often it is right there and ERM wrong, less the reverse.
+    A candidate gains nothing where it agrees with ERM, and the share of rows where it does not is known without labels.
+    So labels only estimate the mean gain on those rows, which is in [-1, 1].
+
+    Args:
+        predictions: (C, M) of the candidates.
+        positions: (n,) of the labelled rows.
+        label: (n,) their label indices.
+        weight: (n,) the number of rows that each stands for, see ``compute_answer_weights``.
     """
-    differs = (predictions != predictions[0]).sum(axis=1)
-    apart = compute_disagreement(predictions)
-    said = predictions[:, places]
-    right = (said == label).astype(np.float64) - (said[0] == label)
-    counted = (said != said[0]) * weight
-    total = counted.sum(axis=1)
-    rows = total**2 / (counted**2).sum(axis=1).clip(1e-12)  # that equally weighted ones would be worth
-    mean = (counted * right).sum(axis=1) / total.clip(1e-12)
-    unanswered = np.where(differs > 0, 1 - rows / differs.clip(1), 0).clip(0)
-    believed = unanswered * PRIOR_ROWS
-    gain = (rows * mean + believed * PRIOR_GAIN) / (rows + believed).clip(1e-12)
-    cautious = (rows * mean + PRIOR_ROWS * PRIOR_GAIN) / (rows + PRIOR_ROWS)
-    variance = ((counted * right**2).sum(axis=1) / total.clip(1e-12) * rows + PRIOR_ROWS) / (rows + PRIOR_ROWS)
-    error = np.sqrt((variance - cautious**2).clip(0.1) / (rows + PRIOR_ROWS))
-    error[0] = 0
-    cautious[0] = 0
-    gain[0] = 0
-    return Gains(apart * gain, apart * cautious, apart * error, (said != said[0]).sum(axis=1), unanswered)
+    num_differing = (predictions != predictions[0]).sum(axis=1)
+    share_differing = compute_disagreement(predictions)
+    predicted = predictions[:, positions]
+    differs = predicted != predicted[0]
+    gain_per_row = (predicted == label).astype(np.float64) - (predicted[0] == label)
+    row_weight = differs * weight
+    total = row_weight.sum(axis=1)
+    effective_rows = total**2 / (row_weight**2).sum(axis=1).clip(1e-12)  # equally weighted rows of equal precision
+    mean = (row_weight * gain_per_row).sum(axis=1) / total.clip(1e-12)
+    unlabelled_share = np.where(num_differing > 0, 1 - effective_rows / num_differing.clip(1), 0).clip(0)
+    prior_rows = unlabelled_share * PRIOR_ROWS
+    gain = (effective_rows * mean + prior_rows * PRIOR_GAIN) / (effective_rows + prior_rows).clip(1e-12)
+    shrunk_gain = (effective_rows * mean + PRIOR_ROWS * PRIOR_GAIN) / (effective_rows + PRIOR_ROWS)
+    square = (row_weight * gain_per_row**2).sum(axis=1) / total.clip(1e-12)
+    mean_square = (square * effective_rows + PRIOR_ROWS) / (effective_rows + PRIOR_ROWS)
+    error = np.sqrt((mean_square - shrunk_gain**2).clip(0.1) / (effective_rows + PRIOR_ROWS))
+    for values in (gain, shrunk_gain, error):
+        values[0] = 0
+    return Gains(
+        gain=share_differing * gain,
+        shrunk_gain=share_differing * shrunk_gain,
+        standard_error=share_differing * error,
+        num_answers=differs.sum(axis=1),
+        unlabelled_share=unlabelled_share,
+    )
 
 
-def select_candidate(gains: Gains, changed: bool) -> int:
-    """Return the candidate of the greatest gain, or 0, ERM, where it is not ahead of ERM by enough standard errors."""
-    best = int(gains.cautious.argmax())
-    ahead = SELECTION_MARGIN if changed else SELECTION_MARGIN_WITHOUT_SHIFT
-    return best if gains.cautious[best] > ahead * gains.error[best] else 0
+def select_candidate(gains: Gains, shifted: bool) -> int:
+    """Return the index of the candidate of the largest gain; 0, ERM, if that does not exceed the margin of errors.
+
+    Args:
+        gains: Of all candidates.
+        shifted: Whether the shift is significant; without one, a candidate must be further ahead of ERM.
+    """
+    best = int(gains.shrunk_gain.argmax())
+    margin = SELECTION_MARGIN if shifted else SELECTION_MARGIN_WITHOUT_SHIFT
+    return best if gains.shrunk_gain[best] > margin * gains.standard_error[best] else 0
 
 
 def correct_gain_for_selection(
-    predictions: Array, places: Array, label: Array, weight: Array, changed: bool, seed: int
+    predictions: Array, positions: Array, label: Array, weight: Array, shifted: bool, seed: int
 ) -> float:
-    """Return the gain of the chosen candidate less what it owes to having been chosen by the same answers.
+    """Return the gain of the selected candidate less its optimism: the same answers chose it and estimate it.
 
-    The whole choice is made again on answers that are drawn from these with replacement. By how much the gain of what
-    is chosen then falls on the answers themselves is taken off. Where they tell of all rows, nothing is left to chance.
+    The selection is repeated on bootstrap samples of the answers. The mean fall of the gain of what is selected, from
+    the sample to the answers themselves, is subtracted. If all rows with a disagreement are labelled, optimism is
+    0. Arguments are those of ``estimate_gains`` and ``select_candidate``; ``seed`` draws the samples.
     """
-    gains, generator = estimate_gains(predictions, places, label, weight), np.random.default_rng(seed)
-    chosen, falls = select_candidate(gains, changed), []
-    for _ in range(DRAWS):
-        again = generator.integers(len(places), size=len(places))
-        drawn = estimate_gains(predictions, places[again], label[again], weight[again])
-        other = select_candidate(drawn, changed)
-        falls.append(drawn.cautious[other] - gains.cautious[other])
-    corrected = gains.cautious[chosen] - max(0.0, float(np.mean(falls)))
-    return float(gains.gain[chosen] if gains.unanswered[chosen] < 1e-9 else corrected)
+    gains = estimate_gains(predictions, positions, label, weight)
+    selected = select_candidate(gains, shifted)
+    if gains.unlabelled_share[selected] < 1e-9:
+        return float(gains.gain[selected])
+    generator = np.random.default_rng(seed)
+    falls = []
+    for _ in range(NUM_BOOTSTRAP_SAMPLES):
+        sample = generator.integers(len(positions), size=len(positions))
+        sample_gains = estimate_gains(predictions, positions[sample], label[sample], weight[sample])
+        candidate = select_candidate(sample_gains, shifted)
+        falls.append(sample_gains.shrunk_gain[candidate] - gains.shrunk_gain[candidate])
+    return float(gains.shrunk_gain[selected] - max(0.0, float(np.mean(falls))))
 
 
-def count_labels_needed(gains: Gains, chosen: int, answered: int) -> int:
-    """Return how many further answers would tell whether the best candidate is ahead of ERM; 0 if that is told."""
-    best = chosen or 1 + int(gains.cautious[1:].argmax())
-    apart, error = abs(float(gains.cautious[best])), float(gains.error[best])
-    if apart >= Z_90 * error:
+def count_labels_needed(gains: Gains, selected: int, num_labelled: int) -> int:
+    """Return how many further labels should decide whether the best candidate beats ERM; 0 if that is decided.
+
+    The standard error falls with the square root of the number of labels.
+
+    Args:
+        gains: Of all candidates.
+        selected: Index of the selected candidate.
+        num_labelled: Labels that the gains are estimated from.
+    """
+    best = selected or 1 + int(gains.shrunk_gain[1:].argmax())
+    gain = abs(float(gains.shrunk_gain[best]))
+    half_width = Z_90 * float(gains.standard_error[best])
+    if gain >= half_width:
         return 0
-    needed = answered * (Z_90 * error / max(apart, 0.005)) ** 2
-    return int(math.ceil(min(needed - answered, 200) / 10) * 10)
+    needed = num_labelled * (half_width / max(gain, MIN_RELEVANT_GAIN)) ** 2 - num_labelled
+    return math.ceil(min(needed, MAX_LABELS_NEEDED) / 10) * 10
+
+
+# -- from answers to what is trained
+
+
+def select_from_answers(rows: NewRows, selection: Selection, seed: int) -> Selection:
+    """Return what to train by all labels of new rows that are known. The one place where that is decided.
+
+    Args:
+        rows: With the answers of all rounds.
+        selection: Of the same candidates: whether the distribution shifted, and the results without answers. What it
+            says of earlier answers is replaced.
+        seed: Of the bootstrap samples.
+    """
+    rows = rows.take(rows.sort_canonically(rows.rounds, rows.label))
+    is_asked = rows.rounds >= 1
+    is_known = rows.label >= 0
+    num_open = int(((rows.predictions != rows.predictions[0]).any(axis=0) & ~is_known).sum())
+    selection = replace(
+        selection,
+        answers=int(is_known.sum()),
+        num_asked=int(is_asked.sum()),
+        sheet_answers=int((is_asked & is_known).sum()),
+        chosen=None if selection.changed and num_open else BASELINE,
+        num_needed=None if num_open else 0,
+        gain=None,
+        gain_low=None,
+        gain_high=None,
+    )
+    if not selection.answers:
+        return selection
+    weight = compute_answer_weights(rows.predictions, is_known, rows.rounds, rows.inclusion_probability)
+    answers = rows.predictions, np.flatnonzero(is_known), rows.label[is_known], weight[is_known]
+    gains = estimate_gains(*answers)
+    selected = select_candidate(gains, selection.changed)
+    half_width = Z_90 * gains.standard_error
+    selection = replace(
+        selection,
+        candidates=tuple(
+            replace(
+                candidate,
+                num_answers=int(gains.num_answers[number]),
+                **_make_interval(gains.gain[number], half_width[number]),
+            )
+            for number, candidate in enumerate(selection.candidates)
+        ),
+        chosen=selection.candidates[selected].name,
+        num_needed=min(num_open, count_labels_needed(gains, selected, selection.answers)),
+    )
+    if not selected:
+        return selection
+    gain = correct_gain_for_selection(*answers, selection.changed, seed)
+    return replace(selection, **_make_interval(gain, half_width[selected]))
+
+
+def _make_interval(gain: float, half_width: float) -> dict[str, Any]:
+    return {"gain": float(gain), "gain_low": float(gain - half_width), "gain_high": float(gain + half_width)}

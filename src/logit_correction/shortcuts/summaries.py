@@ -1,14 +1,163 @@
-"""What an audit has found, as values; see ``docs/audit.md`` for the keys of ``audit.json``."""
+"""What an audit has found, as values: a search of the data, a check of a given classifier, or a selection on new rows.
+
+Each has a class of its own with a ``record`` of what all audits keep. ``audit.json`` holds them flat, with the same
+keys for all three; ``load_summary`` reads it. Intervals are Wilson intervals of 90 %, shares and accuracies are from 0
+to 1.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from logit_correction.finding import MIN_CONFLICTS_TO_CHECK, Finding, Verdict
+from logit_correction.finding_text import advise_user, describe_finding, finding_to_dict
+from logit_correction.serialization import from_json_values, to_json_values
+from logit_correction.view_names import choose_word_forms, name_views
+
+#: Share of the conflicting rows in which a classifier must follow a view to be said to rely on it, if its error rate on
+#: other rows is not larger.
+MIN_FOLLOWED_SHARE = 0.12
+
+
+# -- tables
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An accuracy with its interval; None without rows."""
+
+    accuracy: float | None
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The accuracy on a number of rows; None without rows."""
+
+    accuracy: float | None
+    low: float
+    high: float
+    rows: int
+
+
+@dataclass(frozen=True)
+class ClassifierAccuracy:
+    """Accuracies of one classifier on held-out rows.
+
+    Attributes:
+        name: Its name in tables.
+        conflicting: On rows that are estimated to be bias-conflicting; ``agreeing``, on bias-aligned ones.
+        balanced: If attribute and label were independent.
+        like_training: On all rows.
+    """
+
+    name: str
+    conflicting: Accuracy
+    agreeing: Accuracy
+    balanced: Interval
+    like_training: Accuracy
+
+
+@dataclass(frozen=True)
+class EstimatedGroup:
+    """Rows of a label whose views look like a label.
+
+    Attributes:
+        label: The label.
+        attribute: The label that they look like.
+        rows: Number of training rows.
+        share: Their share of the rows of the label, with its interval.
+        network: Accuracy of the classifier on held-out rows; ``fixed``, of LC.
+    """
+
+    label: str
+    attribute: str
+    rows: int
+    share: float
+    share_low: float
+    share_high: float
+    network: Accuracy
+    fixed: Accuracy | None = None
+
+
+@dataclass(frozen=True)
+class ShownRow:
+    """A bias-conflicting training row that the page lists; fields that the data lack are None."""
+
+    row: int
+    label: str
+    attribute: str
+    score: float
+    line: int | None = None
+    path: str | None = None
+    name: str | None = None
+    text: str | None = None
+    network_label: str | None = None
+    fixed_label: str | None = None
+
+
+@dataclass(frozen=True)
+class ContrastImage:
+    """An image as a data URI, and the label that it looks like."""
+
+    image: str
+    looks_like: str
+
+
+@dataclass(frozen=True)
+class ContrastRow:
+    """A line of a contrast; which fields are filled depends on its kind.
+
+    Attributes:
+        label: The label that a term, a value or an image belongs to.
+        term: A word, or a property of the form of texts.
+        value: A value of a column, or a bin.
+        rows: Rows of the label with the term or value; ``other_rows``, of other labels.
+        share: Share of the label's rows; ``other_share``, of the rows of other labels.
+        deviations: Mean of the label's texts less that of others, in standard deviations.
+        agree: Bias-aligned images; ``conflict``, bias-conflicting ones.
+    """
+
+    label: str
+    term: str | None = None
+    value: str | None = None
+    rows: int | None = None
+    other_rows: int | None = None
+    share: float | None = None
+    other_share: float | None = None
+    deviations: float | None = None
+    agree: tuple[ContrastImage, ...] = ()
+    conflict: tuple[ContrastImage, ...] = ()
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """How labels differ as a view sees them.
+
+    Attributes:
+        kind: What the rows are: ``terms`` of texts, ``values`` of columns, ``images``, or ``numbers`` of form.
+        view: Name of the view, of images of all views.
+        rows: The lines.
+        cells: Of images: the cells of the grid that the views see.
+        crop: Of images: pixels along the side of the crop that is shown; None shows whole images.
+    """
+
+    kind: Literal["terms", "values", "images", "numbers"]
+    view: str
+    rows: tuple[ContrastRow, ...]
+    cells: tuple[str, ...] = ()
+    crop: int | None = None
+
+
+# -- new rows
 
 
 @dataclass(frozen=True)
 class CandidateResult:
-    """One trained candidate on the new rows; intervals are of 90 %, shares and accuracies from 0 to 1.
+    """One trained candidate on the new rows.
 
     Attributes:
         name: Its name in tables.
@@ -78,3 +227,312 @@ class Selection:
     def correction(self) -> CandidateResult | None:
         """The chosen candidate; None where that is ERM, and where none was chosen."""
         return next((candidate for candidate in self.candidates[1:] if candidate.name == self.chosen), None)
+
+
+@dataclass(frozen=True)
+class KnownViews:
+    """What the user of an audit said of views, as options of ``Auto``."""
+
+    shortcut: tuple[str, ...] = ()
+    legitimate: tuple[str, ...] = ()
+    when_unsure: str = "leave"
+
+
+# -- what all audits keep
+
+
+@dataclass(frozen=True)
+class AuditedRows:
+    """The file of all rows, its training rows, and those estimated to be bias-conflicting."""
+
+    file: str
+    train: int
+    conflicting: int
+
+
+@dataclass(frozen=True)
+class AuditedData:
+    """The data of an audit: its source and options, rows of each split, labels and warnings."""
+
+    name: str
+    source: str | None
+    options: dict[str, Any]
+    rows: dict[str, int]
+    label_names: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class AuditedNetwork:
+    """The network that the search trained."""
+
+    name: str
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class AuditTraining:
+    """Epochs of the search's networks, None for a given classifier, and the seed."""
+
+    epochs: int | None
+    seed: int
+
+
+@dataclass(frozen=True)
+class AuditRecord:
+    """What every audit keeps of its data, its search and its rows.
+
+    Attributes:
+        finding: The result of the search.
+        groups: Label by what a row looks like.
+        shown: Rows that the page lists.
+        contrasts: How labels differ as the views see them; ``words``, as any view of texts does.
+        rows: The file of all rows.
+        classifier: What texts call the classifier that was examined.
+        data: Of the data; ``network`` and ``training``, of the search's networks.
+        labels_read: Split -> which labels were read.
+        environment: Versions and machine.
+        seconds: Time that the audit took.
+    """
+
+    finding: Finding = field(metadata={"key": "evidence"})
+    groups: tuple[EstimatedGroup, ...]
+    shown: tuple[ShownRow, ...]
+    contrasts: tuple[Contrast, ...]
+    words: tuple[Contrast, ...]
+    rows: AuditedRows
+    classifier: str
+    data: AuditedData
+    network: AuditedNetwork
+    training: AuditTraining
+    labels_read: dict[str, list[str]]
+    environment: dict[str, Any]
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Question:
+    """What only the user can answer, and the views that it is about."""
+
+    views: tuple[str, ...]
+    text: str
+
+
+def make_question(finding: Finding) -> Question | None:
+    """Return the question whether a likely shortcut is a legitimate cause; None where nothing needs to be asked."""
+    views = finding.candidate_views if finding.verdict == "cannot tell" else finding.views
+    if not views or finding.user_named:
+        return None
+    forms = choose_word_forms(views)
+    are = forms.be.capitalize()
+    return Question(
+        views, f"{are} {name_views(views)} {forms.legitimate_cause} of the label, or an accident of this data?"
+    )
+
+
+def relies_on_shortcut(finding: Finding) -> bool | None:
+    """Return whether the examined classifier relies on the views of a shortcut; None where that cannot be decided.
+
+    It does if it follows them in more of the conflicting rows than it errs elsewhere, and than ``MIN_FOLLOWED_SHARE``,
+    by the interval of that share.
+    """
+    evidence = finding.main_evidence
+    candidate = finding.candidate
+    if not finding.views or evidence is None or candidate is None or evidence.rows < MIN_CONFLICTS_TO_CHECK:
+        return None
+    threshold = max(MIN_FOLLOWED_SHARE, candidate.statistics.error)
+    if (evidence.follows_low or 0.0) >= threshold:
+        return True
+    return False if (evidence.follows_high or 0.0) < threshold else None
+
+
+def drop_uninformative(finding: Finding) -> Finding:
+    """Return a finding without a shortcut if its probe does not beat the majority-class baseline.
+
+    Where one label is common, any probe is often right.
+    """
+    if finding.is_uninformative and not finding.user_named:
+        return replace(finding, verdict="none found", views=())
+    return finding
+
+
+def get_advised_views(finding: Finding) -> tuple[str, ...]:
+    """Return the views of a shortcut, unless only few rows conflict, on whose evidence nothing is advised."""
+    num_conflicts = finding.main_evidence.rows if finding.main_evidence else 0
+    return finding.views if finding.user_named or num_conflicts >= MIN_CONFLICTS_TO_CHECK else ()
+
+
+def get_search_verdict(finding: Finding) -> Verdict:
+    """Return the verdict of an audit without new rows: it calls a shortcut only what the user has named.
+
+    What the model holds for a shortcut may be a legitimate cause, and no figure of the training data can decide that.
+    """
+    return "cannot tell" if finding.verdict == "shortcut" and not finding.user_named else finding.verdict
+
+
+# -- the three kinds of audits
+
+
+@dataclass(frozen=True)
+class SearchSummary:
+    """The search of data for a shortcut.
+
+    Attributes:
+        record: What all audits keep.
+        cost: Classifier -> accuracies: ``network``, and ``fixed``, LC, if it was tried.
+    """
+
+    record: AuditRecord
+    cost: dict[str, ClassifierAccuracy]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the data hold a shortcut."""
+        return get_search_verdict(self.record.finding)
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """The views to correct by; none on the evidence of few rows."""
+        return get_advised_views(self.record.finding)
+
+    @property
+    def sentence(self) -> str:
+        return describe_finding(self.record.finding)
+
+    @property
+    def advice(self) -> str:
+        """How a user who knows more overrules the verdict."""
+        return _advise(self.record.finding)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content of ``audit.json``."""
+        return _to_dict(self, cost=self.cost)
+
+
+@dataclass(frozen=True)
+class ClassifierCheckSummary:
+    """The check whether a given classifier relies on a shortcut.
+
+    Attributes:
+        record: What all audits keep.
+        cost: Classifier -> accuracies, only of ``network``, the given one; empty without enough conflicting rows.
+        examined: The folder of the run, or the file of predictions.
+    """
+
+    record: AuditRecord
+    cost: dict[str, ClassifierAccuracy]
+    examined: str
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the data hold a shortcut; see ``relies_on_shortcut`` for the classifier."""
+        return get_search_verdict(self.record.finding)
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """The views that the check is about."""
+        return self.record.finding.views
+
+    @property
+    def sentence(self) -> str:
+        return describe_missing_rows(self.record.finding) or describe_finding(self.record.finding)
+
+    @property
+    def advice(self) -> str:
+        return ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content of ``audit.json``."""
+        return _to_dict(self, cost=self.cost, examined=self.examined)
+
+
+@dataclass(frozen=True)
+class SelectionSummary:
+    """The selection of what to train for new rows.
+
+    Attributes:
+        record: What all audits keep.
+        selection: Whether the distribution shifted, and the selected candidate.
+        known_views: What the user said of views; None in audits of older versions.
+    """
+
+    record: AuditRecord
+    selection: Selection = field(metadata={"key": "new_rows"})
+    known_views: KnownViews | None = field(default=None, metadata={"key": "known"})
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether a correction is better than ERM on the new rows."""
+        if self.selection.correction is not None:
+            return "shortcut"
+        return "none found" if self.selection.chosen else "cannot tell"
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """The views of the selected candidate."""
+        return self.selection.correction.views if self.selection.correction else ()
+
+    @property
+    def sentence(self) -> str:
+        return describe_finding(self.record.finding)
+
+    @property
+    def advice(self) -> str:
+        return _advise(self.record.finding)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content of ``audit.json``."""
+        return _to_dict(self, new_rows=self.selection, known=self.known_views)
+
+
+AuditSummary: TypeAlias = SearchSummary | ClassifierCheckSummary | SelectionSummary
+
+
+def describe_missing_rows(finding: Finding) -> str:
+    """Return why a check of a given classifier is inconclusive; empty where it has enough conflicting rows."""
+    num_rows = finding.main_evidence.rows if finding.main_evidence else 0
+    if not finding.views or num_rows >= MIN_CONFLICTS_TO_CHECK:
+        return ""
+    there_are = "there is 1" if num_rows == 1 else f"there are {num_rows}"
+    return (
+        f"A check needs {MIN_CONFLICTS_TO_CHECK} held-out rows where the view clearly points to another label; "
+        f"{there_are}. Take more validation rows, or test on rows from elsewhere"
+    )
+
+
+def _advise(finding: Finding) -> str:
+    question = make_question(finding)
+    return "" if finding.user_named else f"{advise_user(finding, question.views if question else ())}."
+
+
+def _to_dict(summary: AuditSummary, **values: Any) -> dict[str, Any]:
+    """Return the keys of all audits, with the values that one kind adds."""
+    finding = summary.record.finding
+    own_values = {"cost": {}, "examined": None, "new_rows": None, "known": None, **values}
+    return {
+        "verdict": summary.verdict,
+        "views": list(summary.views),
+        "sentence": summary.sentence,
+        "leans": relies_on_shortcut(finding),
+        "would_change": summary.advice,
+        "question": to_json_values(make_question(finding)),
+        **to_json_values(summary.record),
+        "evidence": finding_to_dict(finding),
+        **to_json_values(own_values),
+    }
+
+
+def load_summary(values: Mapping[str, Any]) -> AuditSummary:
+    """Return the summary of ``audit.json``.
+
+    Raises:
+        TypeError: A key is missing.
+        ValueError: A value has another type.
+    """
+    kind: Any = SearchSummary
+    if values.get("new_rows") is not None:
+        kind = SelectionSummary
+    elif values.get("examined") is not None:
+        kind = ClassifierCheckSummary
+    summary: AuditSummary = from_json_values(kind, {**values, "record": values})
+    return summary

@@ -1,0 +1,111 @@
+"""The files of an audit's folder, and the mark by which a user's own audits are trusted."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from logit_correction.atomic_files import write_text_file
+from logit_correction.checksums import CHECKSUMS_FILE, verify_checksum, write_checksums
+from logit_correction.data.cache import compute_digest, get_cache_folder
+from logit_correction.data.table_files import read_frame
+from logit_correction.pages.page import save_page
+from logit_correction.runs import folder as run_folder
+from logit_correction.runs.options import RunConfig
+from logit_correction.serialization import from_json_values, read_json_file
+from logit_correction.shortcuts.audit_page import render_audit_page
+from logit_correction.shortcuts.new_rows_table import NewRows
+from logit_correction.shortcuts.rows import PARQUET
+from logit_correction.shortcuts.selection import select_from_answers
+from logit_correction.shortcuts.sheets import list_open_rows, read_pictures
+from logit_correction.shortcuts.summaries import AuditSummary, KnownViews, Selection, SelectionSummary
+
+#: The summary, as JSON and as a page.
+AUDIT = "audit.json"
+PAGE = "report.html"
+
+#: The sheet of new rows to label.
+SHEET = "sheet.csv"
+
+#: The config of the training that is advised, unless that is ERM.
+FIX = "fix.yaml"
+
+#: New rows with the predictions of all candidates and the answers; and pictures of those to label.
+NEW_ROWS = "new_rows.parquet"
+PICTURES = "pictures.json"
+
+#: Files with a checksum in the folder.
+SEALED = (AUDIT, PARQUET, NEW_ROWS, PICTURES)
+
+#: What a user can do about a damaged audit.
+REMEDY = "run the audit again"
+
+
+def write_selection(
+    out: Path, summary: AuditSummary, selection: Selection, rows: NewRows, known_views: KnownViews | None
+) -> SelectionSummary:
+    """Select what to train, write the new rows and the config of the selected correction, and return the summary."""
+    rows.to_frame().to_parquet(out / NEW_ROWS, index=False)
+    selection = select_from_answers(rows, selection, summary.record.training.seed)
+    (out / FIX).unlink(missing_ok=True)  # that of the search
+    if selection.correction is not None:
+        write_text_file(out / FIX, RunConfig.from_dict(selection.correction.config).to_yaml())
+    return SelectionSummary(summary.record, selection, known_views)
+
+
+def write_pictures(out: Path, rows: NewRows) -> None:
+    """Keep pictures of the rows to label, so that a page that is written later does not need their files."""
+    pictures = read_pictures(rows)
+    if pictures:
+        run_folder.write_json(out / PICTURES, pictures)
+
+
+def write_summary(out: Path, summary: AuditSummary, folder: Path, is_trusted: bool) -> None:
+    """Write the page, ``audit.json`` and the checksums.
+
+    Args:
+        out: Folder to write to; its files will replace those of ``folder``.
+        summary: Of the audit.
+        folder: The audit's folder.
+        is_trusted: Mark the audit as trusted: all classes and paths that it names are this user's.
+    """
+    rows_to_label: list[dict[str, Any]] = []
+    if (out / NEW_ROWS).is_file():
+        pictures: dict[str, str] = {}
+        if (out / PICTURES).is_file():
+            pictures = _read_pictures(out / PICTURES)
+        elif (folder / PICTURES).is_file():
+            verify_checksum(folder / PICTURES, REMEDY)
+            pictures = _read_pictures(folder / PICTURES)
+        rows_to_label = list_open_rows(NewRows.from_frame(read_frame(out / NEW_ROWS)), pictures)
+    save_page(render_audit_page(summary, folder, rows_to_label), out / PAGE)
+    run_folder.write_json(out / AUDIT, summary.to_dict())
+    write_checksums(out, SEALED, folder)
+    if not is_trusted:
+        return
+    with suppress(OSError):  # then the audit is as one from elsewhere
+        mark = get_trust_mark(out, folder)
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.touch()
+
+
+def _read_pictures(file: Path) -> dict[str, str]:
+    pictures: dict[str, str] = from_json_values(dict[str, str], read_json_file(file, REMEDY), PICTURES)
+    return pictures
+
+
+def get_trust_mark(folder: Path, config_folder: Path | None = None) -> Path:
+    """Return the file in the cache that exists if a process of this user wrote what the audit in a folder names.
+
+    Args:
+        folder: Of the audit.
+        config_folder: Folder of the audit's config, if that is not in ``folder``.
+    """
+    contents = []
+    for name in (CHECKSUMS_FILE, FIX, run_folder.CONFIG):
+        file = folder / name
+        if name == run_folder.CONFIG and config_folder is not None and not file.is_file():
+            file = config_folder / name
+        contents.append(file.read_bytes() if file.is_file() else b"")
+    return get_cache_folder() / "audits" / compute_digest(contents)

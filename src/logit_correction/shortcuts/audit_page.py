@@ -1,0 +1,136 @@
+"""The page of an audit, its card in a notebook, and what the terminal prints."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from logit_correction.finding import BASELINE
+from logit_correction.formatting import format_percent
+from logit_correction.pages import plots
+from logit_correction.pages.compare import format_path
+from logit_correction.pages.console import (
+    build_console_table,
+    make_console,
+    print_verbatim,
+    print_warnings,
+    print_wrapped,
+)
+from logit_correction.pages.page import build_evidence_context, render_template
+from logit_correction.shortcuts.audit_text import (
+    build_price_table,
+    describe_audit,
+    get_cost,
+    list_headline_terms,
+    name_classifiers,
+)
+from logit_correction.shortcuts.summaries import (
+    AuditSummary,
+    ClassifierCheckSummary,
+    Interval,
+    SelectionSummary,
+    make_question,
+)
+from logit_correction.view_names import is_plural, name_views, spell_out_views
+
+#: Pairs of labels that the page shows.
+MAX_PAIRS = 8
+
+
+def render_audit_page(summary: AuditSummary, folder: Path, rows_to_label: Sequence[Mapping[str, Any]] = ()) -> str:
+    """Return the page of an audit.
+
+    Args:
+        summary: Of the audit.
+        folder: That of the audit, which commands name.
+        rows_to_label: New rows that people are asked about; see ``list_open_rows``.
+    """
+    record = summary.record
+    question = make_question(record.finding)
+    # The views of the rest of the page are those that the search found, also where new rows select another candidate.
+    views = record.finding.views if isinstance(summary, SelectionSummary) else summary.views
+    views = views or (question.views if question else ())
+    conflicting = [group for group in record.groups if group.rows and group.label != group.attribute]
+    source = record.data.source or record.data.name
+    return render_template(
+        "audit.html.j2",
+        **_build_first_screen(summary, shlex.quote(format_path(folder))),
+        title=f"Audit of {source}",
+        what=source,
+        verdict=summary.verdict,
+        asked=rows_to_label,
+        views=name_views(views),
+        several=is_plural(views),
+        evidence=build_evidence_context(record.finding),
+        colours={"network": plots.METHOD_COLORS[BASELINE], "fixed": plots.METHOD_COLORS["LC"]},
+        contrasts=[
+            {
+                **vars(contrast),
+                "name": name_views([contrast.view], list_headline_terms([contrast])),
+                "several": is_plural([contrast.view]),
+                "places": name_views([f"places:{cell}" for cell in contrast.cells]),
+            }
+            for contrast in record.contrasts
+        ],
+        words=[{**vars(contrast), "name": name_views([contrast.view])} for contrast in record.words if contrast.rows],
+        pairs=sorted(conflicting, key=lambda group: -group.rows)[:MAX_PAIRS],
+        more_pairs=max(0, len(conflicting) - MAX_PAIRS),
+    )
+
+
+def render_audit_card(summary: AuditSummary) -> str:
+    """Return what a notebook shows: the text, accuracies, and some images where the rows are images."""
+    images = [contrast for contrast in summary.record.contrasts if contrast.kind == "images"]
+    return render_template("audit_card.html.j2", **_build_first_screen(summary), contrasts=images, views=summary.views)
+
+
+def _build_first_screen(summary: AuditSummary, place: str = "audit") -> dict[str, Any]:
+    selection = summary.selection if isinstance(summary, SelectionSummary) else None
+    return {
+        "text": describe_audit(summary, place),
+        "record": summary.record,
+        "selection": selection,
+        "examined": summary.examined if isinstance(summary, ClassifierCheckSummary) else None,
+        "spelled_out": spell_out_views(result.views for result in selection.candidates) if selection else [],
+        "price": build_price_table(summary),
+        "classifiers": name_classifiers(summary),
+        "has_cost": bool(get_cost(summary)),
+    }
+
+
+def print_audit(summary: AuditSummary, page: Path) -> None:
+    """Print the verdict, what to do, and where the page is."""
+    console = make_console()
+    text = describe_audit(summary, shlex.quote(str(page.parent)))
+    print_wrapped(console, text.headline, "bold")
+    for sentence in filter(None, (*text.sentences, text.trial)):
+        print_wrapped(console, f"{sentence}.")
+    price = build_price_table(summary)
+    if isinstance(summary, SelectionSummary):
+        console.print(build_console_table(pd.DataFrame(text.candidates)))
+        for line in spell_out_views(result.views for result in summary.selection.candidates):
+            print_wrapped(console, line)
+    elif price:
+        names = name_classifiers(summary)
+        lines = [[line["name"], *(_format_interval(line[name]) for name in names)] for line in price]
+        columns = ["Accuracy, %, on rows not trained on", *names.values()]
+        console.print(build_console_table(pd.DataFrame(lines, columns=columns)))
+    if text.question:
+        print_wrapped(console, text.question)
+    if text.advice and not (text.question and summary.verdict == "cannot tell"):  # then the commands say it
+        print_wrapped(console, text.advice)
+    print_warnings(list(summary.record.data.warnings), console)
+    num_commands = 1 if isinstance(summary, ClassifierCheckSummary) else 2
+    for purpose, command in list(text.commands.items())[:num_commands]:
+        print_wrapped(console, purpose)
+        print_verbatim(console, f"  {command}")
+    print_verbatim(console, f"page: {page}")
+
+
+def _format_interval(interval: Interval) -> str:
+    value, low, high = (format_percent(figure, unit="") for figure in (interval.accuracy, interval.low, interval.high))
+    return f"{value} ({low} to {high})"

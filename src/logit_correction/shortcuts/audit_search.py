@@ -1,0 +1,168 @@
+"""What an audit makes of its search: every row, the correction that is advised, its trial, and the record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from logit_correction.atomic_files import write_text_file
+from logit_correction.attributes.folds import predict_out_of_fold
+from logit_correction.data.table import DataTable
+from logit_correction.finding import Finding
+from logit_correction.registry import ComponentConfig
+from logit_correction.runs import folder as run_folder
+from logit_correction.runs.assemble import PreparedRun
+from logit_correction.runs.options import RunConfig, complete_part
+from logit_correction.runs.write import describe_environment
+from logit_correction.shortcuts.audit_files import FIX
+from logit_correction.shortcuts.auto import FOLDS, Auto
+from logit_correction.shortcuts.candidates import fit_config
+from logit_correction.shortcuts.contrast import build_contrasts, describe_texts
+from logit_correction.shortcuts.rows import (
+    CSV,
+    add_predictions,
+    build_rows_frame,
+    compute_cost,
+    select_shown_rows,
+    summarize_groups,
+    write_rows,
+)
+from logit_correction.shortcuts.summaries import (
+    AuditedData,
+    AuditedNetwork,
+    AuditedRows,
+    AuditRecord,
+    AuditTraining,
+    ClassifierCheckSummary,
+    SearchSummary,
+    describe_missing_rows,
+    drop_uninformative,
+    get_advised_views,
+    make_question,
+)
+from logit_correction.training.display import choose_display
+
+#: Heads the config of a fix that takes its attributes from ``rows.csv``.
+FIX_COMMENT = "# Keeps the last epoch: rows.csv has no validation rows, by which `train --method LC` chooses one.\n"
+
+
+def write_search_results(
+    out: Path, folder: Path, built: PreparedRun, examined: str | None, try_fix: bool, quiet: bool
+) -> SearchSummary | ClassifierCheckSummary:
+    """Write the rows, the config and the fix of an audit after its search, and return the summary.
+
+    Args:
+        out: Folder to write to; its files will be in ``folder``.
+        folder: The audit's folder, which the fix names.
+        built: The prepared run, after its search.
+        examined: The run or the file of predictions that was given.
+        try_fix: Train LC in folds where a correction is advised, unless a classifier was given.
+        quiet: Show no progress.
+    """
+    config = built.config
+    table = built.table
+    estimator = built.algorithm.attributes
+    assert isinstance(estimator, Auto) and estimator.search is not None and estimator.finding is not None
+    search = estimator.search
+    finding = drop_uninformative(estimator.finding)
+    views = finding.views if examined else get_advised_views(finding)
+    question = make_question(finding)
+    doubtful = search.get_candidate(question.views) if question and not views else None
+    frame = build_rows_frame(table, estimator, views, doubtful)
+    write_text_file(out / run_folder.CONFIG, replace(config, method=ComponentConfig("LC")).to_yaml())
+    num_shortcuts = len(estimator.heads)
+    if views:
+        comment = "" if num_shortcuts > 1 else FIX_COMMENT
+        fix = _build_fix(config, finding, views, num_shortcuts, folder / CSV)
+        write_text_file(out / FIX, comment + fix.to_yaml())
+        if try_fix and not examined:
+            write_rows(frame, out)
+            fix = _build_fix(config, finding, views, num_shortcuts, out / CSV)
+            probabilities = predict_corrected(fix, table, estimator, quiet)
+            frame = add_predictions(frame, "fixed", search.held_out.rows, probabilities, table)
+    write_rows(frame, out)
+    shown_views = views or (doubtful.views if doubtful else ())
+    record = _build_record(built, estimator, finding, frame, shown_views, examined)
+    cost = compute_cost(frame, finding.classifier, num_shortcuts)
+    if examined is None:
+        return SearchSummary(record, cost)
+    return ClassifierCheckSummary(record, {} if describe_missing_rows(finding) else cost, examined)
+
+
+def _build_fix(
+    config: RunConfig, finding: Finding, views: Sequence[str], num_shortcuts: int, rows_file: Path
+) -> RunConfig:
+    """Return the training that corrects by the attributes of a file, or by several shortcuts that it cannot hold."""
+    attributes: dict[str, Any] = {"name": "Given", "file": str(rows_file.resolve())}
+    if num_shortcuts > 1:
+        decider = "person" if finding.user_named else "search"
+        attributes = {"name": "Auto", "shortcut": [*views], "decided_by": decider}
+    return replace(config, method=ComponentConfig("LC", {"attributes": attributes}))
+
+
+def predict_corrected(config: RunConfig, table: DataTable, estimator: Auto, quiet: bool) -> Tensor:
+    """Predict the examined training rows by LC, (m, L) probabilities, each by a network that was not trained on it.
+
+    LC trains on the same folds as the networks of the search, and as long.
+    """
+    epochs, rows_per_step = estimator.compute_schedule()
+    batch_size = rows_per_step - rows_per_step // FOLDS
+    training = replace(config.training, selection="last", epochs=epochs, batch_size=batch_size)
+    config = replace(config, method=complete_part("method", config.method), training=training)
+    is_used = estimator.fold >= 0
+    rows = table.split["train"][is_used]
+
+    def fit(learned: Tensor, number: int) -> Callable[[Tensor], Tensor]:
+        def predict(predicted: Tensor) -> Tensor:
+            part = replace(table, split={**table.split, "train": rows[learned], "test": rows[predicted]})
+            display = choose_display(quiet=quiet)
+            display.show_message(f"what LC would bring: training {number + 1} of {FOLDS}")
+            with display:
+                return fit_config(config, part, display).predict("test").softmax(dim=1)
+
+        return predict
+
+    return predict_out_of_fold(fit, estimator.fold[is_used], len(table.label_names))
+
+
+def _build_record(
+    built: PreparedRun,
+    estimator: Auto,
+    finding: Finding,
+    frame: pd.DataFrame,
+    views: Sequence[str],
+    examined: str | None,
+) -> AuditRecord:
+    config = built.config
+    table = built.table
+    label_names = tuple(str(name) for name in table.label_names)
+    train = frame[frame["split"] == "train"]
+    source = table.metadata.get("source")
+    device = torch.device(config.training.device.replace("auto", "cpu"))
+    return AuditRecord(
+        finding=finding,
+        groups=summarize_groups(frame, label_names),
+        shown=select_shown_rows(frame),
+        contrasts=build_contrasts(table, frame, views),
+        words=describe_texts(table),
+        rows=AuditedRows(CSV, len(train), int(train["conflicting"].eq(True).sum())),
+        classifier=finding.classifier,
+        data=AuditedData(  # without counts of groups, which would read attributes
+            name=config.data.name,
+            source=None if source is None else str(source),
+            options=config.data.options,
+            rows={split: len(rows) for split, rows in table.split.items()},
+            label_names=label_names,
+            warnings=tuple(table.notes),
+        ),
+        network=AuditedNetwork(config.network.name, config.network.options),
+        training=AuditTraining(None if examined else estimator.compute_schedule()[0], config.training.seed),
+        labels_read={"train": ["label"], "valid": ["label"], "test": []},
+        environment=describe_environment(device),
+    )

@@ -1,0 +1,373 @@
+"""Summaries of audits in sentences, tables and commands: one function for each kind of audit."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from logit_correction.finding import BASELINE, MIN_CONFLICTS_TO_CHECK
+from logit_correction.formatting import capitalize, format_percent, format_row_count
+from logit_correction.shortcuts.summaries import (
+    AuditSummary,
+    ClassifierCheckSummary,
+    Contrast,
+    SearchSummary,
+    Selection,
+    SelectionSummary,
+    make_question,
+    relies_on_shortcut,
+)
+from logit_correction.view_names import are_columns, choose_word_forms, format_view_options, name_views
+
+#: Rows to label that are recommended by default.
+DEFAULT_SHEET_ROWS = 20
+
+#: Words that a headline names where all words of the texts are the view.
+MAX_HEADLINE_TERMS = 2
+
+
+@dataclass(frozen=True)
+class AuditText:
+    """What the page, the terminal and notebooks say of an audit.
+
+    Attributes:
+        headline: One sentence.
+        sentences: The findings, each without its full stop.
+        trial: That a trial of LC does not confirm a shortcut; empty otherwise.
+        question: What only the user can answer; empty where nothing is asked.
+        advice: How the user overrules the verdict; empty where that would not help.
+        commands: What to do -> the command, the first thing first.
+        candidates: Lines of the table of candidates, by column; see ``build_candidates_table``.
+    """
+
+    headline: str
+    sentences: list[str]
+    commands: dict[str, str]
+    trial: str = ""
+    question: str = ""
+    advice: str = ""
+    candidates: Sequence[dict[str, str]] = ()
+
+
+def describe_audit(summary: AuditSummary, place: str = "audit") -> AuditText:
+    """Return the text of any audit; ``place`` is its folder as a command line writes it."""
+    if isinstance(summary, SelectionSummary):
+        return _describe_selection(summary.selection, place)
+    if isinstance(summary, ClassifierCheckSummary):
+        return _describe_check(summary, place)
+    return _describe_search(summary, place)
+
+
+# -- search
+
+
+def _describe_search(summary: SearchSummary, place: str) -> AuditText:
+    record = summary.record
+    finding = record.finding
+    question = make_question(finding)
+    trial = describe_failed_trial(summary)
+    commands = {}
+    leak = finding.main_evidence
+    if leak and leak.may_leak(finding.majority_share) and are_columns(leak.views):
+        options = format_view_options("leave_out", leak.views)
+        train = f"logit-correction train --config {place}/config.yaml --method ERM --out without {options}"
+        commands["If it will not be known in use, leave it out:"] = train
+    if question:
+        decide = "Rows that the model will be used on decide, labelled or not. If you have some:"
+        commands[decide] = _repeat_audit(place, "--new-rows new-rows")
+    if question and summary.verdict == "cannot tell" and not summary.views:
+        options = format_view_options("shortcut", question.views)
+        commands["If it is an accident:"] = _repeat_audit(place, options)
+    if summary.views:
+        condition = "If it is an accident, train" if question else "Train"
+        if trial or relies_on_shortcut(finding) is False:
+            condition = "If you are sure that it is an accident all the same, train"
+        commands |= _list_fix_commands(summary, condition, place)
+    if question:
+        commands |= _ask_for_legitimate(question.views, place)
+    if summary.views and summary.verdict == "shortcut":
+        headline = _describe_reliance(record.classifier, summary)
+    else:
+        headline = _describe_doubt(summary)
+    return AuditText(
+        headline=headline,
+        sentences=[summary.sentence],
+        commands=commands,
+        trial=trial,
+        question=question.text if question else "",
+        advice=summary.advice,
+    )
+
+
+# -- check of a given classifier
+
+
+def _describe_check(summary: ClassifierCheckSummary, place: str) -> AuditText:
+    question = make_question(summary.record.finding)
+    commands = {}
+    if question and summary.verdict == "cannot tell" and not summary.views:
+        options = format_view_options("shortcut", question.views)
+        commands["If it is an accident:"] = _repeat_audit(place, options)
+    if summary.views and relies_on_shortcut(summary.record.finding):
+        commands |= _list_fix_commands(summary, "If it is an accident, train" if question else "Train", place)
+    elif summary.views and not summary.examined.endswith((".csv", ".parquet")):  # a run
+        test = "Test it on labelled rows from elsewhere, in which the shortcut does not hold:"
+        commands[test] = f"logit-correction evaluate {shlex.quote(summary.examined)} --on new-rows"
+    if question:
+        commands |= _ask_for_legitimate(question.views, place)
+    return AuditText(
+        headline=_describe_reliance("this classifier", summary) if summary.views else _describe_doubt(summary),
+        sentences=[summary.sentence],
+        commands=commands,
+        question=question.text if question else "",
+    )
+
+
+# -- sentences and commands of both
+
+
+def _describe_reliance(classifier: str, summary: SearchSummary | ClassifierCheckSummary) -> str:
+    views = name_views(summary.views, list_headline_terms(summary.record.contrasts))
+    relies = relies_on_shortcut(summary.record.finding)
+    if relies is None:
+        return f"It cannot be told whether {classifier} relies on {views}."
+    return f"{capitalize(classifier)} {'relies' if relies else 'does not rely'} on {views}."
+
+
+def _describe_doubt(summary: SearchSummary | ClassifierCheckSummary) -> str:
+    question = make_question(summary.record.finding)
+    if question:
+        return f"A network may rely on {name_views(question.views, list_headline_terms(summary.record.contrasts))}."
+    if summary.verdict == "none found":
+        return "No shortcut was found."
+    return "It cannot be told whether there is a shortcut."
+
+
+def _repeat_audit(place: str, options: str) -> str:
+    return f"logit-correction audit --config {place}/config.yaml {options} --out another-audit"
+
+
+def _ask_for_legitimate(views: Sequence[str], place: str) -> dict[str, str]:
+    options = format_view_options("legitimate", views)
+    return {"If it is a legitimate cause, look for another shortcut:": _repeat_audit(place, options)}
+
+
+def _list_fix_commands(summary: SearchSummary | ClassifierCheckSummary, condition: str, place: str) -> dict[str, str]:
+    """Return how to train a correction and how to test it."""
+    them = choose_word_forms(summary.views).object
+    alternative = f", or leave {them} out of the data" if are_columns(summary.views) else ""
+    train = f"{condition} a classifier that does not rely on {them}{alternative}:"
+    commands = {train: f"logit-correction train --config {place}/fix.yaml --out fixed"}
+    evidence = summary.record.finding.main_evidence
+    num_conflicts = round((evidence.share if evidence else 0) * summary.record.data.rows["valid"])
+    if num_conflicts < MIN_CONFLICTS_TO_CHECK:
+        test = (
+            "Then test it on labelled rows from elsewhere; an audit of it needs "
+            f"{MIN_CONFLICTS_TO_CHECK} conflicting validation rows, and you have about {num_conflicts}:"
+        )
+        return {**commands, test: "logit-correction evaluate fixed --on new-rows"}
+    options = format_view_options("shortcut", summary.views)
+    check = f"logit-correction audit --run fixed {options} --out audit-of-fixed"
+    return {**commands, "Then check whether it is fixed:": check}
+
+
+def list_headline_terms(contrasts: Sequence[Contrast]) -> list[str]:
+    """Return the most typical word of each label, of two labels at most, where all words were a view."""
+    rows = [row for contrast in contrasts if contrast.view == "word" for row in contrast.rows]
+    terms: dict[str, str] = {}
+    for row in rows:
+        terms.setdefault(row.label, row.term or "")
+    return list(terms.values())[:MAX_HEADLINE_TERMS]
+
+
+# -- accuracies
+
+
+def name_classifiers(summary: AuditSummary) -> dict[str, str]:
+    """Return classifier -> its name in tables: that which was examined, and LC where it was tried."""
+    names = {"network": capitalize(summary.record.classifier.removeprefix("the "))}
+    return names | ({"fixed": "LC"} if "fixed" in get_cost(summary) else {})
+
+
+def get_cost(summary: AuditSummary) -> dict[str, Any]:
+    """Return the accuracies of classifiers; none of a selection."""
+    return {} if isinstance(summary, SelectionSummary) else summary.cost
+
+
+def build_price_table(summary: AuditSummary) -> list[dict[str, Any]]:
+    """Return a line for each kind of rows: its ``name``, and each classifier's accuracy; empty if that is unknown."""
+    costs = {name: cost for name, cost in get_cost(summary).items() if cost.balanced.accuracy is not None}
+    if not costs:
+        return []
+    cost = next(iter(costs.values()))
+    names = {
+        "balanced": "Balanced: shortcut and label independent",
+        "like_training": "Data like your training data",
+        "conflicting": format_row_count(cost.conflicting.rows).replace("row", "bias-conflicting row"),
+        "agreeing": format_row_count(cost.agreeing.rows).replace("row", "bias-aligned row"),
+    }
+    return [
+        {"name": name, **{classifier: getattr(cost, kind) for classifier, cost in costs.items()}}
+        for kind, name in names.items()
+    ]
+
+
+def describe_price(summary: AuditSummary) -> str:
+    """Return what correcting changes, in a sentence; empty if LC was not tried."""
+    cost = get_cost(summary)
+    if "fixed" not in cost or not build_price_table(summary):
+        return ""
+    before = cost["network"]
+    after = cost["fixed"]
+    balanced = _format_change(before.balanced.accuracy, after.balanced.accuracy)
+    like_training = _format_change(before.like_training.accuracy, after.like_training.accuracy)
+    return f"With LC, balanced accuracy goes from {balanced}, and accuracy on data like yours from {like_training}"
+
+
+def _format_change(before: float | None, after: float | None) -> str:
+    return f"{format_percent(before, unit=' %')} to {format_percent(after, unit=' %')}"
+
+
+def describe_failed_trial(summary: SearchSummary) -> str:
+    """Return a warning if LC is worse than ERM by more than chance, or not better than one label; else empty."""
+    price = describe_price(summary)
+    if not price:
+        return ""
+    before = summary.cost["network"]
+    after = summary.cost["fixed"]
+    majority_share = summary.record.finding.majority_share
+    accuracy = after.like_training.accuracy or 0
+    is_at_baseline = accuracy <= majority_share
+    loses_balanced = (after.balanced.accuracy or 0) < before.balanced.low
+    gains_conflicting = (after.conflicting.accuracy or 0) > (before.conflicting.accuracy or 0)
+    loses_accuracy = accuracy < before.like_training.low and not gains_conflicting
+    if not (loses_balanced or is_at_baseline or loses_accuracy):
+        return ""
+    baseline = format_percent(majority_share, unit=" %")
+    comparison = f", where the commonest label alone is right in {baseline}" if is_at_baseline else ""
+    options = format_view_options("legitimate", summary.views)
+    return f"A trial does not confirm it. {price}{comparison}. You decide: to leave the data alone, add `{options}`"
+
+
+# -- selection on new rows
+
+
+def _describe_selection(selection: Selection, place: str) -> AuditText:
+    sentences = [_describe_shift(selection), _describe_answers(selection)]
+    if selection.answers and selection.num_needed:
+        sentences.append(f"To be sure takes about {selection.num_needed:,} further answers")
+    return AuditText(
+        headline=_headline_selection(selection),
+        sentences=sentences,
+        commands=_list_selection_commands(selection, place),
+        candidates=build_candidates_table(selection),
+    )
+
+
+def _headline_selection(selection: Selection) -> str:
+    if selection.chosen is None:
+        rows = f"{selection.num_asked:,}" if selection.num_asked else "some"
+        return f"The new rows differ from the training data. Label {rows} of them."
+    if selection.correction is not None:
+        doubt = ", but that is not sure yet" if selection.num_needed else ""
+        gain = _format_points(selection.gain)
+        return f"Train `{selection.chosen}`: about {gain} points on the new rows{doubt}."
+    if selection.answers:
+        reason = "no correction is better on the new rows"
+    elif selection.changed and selection.num_needed == 0:
+        reason = "no correction gives a new row another label"
+    else:
+        reason = "the new rows resemble the old ones"
+    return f"Train {selection.chosen}: {reason}."
+
+
+def _describe_shift(selection: Selection) -> str:
+    """Return how the new rows differ from rows like the training data."""
+    rows = format_row_count(selection.rows)
+    if selection.changed and selection.num_needed == 0 and not selection.answers:
+        return (
+            f"All candidates give each of the {rows} the label of {BASELINE}, but how sure they are differs more than "
+            "on rows like the training data"
+        )
+    candidate = selection.correction or max(
+        selection.candidates[1:], key=lambda result: result.differs_new - result.differs_usual
+    )
+    new = format_percent(candidate.differs_new, unit=" %")
+    in_distribution = format_percent(candidate.differs_usual, unit=" %")
+    disagree = (
+        f"{BASELINE} and `{candidate.name}` disagree on {new} of the {rows} that are new, and on "
+        f"{in_distribution} of rows like the training data"
+    )
+    if selection.changed:
+        return f"{disagree}: something that held there does not hold here"
+    return f"{disagree}, which is no more than chance"
+
+
+def _describe_answers(selection: Selection) -> str:
+    """Return what the answers show; without any, what to do."""
+    if not selection.answers and selection.chosen == BASELINE:
+        return f"So nothing is corrected for these rows: train {BASELINE}"
+    if not selection.answers:
+        return "A change is a reason to ask, not to correct: it may only mean harder rows. Your answers decide"
+    basis = f"By {selection.answers:,} labelled new rows"
+    correction = selection.correction
+    if correction is None:
+        return f"{basis}, no correction is clearly better than {BASELINE}: train {BASELINE}"
+    before = format_percent(selection.candidates[0].valid_accuracy, unit=" %")
+    after = format_percent(correction.valid_accuracy, unit=" %")
+    change = f"stays at {after}" if before == after else f"goes from {before} to {after}"
+    return (
+        f"{basis}, `{correction.name}` changes accuracy there by {_format_points(selection.gain)} points against "
+        f"{BASELINE} (90 % interval {_format_points(selection.gain_low)} to {_format_points(selection.gain_high)}). "
+        f"On the validation rows accuracy {change}"
+    )
+
+
+def _format_points(share: float | None) -> str:
+    return "–" if share is None else f"{round(100 * share):+d}"
+
+
+def build_candidates_table(selection: Selection) -> list[dict[str, str]]:
+    """Return a line for each candidate, ERM first, then by gain, or without answers by disagreement on new rows."""
+    erm, *others = selection.candidates
+    others.sort(key=lambda result: -result.differs_new if result.gain is None else -result.gain)
+    lines = []
+    for result in (erm, *others):
+        is_erm = result is erm
+        line = {
+            "Candidate": result.name,
+            "Differs on new rows, %": "–" if is_erm else format_percent(result.differs_new, unit=""),
+            "Differs on usual rows, %": "–" if is_erm else format_percent(result.differs_usual, unit=""),
+            "Accuracy on validation rows, %": format_percent(result.valid_accuracy, unit=""),
+        }
+        if selection.answers:
+            gain, low, high = map(_format_points, (result.gain, result.gain_low, result.gain_high))
+            line["Gain, points"] = "–" if is_erm else f"{gain} ({low} to {high})"
+        lines.append(line)
+    return lines
+
+
+def _list_selection_commands(selection: Selection, place: str) -> dict[str, str]:
+    read_answers = f"logit-correction audit --answers {place}/sheet.csv --out {place}"
+    sample_rows = f"logit-correction audit --ask {selection.num_needed or DEFAULT_SHEET_ROWS} --out {place}"
+    num_open = selection.num_asked - selection.sheet_answers
+    if selection.answers == 0 and selection.num_asked:
+        fill_in = f"Write the labels of {format_row_count(num_open)} into the column `answer` of `sheet.csv`"
+        return {f"{fill_in}, as many as you like, then:": read_answers}
+    if selection.chosen is None:
+        return {"Choose rows to label:": sample_rows}
+    if selection.correction:
+        train = f"logit-correction train --config {place}/fix.yaml --out fixed"
+        commands = {f"Train `{selection.chosen}`:": train}
+    else:
+        train = f"logit-correction train --config {place}/config.yaml --method {BASELINE} --out ordinary"
+        commands = {f"Train {BASELINE}:": train}
+        if not selection.answers and selection.num_needed != 0:
+            commands["To be sure, label some rows all the same:"] = sample_rows
+    if num_open > 0:
+        commands["To be surer, fill in more of `sheet.csv`, then:"] = read_answers
+    elif selection.answers and selection.num_needed:
+        commands["To be surer, label more rows:"] = sample_rows
+    return commands

@@ -1,0 +1,103 @@
+"""The table of new rows: their labels, what each candidate predicts, and how rows were sampled to be labelled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from logit_correction.evaluation.predictions import Array
+from logit_correction.pages.compare import format_path
+
+#: Column of the stored table that holds the index of a known label, -1 of others.
+LABEL = "label_number"
+
+#: Column of the stored table that holds the round in which a row was sampled.
+ROUND = "round"
+
+#: Columns by which people recognise a row; a table has those that its data have.
+KNOWN_BY = ("line", "path", "content")
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """M new rows and the predictions of C candidates, ERM first.
+
+    Attributes:
+        descriptions: Columns ``row`` (a number from 0), and those of ``KNOWN_BY`` that the data have.
+        label: (M,) index of the label, -1 where it is unknown.
+        rounds: (M,) the round in which a row was sampled: 0 if it came with a label, -1 if it was not.
+        predictions: (C, M) label indices.
+        distances: (C, M) total variation distance of the predicted probabilities to those of ERM, from 0 to 1.
+        inclusion_probability: Round -> the probability (M,) of each row to be sampled in it.
+    """
+
+    descriptions: pd.DataFrame
+    label: Array
+    rounds: Array
+    predictions: Array
+    distances: Array
+    inclusion_probability: dict[int, Array]
+
+    @classmethod
+    def from_frame(cls, frame: pd.DataFrame) -> NewRows:
+        """Return the rows of a stored table, whose columns ``says_0``, ``apart_0``, ``chance_1`` ... are numbered.
+
+        Raises:
+            KeyError: A column is missing.
+            ValueError: A column holds something else.
+        """
+        rounds = frame[ROUND].to_numpy(dtype=np.int64)
+        candidates = range(sum(str(name).startswith("says_") for name in frame))
+        return cls(
+            descriptions=frame[["row", *(name for name in frame if name in KNOWN_BY)]],
+            label=frame[LABEL].to_numpy(dtype=np.int64),
+            rounds=rounds,
+            predictions=np.stack([frame[f"says_{number}"].to_numpy(dtype=np.int64) for number in candidates]),
+            distances=np.stack([frame[f"apart_{number}"].to_numpy(dtype=np.float32) for number in candidates]),
+            inclusion_probability={
+                number: frame[f"chance_{number}"].to_numpy(dtype=np.float64) for number in range(1, rounds.max() + 1)
+            },
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the table as it is stored."""
+        columns = {LABEL: self.label, ROUND: self.rounds}
+        columns |= {f"says_{number}": values for number, values in enumerate(self.predictions)}
+        columns |= {f"apart_{number}": values for number, values in enumerate(self.distances)}
+        columns |= {f"chance_{number}": values for number, values in self.inclusion_probability.items()}
+        return self.descriptions.assign(**columns)
+
+    def take(self, positions: Array) -> NewRows:
+        """Return some rows, in the order of their positions."""
+        return NewRows(
+            descriptions=self.descriptions.iloc[positions],
+            label=self.label[positions],
+            rounds=self.rounds[positions],
+            predictions=self.predictions[:, positions],
+            distances=self.distances[:, positions],
+            inclusion_probability={number: values[positions] for number, values in self.inclusion_probability.items()},
+        )
+
+    def sort_canonically(self, *more_keys: Array) -> Array:
+        """Return positions (M,) that sort rows by what they hold, so that samples do not depend on their order.
+
+        Args:
+            *more_keys: (M,) values that order rows of equal content and predictions.
+        """
+        descriptions = [self.descriptions[name] for name in self.descriptions if name in ("path", "content")]
+        keys = [*descriptions, *self.predictions, *self.distances.round(4), *more_keys]
+        return np.lexsort([pd.factorize(key, sort=True)[0] for key in keys])
+
+    def find_open(self) -> Array:
+        """Return the positions of rows that were put on a sheet and have no answer yet."""
+        return np.flatnonzero((self.rounds >= 1) & (self.label < 0))
+
+
+def describe_row(row: pd.Series) -> str:
+    """Return how messages and pages call a row: by its file, its line or its number."""
+    for name in ("path", "line", "row"):
+        if name in row and not pd.isna(row[name]):
+            return format_path(row[name]) if name == "path" else f"{name} {row[name]}"
+    return "a row"

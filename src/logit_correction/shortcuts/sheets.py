@@ -1,0 +1,171 @@
+"""Sheets on which people label new rows: rows are sampled onto them, and answers are read back.
+
+A sheet is a CSV file with the number of each row, its file, line or content, and an empty column ``answer``. People
+edit it in spreadsheets, so columns may move, change their case or become numbers.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from logit_correction.data.cells import check_columns, convert_series_to_texts
+from logit_correction.data.image_files import read_picture
+from logit_correction.data.table_files import read_frame
+from logit_correction.errors import InputError
+from logit_correction.formatting import format_first, format_reason
+from logit_correction.pages.plots import encode_png_uris
+from logit_correction.shortcuts.new_rows_table import KNOWN_BY, NewRows, describe_row
+from logit_correction.shortcuts.selection import sample_rows_to_label
+from logit_correction.spreadsheets import read_spreadsheet_csv
+
+#: The column of a sheet that people fill in.
+ANSWER = "answer"
+
+#: Pixels along the shorter side of a picture on the page of rows to label.
+PICTURE_SIDE = 160
+
+#: Faults of a sheet that a message lists.
+MAX_FAULTS = 5
+
+
+def sample_sheet(rows: NewRows, count: int, seed: int) -> tuple[NewRows, pd.DataFrame]:
+    """Return the rows, and a sheet of at most ``count`` of them: first those still open, then newly sampled ones.
+
+    Args:
+        rows: With the answers of all rounds.
+        count: Rows of the sheet.
+        seed: Of the audit; each round samples by another one.
+    """
+    open_positions = rows.find_open()
+    sampled = open_positions[:0]
+    if len(open_positions) < count:
+        number = max(0, int(rows.rounds.max())) + 1
+        order = rows.sort_canonically()
+        ordered = rows.take(order)
+        in_order, probability_in_order = sample_rows_to_label(
+            ordered.predictions,
+            count - len(open_positions),
+            seed + number,
+            np.flatnonzero(ordered.rounds >= 0).tolist(),
+        )
+        sampled = order[in_order]
+        probability = np.zeros(len(order))
+        probability[order] = probability_in_order
+        rounds = rows.rounds.copy()
+        rounds[sampled] = number
+        probabilities = {**rows.inclusion_probability, number: probability}
+        rows = replace(rows, rounds=rounds, inclusion_probability=probabilities)
+    sheet = rows.descriptions.iloc[np.concatenate([open_positions, sampled])]
+    return rows, sheet[["row", *(name for name in KNOWN_BY if name in sheet)]].assign(**{ANSWER: ""})
+
+
+def add_answers(rows: NewRows, sheet: Path | str | pd.DataFrame, label_names: Sequence[str]) -> NewRows:
+    """Return the rows with the answers of a sheet; empty answers stay open.
+
+    Raises:
+        InputError: The sheet is not of this audit, has an answer that is not a label, a row twice, or no answer.
+    """
+    place = "The answers" if isinstance(sheet, pd.DataFrame) else str(sheet)
+    frame, row_numbers, answers = _read_sheet(sheet, place)
+    label_by_name = {_fold(name): index for index, name in enumerate(label_names)}
+    position_by_row = {str(row): position for position, row in enumerate(rows.descriptions["row"].tolist())}
+    known_by = [name for name in KNOWN_BY if name in frame and name in rows.descriptions]
+    faults = []
+    labels: dict[int, int] = {}
+    for line, (row, answer) in enumerate(zip(row_numbers, answers, strict=True)):
+        position = position_by_row.get(str(row), -1)
+        label = None if answer is None else label_by_name.get(_fold(answer))
+        if position < 0 or rows.rounds[position] < 1:
+            faults.append(f"row {str(row)[:20]} was not asked")
+        elif any(_is_different(frame[name].iloc[line], rows.descriptions[name].iloc[position]) for name in known_by):
+            faults.append(f"row {row} is another one here: the sheet is that of another audit")
+        elif answer is None or not answer.strip():
+            continue
+        elif label is None:
+            faults.append(f"row {row}: {answer!r} is not a label")
+        elif position in labels:
+            faults.append(f"row {row} is there twice")
+        else:
+            labels[position] = label
+    if faults:
+        remedy = f"the labels are {', '.join(label_names)}; leave open what you do not know"
+        raise InputError(f"{place}: {format_first(faults, MAX_FAULTS, '; ')}: {remedy}")
+    if not labels:
+        raise InputError(f"{place} has no answer: fill in the column {ANSWER} of some rows")
+    label_with_answers = rows.label.copy()
+    label_with_answers[list(labels)] = list(labels.values())
+    return replace(rows, label=label_with_answers)
+
+
+def _fold(name: str) -> str:
+    return " ".join(name.casefold().split())
+
+
+def _is_different(value: Any, other: Any) -> bool:
+    return str(value).strip() != str(other).strip()
+
+
+def has_unread_answers(rows: NewRows, sheet: Path) -> bool:
+    """Return whether a sheet holds answers that are not among the rows' labels yet."""
+    _, row_numbers, answers = _read_sheet(sheet, str(sheet))
+    labelled = set(rows.descriptions["row"][rows.label >= 0].astype(str))
+    return any(answer and row not in labelled for row, answer in zip(row_numbers, answers, strict=True))
+
+
+def _read_sheet(
+    sheet: Path | str | pd.DataFrame, place: str
+) -> tuple[pd.DataFrame, list[str | None], list[str | None]]:
+    """Return a sheet, the numbers of its rows and the answers; ``InputError`` without such columns."""
+    if not isinstance(sheet, pd.DataFrame):
+        sheet = read_spreadsheet_csv(read_frame(Path(sheet), _detect_utf16(Path(sheet))))
+    sheet = sheet.rename(columns={name: str(name).strip().casefold() for name in sheet})
+    check_columns(sheet, place, ("row", ANSWER))
+    row_numbers = convert_series_to_texts(sheet["row"])
+    without_decimals = [row if row is None else re.sub(r"\.0+$", "", row) for row in row_numbers]
+    return sheet, without_decimals, convert_series_to_texts(sheet[ANSWER])
+
+
+def _detect_utf16(file: Path) -> str | None:
+    """Return the encoding of a CSV file that a spreadsheet has saved as `Unicode`; None of others."""
+    if not file.is_file():
+        return None
+    with file.open("rb") as stream:
+        return "utf-16" if stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else None
+
+
+def read_pictures(rows: NewRows) -> dict[str, str]:
+    """Return row number -> a picture of each open row that is an image file; files that are gone are left out.
+
+    Raises:
+        InputError: A file cannot be read.
+    """
+    pictures: dict[str, str] = {}
+    for _, row in rows.descriptions.iloc[rows.find_open()].iterrows():
+        path = Path(row.get("path", ""))
+        if not path.is_file():
+            continue
+        try:
+            pixels = read_picture(path, (PICTURE_SIDE, PICTURE_SIDE), "crop").pixels
+        except Exception as error:  # Pillow raises many kinds
+            reason = format_reason(error)
+            remedy = "put a good one there, or take it away"
+            raise InputError(f"{path} cannot be read as an image ({reason}): {remedy}") from error
+        pictures[str(row["row"])] = encode_png_uris(torch.from_numpy(pixels)[None], PICTURE_SIDE)[0]
+    return pictures
+
+
+def list_open_rows(rows: NewRows, pictures: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return name, content and picture of the open rows, for the page."""
+    return [
+        {"name": describe_row(row), "content": row.get("content", ""), "image": pictures.get(str(row["row"]))}
+        for _, row in rows.descriptions.iloc[rows.find_open()].iterrows()
+    ]
