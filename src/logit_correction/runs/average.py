@@ -191,7 +191,7 @@ def build_trainer(
 ) -> Trainer:
     """Return the loop of a prepared run: that of an average where the method is one."""
     if not isinstance(built.algorithm, Average):
-        return built.fit(display, device, checkpoint, **options)
+        return built.make_trainer(display, device, checkpoint, **options)
     training = built.config.training
     return AverageTrainer(
         built.algorithm, built.table, training, device, checkpoint, display, run_config=built.config, **options

@@ -215,7 +215,7 @@ def run_estimator(config: RunConfig, display: Display) -> AttributeEstimates:
         name = type(attributes or algorithm).__name__
         raise InputError(f"{name} settles no attributes before the training: take another estimator, such as Auto")
     with display:
-        prepared.fit(display).run(estimator_only=True)
+        prepared.make_trainer(display).run(estimator_only=True)
     rows = table.split["train"]
     posterior = attributes.row_posterior
     return AttributeEstimates(

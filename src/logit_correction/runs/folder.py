@@ -1,4 +1,8 @@
-"""The folder of a run: its files, who may write into it, and what may be there already."""
+"""The folder of a run: its files, the lock of the process that writes, and what may be written into it.
+
+A training must never overwrite another one, and two processes must never write into one folder. Both are checked
+before anything is written.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +20,34 @@ from logit_correction.atomic_files import check_new_folder, translate_write_erro
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import REPORT
 from logit_correction.formatting import format_option
-from logit_correction.runs.options import RunConfig
+from logit_correction.runs.options import RunConfig, iterate_options
 from logit_correction.training.config import TrainingConfig
 
-CONFIG, METRICS, PAGE = "config.yaml", "metrics.csv", "report.html"
-PREDICTIONS, VALIDATION, CHECKPOINT = "predictions.parquet", "validation.parquet", "checkpoint.pt"
+#: All options of the run.
+CONFIG = "config.yaml"
 
-#: Those with a checksum in the folder.
+#: The figures of the training, a row every few steps and one after each epoch.
+METRICS = "metrics.csv"
+
+#: The report as a page.
+PAGE = "report.html"
+
+#: The predictions of the test rows.
+PREDICTIONS = "predictions.parquet"
+
+#: The predictions of the validation rows.
+VALIDATION = "validation.parquet"
+
+#: The weights of a finished run.
+CHECKPOINT = "checkpoint.pt"
+
+#: The files with a checksum in the folder.
 SEALED = (REPORT, METRICS, PREDICTIONS, VALIDATION)
 
-#: Where an unfinished run stands; gone when the run is finished.
+#: The state of an unfinished run; removed when the run is finished.
 RESUME = "resume.pt"
 
-#: Held by the process that writes, by filelock: it is gone with its process, however that ends.
+#: Locked by the process that writes; the system releases it with the process, however that ends.
 LOCK = ".lock"
 
 Owner = TypeVar("Owner")
@@ -38,13 +57,13 @@ class FolderHeld(InputError):
     """Another living process writes into the folder."""
 
 
-def find_runs(places: Iterable[Path]) -> list[Path]:
-    """Return run folders; one that ``train --seeds`` wrote stands for the runs in it."""
-    found: list[Path] = []
-    for place in places:
-        runs = [config.parent for config in place.glob("seed-*/config.yaml")]
-        found += sorted(runs, key=lambda run: (len(run.name), run.name)) or [place]  # seed-10 after seed-9
-    return found
+def find_runs(folders: Iterable[Path]) -> list[Path]:
+    """Return run folders, with the runs of ``train --seeds`` in place of the folder that holds them."""
+    run_folders: list[Path] = []
+    for folder in folders:
+        runs = [config.parent for config in folder.glob(f"seed-*/{CONFIG}")]
+        run_folders += sorted(runs, key=lambda run: (len(run.name), run.name)) or [folder]  # seed-10 after seed-9
+    return run_folders
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -58,60 +77,61 @@ def is_finished(folder: Path) -> bool:
 
 
 def check_run_folder(folder: Path, config: RunConfig, resume: bool) -> None:
-    """Raise ``InputError`` unless a run with a complete config may be written into the folder; writes nothing."""
+    """Raise ``InputError`` unless a run may be written into a folder; writes nothing.
+
+    Args:
+        folder: The folder, which may not exist yet.
+        config: The complete config of the run.
+        resume: Whether the run may be there already; it must have the same config.
+    """
+    out = format_option("out", folder)
     with translate_write_errors(folder):
-        if not (folder / CONFIG).is_file():
-            if (first := find_runs([folder])[0]) != folder:
-                raise InputError(
-                    f"{format_option('out', folder)} holds the runs of {format_option('seeds')}: add "
-                    f"{format_option('seeds', 'N')} to continue them all, or give {format_option('out')} "
-                    f"{first} for one, or another folder"
-                )
-            check_new_folder(folder, (LOCK,), "run")  # a killed run may have left no more
-        elif resume:
-            check_same_config(folder, config)
-        else:
-            held = "a finished run:"
+        if (folder / CONFIG).is_file():
+            if resume:
+                check_same_config(folder, config)
+                return
+            state = "a finished run:"
             if not is_finished(folder):
-                held = f"an unfinished run: continue it by {format_option('resume', True)}, or"
-            raise InputError(f"{format_option('out', folder)} already holds {held} give another folder")
+                state = f"an unfinished run: continue it by {format_option('resume', True)}, or"
+            raise InputError(f"{out} already holds {state} give another folder")
+        first_run = find_runs([folder])[0]
+        if first_run != folder:
+            seeds = format_option("seeds")
+            raise InputError(
+                f"{out} holds the runs of {seeds}: add {format_option('seeds', 'N')} to continue them all, or give {format_option('out')} "
+                f"{first_run} for one, or another folder"
+            )
+        check_new_folder(folder, (LOCK,), "run")  # a killed run may have left no more than its lock
 
 
 def check_same_config(folder: Path, config: RunConfig) -> None:
-    """Raise ``InputError`` if the folder holds a run with another config; what is left to the data may be anything."""
+    """Raise ``InputError`` if a folder holds a run of another config; options left to the data may differ."""
     if not (folder / CONFIG).is_file():
         return
-    here, there = flatten_options(config), flatten_options(RunConfig.read(folder / CONFIG))
-    for name in {**here, **there}:
-        left = name in TrainingConfig.LEFT_TO_THE_DATA and here.get(name) is None
-        if not config.network.name:  # nor, unless somebody chose it, an encoder and its tokens
-            left = left or name.startswith("network.")
-            left = left or (here.get(name) is None and (name == "data.tokenizer" or name.startswith("encoder.")))
-        if not left and there.get(name) != here.get(name):
+    given = flatten_options(config)
+    stored = flatten_options(RunConfig.read(folder / CONFIG))
+    for name in {**given, **stored}:
+        is_unset = given.get(name) is None
+        is_free = name in TrainingConfig.LEFT_TO_THE_DATA and is_unset
+        if not config.network.name:  # then the data choose the network, and perhaps an encoder with its tokens
+            is_encoder = name == "data.tokenizer" or name.startswith("encoder.")
+            is_free = is_free or name.startswith("network.") or (is_unset and is_encoder)
+        if not is_free and stored.get(name) != given.get(name):
             raise InputError(
-                f"{folder} holds a run with {name} = {there.get(name)}, not {here.get(name)}: continue with the same "
-                f"options, or give another {format_option('out')}"
+                f"{folder} holds a run with {name} = {stored.get(name)}, not {given.get(name)}: continue with the "
+                f"same options, or give another {format_option('out')}"
             )
 
 
 def flatten_options(config: RunConfig) -> dict[str, Any]:
-    """Return all options by the names that the command line has for them, such as ``method.q``."""
-    flat: dict[str, Any] = {}
-
-    def add(prefix: str, options: dict[str, Any]) -> None:
-        for name, value in options.items():
-            if isinstance(value, dict) and "name" in value:
-                add(f"{prefix}{name}.", value)
-            else:
-                flat[prefix + name] = value
-
-    add("", config.to_dict())
-    # Choices first: another method has other options, and the method is what to name.
-    return dict(sorted(flat.items(), key=lambda item: not item[0].endswith(".name")))
+    """Return all options of a config by their full names, such as ``method.q``; names of parts come first."""
+    options = dict(iterate_options(config.to_dict()))
+    # Another method has other options, and the method is what an error should name.
+    return dict(sorted(options.items(), key=lambda item: not item[0].endswith(".name")))
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder, unless it is there; raise ``InputError`` if it cannot be written."""
+    """Create the folder, unless it exists; raise ``InputError`` if it cannot be written."""
     with translate_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -119,20 +139,28 @@ def make_folder(folder: Path) -> None:
 
 
 def choose_folder(out: Path | str | None, name: str) -> tuple[Path, Callable[[Owner], Owner]]:
-    """Return the folder that was asked for, or else a temporary one, and what ties its life to that of an object."""
+    """Return the folder that was given, or else a temporary one.
+
+    Args:
+        out: The folder; None for a temporary one.
+        name: Name of the temporary folder.
+
+    Returns:
+        The folder, and a function to apply to the object that reads it: a temporary folder is removed with the object.
+    """
     if out is not None:
         return Path(out), lambda owner: owner
-    place = tempfile.TemporaryDirectory(prefix="logit-correction-")
+    temporary = tempfile.TemporaryDirectory(prefix="logit-correction-")
 
-    def tie(owner: Owner) -> Owner:
-        weakref.finalize(owner, place.cleanup)
+    def tie_to_folder(owner: Owner) -> Owner:
+        weakref.finalize(owner, temporary.cleanup)
         return owner
 
-    return Path(place.name) / name, tie
+    return Path(temporary.name) / name, tie_to_folder
 
 
 def check_output_file(path: Path) -> None:
-    """Raise ``InputError`` unless a file can be written at the path that ``--out`` gives."""
+    """Raise ``InputError`` unless a file can be written at a path."""
     if path.is_dir():
         raise InputError(f"{format_option('out', path)} is a folder: give a file")
     if not path.absolute().parent.is_dir():

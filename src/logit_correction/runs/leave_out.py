@@ -1,4 +1,8 @@
-"""``--leave_out VIEW``: a network that cannot see what a view sees, in training, in prediction and in exports alike."""
+"""Networks that cannot see what a view sees: the option ``leave_out``.
+
+If a view is a shortcut, taking it away from the inputs is the surest correction. The inputs pass through a module in
+front of the network that removes what the view sees, so that training, prediction and exports are alike.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +23,23 @@ from logit_correction.registry import ComponentConfig
 from logit_correction.types import DataInfo, NetworkFactory
 from logit_correction.view_names import ViewName
 
-#: Points along a side to which an image is averaged where its coarse structure is left out, and pixels along a side of
-#: a patch that is averaged where its fine structure is, in an image of 16 such patches a side.
-COARSE, PATCHES = 4, 16
+#: Points along a side to which an image is averaged where its coarse structure is removed.
+COARSE = 4
+
+#: Pixels along a side of a patch that is averaged where fine structure is removed, in an image of 16 patches a side.
+PATCHES = 16
 
 
 class Masked(nn.Module):
-    """Inputs (B, F) of which some count as their mean over the training rows, 0."""
+    """Replaces some of the inputs (B, F) by their mean over the training rows, 0.
+
+    Args:
+        keep: (F,) bool, which inputs are kept.
+    """
 
     keep: Tensor
 
     def __init__(self, keep: Tensor) -> None:
-        """Take which inputs are kept, (F,)."""
         super().__init__()
         self.register_buffer("keep", keep.float())
 
@@ -39,7 +48,7 @@ class Masked(nn.Module):
 
 
 class Grey(nn.Module):
-    """Images (B, C, H, W) as their mean over the channels, each with mean 0 and standard deviation 1."""
+    """Averages images (B, C, H, W) over the channels and gives each mean 0 and standard deviation 1."""
 
     def forward(self, images: Tensor) -> Tensor:
         grey = images.mean(dim=1, keepdim=True)
@@ -49,7 +58,7 @@ class Grey(nn.Module):
 
 
 class Centre(nn.Module):
-    """Images (B, C, H, W) without a frame of an eighth of the shorter side, enlarged to their size."""
+    """Cuts a frame of an eighth of the shorter side off images (B, C, H, W), and enlarges them to their size."""
 
     def forward(self, images: Tensor) -> Tensor:
         height, width = images.shape[2:]
@@ -59,7 +68,7 @@ class Centre(nn.Module):
 
 
 class Smooth(nn.Module):
-    """Images (B, C, H, W) averaged over patches: blur, noise, compression and textures are gone, shapes stay."""
+    """Averages images (B, C, H, W) over patches: blur, noise, compression and textures are removed, shapes stay."""
 
     def forward(self, images: Tensor) -> Tensor:
         size = images.shape[2:]
@@ -69,13 +78,16 @@ class Smooth(nn.Module):
 
 
 class Fine(nn.Module):
-    """Images (B, C, H, W) less a smooth surface through 4 x 4 points, such that averaged to these points they are 0."""
+    """Subtracts a smooth surface through 4 x 4 points from images (B, C, H, W), whose averages there become 0.
+
+    Args:
+        size: Height and width of the images.
+    """
 
     down: Tensor
     across: Tensor
 
     def __init__(self, size: Sequence[int]) -> None:
-        """Take height and width."""
         super().__init__()
         for name, side in zip(("down", "across"), size, strict=True):
             points = torch.eye(COARSE, dtype=torch.float64).unsqueeze(1)  # averages of what is drawn through each point
@@ -88,12 +100,17 @@ class Fine(nn.Module):
 
 
 class WithoutCell(nn.Module):
-    """Images (B, C, H, W) of which one cell of a grid of 4 x 4 has the mean of the rest."""
+    """Replaces one cell of a grid of 4 x 4 in images (B, C, H, W) by the mean of the rest.
+
+    Args:
+        row: 1..4 from the top.
+        column: 1..4 from the left.
+    """
 
     def __init__(self, row: int, column: int) -> None:
-        """Choose the cell: row 1..4 from the top, column 1..4 from the left."""
         super().__init__()
-        self.row, self.column = row, column
+        self.row = row
+        self.column = column
 
     def forward(self, images: Tensor) -> Tensor:
         inside = []
@@ -106,12 +123,15 @@ class WithoutCell(nn.Module):
 
 
 class Merged(nn.Module):
-    """Inputs (B, F) of which several count as one: their sum."""
+    """Replaces inputs (B, F) that count as one by their sum, in the place of the first, and the others by 0.
+
+    Args:
+        group: (F,) long, for each input the place of the input that represents it.
+    """
 
     group: Tensor
 
     def __init__(self, group: Tensor) -> None:
-        """Take the group of each input, (F,) long: the place of the input that stands for it."""
         super().__init__()
         self.register_buffer("group", group)
 
@@ -120,19 +140,24 @@ class Merged(nn.Module):
 
 
 def build_view_removal(view: str, info: DataInfo) -> nn.Module | None:
-    """Return a module that takes away what a view sees of inputs; None where the network does not see it by itself.
+    """Return a module that removes from inputs what a view sees of them.
 
-    ``spelling`` is no view: it makes the spellings of a name one.
+    Args:
+        view: Name of the view, such as ``colour`` or ``column:site``. ``spelling`` makes the spellings of a name one.
+        info: Sizes and names of the inputs.
+
+    Returns:
+        The module; None where the inputs do not show what the view sees, or it cannot be removed.
     """
     family, member = ViewName.of(view)
     if family in ("column", "pair", "missing"):
-        keep = [not _is_seen(family, member, *of) for of in info.input_names]
+        keep = [not is_seen(family, member, column, value) for column, value in info.input_names]
         return None if all(keep) else Masked(torch.tensor(keep))
     if family == "spelling":
-        return _merged(info)
+        return _build_spelling_removal(info)
     if family == "word" and member and info.words:
-        keep_word = hash_words([member], num_features=info.input_shape[0]).fetch(torch.tensor([0]))[0] == 0
-        return None if bool(keep_word.all()) else nn.Sequential(Masked(keep_word), LengthNormalization())
+        hashed = hash_words([member], num_features=info.input_shape[0]).fetch(torch.tensor([0]))[0]
+        return None if bool((hashed == 0).all()) else nn.Sequential(Masked(hashed == 0), LengthNormalization())
     if len(info.input_shape) != 3:
         return None
     size = info.input_shape[1:]
@@ -151,22 +176,22 @@ def build_view_removal(view: str, info: DataInfo) -> nn.Module | None:
     return None
 
 
-def _is_seen(family: str, member: str, column: str, told: str) -> bool:
-    """Return whether a view of a table sees an input, which tells something of a column."""
+def is_seen(family: str, member: str, column: str, value: str) -> bool:
+    """Return whether a view of a table sees an input, which holds the number of a column or one of its values."""
     if family == "missing":
-        return told == MISSING
+        return value == MISSING
     if family == "pair":
         return column in member.split(" & ")
-    return column == member or (f"{column} hour" == member and told == HOUR)
+    return column == member or (f"{column} hour" == member and value == HOUR)
 
 
-def _merged(info: DataInfo) -> nn.Module | None:
-    """Return what counts names of a column that differ in case, blanks and punctuation alone as one name."""
-    first = dict[tuple[str, str], int]()
+def _build_spelling_removal(info: DataInfo) -> nn.Module | None:
+    """Return a module for which names of a column that differ only in case, blanks and punctuation are one name."""
+    representatives: dict[tuple[str, str], int] = {}
     group = []
-    for place, (column, told) in enumerate(info.input_names):
-        plain = "".join(filter(str.isalnum, told.casefold())) or told or str(place)  # a number is one by itself
-        group.append(first.setdefault((column, plain), place))
+    for place, (column, value) in enumerate(info.input_names):
+        plain = "".join(filter(str.isalnum, value.casefold())) or value or str(place)  # a number is one by itself
+        group.append(representatives.setdefault((column, plain), place))
     return None if group == list(range(len(group))) else Merged(torch.tensor(group))
 
 
@@ -176,26 +201,34 @@ def is_linear_removal(views: Sequence[str], info: DataInfo) -> bool:
 
 
 def make_network_factory(choice: ComponentConfig, views: Sequence[str], info: DataInfo) -> NetworkFactory:
-    """Return a function that builds the chosen network, which does not see what ``views`` see.
+    """Return a function that builds a network which does not see what views see.
+
+    Args:
+        choice: The complete config of the network.
+        views: Names of the views.
+        info: Sizes and names of the inputs.
 
     Raises:
-        InputError: The inputs cannot be freed of a view, or what was built is no network.
+        InputError: A view cannot be removed from the inputs; or, when it is called, what was built is not a network.
     """
-    modules = {view: module for view in views if (module := build_view_removal(view, info)) is not None}
-    if missing := [view for view in views if view not in modules]:
-        fix = f"name it by {format_option('shortcut')}, or change the data"
-        raise InputError(
-            f"{format_option('leave_out', missing[0])}: the inputs of the network cannot be freed of it: {fix}"
-        )
+    removals: dict[str, nn.Module] = {}
+    for view in views:
+        removal = build_view_removal(view, info)
+        if removal is None:
+            fix = f"name it by {format_option('shortcut')}, or change the data"
+            raise InputError(
+                f"{format_option('leave_out', view)}: the inputs of the network cannot be freed of it: {fix}"
+            )
+        removals[view] = removal
 
     def build() -> nn.Module:
         network = choice.make(info=info)
         if not isinstance(network, nn.Module):
-            made = type(network).__name__
-            raise InputError(f"network {choice.name!r} made a {made}, but must make a torch.nn.Module")
-        if not modules:
+            kind = type(network).__name__
+            raise InputError(f"network {choice.name!r} made a {kind}, but must make a torch.nn.Module")
+        if not views:
             return network
-        first = nn.Sequential(*(deepcopy(module) for module in modules.values()))
+        first = nn.Sequential(*map(deepcopy, removals.values()))
         if isinstance(network, Network):  # in front of its features, so that methods that use them go on working
             network.features = nn.Sequential(first, network.features)
             return network

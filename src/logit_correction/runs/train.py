@@ -1,4 +1,8 @@
-"""One run from its config to its folder: train, evaluate, write."""
+"""Train one run: from its config to a folder with figures, predictions and weights.
+
+``train`` is what users call from Python; the command line, benchmarks and audits call ``train_into`` with a complete
+config. Both may be stopped at any moment: the same call with ``resume`` continues, and gives the same figures.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ from logit_correction.training.display import Display, choose_display
 from logit_correction.training.fit import Trainer
 from logit_correction.training.record import notify_loggers, open_loggers
 
-#: Where launchers of several processes say which one a process is; the first one of all holds the folder's lock.
+#: Environment variables by which launchers number their processes; the first process holds the folder's lock.
 RANK_VARIABLES = ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID")
 
 
@@ -83,16 +87,34 @@ def train(
     >>> sorted(run.groups.columns)[:4]
     ['accuracy', 'attribute', 'correct', 'count']
     """
-    chosen = list(logger) if isinstance(logger, list | tuple) else [logger]
-    names, loggers = ([one for one in chosen if isinstance(one, str) is named] for named in (True, False))
-    parts = {"method": method, "network": network, "biased_network": biased_network, "encoder": encoder}
-    views = {"shortcut": shortcut, "legitimate": legitimate}
-    config = build_config(data, **parts, **views, preset=preset, logger=names or None, **options)
+    loggers = list(logger) if isinstance(logger, list | tuple) else [logger]
+    logger_names = [choice for choice in loggers if isinstance(choice, str)]
+    logger_objects = [choice for choice in loggers if not isinstance(choice, str)]
+    config = build_config(
+        data,
+        method=method,
+        network=network,
+        biased_network=biased_network,
+        encoder=encoder,
+        shortcut=shortcut,
+        legitimate=legitimate,
+        preset=preset,
+        logger=logger_names or None,
+        **options,
+    )
     if out is None and config.training.devices * config.training.nodes > 1:
         raise InputError("out is missing: several processes train into one folder, which out names")
-    folder, tie = run_folder.choose_folder(out, "run")
-    given: dict[str, Any] = {"resume": resume, "progress": progress, "after_epoch": after_epoch, "page": page}
-    return tie(train_into(folder, config, **given, loggers=loggers))
+    folder, tie_to_folder = run_folder.choose_folder(out, "run")
+    run = train_into(
+        folder,
+        config,
+        resume=resume,
+        progress=progress,
+        after_epoch=after_epoch,
+        page=page,
+        loggers=logger_objects,
+    )
+    return tie_to_folder(run)
 
 
 @keep_num_threads()
@@ -107,53 +129,61 @@ def train_into(
     page: bool = True,
     loggers: Sequence[Any] = (),
 ) -> Run:
-    """Train a complete config into a folder; see ``train``.
+    """Train a complete config into a folder.
 
-    ``announce`` is called with the config and the data before the training starts. ``loggers`` are objects; the config
-    names others.
+    Args:
+        folder: Folder of the run; new or empty, or with ``resume`` that of an unfinished run.
+        config: The complete config.
+        resume: Continue an unfinished run; a finished one is left as it is.
+        progress: Whether to show progress as the command does, or the display that shows it.
+        announce: Called with the config and the data before the training starts.
+        after_epoch: See ``train``.
+        page: Write ``report.html``.
+        loggers: Loggers of Lightning's; the config names others.
+
+    Raises:
+        InputError, TrainingError, OSError, RuntimeError, TrainingInterrupted: See ``train``.
     """
-    first = is_first_process(config.training)
-    started = any(name in os.environ for name in RANK_VARIABLES)
-    if config.training.devices > 1 and not started and not os.path.isfile(sys.argv[0] if sys.argv else ""):
-        raise InputError("devices is more than 1, and each process starts the script again: write it into a file")
+    is_first = is_first_process(config.training)
+    check_launch(config.training)
     display = progress if isinstance(progress, Display) else choose_display(quiet=not progress)
-    display = display if first else Display()
-    if first:
+    display = display if is_first else Display()
+    if is_first:
         run_folder.check_unlocked(folder)
     run_folder.check_run_folder(folder, config, resume)
-    built = None if resume and run_folder.is_finished(folder) else prepare_run(config, display)
-    if built is not None:
-        run_folder.make_folder(folder)
-    with run_folder.lock_folder(folder) if first else nullcontext():
-        run_folder.check_run_folder(
-            folder, built.config if built else config, resume
-        )  # others may have trained meanwhile
-        if built is None or (resume and run_folder.is_finished(folder)):  # but perhaps it was killed before its page
-            if not (folder / CHECKSUMS_FILE).is_file():
-                write_checksums(folder, run_folder.SEALED)
-            _finish(folder, page and not (folder / run_folder.PAGE).is_file())
-            return Run(folder, trust_code=True)
-        device = launch_processes(built.config.training)
+    if resume and run_folder.is_finished(folder):
+        with run_folder.lock_folder(folder) if is_first else nullcontext():
+            return _complete_finished_run(folder, page)
+    prepared = prepare_run(config, display)
+    config = prepared.config
+    run_folder.make_folder(folder)
+    with run_folder.lock_folder(folder) if is_first else nullcontext():
+        run_folder.check_run_folder(folder, config, resume)  # another process may have trained meanwhile
+        if resume and run_folder.is_finished(folder):
+            return _complete_finished_run(folder, page)
+        device = launch_processes(config.training)
         wait_for_processes()  # each process has found the folder free before the first one writes into it
-        if rank() == 0:
-            if not (folder / run_folder.CONFIG).is_file():
-                write_text_file(folder / run_folder.CONFIG, built.config.to_yaml())
-            if announce is not None:
-                announce(built.config, built.table)
+        writes = rank() == 0
+        if writes and not (folder / run_folder.CONFIG).is_file():
+            write_text_file(folder / run_folder.CONFIG, config.to_yaml())
+        if writes and announce is not None:
+            announce(config, prepared.table)
         wait_for_processes()
-        names, loggers = (built.config.training.logger, loggers) if rank() == 0 else ([], [])
-        with open_loggers(names, loggers, folder, run_folder.flatten_options(built.config)) as active:
+        logger_names = config.training.logger if writes else []
+        options = run_folder.flatten_options(config)
+        with open_loggers(logger_names, loggers if writes else [], folder, options) as active:
             checkpoint = folder / run_folder.RESUME
-            fit = build_trainer(built, display, device, checkpoint, loggers=active, after_epoch=after_epoch)
+            trainer = build_trainer(prepared, display, device, checkpoint, loggers=active, after_epoch=after_epoch)
             with display:
-                fit.run(resume=resume and fit.can_resume())
-            if rank() == 0:
-                test = write_run(fit, built.build_model(), folder).test.to_dict()
+                trainer.run(resume=resume and trainer.can_resume())
+            if writes:
+                test = write_run(trainer, prepared.build_model(), folder).test.to_dict()
                 _finish(folder, page)
                 figures = {f"test/{name}": value for name, value in test.items() if isinstance(value, float)}
-                notify_loggers(active, lambda logger: logger.log_metrics(figures, step=fit.progress.total_steps))
+                step = trainer.progress.total_steps
+                notify_loggers(active, lambda logger: logger.log_metrics(figures, step=step))
         wait_for_processes()
-    return Run(folder, trust_code=True)  # all that it names was imported here
+    return Run(folder, trust_code=True)  # all the code that it names was imported for the training
 
 
 def is_first_process(training: TrainingConfig) -> bool:
@@ -161,8 +191,23 @@ def is_first_process(training: TrainingConfig) -> bool:
     return training.devices * training.nodes == 1 or all(os.environ.get(name, "0") == "0" for name in RANK_VARIABLES)
 
 
+def check_launch(training: TrainingConfig) -> None:
+    """Raise ``InputError`` if several processes are to be started by a program that is not a file."""
+    is_launched = any(name in os.environ for name in RANK_VARIABLES)
+    if training.devices > 1 and not is_launched and not os.path.isfile(sys.argv[0] if sys.argv else ""):
+        raise InputError("devices is more than 1, and each process starts the script again: write it into a file")
+
+
+def _complete_finished_run(folder: Path, page: bool) -> Run:
+    """Write what is missing if the process was ended after the report and before the checksums or the page."""
+    if not (folder / CHECKSUMS_FILE).is_file():
+        write_checksums(folder, run_folder.SEALED)
+    _finish(folder, page and not (folder / run_folder.PAGE).is_file())
+    return Run(folder, trust_code=True)
+
+
 def _finish(out: Path, page: bool) -> None:
-    """Do what comes after the report: remove what only an unfinished run needs, and write the page."""
+    """Remove what only an unfinished run needs, and write the page."""
     (out / run_folder.RESUME).unlink(missing_ok=True)
     remove_member_checkpoints(out)
     if page:

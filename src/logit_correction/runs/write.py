@@ -1,4 +1,7 @@
-"""What a finished training leaves in its folder: figures, predictions, weights and, last, ``report.json``."""
+"""Write the files of a finished training: figures, predictions, weights and, last, ``report.json``.
+
+The report is written last, so a folder that has one has everything.
+"""
 
 from __future__ import annotations
 
@@ -45,48 +48,49 @@ from logit_correction.training.rules import build_rule
 from logit_correction.types import UNKNOWN_ATTRIBUTE
 from logit_correction.view_names import name_views
 
+#: Rows that a report shows of those estimated to be bias-conflicting.
+MAX_EXAMPLES = 24
+
+#: Characters that it shows of a text.
+MAX_EXAMPLE_LENGTH = 300
+
 
 def write_run(fit: Trainer, model: FittedModel, out: Path) -> Report:
-    """Evaluate what was trained and write the folder; the report comes last, so a finished run has it all.
+    """Evaluate a trained method and write the files of its run; afterwards it has the selected weights.
 
-    The weights of the rule to report are the method's afterwards.
+    Args:
+        fit: The training loop, at its end.
+        model: The method that it trained, as a model.
+        out: Folder of the run.
+
+    Returns:
+        The report.
     """
-    started, both = time.monotonic(), ["label", "attribute"]
-    algorithm, table, config, training = fit.algorithm, fit.table, model.config, fit.config
-    if training.selection is None and fit.rule.name not in fit.progress.best:  # the default had nothing to go by
+    started = time.monotonic()
+    algorithm = fit.algorithm
+    table = fit.table
+    config = model.config
+    training = fit.config
+    if training.selection is None and fit.rule.name not in fit.progress.best:  # the default rule had no rows to read
         fit.rule = build_rule("last")
-    rule, best = fit.rule, fit.progress.best.get(fit.rule.name)
-    found = None if algorithm.needs_attributes else fit.estimate_training_attributes()
-    minority = _estimated_minority(found, table, algorithm)
+    rule = fit.rule
+    best = fit.progress.best.get(rule.name)
+    estimated = None if algorithm.needs_attributes else fit.estimate_training_attributes()
+    minority = summarize_minority(estimated, table, algorithm)
     estimator = algorithm.attributes
-    source = None if estimator is None else estimator.describe()
+    corrects = estimator is not None and not estimator.has_abstained
     warnings = [*table.notes, *table.attribute_notes, *fit.progress.warnings]
-    if minority is not None and estimator is not None and not estimator.has_abstained:
-        warnings += _of_minority(minority.count, table.info.num_rows, getattr(estimator, "shortcut", ()))
+    if minority is not None and corrects:
+        warnings += describe_unlikely_minority(minority.count, table.info.num_rows, getattr(estimator, "shortcut", ()))
     if rule.needs_estimate and best is None:
         warnings.append(f"rule {rule.name} had no estimated groups of validation rows to go by: took the last epoch")
-    prior = _group_prior(algorithm, table)  # before weights of another epoch come with another one
+    prior = summarize_group_prior(algorithm, table)  # before weights of another epoch come with another prior
     if best is not None:
         algorithm.load_state_dict(best.state)
+    reads_attributes = "attribute" in rule.labels_read
     test = build_predictions(table, "test", fit.predict("test"), fit.predict_attributes("test"))
-    by_group = "attribute" in rule.labels_read  # attributes only if the rule has read them
-    validation = build_predictions(table, "valid", fit.predict("valid"), fit.predict_attributes("valid"), by_group)
-    counts = np.bincount(validation.label, minlength=len(table.label_names))
-    right, most = float((validation.prediction == validation.label).mean()), float(counts.max() / counts.sum())
-    if right <= most < 1:
-        corrects = estimator is not None and not estimator.has_abstained
-        remedy = COLLAPSE_REMEDY if corrects else f"train longer, or lower {format_option('learning_rate')}"
-        label = counts.argmax()
-        always = f"always saying `{table.label_names[int(label)]}` in {format_percent(most, unit=' %')}"
-        told = f"the network is right in {format_percent(right, unit=' %')} of the validation rows"
-        warnings.append(f"{told}, {always}: {remedy}")
-    read_by = {
-        "train": algorithm.needs_attributes,
-        "valid": by_group or algorithm.needs_valid_attributes,
-        "test": table.scoring is not None or bool((table.attribute[table.split["test"]] != UNKNOWN_ATTRIBUTE).any()),
-    }
-    given = {"train": [estimator], "valid": algorithm.valid_estimators}
-    more = {split: ["given attribute"] * any(isinstance(one, Given) for one in ones) for split, ones in given.items()}
+    validation = build_predictions(table, "valid", fit.predict("valid"), fit.predict_attributes("valid"), reads_attributes)
+    warnings += describe_collapse(validation, corrects)
     write_text_file(out / run_folder.CONFIG, config.to_yaml())
     fit.record.write(out / run_folder.METRICS)
     test.save(out / run_folder.PREDICTIONS)
@@ -95,12 +99,12 @@ def write_run(fit: Trainer, model: FittedModel, out: Path) -> Report:
     report = Report(
         method=config.method.name,
         method_options=config.method.options,
-        data=_data(config, table, fit.fingerprint),
+        data=summarize_data(config, table, fit.fingerprint),
         network=NetworkSummary(
             name=config.network.name,
             options=config.network.options,
             facts=getattr(algorithm.network, "metadata", {}),
-            parameters=sum(one.numel() for one in algorithm.network.parameters()),
+            parameters=sum(weight.numel() for weight in algorithm.network.parameters()),
         ),
         encoder=getattr(table.inputs, "description", None),
         seed=training.seed,
@@ -108,9 +112,9 @@ def write_run(fit: Trainer, model: FittedModel, out: Path) -> Report:
         epochs_per_stage=fit.record.epochs_per_stage(),
         steps=fit.progress.total_steps,
         training={name: value for name, value in vars(training).items() if name not in ("seed", "epochs")},
-        labels_read={split: both[: 1 + attribute] + more.get(split, []) for split, attribute in read_by.items()},
-        diagnostics_labels_read={"train": both if table.has_attributes("train") else both[:1]},
-        attributes=source,
+        labels_read=list_labels_read(algorithm, table, reads_attributes),
+        diagnostics_labels_read={"train": ["label", "attribute"] if table.has_attributes("train") else ["label"]},
+        attributes=None if estimator is None else estimator.describe(),
         evidence=None if estimator is None or estimator.finding is None else finding_to_dict(estimator.finding),
         environment=describe_environment(fit.device),
         selection=EpochSelection(
@@ -130,40 +134,78 @@ def write_run(fit: Trainer, model: FittedModel, out: Path) -> Report:
     return report
 
 
-def _of_minority(count: int, rows: int, named: Sequence[str]) -> list[str]:
-    """Return what to tell where a method takes none of the training rows, or most of them, for bias-conflicting.
+def list_labels_read(algorithm: Algorithm, table: DataTable, rule_reads_attributes: bool) -> dict[str, list[str]]:
+    """Return which labels the training, the selection of an epoch and the evaluation read of each split."""
+    attributes_read = {
+        "train": algorithm.needs_attributes,
+        "valid": rule_reads_attributes or algorithm.needs_valid_attributes,
+        "test": table.scoring is not None or bool((table.attribute[table.split["test"]] != UNKNOWN_ATTRIBUTE).any()),
+    }
+    estimators = {"train": [algorithm.attributes], "valid": algorithm.valid_estimators, "test": []}
+    labels_read = {}
+    for split, reads_attributes in attributes_read.items():
+        labels_read[split] = ["label", *["attribute"] * reads_attributes]
+        if any(isinstance(estimator, Given) for estimator in estimators[split]):
+            labels_read[split].append("given attribute")
+    return labels_read
 
-    ``named`` are views that a person calls a shortcut.
 
-    >>> _of_minority(0, 294, ["word:reef"])
+def describe_collapse(validation: Predictions, corrects: bool) -> list[str]:
+    """Return a warning if the network is right no more often than its commonest label, else nothing."""
+    counts = np.bincount(validation.label, minlength=len(validation.label_names))
+    accuracy = float((validation.prediction == validation.label).mean())
+    baseline = float(counts.max() / counts.sum())
+    if not accuracy <= baseline < 1:
+        return []
+    name = validation.label_names[int(counts.argmax())]
+    remedy = COLLAPSE_REMEDY if corrects else f"train longer, or lower {format_option('learning_rate')}"
+    return [
+        f"the network is right in {format_percent(accuracy, unit=' %')} of the validation rows, always saying "
+        f"`{name}` in {format_percent(baseline, unit=' %')}: {remedy}"
+    ]
+
+
+def describe_unlikely_minority(count: int, num_rows: int, shortcut: Sequence[str]) -> list[str]:
+    """Return a warning if a method estimates none of the training rows, or most of them, to be bias-conflicting.
+
+    Args:
+        count: The number of rows that it estimates to be.
+        num_rows: N, the number of training rows.
+        shortcut: The views that the user named as a shortcut.
+
+    >>> describe_unlikely_minority(0, 294, ["word:reef"])
     ['0 of 294 training rows are taken for bias-conflicting by the word `reef`, so nothing is corrected']
     """
-    taken = f"{count:,} of {rows:,} training rows are taken for bias-conflicting"
-    if named:
-        told = f"{taken} by {name_views(named)}{'' if count else ', so nothing is corrected'}"
-    else:
-        told = f"{taken}: name the shortcut by {format_option('shortcut')}, or try other options of the method"
-    return [] if 0 < count <= rows / 2 else [told]
+    if 0 < count <= num_rows / 2:
+        return []
+    estimate = f"{count:,} of {num_rows:,} training rows are taken for bias-conflicting"
+    if shortcut:
+        return [f"{estimate} by {name_views(shortcut)}{'' if count else ', so nothing is corrected'}"]
+    return [f"{estimate}: name the shortcut by {format_option('shortcut')}, or try other options of the method"]
 
 
 def evaluate_split(rows: Predictions, table: DataTable, metrics: MetricSpec = ()) -> GroupReport:
-    """Return the figures of predictions of a split of the data."""
+    """Return the figures of predictions of a split of the data; ``metrics`` are further figures of each group."""
     train_counts = table.count_groups("train") if table.has_attributes("train") else None
     return GroupReport.from_predictions(rows, table.correlation, train_counts, metrics)
 
 
-def _data(config: RunConfig, table: DataTable, fingerprint: str) -> DataSummary:
-    scoring = table.scoring
-    if scoring is not None:
-        counts = {split: scoring.membership[rows].sum(0).tolist() for split, rows in table.split.items()}
-        overlapping = bool((scoring.membership.sum(1) > 1).any())
+def summarize_data(config: RunConfig, table: DataTable, fingerprint: str) -> DataSummary:
+    """Return the entry ``data`` of the report; ``fingerprint`` identifies the rows and splits."""
+    scoring = None
+    if table.scoring is not None:
+        membership = table.scoring.membership
+        scoring = {
+            "counts": {split: membership[rows].sum(0).tolist() for split, rows in table.split.items()},
+            "overlapping": bool((membership.sum(1) > 1).any()),
+        }
     return DataSummary(
         name=config.data.name,
         options=config.data.options,
         facts=table.metadata,
         counts={split: table.count_groups(split).tolist() for split in table.split},
         rows={split: len(rows) for split, rows in table.split.items()},
-        scoring=None if scoring is None else {"counts": counts, "overlapping": overlapping},
+        scoring=scoring,
         label_names=list(map(str, table.label_names)),
         label_kind=table.label_kind,
         attribute_names=list(map(str, table.attribute_names)),
@@ -175,72 +217,85 @@ def _data(config: RunConfig, table: DataTable, fingerprint: str) -> DataSummary:
     )
 
 
-def _group_prior(algorithm: Algorithm, table: DataTable) -> PriorSummary | None:
-    """Return the estimated group prior beside the true one, where there are such."""
+def summarize_group_prior(algorithm: Algorithm, table: DataTable) -> PriorSummary | None:
+    """Return the estimated group prior, and the true one if its groups are the same; None without an estimate."""
     prior = algorithm.group_prior
     if prior is None:
         return None
-    counts, names = table.count_groups("train"), get_attribute_names(algorithm)
-    comparable = table.has_attributes("train") and names == list(table.attribute_names)
+    counts = table.count_groups("train")
+    names = get_attribute_names(algorithm)
+    is_comparable = table.has_attributes("train") and names == list(table.attribute_names)
     return PriorSummary(
         estimator=prior.estimator,
         averaging=prior.averaging,
         estimated=prior.table.tolist(),
-        true=(counts / counts.sum()).tolist() if comparable else None,
+        true=(counts / counts.sum()).tolist() if is_comparable else None,
         label_names=list(map(str, table.label_names)),
         attribute_names=list(map(str, names)),
     )
 
 
-def _estimated_minority(found: Tensor | None, table: DataTable, algorithm: Algorithm) -> MinoritySummary | None:
-    """Return how many training rows the method takes for minority, how rightly, and some of them."""
-    if found is None or algorithm.attributes is None:
+def summarize_minority(estimated: Tensor | None, table: DataTable, algorithm: Algorithm) -> MinoritySummary | None:
+    """Return how many training rows are estimated to be bias-conflicting, how rightly, and some of them.
+
+    Args:
+        estimated: (N,) the estimated attributes of the training rows; None without an estimate.
+        table: The data.
+        algorithm: The method that estimated them.
+    """
+    if estimated is None or algorithm.attributes is None:
         return None
     rows = table.split["train"]
-    minority = algorithm.attributes.correlation.is_minority(table.label[rows], found)
-    recall = precision = None
+    is_minority = algorithm.attributes.correlation.is_minority(table.label[rows], estimated)
+    recall = None
+    precision = None
     if table.correlation is not None and table.has_attributes("train"):
         truth = table.correlation.is_minority(table.label[rows], table.attribute[rows])
-        hits = int((truth & minority).sum())
-        recall = hits / int(truth.sum()) if bool(truth.any()) else None
-        precision = hits / int(minority.sum()) if bool(minority.any()) else None
+        num_hits = int((truth & is_minority).sum())
+        recall = num_hits / int(truth.sum()) if bool(truth.any()) else None
+        precision = num_hits / int(is_minority.sum()) if bool(is_minority.any()) else None
     return MinoritySummary(
-        count=int(minority.sum()),
+        count=int(is_minority.sum()),
         recall=recall,
         precision=precision,
-        examples=_examples(found, minority, table, get_attribute_names(algorithm)),
+        examples=_build_examples(estimated, is_minority, table, get_attribute_names(algorithm)),
     )
 
 
-def _examples(estimated: Tensor, minority: Tensor, table: DataTable, names: Sequence[str]) -> list[MinorityExample]:
-    """Return the first 24 rows taken for minority, the labels taking turns, with at most 300 characters of a text."""
-    order, label = minority.nonzero().flatten(), table.label[table.split["train"]]
-    turn = torch.zeros(len(order), dtype=torch.long)
-    for value in range(len(table.label_names)):
-        own = label[order] == value
-        turn[own] = torch.arange(int(own.sum()))
-    index = order[turn.argsort(stable=True)][:24]
-    rows = table.split["train"][index]
+def _build_examples(
+    estimated: Tensor, is_minority: Tensor, table: DataTable, attribute_names: Sequence[str]
+) -> list[MinorityExample]:
+    """Return the first rows estimated to be bias-conflicting, one of each label in turn."""
+    candidates = is_minority.nonzero().flatten()
+    labels = table.label[table.split["train"]]
+    turn = torch.zeros(len(candidates), dtype=torch.long)
+    for label in range(len(table.label_names)):
+        has_label = labels[candidates] == label
+        turn[has_label] = torch.arange(int(has_label.sum()))
+    chosen = candidates[turn.argsort(stable=True)][:MAX_EXAMPLES]
+    rows = table.split["train"][chosen]
     images = table.inputs.images(rows) if len(rows) else None
-    pictures = encode_png_uris(images) if images is not None else [None] * len(index)
-    told: Sequence[str | None] = table.describe_rows(rows) or [None] * len(rows)
+    pictures = [None] * len(rows) if images is None else encode_png_uris(images)
+    names: Sequence[str | None] = table.describe_rows(rows) or [None] * len(rows)
     if table.row_names is not None and not table.columns and table.texts is None:
-        told = [str(table.row_names[row]) for row in rows.tolist()]
-    return [
-        MinorityExample(
-            index=int(i),
-            name=name and name[:300],
-            label=str(table.label_names[int(label[i])]),
-            estimated_attribute=str(names[int(estimated[i])]),
-            attribute=str(table.attribute_names[int(attribute)]) if int(attribute) != UNKNOWN_ATTRIBUTE else None,
-            picture=picture,
+        names = [str(table.row_names[row]) for row in rows.tolist()]
+    examples = []
+    for index, name, attribute, picture in zip(chosen, names, table.attribute[rows], pictures, strict=True):
+        examples.append(
+            MinorityExample(
+                index=int(index),
+                name=name and name[:MAX_EXAMPLE_LENGTH],
+                label=str(table.label_names[int(labels[index])]),
+                estimated_attribute=str(attribute_names[int(estimated[index])]),
+                attribute=None if int(attribute) == UNKNOWN_ATTRIBUTE else str(table.attribute_names[int(attribute)]),
+                picture=picture,
+            )
         )
-        for i, name, attribute, picture in zip(index, told, table.attribute[rows], pictures, strict=True)
-    ]
+    return examples
 
 
 def describe_environment(device: torch.device) -> dict[str, Any]:
-    """Return versions and machine."""
+    """Return the versions and the machine that a run was trained with."""
     from logit_correction import __version__
 
     machine = platform.processor() or platform.machine()
@@ -249,7 +304,7 @@ def describe_environment(device: torch.device) -> dict[str, Any]:
         machine = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     return {
         "version": __version__,
-        "commit": _commit(),
+        "commit": _find_commit(),
         "torch": torch.__version__,
         "python": platform.python_version(),
         "device": device.type,
@@ -259,12 +314,12 @@ def describe_environment(device: torch.device) -> dict[str, Any]:
 
 
 @cache
-def _commit() -> str | None:
+def _find_commit() -> str | None:
     """Return the commit of the checkout that this package runs from, marked if it was changed since."""
     checkout = Path(__file__).resolve().parents[3]
     if not (checkout / ".git").exists():
         return None
-    words = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     with suppress(OSError, subprocess.SubprocessError):
-        return subprocess.run(words, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
     return None

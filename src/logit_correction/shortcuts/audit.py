@@ -423,7 +423,7 @@ def audit_into(
     with run_folder.lock_folder(folder), change_folder_atomically(folder) as staged:
         with display:
             if held_out is None:
-                built.fit(display).run(estimator_only=True)
+                built.make_trainer(display).run(estimator_only=True)
             else:
                 estimator.examine(held_out)
         summary: AuditSummary = write_search_results(

@@ -155,7 +155,7 @@ def fit_config(config: RunConfig, table: DataTable, display: Display) -> Trainer
     """Train a complete config on a table; the trainer then has the weights that ``train`` would keep."""
     algorithm = build_algorithm(config, table.info)
     algorithm.setup(build_training_rows(table, algorithm, config.training.epochs or 0))
-    trainer = PreparedRun(config, table, algorithm).fit(display)
+    trainer = PreparedRun(config, table, algorithm).make_trainer(display)
     trainer.run()
     best = trainer.progress.best.get(trainer.rule.name)
     if best is not None:
