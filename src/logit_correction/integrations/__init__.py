@@ -1,4 +1,4 @@
-"""Doors to other programs: the training behind those of scikit-learn, Lightning and transformers, exports of a run."""
+"""Other programs: interfaces of scikit-learn, Lightning and transformers to the training, and exports of a run."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ _EXPORT = "logit_correction.integrations.export."
 
 #: Name of an export -> dotted path of the function that writes it, and one line.
 FORMATS: dict[str, tuple[str, str]] = {
-    "onnx": (_EXPORT + "write_onnx", "model.onnx, for ONNX Runtime and whatever else reads ONNX (extra onnx)"),
+    "onnx": (_EXPORT + "write_onnx", "model.onnx, for ONNX Runtime and all that reads ONNX (extra onnx)"),
     "torch-export": (_EXPORT + "write_program", "model.pt2, for torch.export.load, without this package"),
 }

@@ -77,7 +77,12 @@ class ExportedModel(nn.Module):
         return logits
 
     def make_example(self, num_rows: int, length: int) -> tuple[Tensor, ...]:
-        """Return inputs that are drawn at random; dimensions that may vary, such as tokens, get ``length``."""
+        """Return inputs that are drawn at random.
+
+        Args:
+            num_rows: n.
+            length: Length of dimensions that may vary, such as that of tokens.
+        """
         generator = torch.Generator().manual_seed(num_rows)
         example = []
         for description in self.inputs:
@@ -91,7 +96,12 @@ class ExportedModel(nn.Module):
         return tuple(example)
 
     def check_logits(self, predict: Callable[..., Any], program: str) -> None:
-        """Raise ``InputError`` unless ``predict`` gives the run's logits, on rows that were not traced."""
+        """Raise ``InputError`` unless an exported program gives the run's logits, on rows that were not traced.
+
+        Args:
+            predict: Calls the program with inputs.
+            program: What messages call it.
+        """
         inputs = self.make_example(num_rows=5, length=6)
         with torch.no_grad():
             expected = self.run.model.algorithm.predict(self.encode(*inputs))
@@ -153,11 +163,19 @@ def export(
     return folder
 
 
-# -- the formats: each writes its files into a folder that holds config.json, and returns what to tell of FOLDER
+# -- the formats: each writes its files into a folder that holds config.json, and returns how to use it
 
 
 def write_onnx(exported: ExportedModel, folder: Path) -> str:
-    """Write ``model.onnx``: rows in, ``logits`` out, of any number of rows; the labels lie in its metadata."""
+    """Write ``model.onnx``: rows in, ``logits`` out, of any number of rows; the labels are in its metadata.
+
+    Args:
+        exported: The run as one module.
+        folder: Where to write; it has ``config.json`` already.
+
+    Returns:
+        How to use the file, with FOLDER for the folder.
+    """
     for package in ("onnx", "onnxscript"):
         import_optional(package, format_option("format", "onnx"), "onnx")
     onnxruntime = import_optional("onnxruntime", format_option("format", "onnx"), "onnx")
@@ -181,7 +199,15 @@ def write_onnx(exported: ExportedModel, folder: Path) -> str:
 
 
 def write_program(exported: ExportedModel, folder: Path) -> str:
-    """Write ``model.pt2``: ``torch.export.load("model.pt2").module()(images)`` gives the logits of any rows."""
+    """Write ``model.pt2``: ``torch.export.load("model.pt2").module()(images)`` gives the logits of any rows.
+
+    Args:
+        exported: The run as one module.
+        folder: Where to write; it has ``config.json`` already.
+
+    Returns:
+        How to use the file, with FOLDER for the folder.
+    """
     program = trace_model(exported)
     exported.check_logits(program.module(), "the traced network")
     label_names = {"label_names.json": json.dumps(exported.settings["label_names"])}

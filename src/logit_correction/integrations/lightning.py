@@ -1,4 +1,4 @@
-"""Lightning: a callback that corrects a module's loss by estimated attributes."""
+"""A callback of Lightning that adds logit correction to an ordinary module, without a change to its code."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class CorrectLogits(Callback):
         index: str | int = "index",
         strength: float = 1.0,
     ) -> None:
-        """Say what was estimated of the rows that the module is trained on.
+        """Prepare the log prior of the rows that the module is trained on.
 
         Args:
-            estimates: What ``estimate_attributes`` found of the training rows. Their labels must be whole numbers
+            estimates: What ``estimate_attributes`` returned for the training rows. Their labels must be whole numbers
                 0..L-1, like the columns of the logits.
             criterion: Name of the module's loss.
             index: Where a batch has the numbers of its rows: the key of a mapping, or the place in a sequence.
@@ -59,9 +59,10 @@ class CorrectLogits(Callback):
         super().__init__()
         names = estimates.label_names
         if {*names} != {str(number) for number in range(len(names))}:
-            held = format_first(names, 5)
-            raise InputError(f"Labels are {held}: give the numbers 0 to L - 1, like the columns of the logits")
-        self.criterion, self.index = criterion, index
+            first_names = format_first(names, 5)
+            raise InputError(f"Labels are {first_names}: give the numbers 0 to L - 1, like the columns of the logits")
+        self.criterion = criterion
+        self.index = index
         self.log_prior = strength * torch.from_numpy(estimates.log_prior_of_rows())
         self._rows: Tensor | None = None
         self._hook: Any = None
@@ -78,7 +79,7 @@ class CorrectLogits(Callback):
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         self.teardown(trainer, pl_module, "fit")  # of a training before, however it ended
         self.log_prior = self.log_prior.to(pl_module.device)
-        self._hook = getattr(pl_module, self.criterion).register_forward_pre_hook(self._corrected)
+        self._hook = getattr(pl_module, self.criterion).register_forward_pre_hook(self._add_log_prior)
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         rows = None
@@ -87,27 +88,31 @@ class CorrectLogits(Callback):
         if not isinstance(rows, Tensor) or rows.dim() != 1 or rows.is_floating_point() or rows.dtype == torch.bool:
             raise InputError(f"Training batches hold no row numbers (B,) at {self.index!r}: give index= their place")
         if batch_idx == 0 or rows.device.type == "cpu":  # on a GPU each look would wait for it
-            low, high, last = int(rows.min()), int(rows.max()), len(self.log_prior) - 1
+            low = int(rows.min())
+            high = int(rows.max())
+            last = len(self.log_prior) - 1
             if low < 0 or high > last:
-                what = f"{low} to {high} at {self.index!r}, not numbers of the rows 0 to {last}"
-                raise InputError(f"Training batches hold {what}: give index= their place")
+                raise InputError(
+                    f"Training batches hold {low} to {high} at {self.index!r}, not numbers of the rows 0 to {last}: "
+                    "give index= their place"
+                )
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         self._rows = None
 
-    def _corrected(self, criterion: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """Return what the criterion is to be given: the logits with the log prior of their rows added."""
+    def _add_log_prior(self, criterion: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Return the criterion's arguments with the log prior of the batch's rows added to the logits (eq. 7)."""
         if self._rows is None or not torch.is_grad_enabled():
             return None
-        if len(given) > 1 and given[1] is self._rows:
+        if len(arguments) > 1 and arguments[1] is self._rows:
             raise InputError(f"index={self.index!r} is the place of the labels: give that of the numbers of the rows")
         shape = (len(self._rows), self.log_prior.shape[1])
-        if not given or tuple(given[0].shape) != shape:
+        if not arguments or tuple(arguments[0].shape) != shape:
             raise InputError(
                 f"{self.criterion} must be given the logits {shape} of all rows of the batch and all labels that the "
                 f"rows have: call self.{self.criterion}(logits, label), by position"
             )
-        return (given[0] + self.log_prior[self._rows.long()], *given[1:])
+        return (arguments[0] + self.log_prior[self._rows.long()], *arguments[1:])
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         self.teardown(trainer, pl_module, "fit")  # which Lightning does not call after an error

@@ -105,7 +105,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         classes_: The labels.
         n_features_in_: Columns of arrays and data frames.
         feature_names_in_: Their names, of data frames.
-        evidence_: What was found of a shortcut: ``verdict``, ``sentence``, ``views`` and figures; None if the method
+        evidence_: The result of the search for a shortcut: ``verdict``, ``sentence``, ``views`` and figures; None if the method
             does not search.
         attribute_: (n,) estimated attribute of each training row, -1 where unknown.
         attribute_names_: K names; that of a label means: looks like rows of this label.
@@ -218,7 +218,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _build_source(self, rows: Rows, label: NDArray[np.int64], attribute: Any) -> TableSource:
-        """Return the source of the training rows, of which none is for validation or test."""
+        """Return the source of the training rows, without rows for validation or test."""
         kind = next(name for name in READERS if getattr(rows, name) is not None)
         reader = READERS[kind]() if rows.frame is None else ColumnReader(list(rows.frame.columns))
         values, _, notes = reader.validate(rows)
@@ -315,7 +315,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         return prepared.build_model()
 
     def _describe_attributes(self, algorithm: Algorithm) -> None:
-        """Set the attributes of the fitted classifier that hold what was found of a shortcut."""
+        """Set the attributes of the fitted classifier that describe the shortcut and the estimates."""
         estimator = algorithm.attributes
         finding = None if estimator is None else estimator.finding
         self.evidence_ = None if finding is None else finding_to_dict(finding)
@@ -458,7 +458,18 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
 
 
 def check_labels(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the L labels, sorted, and the index (n,) of each row's label; raise ``ValueError`` for bad labels."""
+    """Check labels as classifiers of scikit-learn do.
+
+    Args:
+        X: n rows.
+        y: (n,) labels.
+
+    Returns:
+        The L labels, sorted, and the index (n,) of each row's label.
+
+    Raises:
+        ValueError: A label is missing, labels are of several types or look alike, or there is one only.
+    """
     if y is None:
         raise InputError("The classifier requires y to be passed, but the target y is None")
     labels = column_or_1d(y, warn=True)
@@ -484,7 +495,12 @@ def check_labels(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def encode_attributes(rows: Rows, attribute: Any) -> tuple[NDArray[np.int64], list[str]]:
-    """Return the index (n,) of each row's attribute, -1 where unknown, and the K names."""
+    """Return the index (n,) of each row's attribute, -1 where unknown, and the K names.
+
+    Args:
+        rows: n rows.
+        attribute: (n,) names or numbers, None or -1 where unknown; None if it is unknown for every row.
+    """
     values = [None] * len(rows) if attribute is None else get_row_values(rows, attribute, "attribute")
     indices, names = encode_labels(values, torch.ones(len(rows), dtype=torch.bool))
     return indices.numpy(), names
@@ -494,7 +510,7 @@ def find_correction_argument(estimator: Any) -> str:
     """Return the argument of ``fit`` that takes the correction, with the step of a pipeline in front.
 
     Raises:
-        InputError: If it is no classifier, or takes neither offsets nor weights.
+        InputError: It is not a classifier, or takes neither offsets nor weights.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.pipeline import make_pipeline

@@ -1,4 +1,4 @@
-"""Hugging Face: a mixin for ``Trainer`` that takes the corrected loss, and the attribute as a column of a dataset."""
+"""A mixin by which the ``Trainer`` of transformers takes the corrected loss, and attributes as a column."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ class LogitCorrectionMixin:
             attribute_column: Column of the attribute in the training rows.
             **options: The trainer's.
         """
-        self.correction, self.attribute_column = correction, attribute_column
+        self.correction = correction
+        self.attribute_column = attribute_column
         super().__init__(*arguments, **options)
         trainer: Any = self
         if trainer.args.label_smoothing_factor or getattr(trainer, "compute_loss_func", None) is not None:
@@ -55,7 +56,8 @@ class LogitCorrectionMixin:
     ) -> Any:
         """Return the corrected loss in training and the plain cross-entropy otherwise, with the outputs if wanted."""
         rows = dict(inputs)
-        label, attribute = rows.pop("labels", None), rows.pop(self.attribute_column, None)
+        label = rows.pop("labels", None)
+        attribute = rows.pop(self.attribute_column, None)
         if label is None or (attribute is None and model.training):
             missing = "labels" if label is None else self.attribute_column
             raise InputError(f"The rows have no {missing!r}: call add_attributes, and keep the column when you collate")
@@ -75,7 +77,7 @@ def add_attributes(dataset: Any, estimates: AttributeEstimates, column: str = "a
 
     Args:
         dataset: N rows to train on: a ``datasets.Dataset``, or mappings one after another, which become a list.
-        estimates: What ``estimate_attributes`` found of the same rows; its ``loss`` is the trainer's ``correction``.
+        estimates: What ``estimate_attributes`` returned for these rows; its ``loss`` is the trainer's ``correction``.
         column: Name of the new column.
 
     Returns:

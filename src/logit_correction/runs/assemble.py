@@ -101,7 +101,12 @@ def fill_defaults_from_data(config: RunConfig, info: DataInfo) -> tuple[RunConfi
 
 
 def choose_network(info: DataInfo, is_encoded: bool = False) -> tuple[str, str]:
-    """Return the name of the default network for inputs of a kind and size, and a phrase that describes these."""
+    """Return the name of the default network, and a phrase that describes the inputs.
+
+    Args:
+        info: Kind and size of the inputs.
+        is_encoded: Whether they are the features of an encoder.
+    """
     if is_encoded:
         return "Linear", "the features of an encoder"
     if info.tokens:
@@ -122,6 +127,10 @@ def choose_encoder(config: RunConfig, table: DataTable) -> tuple[RunConfig, Data
 
     Photos are encoded where the weights are installed. Words are counted, which is as good and much faster: a text
     encoder is used only if it was asked for, or with ``finetune``.
+
+    Args:
+        config: A complete config.
+        table: The data as their source builds them.
 
     Returns:
         The config, the table, whose texts become tokens for a text encoder, and phrases for the user.
@@ -162,6 +171,11 @@ def choose_encoder(config: RunConfig, table: DataTable) -> tuple[RunConfig, Data
 
 def prepare_like(report: Report, source: DataSource, run: Path) -> None:
     """Have a data source read rows as a finished run read them, with the run's means, vocabularies and sizes.
+
+    Args:
+        report: Report of the run.
+        source: The data source, which is changed.
+        run: Folder of the run, for messages.
 
     Raises:
         InputError: What the report of the run holds of them is damaged, or is of another kind of source.
@@ -288,7 +302,7 @@ def prepare_run(
         examined: A finished run on the same data that an audit examines.
 
     Raises:
-        InputError: The run cannot be trained, for whatever reason.
+        InputError: The run cannot be trained as it is configured.
     """
     rule = choose_rule(config.training)
     check_torch(config.training)
@@ -342,7 +356,15 @@ def check_torch(training: TrainingConfig) -> None:
 
 
 def build_checked_algorithm(config: RunConfig, table: DataTable) -> Algorithm:
-    """Build the method of a complete config; ``InputError`` if it cannot be trained on the data."""
+    """Build the method of a complete config, and try it on the data.
+
+    Args:
+        config: A complete config with a network.
+        table: The data; behind an encoder its features.
+
+    Raises:
+        InputError: The method cannot be trained on the data.
+    """
     if is_untrusted_config():
         check_network_sizes(config, table.info, MAX_TRAINED_WEIGHTS)
     algorithm = build_algorithm(config, table.info)
@@ -358,7 +380,13 @@ def build_checked_algorithm(config: RunConfig, table: DataTable) -> Algorithm:
 
 
 def check_network_output(algorithm: Algorithm, table: DataTable, name: str) -> None:
-    """Raise ``InputError`` unless the method's network, called ``name``, gives two training rows a logit per label."""
+    """Raise ``InputError`` unless the method's network gives two training rows a logit for each label.
+
+    Args:
+        algorithm: The method.
+        table: The data.
+        name: Name of the network, for messages.
+    """
     info = table.info
     rows = table.split["train"][:2]
     algorithm.eval()
@@ -393,7 +421,14 @@ def check_finetuning(algorithm: Algorithm, encoder: ComponentConfig | None) -> N
 def build_training_rows(
     table: DataTable, algorithm: Algorithm, epochs: int, display: Display | None = None
 ) -> TrainingRows:
-    """Return what ``Algorithm.setup`` takes; attributes only if the method declares that it needs them."""
+    """Return what ``Algorithm.setup`` takes.
+
+    Args:
+        table: The data.
+        algorithm: The method; it gets attributes only if it declares that it needs them.
+        epochs: Epochs of the training.
+        display: Shows what takes long; None shows nothing.
+    """
     return replace(
         _build_rows_of_split(table, "train", algorithm.needs_attributes),
         epochs=epochs,

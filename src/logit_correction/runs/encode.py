@@ -72,9 +72,9 @@ class EncodedStore(ArrayStore):
 
 
 class Encoder:
-    """A frozen network of which only ``features`` is used: inputs (B, ...) -> features (B, F).
+    """A frozen network that is used for its ``features`` alone: inputs (B, ...) -> features (B, F).
 
-    Weights that are drawn at random are the same in every run, whatever its seed.
+    Weights that are drawn at random do not depend on the seed of the run.
 
     Args:
         choice: The complete config of a network that has ``features``.

@@ -1,4 +1,8 @@
-"""The attribute of each row alone, for training code that is not ours: what LC would correct by."""
+"""Estimated attributes as arrays, for training code that is not this package's.
+
+Logit correction needs two things: the attribute of each training row, and the prior of the groups. This module gives
+both for any loop, as a loss, as offsets of the logits or as weights of the rows.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,7 @@ from logit_correction.training.display import Display, choose_display
 from logit_correction.training.fit import get_attribute_names
 from logit_correction.types import UNKNOWN_ATTRIBUTE
 
-#: Added to the count of each group where nobody says; that of LC.
+#: Added to the count of each group by default, as in LC.
 SMOOTHING = Counted().smoothing
 
 
@@ -45,7 +49,9 @@ class AttributeEstimates:
         attribute_names: K names; "that of LABEL" where value j is only known as that of a label.
         posterior: (N, K) float32, how likely each value is; None where the estimator has none.
         rows: (N,) int64, the number of each row in the whole data set.
-        evidence: What was found of a shortcut, as in ``report.json``; None for an estimator that does not search.
+        evidence: The result of the search for a shortcut, as in ``report.json``; None for an estimator that does not
+            search.
+        model: The method that estimated them, which estimates further rows; None in a pickled copy.
     """
 
     label: NDArray[np.int64]
@@ -68,25 +74,29 @@ class AttributeEstimates:
 
     @property
     def sentence(self) -> str:
-        """What was found, in one plain sentence."""
+        """The result of the search in one sentence; empty without a search."""
         return "" if self.evidence is None else str(self.evidence["sentence"])
+
+    @property
+    def is_known(self) -> NDArray[np.bool_]:
+        """(N,) bool, whether the attribute of each row is known."""
+        return self.attribute >= 0
 
     @property
     def corrects(self) -> bool:
         """Whether any row's attribute is known; otherwise every correction below changes nothing."""
-        return bool((self.attribute >= 0).any())
+        return bool(self.is_known.any())
 
     @property
     def counts(self) -> pd.DataFrame:
         """Rows of each group, labels by attributes."""
-        known = self.attribute >= 0
         table = np.zeros((len(self.label_names), len(self.attribute_names)), dtype=np.int64)
-        np.add.at(table, (self.label[known], self.attribute[known]), 1)
+        np.add.at(table, (self.label[self.is_known], self.attribute[self.is_known]), 1)
         return pd.DataFrame(table, index=list(self.label_names), columns=list(self.attribute_names))
 
     def prior(self, smoothing: float = SMOOTHING) -> Tensor:
         """Return the group prior (L, K), with ``smoothing`` added to each count; uniform where nothing is corrected."""
-        shape = len(self.label_names), len(self.attribute_names)
+        shape = (len(self.label_names), len(self.attribute_names))
         if not self.corrects:
             return torch.full(shape, 1 / (shape[0] * shape[1]))
         return count_prior(torch.from_numpy(self.label), torch.from_numpy(self.attribute), *shape, smoothing)
@@ -126,7 +136,12 @@ class AttributeEstimates:
         return self.predict_attributes(inputs, label)
 
     def loss(self, smoothing: float = SMOOTHING, strength: float = 1.0) -> LogitCorrectedLoss:
-        """Return the loss to train with: ``loss(logits, label, attribute)`` (eq. 7)."""
+        """Return the loss to train with: ``loss(logits, label, attribute)`` (eq. 7).
+
+        Args:
+            smoothing: Added to the count of each group, 0 or more; more of it corrects rare groups less.
+            strength: Factor of the log prior; 0 gives the plain cross-entropy.
+        """
         return LogitCorrectedLoss(self.prior(smoothing), strength)
 
     def log_prior_of_rows(self, smoothing: float = SMOOTHING) -> NDArray[np.float32]:
@@ -135,10 +150,11 @@ class AttributeEstimates:
 
     def sample_weight(self) -> NDArray[np.float64]:
         """Return weights (N,) of mean 1 by which all groups count alike; rows of unknown attribute weigh 1."""
-        weight, known = np.ones(len(self.label)), self.attribute >= 0
-        if known.any():
+        weight = np.ones(len(self.label))
+        if self.corrects:
             counts = self.counts.to_numpy()
-            weight[known] = known.sum() / ((counts > 0).sum() * counts[self.label[known], self.attribute[known]])
+            group_size = counts[self.label[self.is_known], self.attribute[self.is_known]]
+            weight[self.is_known] = self.is_known.sum() / ((counts > 0).sum() * group_size)
         return weight
 
     def to_frame(self) -> pd.DataFrame:
@@ -148,8 +164,8 @@ class AttributeEstimates:
         return pd.DataFrame({"row": self.rows, "label": labels[self.label], "attribute": names[self.attribute]})
 
     def __repr__(self) -> str:
-        known = int((self.attribute >= 0).sum())
-        return f"AttributeEstimates({self.verdict or 'estimated'}, {known:,} of {len(self.label):,} rows)"
+        rows = f"{self.is_known.sum():,} of {len(self.label):,} rows"
+        return f"AttributeEstimates({self.verdict or 'estimated'}, {rows})"
 
 
 def estimate_attributes(
@@ -188,14 +204,20 @@ def estimate_attributes(
     >>> found.verdict, found.prior().shape
     ('shortcut', torch.Size([10, 10]))
     """
-    with tempfile.TemporaryDirectory(prefix="logit-correction-") as place:
-        in_memory = {} if isinstance(data, str | Path) else {"folder": place}
-        all_rows = {} if label is None else {**in_memory, "valid_fraction": 0.0, "test_fraction": 0.0}
-        source = choose_source(data, label, **all_rows)
-        method = {"name": "LC", "attributes": part_to_mapping("estimator", estimator)}
-        known = {"shortcut": shortcut, "legitimate": legitimate}
+    with tempfile.TemporaryDirectory(prefix="logit-correction-") as folder:
+        data_options: dict[str, Any] = {}
+        if label is not None:  # all rows are for training
+            data_options = {"valid_fraction": 0.0, "test_fraction": 0.0}
+            if not isinstance(data, str | Path):
+                data_options["folder"] = folder
         config = build_config(
-            source, method=method, network=network, biased_network=biased_network, **known, **training
+            choose_source(data, label, **data_options),
+            method={"name": "LC", "attributes": part_to_mapping("estimator", estimator)},
+            network=network,
+            biased_network=biased_network,
+            shortcut=shortcut,
+            legitimate=legitimate,
+            **training,
         )
         return run_estimator(config, choose_display(quiet=not progress))
 
@@ -203,6 +225,10 @@ def estimate_attributes(
 @keep_num_threads()
 def run_estimator(config: RunConfig, display: Display) -> AttributeEstimates:
     """Train what the attribute estimator of a complete config needs, but not the method itself, and estimate.
+
+    Args:
+        config: A complete config, whose method has an attribute estimator.
+        display: Shows the progress.
 
     Raises:
         InputError: The estimates change throughout the training of the method.

@@ -101,24 +101,29 @@ def check_run_folder(folder: Path, config: RunConfig, resume: bool) -> None:
                 f"{out} holds the runs of {seeds}: add {format_option('seeds', 'N')} to continue them all, or give {format_option('out')} "
                 f"{first_run} for one, or another folder"
             )
-        check_new_folder(folder, (LOCK,), "run")  # a killed run may have left no more than its lock
+        check_new_folder(folder, (LOCK,), "run")  # a killed run may have left its lock
 
 
 def check_same_config(folder: Path, config: RunConfig) -> None:
-    """Raise ``InputError`` if a folder holds a run of another config; options left to the data may differ."""
+    """Raise ``InputError`` if a folder holds a run of another config.
+
+    Args:
+        folder: The folder; without a config it is not checked.
+        config: A complete config. Options that it leaves to the data may differ.
+    """
     if not (folder / CONFIG).is_file():
         return
-    given = flatten_options(config)
+    requested = flatten_options(config)
     stored = flatten_options(RunConfig.read(folder / CONFIG))
-    for name in {**given, **stored}:
-        is_unset = given.get(name) is None
+    for name in {**requested, **stored}:
+        is_unset = requested.get(name) is None
         is_free = name in TrainingConfig.LEFT_TO_THE_DATA and is_unset
         if not config.network.name:  # then the data choose the network, and perhaps an encoder with its tokens
             is_encoder = name == "data.tokenizer" or name.startswith("encoder.")
             is_free = is_free or name.startswith("network.") or (is_unset and is_encoder)
-        if not is_free and stored.get(name) != given.get(name):
+        if not is_free and stored.get(name) != requested.get(name):
             raise InputError(
-                f"{folder} holds a run with {name} = {stored.get(name)}, not {given.get(name)}: continue with the "
+                f"{folder} holds a run with {name} = {stored.get(name)}, not {requested.get(name)}: continue with the "
                 f"same options, or give another {format_option('out')}"
             )
 
@@ -178,7 +183,7 @@ def check_unlocked(folder: Path) -> None:
 def lock_folder(folder: Path) -> Iterator[None]:
     """Hold the lock of an existing folder for the length of the block; a block within one is free."""
     path = folder.resolve() / LOCK
-    if path.is_symlink():  # whoever made it may mean to have a file emptied elsewhere
+    if path.is_symlink():  # opening it would empty a file elsewhere
         raise InputError(f"{path} is a link: remove it")
     lock = FileLock(path, is_singleton=True)
     try:

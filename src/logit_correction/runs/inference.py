@@ -32,7 +32,7 @@ def iterate_batches(store: InputStore, device: torch.device, max_rows: int | Non
     Args:
         store: N rows.
         device: Where the batches are to be.
-        max_rows: Most rows of a batch; by default as many as fit into memory.
+        max_rows: Most rows of a batch; by default what fits into memory.
     """
     batch_size = compute_evaluation_batch_size(store)
     if max_rows is not None:

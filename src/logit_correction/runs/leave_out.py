@@ -118,8 +118,8 @@ class WithoutCell(nn.Module):
             pixel = torch.arange(side, device=images.device)
             inside.append((pixel >= (place - 1) * side // 4) & (pixel < place * side // 4))
         cell = (inside[0].unsqueeze(1) & inside[1]).to(images.dtype)
-        rest = (images * (1 - cell)).sum(dim=(2, 3), keepdim=True) / (1 - cell).sum()
-        return images * (1 - cell) + rest * cell
+        mean_outside = (images * (1 - cell)).sum(dim=(2, 3), keepdim=True) / (1 - cell).sum()
+        return images * (1 - cell) + mean_outside * cell
 
 
 class Merged(nn.Module):
@@ -177,7 +177,14 @@ def build_view_removal(view: str, info: DataInfo) -> nn.Module | None:
 
 
 def is_seen(family: str, member: str, column: str, value: str) -> bool:
-    """Return whether a view of a table sees an input, which holds the number of a column or one of its values."""
+    """Return whether a view of a table sees an input.
+
+    Args:
+        family: Family of the view: column, pair or missing.
+        member: The column or columns that it looks at.
+        column: The column that the input is made of.
+        value: The name that it indicates; ``MISSING``, ``HOUR``, or empty for the number itself.
+    """
     if family == "missing":
         return value == MISSING
     if family == "pair":

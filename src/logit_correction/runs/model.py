@@ -161,7 +161,7 @@ class FittedModel:
         return torch.cat([torch.zeros(0, self.info.num_labels), *parts])
 
     def predict_attributes(self, rows: Iterable[Rows], label: Tensor) -> PredictedAttributes | None:
-        """Estimate the attribute of unseen rows by what was found in the training rows; nothing is learnt from them.
+        """Estimate the attribute of unseen rows with the shortcut of the training rows; nothing is learnt from them.
 
         Args:
             rows: n rows.
@@ -193,7 +193,7 @@ class FittedModel:
             metrics: Further figures of each group; see ``Run.evaluate``.
 
         Raises:
-            InputError: Rows cannot be read, all of which are named, or a label is not one of training.
+            InputError: Some rows cannot be read (the message names them all), or have a label unknown to the training.
         """
         options = self.config.data.options
         if label is None and rows.frame is not None:
@@ -204,7 +204,7 @@ class FittedModel:
             attribute = combine_attributes(texts, len(rows))
         label_names = self.info.label_names
         labels = get_label_indices(rows, label, label_names)
-        known: dict[str, Any] = {}
+        attributes: dict[str, Any] = {}
         correlation = None
         if attribute is not None:
             values = get_row_values(rows, attribute, "attribute")
@@ -212,7 +212,7 @@ class FittedModel:
             if set(names) <= set(self.attribute_names):
                 names = list(self.attribute_names)
                 correlation = self.info.correlation
-            known = {"attribute": find_positions(values, names).numpy(), "attribute_names": names}
+            attributes = {"attribute": find_positions(values, names).numpy(), "attribute_names": names}
         errors = RowErrors(rows.place, rows.names)
         logits = [torch.zeros(0, self.info.num_labels)]
         estimates = []
@@ -234,25 +234,29 @@ class FittedModel:
             label_names=label_names,
             split="new rows",
             estimate=concatenate_estimates(estimates),
-            **known,
+            **attributes,
         )
         return GroupReport.from_predictions(predictions, correlation, metrics=metrics)
 
 
 def concatenate_estimates(parts: Sequence[PredictedAttributes | None]) -> PredictedAttributes | None:
-    """Return the estimates of several parts as one; None if there is no part, or none of some part."""
-    known = [part for part in parts if part is not None]
-    if not known or len(known) < len(parts):
+    """Return the estimates of several parts as one; None without parts, or if one has none."""
+    estimates = [part for part in parts if part is not None]
+    if not estimates or len(estimates) < len(parts):
         return None
-    return replace(known[0], attribute=np.concatenate([part.attribute for part in known]))
+    return replace(estimates[0], attribute=np.concatenate([part.attribute for part in estimates]))
 
 
 def build_info(state: DataInfo | Mapping[str, Any], name: str = "the model") -> DataInfo:
     """Return sizes and names of the data from the entry ``info`` of ``FittedModel.state``.
 
+    Args:
+        state: The entry; a ``DataInfo`` stays as it is.
+        name: What messages call the model.
+
     Raises:
-        InputError: Entries are missing, or contradict each other. The file may be somebody else's: sizes that only it
-            states could ask for any amount of memory.
+        InputError: Entries are missing, or contradict each other. The file may be from an untrusted source, and sizes
+            alone could ask for any amount of memory.
     """
     if isinstance(state, DataInfo):
         return state
@@ -273,6 +277,10 @@ def build_info(state: DataInfo | Mapping[str, Any], name: str = "the model") -> 
 def build_algorithm(config: RunConfig, info: DataInfo) -> Algorithm:
     """Build the method of a complete config with its networks, with freshly drawn weights.
 
+    Args:
+        config: A complete config with a network.
+        info: Sizes and names of the data, as the networks see them.
+
     Raises:
         InputError: An option does not fit the data.
     """
@@ -292,7 +300,13 @@ def build_algorithm(config: RunConfig, info: DataInfo) -> Algorithm:
 
 
 def check_network_sizes(config: RunConfig, info: DataInfo, max_weights: int) -> None:
-    """Raise ``InputError`` if a network of a complete config would have too many weights; no memory is taken for it."""
+    """Raise ``InputError`` if a network of a config would have too many weights; no memory is taken for it.
+
+    Args:
+        config: A complete config.
+        info: Sizes of the inputs and labels.
+        max_weights: Most weights of a network.
+    """
     for part in (config.network, config.biased_network):
         if part is None or part.cls is None or part.name == "FromRun":
             continue

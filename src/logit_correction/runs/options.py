@@ -149,10 +149,10 @@ class RunConfig:
             if part in flat or part in ("data", "method"):
                 options = part_to_mapping(part, training.pop(part, None))
                 parts[part] = ComponentConfig(pop_name(part, options), options)
-        known = [option.name for option in fields(TrainingConfig)]
+        training_names = [option.name for option in fields(TrainingConfig)]
         for name in training:
-            if name not in known:
-                hint = suggest_name(str(name), [*PARTS, *known], format_option)
+            if name not in training_names:
+                hint = suggest_name(str(name), [*PARTS, *training_names], format_option)
                 raise InputError(f"There is no option {format_option(name)}{hint}")
         return cls(**parts, training=TrainingConfig(**training))
 
@@ -195,16 +195,20 @@ def get_component_kinds() -> dict[str, tuple[str, Mapping[str, tuple[str, str]],
 
 
 def find_class(kind: str, name: str) -> Callable[..., Any]:
-    """Return the class of a name or dotted path; a network may be a function.
+    """Return the class of a part or component; of a network it may be a function.
+
+    Args:
+        kind: A key of ``get_component_kinds``.
+        name: A name of ``logit-correction list``, or a dotted path.
 
     Raises:
-        InputError: There is none, or it is of another kind.
+        InputError: The name is unknown, or names a class of another kind.
     """
-    term, known, base = get_component_kinds()[kind]
-    found: Callable[..., Any] = import_component(term, name, known)
-    if RUN_ARGUMENTS.get(kind) == {"info"} and not isinstance(found, type) and callable(found):
-        return found
-    return import_component(term, name, known, base)
+    term, names, base = get_component_kinds()[kind]
+    cls: Callable[..., Any] = import_component(term, name, names)
+    if RUN_ARGUMENTS.get(kind) == {"info"} and not isinstance(cls, type) and callable(cls):
+        return cls
+    return import_component(term, name, names, base)
 
 
 def get_inner_components(cls: Callable[..., Any]) -> Mapping[str, str]:
@@ -229,7 +233,13 @@ def build_config(data: Any, **options: Any) -> RunConfig:
 
 
 def choose_source(data: Any, label: Any = None, **options: Any) -> Any:
-    """Return the part ``data`` of a config for rows with labels, or for a named source with further options."""
+    """Return the part ``data`` of a config for rows with labels, or for a named source with further options.
+
+    Args:
+        data: Rows, or a named source, as ``train`` takes them.
+        label: The column of labels, or one label for each row.
+        **options: Further options of the source.
+    """
     is_named = isinstance(data, Mapping) and isinstance(data.get("name"), str)
     if is_named or isinstance(data, str | Path | ComponentConfig):
         if label is not None:
@@ -247,20 +257,20 @@ def choose_source(data: Any, label: Any = None, **options: Any) -> Any:
     return from_rows(data, label, **options)
 
 
-def complete_config(given: RunConfig | Mapping[str, Any]) -> RunConfig:
+def complete_config(config: RunConfig | Mapping[str, Any]) -> RunConfig:
     """Check every option and fill in the defaults, so that the config states all that a run depends on.
 
     Args:
-        given: A config, whose complete parts stay as they are; or a mapping of parts, training options, ``preset``,
+        config: A config, whose complete parts stay as they are; or a mapping of parts, training options, ``preset``,
             ``shortcut``, ``legitimate`` and ``when_unsure``. The method is LC if it is left out.
 
     Raises:
         InputError: An option does not exist, is missing, or has a wrong value.
     """
-    if isinstance(given, RunConfig):
-        parts = {part: getattr(given, part) for part in PARTS}
-        given = {part: config for part, config in parts.items() if config and config.name} | vars(given.training)
-    options = {"method": {"name": "LC"}} | expand_short_options(given)
+    if isinstance(config, RunConfig):
+        parts = {part: getattr(config, part) for part in PARTS}
+        config = {part: config for part, config in parts.items() if config and config.name} | vars(config.training)
+    options = {"method": {"name": "LC"}} | expand_short_options(config)
     if "data" not in options:
         raise InputError(
             f"{format_option('data')} is missing: give a folder of images, the file of a table, or a name of `list "
@@ -282,28 +292,33 @@ def complete_config(given: RunConfig | Mapping[str, Any]) -> RunConfig:
     return RunConfig(**completed, training=training)
 
 
-def complete_part(kind: str, given: Any) -> ComponentConfig:
+def complete_part(kind: str, choice: Any) -> ComponentConfig:
     """Return a part of a run with all options checked and the defaults filled in.
 
     Args:
         kind: One of ``PARTS``.
-        given: The part as ``part_to_mapping`` takes it; one that is complete stays as it is.
+        choice: The part as ``part_to_mapping`` takes it; one that is complete stays as it is.
     """
-    if isinstance(given, ComponentConfig) and given.cls is not None:
-        return given
+    if isinstance(choice, ComponentConfig) and choice.cls is not None:
+        return choice
     choices: dict[str, ResolvedClass] = {}
-    options = {kind: resolve_part(kind, kind, given, choices)}
+    options = {kind: resolve_part(kind, kind, choice, choices)}
     return _build_component(kind, parse_options(build_parser(tuple(choices.items())), options)[kind], choices)
 
 
-def part_to_mapping(part: str, given: Any) -> dict[str, Any]:
-    """Return a part that is given by its name, its path, its name and options, or as a ``ComponentConfig``."""
-    if isinstance(given, ComponentConfig):
-        return given.to_dict()
-    if isinstance(given, str) or (isinstance(given, PurePath) and part == "data"):
-        return {"name": str(given)}
-    if isinstance(given, Mapping) and isinstance(given.get("name", ""), str):
-        return dict(given)
+def part_to_mapping(part: str, choice: Any) -> dict[str, Any]:
+    """Return a part of a run as a mapping of its name and options.
+
+    Args:
+        part: Its place among the options, for messages.
+        choice: Its name, a path, a mapping of name and options, or a ``ComponentConfig``.
+    """
+    if isinstance(choice, ComponentConfig):
+        return choice.to_dict()
+    if isinstance(choice, str) or (isinstance(choice, PurePath) and part == "data"):
+        return {"name": str(choice)}
+    if isinstance(choice, Mapping) and isinstance(choice.get("name", ""), str):
+        return dict(choice)
     hint = "; from_arrays and from_table make it of rows of your own" if part == "data" else ""
     raise InputError(
         f"{format_option(part)} must be a name, or a mapping with a name and options: {{name: NAME, ...}}{hint}"
@@ -311,7 +326,7 @@ def part_to_mapping(part: str, given: Any) -> dict[str, Any]:
 
 
 def pop_name(part: str, options: dict[str, Any]) -> str:
-    """Remove the name from the options of a part and return it; ``InputError`` if there is none."""
+    """Remove the name from the options of a part and return it; ``InputError`` if it is missing."""
     name = options.pop("name", None)
     if name is None:
         raise InputError(f"{format_option(part)} has options, but no name: give {format_option(part)} too")
@@ -328,13 +343,13 @@ def load_preset(name: str) -> dict[str, Any]:
     return options
 
 
-def expand_short_options(given: Mapping[str, Any]) -> dict[str, Any]:
+def expand_short_options(short_options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options without short forms: parts as mappings, the preset's options, views as options of the estimator.
 
     Parts that are complete stay as they are.
     """
     optional = (*PARTS, "preset", *ESTIMATOR_OPTIONS)
-    options = {name: value for name, value in given.items() if value is not None or name not in optional}
+    options = {name: value for name, value in short_options.items() if value is not None or name not in optional}
     for part in PARTS:
         if part in options and getattr(options[part], "cls", None) is None:
             options[part] = part_to_mapping(part, options[part])
@@ -358,19 +373,24 @@ def expand_short_options(given: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def list_option_names(given: Mapping[str, Any]) -> list[str]:
+def list_option_names(options: Mapping[str, Any]) -> list[str]:
     """Return the full names of options, as ``flatten_options`` has them.
 
     >>> list_option_names({"data": "photos", "method": {"name": "LC", "q": 1}, "shortcut": "colour"})
     ['data.name', 'method.name', 'method.q', 'method.attributes.shortcut']
     """
-    names = [name for name, _ in iterate_options(given)]
+    names = [name for name, _ in iterate_options(options)]
     names = [f"method.attributes.{name}" if name in ESTIMATOR_OPTIONS else name for name in names]
     return [f"{name}.name" if name in PARTS else name for name in names]
 
 
 def merge_options(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``base`` with ``change`` over it, mapping by mapping; a component of another name replaces the old one."""
+    """Return options with others over them, mapping by mapping.
+
+    Args:
+        base: Nested mappings.
+        change: What wins. A component of another name replaces the old one with all its options.
+    """
     merged = dict(base)
     for key, value in change.items():
         old = merged.get(key)
@@ -386,25 +406,25 @@ def merge_options(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[st
     return merged
 
 
-def resolve_part(kind: str, path: str, given: Any, choices: dict[str, ResolvedClass], default: Any = None) -> Any:
+def resolve_part(kind: str, path: str, choice: Any, choices: dict[str, ResolvedClass], default: Any = None) -> Any:
     """Return the options of a part with the names of all components inside.
 
     Args:
         kind: Kind of the part or component.
         path: Its place among the options, such as ``method.attributes``.
-        given: As ``part_to_mapping`` takes it; None leaves the component out.
+        choice: As ``part_to_mapping`` takes it; None leaves the component out.
         choices: Receives the class of the part and of each component inside, by its path.
-        default: Its name where ``given`` has options alone.
+        default: Its name where ``choice`` has options alone.
     """
-    if given is None:
+    if choice is None:
         return None
-    options = {"name": default} | part_to_mapping(path, given)
+    options = {"name": default} | part_to_mapping(path, choice)
     name = pop_name(path, options)
     if kind == "data":
         options = resolve_source({"name": name} | options)
         name = options.pop("name")
-    known = {candidate.lower(): candidate for candidate in get_component_kinds()[kind][1]}
-    name = known.get(name.lower(), name)
+    names_by_lower_case = {candidate.lower(): candidate for candidate in get_component_kinds()[kind][1]}
+    name = names_by_lower_case.get(name.lower(), name)
     if kind == "method" and name in PRESET_OF_METHOD:
         preset = load_preset(PRESET_OF_METHOD[name])["method"]
         options = merge_options(preset, options | {"name": preset["name"]})
@@ -413,8 +433,8 @@ def resolve_part(kind: str, path: str, given: Any, choices: dict[str, ResolvedCl
     options["name"] = name
     for argument, inner_kind in get_inner_components(cls).items():
         inner_default = signature(cls).parameters[argument].default
-        inner_given = options.pop(argument, inner_default)
-        inner = resolve_part(inner_kind, f"{path}.{argument}", inner_given, choices, inner_default)
+        inner_choice = options.pop(argument, inner_default)
+        inner = resolve_part(inner_kind, f"{path}.{argument}", inner_choice, choices, inner_default)
         if inner is not None:
             options[argument] = inner
     return options
@@ -460,7 +480,13 @@ class OptionParser(ArgumentParser):
         return action
 
     def add_options(self, function: Callable[..., Any], path: str | None = None, skip: Collection[str] = ()) -> None:
-        """Add the parameters of a class or function as options ``path.NAME``, except those to ``skip``."""
+        """Add the parameters of a class or function as options.
+
+        Args:
+            function: The class or function.
+            path: What names of options begin with, as in ``path.NAME``; None for nothing.
+            skip: Parameters that are not added.
+        """
         add = self.add_class_arguments if isinstance(function, type) else self.add_function_arguments
         parameters = signature(function).parameters
         for option in add(function, path, skip={*skip}, as_group=False, fail_untyped=False):
@@ -489,21 +515,25 @@ def build_parser(choices: tuple[tuple[str, ResolvedClass], ...]) -> OptionParser
     return parser
 
 
-def parse_options(parser: OptionParser, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of all options of a parser, with the defaults of those that are not given.
+def parse_options(parser: OptionParser, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of all options of a parser, with the defaults of those that are left out.
+
+    Args:
+        parser: The parser of the options.
+        values: Nested mappings of values; texts are read as the command line gives them.
 
     Raises:
         InputError: An option does not exist, or has a value of another type or out of range.
     """
-    given = _resolve_words(to_json_values(given, finite_only=False), parser)
-    options = dict(iterate_options(given, parser.actions))
+    values = _resolve_words(to_json_values(values, finite_only=False), parser)
+    options = dict(iterate_options(values, parser.actions))
     for option in options:
         check_option_name(option, parser.actions)
     try:
         for option, value in options.items():
             if value is None and parser.get_default(option) is not None:  # else it would take None for the default
                 parser.parse_args([f"--{option}=null"])
-        parsed: dict[str, Any] = deepcopy(parser.parse_object(given)).as_dict()  # default lists are the parser's own
+        parsed: dict[str, Any] = deepcopy(parser.parse_object(values)).as_dict()  # default lists are the parser's own
     except (ArgumentError, ValueError, TypeError) as error:
         message = " ".join(str(error).split())
         wrong = [option for option in options if f'"{option}"' in message]
@@ -547,15 +577,15 @@ def _resolve_words(value: Any, parser: OptionParser, option: str = "") -> Any:
     return value.value
 
 
-def check_option_name(option: str, known: Collection[str], ending: str = "") -> None:
+def check_option_name(option: str, names: Collection[str], ending: str = "") -> None:
     """Raise ``InputError`` unless an option exists.
 
     Args:
         option: Its full name, such as ``method.strength``.
-        known: Those that exist.
+        names: Those that exist.
         ending: End of the message; by default the names that exist at this place.
     """
-    if option in known:
+    if option in names:
         return
     path, _, name = option.rpartition(".")
     if path.startswith("method") and name in ESTIMATOR_OPTIONS:
@@ -563,29 +593,29 @@ def check_option_name(option: str, known: Collection[str], ending: str = "") -> 
             f"{format_option(name)} is for methods that look for a shortcut: take {format_option('method', 'LC')} "
             "and its own attributes"
         )
-    hint = suggest_name(option, known, format_option)
+    hint = suggest_name(option, names, format_option)
     if option in SYNONYMS:
         hint = f" (did you mean {format_option(SYNONYMS[option])}?)"
     if not ending:
-        siblings = [other.rpartition(".")[2] for other in known if other.rpartition(".")[0] == path]
+        siblings = [other.rpartition(".")[2] for other in names if other.rpartition(".")[0] == path]
         ending = f": there are {', '.join(siblings)}"
     raise InputError(f"There is no option {format_option(option)}{hint}{ending}")
 
 
 def iterate_options(
-    given: Mapping[str, Any], known: Collection[str] = (), prefix: str = ""
+    options: Mapping[str, Any], leaf_names: Collection[str] = (), prefix: str = ""
 ) -> Iterator[tuple[str, Any]]:
     """Yield the full name of every option, such as ``method.strength``, and its value.
 
     Args:
-        given: Options as nested mappings.
-        known: Full names of options whose value may be a mapping itself.
+        options: Nested mappings.
+        leaf_names: Full names of options whose value may be a mapping itself.
         prefix: What full names begin with.
     """
-    for name, value in given.items():
+    for name, value in options.items():
         option = f"{prefix}{name}"
-        if isinstance(value, dict) and option not in known:
-            yield from iterate_options(value, known, f"{option}.")
+        if isinstance(value, dict) and option not in leaf_names:
+            yield from iterate_options(value, leaf_names, f"{option}.")
         else:
             yield option, value
 

@@ -234,12 +234,12 @@ class Run(os.PathLike[str]):
         model = self.model
         model.display = self.display
         with self.restrict_imports():
-            given = list(self.source.new_rows(data, labelled=True))
-            if len(given) != 1:
+            tables = list(self.source.new_rows(data, labelled=True))
+            if len(tables) != 1:
                 raise InputError(
                     "there are no rows to judge: give one folder of images, one table, or rows with labels"
                 )
-            return model.evaluate(given[0], label, attribute, metrics).to_dict()
+            return model.evaluate(tables[0], label, attribute, metrics).to_dict()
 
     def _evaluate_split(self, split: str, metrics: MetricSpec) -> dict[str, Any]:
         if split not in SPLITS:
@@ -280,10 +280,10 @@ def runs_table(runs: Sequence[os.PathLike[str] | str] | os.PathLike[str] | str) 
         runs: Runs, or their folders, also those of ``train --seeds``; or one.
 
     Raises:
-        InputError: If there is none, or a folder holds no finished run.
+        InputError: ``runs`` is empty, or a folder holds no finished run.
     """
-    given = [runs] if isinstance(runs, os.PathLike | str) else runs
-    folders = run_folder.find_runs(Path(run) for run in given)
+    run_list = [runs] if isinstance(runs, os.PathLike | str) else runs
+    folders = run_folder.find_runs(Path(run) for run in run_list)
     if not folders:
         raise InputError("runs_table has no runs: give some, or their folders")
     return build_comparison_table(read_reports(folders))
@@ -297,7 +297,7 @@ def build_network_from_run(info: DataInfo, run: str) -> nn.Module:
         run: Folder of the run.
 
     Raises:
-        InputError: There is no run, its config names code of its own, or its network takes other inputs.
+        InputError: The folder holds no run, its config names code of its own, or its network takes other inputs.
     """
     loaded = Run(run)
     config = loaded.config

@@ -81,7 +81,7 @@ def train(
         TrainingError: The loss was not finite.
         OSError: The disk is full; ``resume`` continues.
         RuntimeError: Another process of the run has ended; ``resume`` continues.
-        Interrupted: Somebody asked to stop; ``resume`` continues.
+        Interrupted: A signal asked to stop; ``resume`` continues.
 
     >>> run = train({"name": "Digits", "minority_ratio": 0.05}, method="ERM", epochs=1, threads=1)
     >>> sorted(run.groups.columns)[:4]

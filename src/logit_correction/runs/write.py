@@ -135,7 +135,13 @@ def write_run(fit: Trainer, model: FittedModel, out: Path) -> Report:
 
 
 def list_labels_read(algorithm: Algorithm, table: DataTable, rule_reads_attributes: bool) -> dict[str, list[str]]:
-    """Return which labels the training, the selection of an epoch and the evaluation read of each split."""
+    """Return which labels the training, the selection of an epoch and the evaluation read of each split.
+
+    Args:
+        algorithm: The trained method.
+        table: The data.
+        rule_reads_attributes: Whether the selection rule reads the attributes of the validation rows.
+    """
     attributes_read = {
         "train": algorithm.needs_attributes,
         "valid": rule_reads_attributes or algorithm.needs_valid_attributes,
@@ -151,7 +157,12 @@ def list_labels_read(algorithm: Algorithm, table: DataTable, rule_reads_attribut
 
 
 def describe_collapse(validation: Predictions, corrects: bool) -> list[str]:
-    """Return a warning if the network is right no more often than its commonest label, else nothing."""
+    """Return a warning if the network is no better than the majority-class baseline, else nothing.
+
+    Args:
+        validation: Predictions of the validation rows.
+        corrects: Whether the method corrects by estimated attributes.
+    """
     counts = np.bincount(validation.label, minlength=len(validation.label_names))
     accuracy = float((validation.prediction == validation.label).mean())
     baseline = float(counts.max() / counts.sum())
@@ -185,13 +196,25 @@ def describe_unlikely_minority(count: int, num_rows: int, shortcut: Sequence[str
 
 
 def evaluate_split(rows: Predictions, table: DataTable, metrics: MetricSpec = ()) -> GroupReport:
-    """Return the figures of predictions of a split of the data; ``metrics`` are further figures of each group."""
+    """Evaluate predictions of a split of the data.
+
+    Args:
+        rows: The predictions.
+        table: The data, which know correlation and group sizes.
+        metrics: Further figures of each group; see ``Run.evaluate``.
+    """
     train_counts = table.count_groups("train") if table.has_attributes("train") else None
     return GroupReport.from_predictions(rows, table.correlation, train_counts, metrics)
 
 
 def summarize_data(config: RunConfig, table: DataTable, fingerprint: str) -> DataSummary:
-    """Return the entry ``data`` of the report; ``fingerprint`` identifies the rows and splits."""
+    """Return the entry ``data`` of the report.
+
+    Args:
+        config: A complete config.
+        table: The data.
+        fingerprint: Digest of all inputs, labels and splits.
+    """
     scoring = None
     if table.scoring is not None:
         membership = table.scoring.membership
