@@ -105,8 +105,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         classes_: The labels.
         n_features_in_: Columns of arrays and data frames.
         feature_names_in_: Their names, of data frames.
-        evidence_: The result of the search for a shortcut: ``verdict``, ``sentence``, ``views`` and figures; None if the
-            method does not search.
+        evidence_: The result of the search for a shortcut: ``verdict``, ``sentence``, ``views`` and figures; None
+            if the method does not search.
         attribute_: (n,) estimated attribute of each training row, -1 where unknown.
         attribute_names_: K names; that of a label means: looks like rows of this label.
         attribute_posterior_: (n, K) how likely each attribute is; None where nothing was found.

@@ -96,10 +96,9 @@ def check_run_folder(folder: Path, config: RunConfig, resume: bool) -> None:
             raise InputError(f"{out} already holds {state} give another folder")
         first_run = find_runs([folder])[0]
         if first_run != folder:
-            seeds = format_option("seeds")
             raise InputError(
-                f"{out} holds the runs of {seeds}: add {format_option('seeds', 'N')} to continue them all, or give {format_option('out')} "
-                f"{first_run} for one, or another folder"
+                f"{out} holds the runs of {format_option('seeds')}: add {format_option('seeds', 'N')} to continue "
+                f"them all, or give {format_option('out')} {first_run} for one, or another folder"
             )
         check_new_folder(folder, (LOCK,), "run")  # a killed run may have left its lock
 

@@ -27,6 +27,7 @@ from logit_correction.errors import InputError
 from logit_correction.evaluation.metrics import MetricSpec, find_metrics
 from logit_correction.evaluation.predictions import build_predictions, collect_outputs
 from logit_correction.evaluation.report import Report
+from logit_correction.networks.base import skip_pretrained_weights
 from logit_correction.pages.compare import build_comparison_table, read_reports
 from logit_correction.pages.console import render_run_html
 from logit_correction.registry import disable_download, forbid_untrusted_names
@@ -136,16 +137,17 @@ class Run(os.PathLike[str]):
         if tuple(data.input_shape) != tuple(info.input_shape):
             raise InputError(f"{self.path}: data.input_shape is {data.input_shape}, but {file.name} has another one")
         with self.restrict_imports():
+            encoder = self._build_encoder(info)
             if not self.trust_code:
-                stored = sum(
-                    value.numel() for value in state.get("algorithm", {}).values() if isinstance(value, Tensor)
-                )
-                check_network_sizes(self.config, info, max(MAX_UNTRUSTED_WEIGHTS, 4 * stored))
+                values = state.get("algorithm", {}).values()
+                stored = sum(value.numel() for value in values if isinstance(value, Tensor))
+                with skip_pretrained_weights():
+                    check_network_sizes(self.config, info, max(MAX_UNTRUSTED_WEIGHTS, 4 * stored))
             model = FittedModel.from_state(
                 {**state, "info": info},
                 self.config,
                 source,
-                encoder=self._build_encoder(info),
+                encoder=encoder,
                 attribute_names=data.attribute_names,
                 name=str(file),
                 display=self.display,

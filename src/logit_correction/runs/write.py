@@ -89,7 +89,8 @@ def write_run(fit: Trainer, model: FittedModel, out: Path) -> Report:
         algorithm.load_state_dict(best.state)
     reads_attributes = "attribute" in rule.labels_read
     test = build_predictions(table, "test", fit.predict("test"), fit.predict_attributes("test"))
-    validation = build_predictions(table, "valid", fit.predict("valid"), fit.predict_attributes("valid"), reads_attributes)
+    valid_estimates = fit.predict_attributes("valid")
+    validation = build_predictions(table, "valid", fit.predict("valid"), valid_estimates, reads_attributes)
     warnings += describe_collapse(validation, corrects)
     write_text_file(out / run_folder.CONFIG, config.to_yaml())
     fit.record.write(out / run_folder.METRICS)
