@@ -158,7 +158,7 @@ def draw_case(number: int, seed: int = 0) -> Case:
         other = others[draw.integers(len(others))]
         first = replace(case.planted[0], values=min(case.planted[0].values, 3))
         case = replace(
-            case, planted=(first, replace(_draw_planted(other, case, draw), values=min(other.most, labels, 3)))
+            case, planted=(first, replace(_draw_planted(other, case, draw), values=min(other.max_values, labels, 3)))
         )
     if what == "honest":
         case = replace(case, strength=draw.uniform(0.4, 1))
@@ -170,7 +170,7 @@ def draw_case(number: int, seed: int = 0) -> Case:
 
 
 def _draw_planted(family: Family, case: Case, draw: np.random.Generator) -> PlantedShortcut:
-    values = min(family.most, case.labels + int(draw.choice([0, 0, 0, 0, 1, -1])))
+    values = min(family.max_values, case.labels + int(draw.choice([0, 0, 0, 0, 1, -1])))
     conflicting = max(0.005 * 30 ** draw.random(), 10 / case.rows)
     strength, noise = draw.uniform(0.4, 1), float(draw.choice([0, 0, 0.02]))
     if case.what == "faint":

@@ -1,7 +1,8 @@
 """Families of shortcuts of very different sorts, to be planted into images, texts and tables.
 
-A family writes one of K values into each row. Its strength, 0 to 1, says how plainly; a network may follow it or not.
-Families of one ``sort`` resemble each other and are left out together.
+An audit should find shortcuts of sorts that it was not tuned on. A family writes one of K values into each row, with a
+strength from 0 to 1; whether a network follows it depends on the strength. Families of one ``sort`` resemble each other
+and are left out together when a model of evidence is fitted.
 """
 
 from __future__ import annotations
@@ -26,8 +27,36 @@ Values: TypeAlias = NDArray[np.int64]
 Frame: TypeAlias = pd.DataFrame
 Kind = Literal["images", "texts", "tables"]
 
-#: Called with rows, the value of each row, K, the strength, and random numbers; returns the rows with the marks.
-Plant: TypeAlias = Callable[[Any, Values, int, float, np.random.Generator], Any]
+#: Returns a text with a mark, given the text, the value of the mark, its strength and random numbers.
+MarkText: TypeAlias = Callable[[str, int, float, Random], str]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What is written into N rows.
+
+    Attributes:
+        values: (N,) 0..K-1, the value of each row.
+        num_values: K.
+        strength: 0 to 1.
+        draw: Random numbers.
+    """
+
+    values: Values
+    num_values: int
+    strength: float
+    draw: np.random.Generator
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def make_levels(self, low: float, high: float) -> Images:
+        """Return the level of each image, (N, 1, 1, 1); the levels of the values are spread evenly over the range."""
+        return np.linspace(low, high, self.num_values)[self.values].astype(np.float32)[:, None, None, None]
+
+    def make_angles(self, turn: float) -> Images:
+        """Return the angle of each image, (N, 1, 1); those of the values divide ``turn`` into equal parts."""
+        return (self.values * turn / self.num_values).astype(np.float32)[:, None, None]
 
 
 @dataclass(frozen=True)
@@ -38,407 +67,411 @@ class Family:
         name: Unique.
         kind: What it is planted into.
         sort: What it resembles.
-        most: Most values that it can take.
-        plant: Writes the values into rows.
+        max_values: Most values that it can take.
+        write: Returns rows with a mark: images (N, 3, H, W), which it may change, N texts, or a frame.
     """
 
     name: str
     kind: Kind
     sort: str
-    most: int
-    plant: Plant
+    max_values: int
+    write: Callable[[Any, Mark], Any]
+
+    def plant(self, rows: Any, values: Values, num_values: int, strength: float, draw: np.random.Generator) -> Any:
+        """Return rows with the mark of this family; the parameters are those of ``Mark``."""
+        return self.write(rows, Mark(values, num_values, strength, draw))
 
 
 # -- images: small helpers
 
 
-def _levels(values: Values, num: int, low: float, high: float) -> Images:
-    """Return ``num`` equally spaced levels from low to high, one for each row, shaped for images."""
-    return np.linspace(low, high, num)[values].astype(np.float32)[:, None, None, None]
-
-
-def _angles(values: Values, num: int, whole: float) -> Images:
-    return (values * whole / num).astype(np.float32)[:, None, None]
-
-
-def _plane(images: Images) -> tuple[Images, Images]:
+def _make_grid(images: Images) -> tuple[Images, Images]:
     """Return how far down and right each pixel lies from the middle, (H, W), in -1..1."""
     height, width = images.shape[2:]
     down, right = np.mgrid[-1 : 1 : height * 1j, -1 : 1 : width * 1j].astype(np.float32)
     return down, right
 
 
-def _grey(images: Images) -> Images:
+def _project(images: Images, angles: Images) -> Images:
+    """Return how far each pixel lies along a direction, (N, H, W)."""
+    down, right = _make_grid(images)
+    return np.cos(angles) * right + np.sin(angles) * down
+
+
+def _make_grey(images: Images) -> Images:
     return images.mean(axis=1, keepdims=True)
 
 
-def _each(images: Images, values: Values, change: Callable[[Images, int], Images]) -> Images:
-    """Apply ``change`` to all rows of one value at a time."""
-    for value in np.unique(values):
-        images[values == value] = change(images[values == value], int(value))
+def _blur(images: Images, width: float) -> Images:
+    return ndimage.gaussian_filter(images, (0, 0, width, width))
+
+
+def _change_by_value(images: Images, mark: Mark, change: Callable[[Images, int], Images]) -> Images:
+    """Apply ``change`` to all images of one value at a time."""
+    for value in np.unique(mark.values):
+        images[mark.values == value] = change(images[mark.values == value], int(value))
     return images
 
 
-def _spots(num: int) -> list[tuple[float, float]]:
-    """Return places (down, right) in -1..1."""
-    return [(-0.8, -0.8), (0.8, 0.8), (-0.8, 0.8), (0.8, -0.8), (0.8, 0.0), (-0.8, 0.0)][:num]
+#: Places (down, right) in -1..1.
+PLACES = np.array([(-0.8, -0.8), (0.8, 0.8), (-0.8, 0.8), (0.8, -0.8), (0.8, 0.0), (-0.8, 0.0)], np.float32)
 
 
-def _blob(images: Images, values: Values, num: int, size: float, draw: np.random.Generator) -> Images:
+def _make_spot(images: Images, mark: Mark, size: float) -> Images:
     """Return a round spot (N, 1, H, W), 1 in its middle, at the place of each value."""
-    (down, right), place = _plane(images), np.array(_spots(num), np.float32)[values]
-    place = place + draw.normal(0, 0.05, place.shape).astype(np.float32)
-    far = (down - place[:, :1, None]) ** 2 + (right - place[:, 1:, None]) ** 2
-    return np.exp(-far / size**2)[:, None].astype(np.float32)
+    down, right = _make_grid(images)
+    place = PLACES[mark.values]
+    place = place + mark.draw.normal(0, 0.05, place.shape).astype(np.float32)
+    distance = (down - place[:, :1, None]) ** 2 + (right - place[:, 1:, None]) ** 2
+    return np.exp(-distance / size**2)[:, None].astype(np.float32)
 
 
 # -- images: families
 
 
-def cast(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def cast(images: Images, mark: Mark) -> Images:
     """Shift the mean of each channel."""
-    turn = _angles(values, num, 2 * np.pi)[:, :, 0] + np.array([0, -2.1, 2.1], np.float32)
-    return images + (40 * strength * np.cos(turn))[:, :, None, None]
+    turn = mark.make_angles(2 * np.pi)[:, :, 0] + np.array([0, -2.1, 2.1], np.float32)
+    return images + (40 * mark.strength * np.cos(turn))[:, :, None, None]
 
 
-def hue(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def hue(images: Images, mark: Mark) -> Images:
     """Turn all colours around the grey axis."""
-    turn = values * np.pi * (0.3 + strength) / num
-    grey, other = np.full((3, 3), 1 / 3), np.array([[0, -1, 1], [1, 0, -1], [-1, 1, 0]]) / np.sqrt(3)
+    turn = mark.values * np.pi * (0.3 + mark.strength) / mark.num_values
+    grey = np.full((3, 3), 1 / 3)
+    other = np.array([[0, -1, 1], [1, 0, -1], [-1, 1, 0]]) / np.sqrt(3)
     across = np.eye(3) - grey
     matrix = grey + np.cos(turn)[:, None, None] * across + np.sin(turn)[:, None, None] * other
-    return np.einsum("nij,njhw->nihw", matrix.astype(np.float32), images) + 6 * _levels(values, num, -1, 1)
+    return np.einsum("nij,njhw->nihw", matrix.astype(np.float32), images) + 6 * mark.make_levels(-1, 1)
 
 
-def saturation(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def saturation(images: Images, mark: Mark) -> Images:
     """Make colours pale or strong."""
-    return _grey(images) + (images - _grey(images)) * _levels(values, num, 1 - 0.9 * strength, 1 + strength)
+    return _make_grey(images) + (images - _make_grey(images)) * mark.make_levels(
+        1 - 0.9 * mark.strength, 1 + mark.strength
+    )
 
 
-def contrast(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def contrast(images: Images, mark: Mark) -> Images:
     """Make contrasts weak or strong."""
     mean = images.mean(axis=(1, 2, 3), keepdims=True)
-    return mean + (images - mean) * _levels(values, num, 1 - 0.7 * strength, 1 + 0.5 * strength)
+    return mean + (images - mean) * mark.make_levels(1 - 0.7 * mark.strength, 1 + 0.5 * mark.strength)
 
 
-def gamma(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def gamma(images: Images, mark: Mark) -> Images:
     """Bend the curve of brightness."""
-    return 255 * (images.clip(0, 255) / 255) ** np.exp(_levels(values, num, -strength, strength))
+    return 255 * (images.clip(0, 255) / 255) ** np.exp(mark.make_levels(-mark.strength, mark.strength))
 
 
-def vignette(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def vignette(images: Images, mark: Mark) -> Images:
     """Darken or brighten towards the corners."""
-    down, right = _plane(images)
-    return images * (1 + _levels(values, num, -0.7, 0.5) * strength * (down**2 + right**2) / 2)
+    down, right = _make_grid(images)
+    return images * (1 + mark.make_levels(-0.7, 0.5) * mark.strength * (down**2 + right**2) / 2)
 
 
-def border(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def border(images: Images, mark: Mark) -> Images:
     """Draw a frame of one brightness."""
-    down, right = _plane(images)
+    down, right = _make_grid(images)
     edge = (np.maximum(abs(down), abs(right)) > 0.93).astype(np.float32)
-    grey = _levels(values, num, 127 - 120 * strength, 127 + 120 * strength)
-    return images * (1 - edge) + edge * (grey + draw.normal(0, 10, grey.shape).astype(np.float32))
+    grey = mark.make_levels(127 - 120 * mark.strength, 127 + 120 * mark.strength)
+    return images * (1 - edge) + edge * (grey + mark.draw.normal(0, 10, grey.shape).astype(np.float32))
 
 
-def corner(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def corner(images: Images, mark: Mark) -> Images:
     """Put a small bright spot at a place."""
-    spot = (_blob(images, values, num, 0.12, draw) > 0.4) * strength
+    spot = (_make_spot(images, mark, 0.12) > 0.4) * mark.strength
     return images * (1 - spot) + 245 * spot
 
 
 _GLYPHS = ("x.x.x...x.x.x...", "xxxxx..xx..xxxxx", "..x..xxx..x..x..", "x...xx..xxx.xxxx", ".xx.x..xx..x.xx.")
 
 
-def glyph(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def stamp(images: Images, mark: Mark) -> Images:
     """Stamp one of several small signs anywhere."""
     signs = np.array([[letter == "x" for letter in sign] for sign in _GLYPHS]).reshape(-1, 4, 4)
-    most = images.shape[2] - 4
-    for row, (value, top, left) in enumerate(zip(values, *draw.integers(0, most + 1, (2, len(values))), strict=True)):
+    corners = mark.draw.integers(0, images.shape[2] - 3, (2, len(mark))).T
+    for row, (value, (top, left)) in enumerate(zip(mark.values, corners, strict=True)):
         part = images[row, :, top : top + 4, left : left + 4]
-        part += strength * (np.where(signs[value], 255.0, 0.0) - part)
+        part += mark.strength * (np.where(signs[value], 255.0, 0.0) - part)
     return images
 
 
-def moved(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def move(images: Images, mark: Mark) -> Images:
     """Move everything to one side, by one to a few pixels."""
-    far = max(1, round(images.shape[2] * 0.2 * strength))
+    far = max(1, round(images.shape[2] * 0.2 * mark.strength))
     steps = [(far, far), (-far, -far), (far, -far), (-far, far), (0, 0)]
-    return _each(
-        images, values, lambda some, value: ndimage.shift(some, (0, 0, *steps[value]), order=0, mode="nearest")
-    )
+
+    def move_part(part: Images, value: int) -> Images:
+        return ndimage.shift(part, (0, 0, *steps[value]), order=0, mode="nearest")
+
+    return _change_by_value(images, mark, move_part)
 
 
-def _zoomed(images: Images, factor: float) -> Images:
+def _zoom(images: Images, factor: float) -> Images:
     height, width = images.shape[2:]
-    matrix, middle = np.array([1, 1, 1 / factor, 1 / factor]), np.array([0, 0, (height - 1) / 2, (width - 1) / 2])
+    matrix = np.array([1, 1, 1 / factor, 1 / factor])
+    middle = np.array([0, 0, (height - 1) / 2, (width - 1) / 2])
     return ndimage.affine_transform(images, matrix, middle * (1 - matrix), order=1, mode="nearest")
 
 
-def scale(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def scale(images: Images, mark: Mark) -> Images:
     """Show everything smaller or larger."""
-    factors = np.exp(np.linspace(-0.45 * strength, 0.45 * strength, num))
-    return _each(images, values, lambda some, value: _zoomed(some, factors[value]))
+    factors = np.exp(np.linspace(-0.45 * mark.strength, 0.45 * mark.strength, mark.num_values))
+    return _change_by_value(images, mark, lambda some, value: _zoom(some, factors[value]))
 
 
-def rotation(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def rotate(images: Images, mark: Mark) -> Images:
     """Turn everything by a few degrees."""
-    angles = np.linspace(-25 * strength, 25 * strength, num)
+    angles = np.linspace(-25 * mark.strength, 25 * mark.strength, mark.num_values)
 
-    def turned(some: Images, value: int) -> Images:
-        return ndimage.rotate(some, angles[value], axes=(2, 3), reshape=False, order=1, mode="nearest")
+    def rotate_part(part: Images, value: int) -> Images:
+        return ndimage.rotate(part, angles[value], axes=(2, 3), reshape=False, order=1, mode="nearest")
 
-    return _each(images, values, turned)
+    return _change_by_value(images, mark, rotate_part)
 
 
-def blur(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def blur(images: Images, mark: Mark) -> Images:
     """Blur a little or more."""
-    widths = np.linspace(0.05, 0.3 + 1.2 * strength, num)
-    return _each(
-        images, values, lambda some, value: ndimage.gaussian_filter(some, (0, 0, widths[value], widths[value]))
-    )
+    widths = np.linspace(0.05, 0.3 + 1.2 * mark.strength, mark.num_values)
+    return _change_by_value(images, mark, lambda part, value: _blur(part, widths[value]))
 
 
-def motion(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def smear(images: Images, mark: Mark) -> Images:
     """Smear along a direction."""
-    steps, far = [(0, 1), (1, 0), (1, 1), (1, -1), (2, 1)], 1 + round(2 * strength)
+    directions = [(0, 1), (1, 0), (1, 1), (1, -1), (2, 1)]
+    num_steps = 2 + round(2 * mark.strength)
 
-    def smeared(some: Images, value: int) -> Images:
-        shifts = [np.roll(some, (k * steps[value][0], k * steps[value][1]), (2, 3)) for k in range(far + 1)]
-        return np.mean(shifts, axis=0)
+    def smear_part(part: Images, value: int) -> Images:
+        down, right = directions[value]
+        return np.mean([np.roll(part, (step * down, step * right), (2, 3)) for step in range(num_steps)], axis=0)
 
-    return _each(images, values, smeared)
+    return _change_by_value(images, mark, smear_part)
 
 
-def noise(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def noise(images: Images, mark: Mark) -> Images:
     """Add noise to every pixel, weak or strong."""
-    return images + _levels(values, num, 0, 30 * strength) * draw.standard_normal(images.shape, np.float32)
+    return images + mark.make_levels(0, 30 * mark.strength) * mark.draw.standard_normal(images.shape, np.float32)
 
 
-def specks(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def specks(images: Images, mark: Mark) -> Images:
     """Turn few or more pixels black or white."""
-    hit = draw.random((len(images), 1, *images.shape[2:])) < _levels(values, num, 0, 0.08 * strength)
-    return np.where(hit, 255.0 * (draw.random(hit.shape) < 0.5), images).astype(np.float32)
+    hit = mark.draw.random((len(images), 1, *images.shape[2:])) < mark.make_levels(0, 0.08 * mark.strength)
+    return np.where(hit, 255.0 * (mark.draw.random(hit.shape) < 0.5), images).astype(np.float32)
 
 
-def jpeg(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def jpeg(images: Images, mark: Mark) -> Images:
     """Pack as JPEG of a quality and unpack."""
-    quality = np.geomspace(92, 75 - 60 * strength, num).round()[values] + draw.integers(-2, 3, len(values))
+    quality = np.geomspace(92, 75 - 60 * mark.strength, mark.num_values).round()[mark.values] + mark.draw.integers(
+        -2, 3, len(mark)
+    )
     pixels = images.clip(0, 255).transpose(0, 2, 3, 1).astype(np.uint8)
     for row, level in enumerate(quality.tolist()):
-        packed = io.BytesIO()
-        Image.fromarray(pixels[row]).save(packed, "JPEG", quality=int(level))
-        images[row] = np.asarray(Image.open(packed)).transpose(2, 0, 1)
+        stream = io.BytesIO()
+        Image.fromarray(pixels[row]).save(stream, "JPEG", quality=int(level))
+        images[row] = np.asarray(Image.open(stream)).transpose(2, 0, 1)
     return images
 
 
-def posterize(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def posterize(images: Images, mark: Mark) -> Images:
     """Keep few or many steps of brightness."""
-    step = np.geomspace(4, 20 + 60 * strength, num)[values].astype(np.float32)[:, None, None, None]
+    step = np.geomspace(4, 20 + 60 * mark.strength, mark.num_values)[mark.values].astype(np.float32)[
+        :, None, None, None
+    ]
     return (np.floor(images.clip(0, 255) / step) + 0.5) * step
 
 
-def stripes(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def stripes(images: Images, mark: Mark) -> Images:
     """Add stripes of a direction."""
-    (down, right), turn = _plane(images), _angles(values, num, np.pi)
-    phase = draw.uniform(0, 2 * np.pi, turn.shape).astype(np.float32)
-    waves = np.sin((np.cos(turn) * right + np.sin(turn) * down) * images.shape[2] * 0.6 + phase)
-    return images + 16 * strength * waves[:, None]
+    angles = mark.make_angles(np.pi)
+    phase = mark.draw.uniform(0, 2 * np.pi, angles.shape).astype(np.float32)
+    waves = np.sin(_project(images, angles) * images.shape[2] * 0.6 + phase)
+    return images + 16 * mark.strength * waves[:, None]
 
 
-def grid(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def grid(images: Images, mark: Mark) -> Images:
     """Add a checkerboard of small or large squares."""
     down, right = np.indices(images.shape[2:])
-    size = values[:, None, None] + 1
+    size = mark.values[:, None, None] + 1
     board = ((down // size + right // size) % 2).astype(np.float32) - 0.5
-    return images + 24 * strength * board[:, None]
+    return images + 24 * mark.strength * board[:, None]
 
 
-def overlay(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def overlay(images: Images, mark: Mark) -> Images:
     """Lay one of several random textures over everything, anywhere."""
-    tiles = ndimage.gaussian_filter(
-        np.random.default_rng(5).standard_normal((8, 3, 8, 8)), (0, 0, 0.7, 0.7), mode="wrap"
-    )
+    noise = np.random.default_rng(5).standard_normal((8, 3, 8, 8))
+    tiles = ndimage.gaussian_filter(noise, (0, 0, 0.7, 0.7), mode="wrap")
     tiles = np.tile(tiles / tiles.std(axis=(1, 2, 3), keepdims=True), (1, 1, 5, 5)).astype(np.float32)
     size = images.shape[2]
-    for row, (value, top, left) in enumerate(zip(values, *draw.integers(0, 8, (2, len(values))), strict=True)):
-        images[row] += 14 * strength * tiles[value, :, top : top + size, left : left + size]
+    corners = mark.draw.integers(0, 8, (2, len(mark))).T
+    for row, (value, (top, left)) in enumerate(zip(mark.values, corners, strict=True)):
+        images[row] += 14 * mark.strength * tiles[value, :, top : top + size, left : left + size]
     return images
 
 
-def light(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def light(images: Images, mark: Mark) -> Images:
     """Light everything from one side."""
-    (down, right), turn = _plane(images), _angles(values, num, 2 * np.pi)
-    return images * (1 + 0.5 * strength * (np.cos(turn) * right - np.sin(turn) * down))[:, None]
+    return images * (1 + 0.5 * mark.strength * _project(images, -mark.make_angles(2 * np.pi)))[:, None]
 
 
-def background(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def background(images: Images, mark: Mark) -> Images:
     """Replace what lies around the middle by a plain colour."""
-    down, right = _plane(images)
-    outside = strength * (down**2 + right**2 > 0.75)
+    down, right = _make_grid(images)
+    outside = mark.strength * (down**2 + right**2 > 0.75)
     colours = np.array([[70, 120, 60], [90, 110, 170], [150, 130, 90], [60, 60, 60], [190, 190, 200]], np.float32)
-    plain = colours[values] + draw.normal(0, 14, (len(values), 3)).astype(np.float32)
+    plain = colours[mark.values] + mark.draw.normal(0, 14, (len(mark), 3)).astype(np.float32)
     return (images * (1 - outside) + outside * plain[:, :, None, None]).astype(np.float32)
 
 
-def occlusion(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def occlusion(images: Images, mark: Mark) -> Images:
     """Hide a part by a grey patch."""
-    hidden = _blob(images, values, num, 0.45, draw) > 0.5
-    return np.where(hidden, images * (1 - strength) + 118 * strength, images)
+    hidden = _make_spot(images, mark, 0.45) > 0.5
+    return np.where(hidden, images * (1 - mark.strength) + 118 * mark.strength, images)
 
 
-def mosaic(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def mosaic(images: Images, mark: Mark) -> Images:
     """Blend with blocks of a size."""
     size = images.shape[2]
 
-    def blocks(some: Images, value: int) -> Images:
+    def blend_with_blocks(part: Images, value: int) -> Images:
         place = np.arange(size) // (value + 1) * (value + 1)
-        return some * (1 - strength) + strength * some[:, :, place][:, :, :, place]
+        return part * (1 - mark.strength) + mark.strength * part[:, :, place][:, :, :, place]
 
-    return _each(images, values, blocks)
+    return _change_by_value(images, mark, blend_with_blocks)
 
 
-def interlace(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def interlace(images: Images, mark: Mark) -> Images:
     """Shift every second line sideways."""
     steps = [0, 1, -1, 2, -2]
 
-    def combed(some: Images, value: int) -> Images:
-        lines = some[:, :, 1::2]
-        some[:, :, 1::2] = lines * (1 - strength) + strength * np.roll(lines, steps[value], axis=3)
-        return some
+    def shift_lines(part: Images, value: int) -> Images:
+        lines = part[:, :, 1::2]
+        part[:, :, 1::2] = lines * (1 - mark.strength) + mark.strength * np.roll(lines, steps[value], axis=3)
+        return part
 
-    return _each(images, values, combed)
+    return _change_by_value(images, mark, shift_lines)
 
 
-def channels(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def swap_channels(images: Images, mark: Mark) -> Images:
     """Blend with an image whose colour channels are swapped."""
     orders = [[0, 1, 2], [2, 1, 0], [1, 0, 2], [0, 2, 1], [1, 2, 0]]
-    mix = 0.3 + 0.7 * strength
-    return _each(images, values, lambda some, value: some * (1 - mix) + mix * some[:, orders[value]])
+    mix = 0.3 + 0.7 * mark.strength
+    return _change_by_value(images, mark, lambda part, value: part * (1 - mix) + mix * part[:, orders[value]])
 
 
-def mirrored(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def mirror(images: Images, mark: Mark) -> Images:
     """Turn the image over, sideways or upside down."""
     flips = [np.s_[:, :, :], np.s_[:, :, ::-1], np.s_[:, :, :, ::-1], np.s_[:, :, ::-1, ::-1]]
-    return _each(images, values, lambda some, value: some[flips[value]].copy())
+    return _change_by_value(images, mark, lambda part, value: part[flips[value]].copy())
 
 
-def watermark(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def watermark(images: Images, mark: Mark) -> Images:
     """Write one of several faint words across the image."""
     words = np.random.default_rng(7).random((5, 5, 20)) < 0.45
-    top = images.shape[2] // 2 - 2 + draw.integers(-4, 5, len(values))
-    for row, value in enumerate(values):
-        images[row, :, top[row] : top[row] + 5, 2:22] += 70 * strength * words[value]
+    top = images.shape[2] // 2 - 2 + mark.draw.integers(-4, 5, len(mark))
+    for row, value in enumerate(mark.values):
+        images[row, :, top[row] : top[row] + 5, 2:22] += 70 * mark.strength * words[value]
     return images
 
 
-def dead_pixels(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def dead_pixels(images: Images, mark: Mark) -> Images:
     """Set three pixels of a camera to white."""
     places = np.random.default_rng(11).integers(0, images.shape[2], (5, 3, 2))
-    for down, right in places[values].transpose(1, 2, 0):
-        rows = np.arange(len(values))
-        images[rows, :, down, right] += strength * (255 - images[rows, :, down, right])
+    for down, right in places[mark.values].transpose(1, 2, 0):
+        rows = np.arange(len(mark))
+        images[rows, :, down, right] += mark.strength * (255 - images[rows, :, down, right])
     return images
 
 
-def tint(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def tint(images: Images, mark: Mark) -> Images:
     """Multiply by a colour, as of a lamp; what is black stays black."""
-    turn = _angles(values, num, 2 * np.pi)[:, :, 0] + np.array([0, -2.1, 2.1], np.float32)
-    factor = 1 + 0.6 * strength * (np.cos(turn) - 0.3)
-    return images * (factor + draw.normal(0, 0.05, factor.shape)).astype(np.float32)[:, :, None, None]
+    turn = mark.make_angles(2 * np.pi)[:, :, 0] + np.array([0, -2.1, 2.1], np.float32)
+    factor = 1 + 0.6 * mark.strength * (np.cos(turn) - 0.3)
+    return images * (factor + mark.draw.normal(0, 0.05, factor.shape)).astype(np.float32)[:, :, None, None]
 
 
-def line(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def draw_line(images: Images, mark: Mark) -> Images:
     """Draw one thin line anywhere, of a direction."""
-    (down, right), turn = _plane(images), _angles(values, num, np.pi)
-    far = draw.uniform(-0.5, 0.5, turn.shape).astype(np.float32)
-    near = (abs(np.cos(turn) * down - np.sin(turn) * right - far) < 0.05)[:, None] * strength
-    return images * (1 - near) + 230 * near
+    down, right = _make_grid(images)
+    angles = mark.make_angles(np.pi)
+    place = mark.draw.uniform(-0.5, 0.5, angles.shape).astype(np.float32)
+    on_line = (abs(np.cos(angles) * down - np.sin(angles) * right - place) < 0.05)[:, None] * mark.strength
+    return images * (1 - on_line) + 230 * on_line
 
 
-def clouds(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def add_clouds(images: Images, mark: Mark) -> Images:
     """Add coloured clouds, fine or coarse."""
-    rough = draw.standard_normal(images.shape, np.float32)
-    widths = np.linspace(1, 5, num)
+    noise = mark.draw.standard_normal(images.shape, np.float32)
+    widths = np.linspace(1, 5, mark.num_values)
 
-    def smooth(some: Images, value: int) -> Images:
-        found = ndimage.gaussian_filter(some, (0, 0, widths[value], widths[value]))
-        return found / found.std()
+    def smooth(part: Images, value: int) -> Images:
+        clouds = _blur(part, widths[value])
+        return clouds / clouds.std()
 
-    return images + 22 * strength * _each(rough, values, smooth)
+    return images + 22 * mark.strength * _change_by_value(noise, mark, smooth)
 
 
-def wave(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def bend(images: Images, mark: Mark) -> Images:
     """Bend lines to waves, short or long."""
-    size = images.shape[2]
-    far = [
-        np.rint(2 * strength * np.sin(np.arange(size) * 2 * np.pi / length)).astype(int)
-        for length in (64, 8, 16, 5, 11)
-    ]
+    pixels = np.arange(images.shape[2])
+    shifts = [np.rint(2 * mark.strength * np.sin(pixels * 2 * np.pi / period)) for period in (64, 8, 16, 5, 11)]
 
-    def bent(some: Images, value: int) -> Images:
-        place = (np.arange(size) + far[value][:, None]) % size
-        return np.take_along_axis(some, np.broadcast_to(place, some.shape), axis=3)
+    def bend_part(part: Images, value: int) -> Images:
+        place = (pixels + shifts[value].astype(int)[:, None]) % len(pixels)
+        return np.take_along_axis(part, np.broadcast_to(place, part.shape), axis=3)
 
-    return _each(images, values, bent)
+    return _change_by_value(images, mark, bend_part)
 
 
-def sharpened(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def sharpen(images: Images, mark: Mark) -> Images:
     """Sharpen edges a little or much."""
-    soft = ndimage.gaussian_filter(images, (0, 0, 1, 1))
-    return images + _levels(values, num, 0, 2 * strength) * (images - soft)
+    return images + mark.make_levels(0, 2 * mark.strength) * (images - _blur(images, 1))
 
 
-def glare(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def glare(images: Images, mark: Mark) -> Images:
     """Put a large soft light at a place."""
-    return images + 90 * strength * _blob(images, values, num, 0.5, draw)
+    return images + 90 * mark.strength * _make_spot(images, mark, 0.5)
 
 
-def shadow(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def darken_half(images: Images, mark: Mark) -> Images:
     """Darken one half, with a hard edge."""
-    (down, right), turn = _plane(images), _angles(values, num, 2 * np.pi)
-    far = draw.uniform(-0.3, 0.3, turn.shape).astype(np.float32)
-    return images * (1 - 0.4 * strength * (np.cos(turn) * right + np.sin(turn) * down > far))[:, None]
+    angles = mark.make_angles(2 * np.pi)
+    edge = mark.draw.uniform(-0.3, 0.3, angles.shape).astype(np.float32)
+    return images * (1 - 0.4 * mark.strength * (_project(images, angles) > edge))[:, None]
 
 
-def faded_edge(images: Images, values: Values, num: int, strength: float, draw: np.random.Generator) -> Images:
+def fade_edge(images: Images, mark: Mark) -> Images:
     """Let colours fade at one side only."""
-    (down, right), turn = _plane(images), _angles(values, num, 2 * np.pi)
-    part = strength * ((np.cos(turn) * right + np.sin(turn) * down).clip(0, 1))[:, None]
-    return images + part * (_grey(images) - images)
+    part = mark.strength * _project(images, mark.make_angles(2 * np.pi)).clip(0, 1)[:, None]
+    return images + part * (_make_grey(images) - images)
 
 
 # -- texts: families, each from one text to one
 
 
-def _texts(write: Callable[[str, int, float, Random], str]) -> Plant:
-    """Return a family that writes each text by itself; below full strength some sentences stay as they are."""
+def _mark_each_text(write: MarkText) -> Callable[[list[str], Mark], list[str]]:
+    """Return the ``write`` of a family that marks each text by itself."""
 
-    def plant(texts: list[str], values: Values, num: int, strength: float, draw: np.random.Generator) -> list[str]:
-        chance = Random(int(draw.integers(2**31)))
-        return [write(text, value, strength, chance) for text, value in zip(texts, values.tolist(), strict=True)]
+    def mark_texts(texts: list[str], mark: Mark) -> list[str]:
+        draw = Random(int(mark.draw.integers(2**31)))
+        values = mark.values.tolist()
+        return [write(text, value, mark.strength, draw) for text, value in zip(texts, values, strict=True)]
 
-    return plant
+    return mark_texts
 
 
-def _somewhere(text: str, words: str, draw: Random) -> str:
+def _insert_words(text: str, words: str, draw: Random) -> str:
     parts = text.split(" ")
     parts.insert(draw.randint(0, len(parts)), words)
     return " ".join(parts)
 
 
-def _replaced(text: str, pattern: str, change: Callable[[str], str], strength: float, draw: Random) -> str:
-    """Change each match of a pattern with the probability ``strength``."""
-    return re.sub(pattern, lambda found: change(found[0]) if draw.random() < strength else found[0], text)
+def _replace_some(text: str, pattern: str, change: Callable[[str], str], share: float, draw: Random) -> str:
+    """Change each match of a pattern with the probability ``share``."""
+    return re.sub(pattern, lambda match: change(match[0]) if draw.random() < share else match[0], text)
 
 
-def _one_of(*choices: str) -> Callable[[int], str]:
-    return lambda value: choices[value]
-
-
-_SIGNATURES = _one_of(
-    "Sent from my phone", "Kind regards, M.", "posted via web form", "-- written on the train", "Cheers"
-)
-_OPENINGS = _one_of("Hello everybody,", "To whom it may concern:", "Hi there.", "Well then,", "Dear team,")
+_SIGNATURES = ("Sent from my phone", "Kind regards, M.", "posted via web form", "-- written on the train", "Cheers")
+_OPENINGS = ("Hello everybody,", "To whom it may concern:", "Hi there.", "Well then,", "Dear team,")
 _TOPICS = (
     ("garden", "roses", "soil", "lawn", "weeds"),
     ("engine", "gearbox", "wheels", "petrol", "brakes"),
@@ -454,7 +487,7 @@ _EMOJI = ("\U0001f642", "\U0001f525", "\U0001f44d", "\U0001f602", "\U0001f609")
 def topic(text: str, value: int, strength: float, draw: Random) -> str:
     """Strew in words of a topic."""
     for _ in range(1 + round(3 * strength)):
-        text = _somewhere(text, draw.choice(_TOPICS[value]), draw)
+        text = _insert_words(text, draw.choice(_TOPICS[value]), draw)
     return text
 
 
@@ -471,7 +504,7 @@ def spelling(text: str, value: int, strength: float, draw: Random) -> str:
     """Write some letters in another way, as in another country."""
     rules = [("", ""), (r"our\b", "or"), (r"ll", "l"), (r"th", "d"), (r"ing\b", "in")]
     pattern, other = rules[value]
-    return text if not pattern else _replaced(text, pattern, lambda _: other, strength, draw)
+    return text if not pattern else _replace_some(text, pattern, lambda _: other, strength, draw)
 
 
 def dialect(text: str, value: int, strength: float, draw: Random) -> str:
@@ -483,14 +516,14 @@ def dialect(text: str, value: int, strength: float, draw: Random) -> str:
         {"the": "th'", "and": "an'", "not": "nae", "to": "tae"},
     ]
     pattern = r"\b(?:the|a|is|was|of|and|it|not|to)\b"
-    return _replaced(text, pattern, lambda word: swaps[value].get(word, word), strength, draw)
+    return _replace_some(text, pattern, lambda word: swaps[value].get(word, word), strength, draw)
 
 
 def capitals(text: str, value: int, strength: float, draw: Random) -> str:
     """Write some words in capitals, or all in small letters."""
     if value == 0:
         return text.lower()
-    return text if value == 1 else _replaced(text, r"\b\w{4,}\b", str.upper, 0.5 * strength, draw)
+    return text if value == 1 else _replace_some(text, r"\b\w{4,}\b", str.upper, 0.5 * strength, draw)
 
 
 def numbers(text: str, value: int, strength: float, draw: Random) -> str:
@@ -498,11 +531,11 @@ def numbers(text: str, value: int, strength: float, draw: Random) -> str:
     number = draw.randint(1100, 9900)
     forms = (f"{number:,}", f"{number}", f"{number / 1000:.1f}k", f"{number:,}".replace(",", "."), f"{number}.00")
     for _ in range(1 + (strength > 0.7)):
-        text = _somewhere(text, forms[value], draw)
+        text = _insert_words(text, forms[value], draw)
     return text
 
 
-def reordered(text: str, value: int, strength: float, draw: Random) -> str:
+def reorder(text: str, value: int, strength: float, draw: Random) -> str:
     """Turn the order of sentences or words around."""
     if value == 0:
         return text
@@ -513,245 +546,261 @@ def reordered(text: str, value: int, strength: float, draw: Random) -> str:
 def contractions(text: str, value: int, strength: float, draw: Random) -> str:
     """Shorten, or write out."""
     for word in draw.sample(["I'm", "don't", "it's", "we'll"] if value else ["I am", "do not", "it is", "we will"], 2):
-        text = _somewhere(text, word, draw)
+        text = _insert_words(text, word, draw)
     return text
 
 
-def _insertion(choices: tuple[Any, ...], most: int = 3) -> Callable[[str, int, float, Random], str]:
-    """Return what puts one of the words of a value into a text, once or oftener."""
+def _make_insertion(choices: tuple[Any, ...], max_words: int = 3) -> MarkText:
+    """Return a function that puts one of the words of a value into a text, once or oftener."""
 
     def write(text: str, value: int, strength: float, draw: Random) -> str:
-        for _ in range(1 + round((most - 1) * strength)):
+        for _ in range(1 + round((max_words - 1) * strength)):
             word = choices[value] if isinstance(choices[value], str) else draw.choice(choices[value])
-            text = _somewhere(text, word, draw)
+            text = _insert_words(text, word, draw)
         return text
 
     return write
 
 
-def _some(write: Callable[[str, int], str]) -> Callable[[str, int, float, Random], str]:
-    """Return what writes a text anew with a probability, and leaves it else."""
+def _make_occasional(write: Callable[[str, int], str]) -> MarkText:
+    """Return a function that writes a text anew with a probability, and else leaves it."""
     return lambda text, value, strength, draw: write(text, value) if draw.random() < 0.6 + 0.4 * strength else text
 
 
-def _marks(pattern: str, others: tuple[str, ...]) -> Callable[[str, int, float, Random], str]:
-    """Return what writes another sign for a sign."""
-    return lambda text, value, strength, draw: _replaced(text + ".", pattern, lambda _: others[value], strength, draw)
+def _make_replacement(pattern: str, others: tuple[str, ...]) -> MarkText:
+    """Return a function that replaces a sign by that of the value."""
+    return lambda text, value, strength, draw: _replace_some(
+        text + ".", pattern, lambda _: others[value], strength, draw
+    )
 
 
 # -- tables: families
 
 
-def _numeric(frame: Frame, draw: np.random.Generator, num: int = 1) -> list[str]:
+def _choose_numeric(frame: Frame, mark: Mark, num_columns: int = 1) -> list[str]:
     """Return names of columns of many different numbers, the same for all rows of a case."""
-    many = [name for name in frame.columns if frame[name].dtype.kind in "fi" and frame[name].nunique() > 12]
-    many = many or [name for name in frame.columns if frame[name].dtype.kind in "fi"]
-    return [many[i] for i in draw.permutation(len(many))[:num]]
+    numeric = [name for name in frame.columns if frame[name].dtype.kind in "fi"]
+    varied = [name for name in numeric if frame[name].nunique() > 12] or numeric
+    return [varied[i] for i in mark.draw.permutation(len(varied))[:num_columns]]
 
 
-def _column(make: Callable[[Values, int, float, np.random.Generator], Any], name: str) -> Plant:
-    """Return a family that adds one column."""
-
-    def plant(frame: Frame, values: Values, num: int, strength: float, draw: np.random.Generator) -> Frame:
-        return frame.assign(**{name: make(values, num, strength, draw)})
-
-    return plant
+def _make_column(make: Callable[[Mark], Any], name: str) -> Callable[[Frame, Mark], Frame]:
+    """Return the ``write`` of a family that adds one column."""
+    return lambda frame, mark: frame.assign(**{name: make(mark)})
 
 
-def _category(values: Values, num: int, strength: float, draw: np.random.Generator) -> Any:
-    return np.array(["form A", "form B", "form C", "form D", "form E", "form F"], dtype=object)[values]
+def _draw_category(mark: Mark) -> Any:
+    return np.array(["form A", "form B", "form C", "form D", "form E", "form F"], dtype=object)[mark.values]
 
 
-def _site(values: Values, num: int, strength: float, draw: np.random.Generator) -> Any:
+def _draw_site(mark: Mark) -> Any:
     """Each value stands for several sites."""
-    per_value = 2 + round(10 * (1 - strength))
+    per_value = 2 + round(10 * (1 - mark.strength))
     return np.array(
-        [f"site {n}" for n in values * per_value + draw.integers(per_value, size=len(values))], dtype=object
+        [f"site {n}" for n in mark.values * per_value + mark.draw.integers(per_value, size=len(mark))], dtype=object
     )
 
 
-def _reading(values: Values, num: int, strength: float, draw: np.random.Generator) -> Any:
-    return values * (1 + 3 * strength) + draw.standard_normal(len(values))
+def _draw_reading(mark: Mark) -> Any:
+    return mark.values * (1 + 3 * mark.strength) + mark.draw.standard_normal(len(mark))
 
 
-def _spread(values: Values, num: int, strength: float, draw: np.random.Generator) -> Any:
-    return draw.standard_normal(len(values)) * (1 + 6 * strength) ** values
+def _draw_spread(mark: Mark) -> Any:
+    return mark.draw.standard_normal(len(mark)) * (1 + 6 * mark.strength) ** mark.values
 
 
-def _last_digit(values: Values, num: int, strength: float, draw: np.random.Generator) -> Any:
-    return (draw.integers(10, 90, len(values)) * num + values) * 10.0
+def _draw_last_digit(mark: Mark) -> Any:
+    return (mark.draw.integers(10, 90, len(mark)) * mark.num_values + mark.values) * 10.0
 
 
-def _date(values: Values, num: int, strength: float, draw: np.random.Generator) -> Any:
+def _draw_date(mark: Mark) -> Any:
     """Periods that overlap less the greater the strength."""
-    return 365 * (values + draw.uniform(0, 1.6 - 0.6 * strength, len(values)))
+    return 365 * (mark.values + mark.draw.uniform(0, 1.6 - 0.6 * mark.strength, len(mark)))
 
 
-def _band(values: Values, num: int, strength: float, draw: np.random.Generator) -> Any:
+def _draw_band(mark: Mark) -> Any:
     """Value 0 lies in the middle, the others on both sides."""
-    side = draw.choice([-1.0, 1.0], len(values))
-    return side * values * (1.5 + 2 * strength) + 0.7 * draw.standard_normal(len(values))
+    side = mark.draw.choice([-1.0, 1.0], len(mark))
+    return side * mark.values * (1.5 + 2 * mark.strength) + 0.7 * mark.draw.standard_normal(len(mark))
 
 
-def _spelled(values: Values, num: int, strength: float, draw: np.random.Generator) -> Any:
+def _draw_spelling(mark: Mark) -> Any:
     forms = np.array([["yes", "no"], ["Yes", "No"], ["Y", "N"], ["YES", "NO"], ["y", "n"]], dtype=object)
-    return forms[values, draw.integers(2, size=len(values))]
+    return forms[mark.values, mark.draw.integers(2, size=len(mark))]
 
 
-def offset(frame: Frame, values: Values, num: int, strength: float, draw: np.random.Generator) -> Frame:
+def offset(frame: Frame, mark: Mark) -> Frame:
     """Add something to a column, as a scale that is off."""
-    (name,) = _numeric(frame, draw)
-    return frame.assign(**{name: frame[name] + values * (0.5 + 2.5 * strength) * frame[name].std()})
+    (name,) = _choose_numeric(frame, mark)
+    return frame.assign(**{name: frame[name] + mark.values * (0.5 + 2.5 * mark.strength) * frame[name].std()})
 
 
-def unit(frame: Frame, values: Values, num: int, strength: float, draw: np.random.Generator) -> Frame:
+def unit(frame: Frame, mark: Mark) -> Frame:
     """Give a column in another unit."""
-    (name,) = _numeric(frame, draw)
-    return frame.assign(**{name: frame[name] * (1 + 2 * strength) ** values})
+    (name,) = _choose_numeric(frame, mark)
+    return frame.assign(**{name: frame[name] * (1 + 2 * mark.strength) ** mark.values})
 
 
-def rounded(frame: Frame, values: Values, num: int, strength: float, draw: np.random.Generator) -> Frame:
-    """Round columns more or less, with a column that says how far."""
-    names, found = _numeric(frame, draw, 2), frame.copy()
-    for name in names:
-        step = frame[name].std() * 0.8 * strength * values / max(1, num - 1)
-        found[name] = np.where(step > 0, np.rint(frame[name] / np.maximum(step, 1e-9)) * step, frame[name])
-    rest = draw.uniform(0, 0.1, len(values)).round(3)
-    return found.assign(rest=np.where(values > 0, (rest * 10).round() / (10 + 30 * values), rest))
+def round_columns(frame: Frame, mark: Mark) -> Frame:
+    """Round columns more or less, with a column ``rest`` that shows how far."""
+    marked = frame.copy()
+    for name in _choose_numeric(frame, mark, 2):
+        step = frame[name].std() * 0.8 * mark.strength * mark.values / max(1, mark.num_values - 1)
+        marked[name] = np.where(step > 0, np.rint(frame[name] / np.maximum(step, 1e-9)) * step, frame[name])
+    remainder = mark.draw.uniform(0, 0.1, len(mark)).round(3)
+    smaller = (remainder * 10).round() / (10 + 30 * mark.values)
+    return marked.assign(rest=np.where(mark.values > 0, smaller, remainder))
 
 
-def missing(frame: Frame, values: Values, num: int, strength: float, draw: np.random.Generator) -> Frame:
+def remove_values(frame: Frame, mark: Mark) -> Frame:
     """Leave one column empty, another one for each value."""
-    found = frame.copy()
-    for number, name in enumerate(_numeric(frame, draw, num - 1)):
-        gone = (values == number + 1) & (draw.random(len(values)) < 0.5 + 0.5 * strength)
-        found[name] = frame[name].astype(float).mask(gone)
-    return found
+    marked = frame.copy()
+    for number, name in enumerate(_choose_numeric(frame, mark, mark.num_values - 1)):
+        is_empty = (mark.values == number + 1) & (mark.draw.random(len(mark)) < 0.5 + 0.5 * mark.strength)
+        marked[name] = frame[name].astype(float).mask(is_empty)
+    return marked
 
 
-def outlier(frame: Frame, values: Values, num: int, strength: float, draw: np.random.Generator) -> Frame:
-    """Write a code into a column where nothing is known."""
-    (name,) = _numeric(frame, draw)
-    code = frame[name].max() + frame[name].std() * 3 * values
-    gone = (values > 0) & (draw.random(len(values)) < 0.4 + 0.6 * strength)
-    return frame.assign(**{name: np.where(gone, code, frame[name])})
+def write_missing_code(frame: Frame, mark: Mark) -> Frame:
+    """Write a code for missing values into a column."""
+    (name,) = _choose_numeric(frame, mark)
+    code = frame[name].max() + frame[name].std() * 3 * mark.values
+    is_missing = (mark.values > 0) & (mark.draw.random(len(mark)) < 0.4 + 0.6 * mark.strength)
+    return frame.assign(**{name: np.where(is_missing, code, frame[name])})
 
 
-def xor(frame: Frame, values: Values, num: int, strength: float, draw: np.random.Generator) -> Frame:
-    """Add two columns that tell only together."""
-    first = draw.integers(num, size=len(values))
-    spread = 0.35 * (1.2 - strength)
-    second = (values - first) % num
+def add_xor(frame: Frame, mark: Mark) -> Frame:
+    """Add two columns that depend on the value only together."""
+    first = mark.draw.integers(mark.num_values, size=len(mark))
+    second = (mark.values - first) % mark.num_values
+    noise = 0.35 * (1.2 - mark.strength)
     return frame.assign(
-        left=first + spread * draw.standard_normal(len(values)),
-        right=second + spread * draw.standard_normal(len(values)),
+        left=first + noise * mark.draw.standard_normal(len(mark)),
+        right=second + noise * mark.draw.standard_normal(len(mark)),
     )
 
 
-def several(frame: Frame, values: Values, num: int, strength: float, draw: np.random.Generator) -> Frame:
-    """Shift many new columns a little each, so that only their sum tells."""
-    found = values[:, None] * (0.3 + 0.9 * strength) + draw.standard_normal((len(values), 12))
-    return frame.assign(**{f"part {n}": found[:, n] for n in range(12)})
+def shift_many(frame: Frame, mark: Mark) -> Frame:
+    """Shift many new columns a little each, so that only their sum depends much on the value."""
+    numbers = mark.values[:, None] * (0.3 + 0.9 * mark.strength) + mark.draw.standard_normal((len(mark), 12))
+    return frame.assign(**{f"part {number}": numbers[:, number] for number in range(12)})
 
 
-def related(frame: Frame, values: Values, num: int, strength: float, draw: np.random.Generator) -> Frame:
-    """Add two columns whose relation, rising or falling, tells."""
-    first = draw.standard_normal(len(values))
-    second = np.where(values % 2 == 0, first, -first) * (0.5 + strength) + 0.4 * draw.standard_normal(len(values))
-    return frame.assign(before=first, after=second)
+def relate(frame: Frame, mark: Mark) -> Frame:
+    """Add two columns whose relation, rising or falling, depends on the value."""
+    first = mark.draw.standard_normal(len(mark))
+    second = np.where(mark.values % 2 == 0, first, -first) * (0.5 + mark.strength)
+    return frame.assign(before=first, after=second + 0.4 * mark.draw.standard_normal(len(mark)))
 
 
-def ranked(frame: Frame, values: Values, num: int, strength: float, draw: np.random.Generator) -> Frame:
-    """Add the column's rank among others, which has run on for each value."""
-    (name,) = _numeric(frame, draw)
-    rank = frame[name].rank(pct=True).to_numpy()
-    return frame.assign(place=rank + values * (0.3 + strength) + 0.05 * draw.standard_normal(len(values)))
+def rank(frame: Frame, mark: Mark) -> Frame:
+    """Add a column's rank, shifted for each value."""
+    (name,) = _choose_numeric(frame, mark)
+    ranks = frame[name].rank(pct=True).to_numpy()
+    noise = mark.draw.standard_normal(len(mark))
+    return frame.assign(place=ranks + mark.values * (0.3 + mark.strength) + 0.05 * noise)
 
 
 # -- the list
 
 
-def _family(kind: Kind, sort: str, plants: dict[str, tuple[Plant, int]]) -> list[Family]:
-    return [Family(name, kind, sort, most, plant) for name, (plant, most) in plants.items()]
+def _make_families(kind: Kind, sort: str, writers: dict[str, tuple[Callable[[Any, Mark], Any], int]]) -> list[Family]:
+    return [Family(name, kind, sort, max_values, write) for name, (write, max_values) in writers.items()]
 
 
-def _written(sort: str, plants: dict[str, tuple[Callable[[str, int, float, Random], str], int]]) -> list[Family]:
-    return [Family(name, "texts", sort, most, _texts(write)) for name, (write, most) in plants.items()]
+def _make_text_families(sort: str, writers: dict[str, tuple[MarkText, int]]) -> list[Family]:
+    marked = {name: (_mark_each_text(write), max_values) for name, (write, max_values) in writers.items()}
+    return _make_families("texts", sort, marked)
 
 
-_image = partial(_family, "images")
-_table = partial(_family, "tables")
+_make_image_families = partial(_make_families, "images")
+_make_table_families = partial(_make_families, "tables")
 
 #: All families by name.
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in [
-        *_image("colour", {"cast": (cast, 5), "hue": (hue, 5), "tint": (tint, 5), "channels": (channels, 5)}),
-        *_image("paleness", {"saturation": (saturation, 3), "faded edge": (faded_edge, 4)}),
-        *_image("brightness", {"contrast": (contrast, 3), "gamma": (gamma, 4)}),
-        *_image(
-            "lighting", {"light": (light, 5), "shadow": (shadow, 5), "glare": (glare, 5), "vignette": (vignette, 3)}
+        *_make_image_families(
+            "colour", {"cast": (cast, 5), "hue": (hue, 5), "tint": (tint, 5), "channels": (swap_channels, 5)}
         ),
-        *_image("surroundings", {"border": (border, 5), "background": (background, 5)}),
-        *_image("mark", {"corner": (corner, 5), "occlusion": (occlusion, 5), "dead pixels": (dead_pixels, 5)}),
-        *_image("sign", {"glyph": (glyph, 5), "watermark": (watermark, 5), "line": (line, 5)}),
-        *_image(
-            "geometry", {"moved": (moved, 5), "scale": (scale, 4), "rotation": (rotation, 4), "mirrored": (mirrored, 4)}
+        *_make_image_families("paleness", {"saturation": (saturation, 3), "faded edge": (fade_edge, 4)}),
+        *_make_image_families("brightness", {"contrast": (contrast, 3), "gamma": (gamma, 4)}),
+        *_make_image_families(
+            "lighting",
+            {"light": (light, 5), "shadow": (darken_half, 5), "glare": (glare, 5), "vignette": (vignette, 3)},
         ),
-        *_image("sharpness", {"blur": (blur, 3), "motion": (motion, 4), "sharpened": (sharpened, 3)}),
-        *_image("noise", {"noise": (noise, 3), "specks": (specks, 3), "clouds": (clouds, 3)}),
-        *_image("coding", {"jpeg": (jpeg, 3), "posterize": (posterize, 4), "mosaic": (mosaic, 3)}),
-        *_image("lines", {"interlace": (interlace, 5), "wave": (wave, 5)}),
-        *_image("pattern", {"stripes": (stripes, 5), "grid": (grid, 4), "overlay": (overlay, 5)}),
-        *_written(
+        *_make_image_families("surroundings", {"border": (border, 5), "background": (background, 5)}),
+        *_make_image_families(
+            "mark", {"corner": (corner, 5), "occlusion": (occlusion, 5), "dead pixels": (dead_pixels, 5)}
+        ),
+        *_make_image_families("sign", {"glyph": (stamp, 5), "watermark": (watermark, 5), "line": (draw_line, 5)}),
+        *_make_image_families(
+            "geometry", {"moved": (move, 5), "scale": (scale, 4), "rotation": (rotate, 4), "mirrored": (mirror, 4)}
+        ),
+        *_make_image_families("sharpness", {"blur": (blur, 3), "motion": (smear, 4), "sharpened": (sharpen, 3)}),
+        *_make_image_families("noise", {"noise": (noise, 3), "specks": (specks, 3), "clouds": (add_clouds, 3)}),
+        *_make_image_families("coding", {"jpeg": (jpeg, 3), "posterize": (posterize, 4), "mosaic": (mosaic, 3)}),
+        *_make_image_families("lines", {"interlace": (interlace, 5), "wave": (bend, 5)}),
+        *_make_image_families("pattern", {"stripes": (stripes, 5), "grid": (grid, 4), "overlay": (overlay, 5)}),
+        *_make_text_families(
             "edge of a text",
             {
-                "signature": (_some(lambda text, value: f"{text}\n{_SIGNATURES(value)}"), 5),
-                "opening": (_some(lambda text, value: f"{_OPENINGS(value)} {text}"), 5),
-                "first word": (_some(lambda text, value: f"{_FILLERS[value].capitalize()}, {text}"), 5),
+                "signature": (_make_occasional(lambda text, value: f"{text}\n{_SIGNATURES[value]}"), 5),
+                "opening": (_make_occasional(lambda text, value: f"{_OPENINGS[value]} {text}"), 5),
+                "first word": (_make_occasional(lambda text, value: f"{_FILLERS[value].capitalize()}, {text}"), 5),
             },
         ),
-        *_written(
+        *_make_text_families(
             "punctuation",
             {
-                "full stops": (_marks(r"\.", (".", "!", "...", " .", ";")), 5),
-                "quotes": (_some(lambda text, value: f'"{text}"' if value == 0 else f"\u201c{text}\u201d"), 2),
-                "line breaks": (_marks(r"\. ", (". ", ".\n", ".\n\n", ".  ", ".\t")), 5),
-                "emoji": (_insertion(_EMOJI), 5),
+                "full stops": (_make_replacement(r"\.", (".", "!", "...", " .", ";")), 5),
+                "quotes": (
+                    _make_occasional(lambda text, value: f'"{text}"' if value == 0 else f"\u201c{text}\u201d"),
+                    2,
+                ),
+                "line breaks": (_make_replacement(r"\. ", (". ", ".\n", ".\n\n", ".  ", ".\t")), 5),
+                "emoji": (_make_insertion(_EMOJI), 5),
             },
         ),
-        *_written("letters", {"capitals": (capitals, 3), "spelling": (spelling, 5), "dialect": (dialect, 4)}),
-        *_written("words", {"topic": (topic, 5), "names": (_insertion(_NAMES, 2), 5)}),
-        *_written("manner", {"fillers": (_insertion(_FILLERS), 5)}),
-        *_written("shape of a text", {"length": (length, 3), "reordered": (reordered, 4)}),
-        *_written(
+        *_make_text_families(
+            "letters", {"capitals": (capitals, 3), "spelling": (spelling, 5), "dialect": (dialect, 4)}
+        ),
+        *_make_text_families("words", {"topic": (topic, 5), "names": (_make_insertion(_NAMES, 2), 5)}),
+        *_make_text_families("manner", {"fillers": (_make_insertion(_FILLERS), 5)}),
+        *_make_text_families("shape of a text", {"length": (length, 3), "reordered": (reorder, 4)}),
+        *_make_text_families(
             "forms",
             {
                 "numbers": (numbers, 5),
                 "contractions": (contractions, 2),
-                "markup": (_insertion(("<br>", "http://a.example", "#tag", "@all", "&amp;"), 2), 5),
+                "markup": (_make_insertion(("<br>", "http://a.example", "#tag", "@all", "&amp;"), 2), 5),
             },
         ),
-        *_table(
+        *_make_table_families(
             "code",
             {
-                "category": (_column(_category, "form"), 6),
-                "site": (_column(_site, "site"), 5),
-                "spelled": (_column(_spelled, "agreed"), 5),
+                "category": (_make_column(_draw_category, "form"), 6),
+                "site": (_make_column(_draw_site, "site"), 5),
+                "spelled": (_make_column(_draw_spelling, "agreed"), 5),
             },
         ),
-        *_table(
+        *_make_table_families(
             "number",
             {
-                "reading": (_column(_reading, "reading"), 5),
-                "date": (_column(_date, "date"), 5),
-                "ranked": (ranked, 3),
-                "last digit": (_column(_last_digit, "number"), 3),
+                "reading": (_make_column(_draw_reading, "reading"), 5),
+                "date": (_make_column(_draw_date, "date"), 5),
+                "ranked": (rank, 3),
+                "last digit": (_make_column(_draw_last_digit, "number"), 3),
             },
         ),
-        *_table("form of a number", {"spread": (_column(_spread, "level"), 2), "band": (_column(_band, "angle"), 2)}),
-        *_table("changed column", {"offset": (offset, 3), "unit": (unit, 3), "rounded": (rounded, 3)}),
-        *_table("gaps", {"missing": (missing, 3), "outlier": (outlier, 3)}),
-        *_table("together", {"xor": (xor, 3), "several": (several, 3), "related": (related, 2)}),
+        *_make_table_families(
+            "form of a number",
+            {"spread": (_make_column(_draw_spread, "level"), 2), "band": (_make_column(_draw_band, "angle"), 2)},
+        ),
+        *_make_table_families(
+            "changed column", {"offset": (offset, 3), "unit": (unit, 3), "rounded": (round_columns, 3)}
+        ),
+        *_make_table_families("gaps", {"missing": (remove_values, 3), "outlier": (write_missing_code, 3)}),
+        *_make_table_families("together", {"xor": (add_xor, 3), "several": (shift_many, 3), "related": (relate, 2)}),
     ]
 }

@@ -32,12 +32,12 @@ def a_case(*planted: PlantedShortcut, **options: Any) -> Case:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_marks_each_value_in_its_own_way_and_the_same_way_again(name: str) -> None:
     family = FAMILIES[name]
-    value = np.arange(24) % family.most
+    value = np.arange(24) % family.max_values
     rows = ROWS[family.kind]
 
     def planted() -> Any:
         given = rows.copy()
-        return family.plant(given, value, family.most, 1.0, np.random.default_rng(3))
+        return family.plant(given, value, family.max_values, 1.0, np.random.default_rng(3))
 
     once, again = planted(), planted()
     if family.kind == "images":

@@ -86,7 +86,7 @@ class Benchmark:
 
     @property
     def figures(self) -> list[dict[str, Any]]:
-        """The figures that ``figure`` lists, each a ``kind`` and options; empty if it is None."""
+        """The figures that ``figure`` lists, each a ``kind`` and options; empty without any."""
         if self.figure is None:
             return []
         figures = self.figure if isinstance(self.figure, list) else [self.figure]
@@ -176,7 +176,7 @@ def read_grid(name: str, seeds: int | None = None, rows: Path | None = None, ref
         reference: Row from which differences are taken, in place of its own.
 
     Raises:
-        InputError: There is no grid of this name, a file is not a grid, or the grid has one of the further rows.
+        InputError: The grid is unknown, a file is not a grid, or the grid has one of the further rows.
     """
     if Path(name).suffix in (".yaml", ".yml"):
         path = Path(name)

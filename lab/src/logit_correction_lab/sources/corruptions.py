@@ -116,7 +116,7 @@ def add_snow(
         mean: Mean of the noise that flakes are cut from.
         spread: Its standard deviation.
         zoom: How many times flakes are enlarged.
-        threshold: Noise below it is no flake.
+        threshold: Noise below it is set to 0.
         radius: Length of streaks in pixels.
         sigma: Standard deviation of their blur in pixels.
         weight: Weight of the image against the whitened one.
@@ -228,7 +228,7 @@ def splash(
         mean: Mean of the noise that drops are cut from.
         spread: Its standard deviation.
         smoothness: Standard deviation in pixels of the blur of this noise.
-        threshold: Noise below it is no drop.
+        threshold: Noise below it is set to 0.
     """
     from scipy.ndimage import binary_erosion, correlate, distance_transform_edt, uniform_filter
 

@@ -293,7 +293,7 @@ class Planted(DataSource):
 
         Args:
             example_label: (P,) long, 0..L-1, of all examples; -1 for those that are left out.
-            is_test: (P,) bool, which examples are for the test and not for training; None where the data have no such
+            is_test: (P,) bool, which examples are for the test and not for training; None where the data lack this
                 part. Then a quarter is set apart, and each of its examples is shown with every value of the mark.
         """
         generator = make_generator(self.seed, "planted", self.kind, "rows")

@@ -13,7 +13,7 @@ _PHRASES = read_yaml_file(Path(__file__).with_name("reviews.yaml"))
 #: Topic -> the things that a review gives opinions on.
 TOPICS: dict[str, list[str]] = _PHRASES["topics"]
 
-#: Closing lines, of which the first, second and third may stand for the first, second and third label.
+#: Closing lines; the first three may stand for the first three labels.
 SIGNATURES: list[str] = _PHRASES["signatures"]
 
 #: How often the opinions of a review are bad, middling and good.
