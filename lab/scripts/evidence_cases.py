@@ -1,11 +1,12 @@
-"""Cases: data sets with shortcuts of all families, and without, each told by its number and a seed alone.
+"""Cases for the model of evidence: data sets with shortcuts of all families, and without, drawn by number and seed.
 
-They are what evidence is learned from and judged on, family by family left out. A case has a hidden test in
-which every pair of label and shortcut is equally frequent, and one like the training rows.
+A model is fitted to them and evaluated on them, families left out in turn. A case has a hidden test in which every pair
+of label and shortcut is equally frequent, and one that is like the training rows.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -35,14 +36,18 @@ from logit_correction.types import UNKNOWN_ATTRIBUTE, Correlation
 from logit_correction_lab.sources import colored_mnist, reviews
 from logit_correction_lab.sources.cifar10_images import read_cifar10
 from logit_correction_lab.sources.planted import draw_people
-from logit_correction_lab.sources.published import draw_attributes_with_conflicts, get_data_folder
+from logit_correction_lab.sources.published import (
+    build_table_by_reader,
+    draw_attributes_with_conflicts,
+    get_data_folder,
+)
 
 What = Literal["shortcut", "two", "nothing", "random", "honest", "faint", "wrong labels", "unbalanced"]
 
 #: Cases without a harmful shortcut, in turn.
 CLEAN: tuple[What, ...] = ("nothing", "random", "honest", "faint", "wrong labels", "unbalanced")
 
-#: Sets of each kind; most texts and tables come out of packages and are read from a folder.
+#: Sets of each kind; most texts and tables come from packages and are read from a folder.
 SETS: dict[Kind, tuple[str, ...]] = {
     "images": ("photos", "photos", "photos", "mnist", "mnist", "digits"),
     "texts": ("reviews", "mails", "brown"),
@@ -52,14 +57,20 @@ SETS: dict[Kind, tuple[str, ...]] = {
     ),
 }
 
-#: Families that counted words or standardised numbers do not show to a network, so that no strength makes them seen.
+#: Families that a network cannot see in counted words or standardised numbers, whatever their strength.
 UNSEEN: dict[Kind, tuple[str, ...]] = {
     "texts": ("capitals", "full stops", "quotes", "line breaks"),
     "tables": ("last digit",),
 }
 
-#: Rows of the test like training, and of the balanced one; smaller where the set is.
-NUM_LIKE, NUM_BALANCED = 800, 1200
+#: Rows of the test like training; fewer where the set is small.
+NUM_LIKE = 800
+
+#: Rows of the balanced test; fewer where the set is small.
+NUM_BALANCED = 1200
+
+#: Kind -> range of the number of training rows.
+ROW_RANGES: dict[Kind, tuple[int, int]] = {"images": (500, 3000), "texts": (500, 6000), "tables": (500, 8000)}
 
 
 @dataclass(frozen=True)
@@ -70,8 +81,8 @@ class PlantedShortcut:
         family: Its name.
         values: K.
         strength: 0 to 1.
-        noise: Share of rows that bear any value rather than their own.
-        conflicting: Share of the rows of each label whose value goes with another label; 1 makes the values random.
+        noise: Share of rows whose value is replaced by a random one.
+        conflicting: Share of the rows of each label whose value belongs to another label; 1 makes the values random.
     """
 
     family: str
@@ -86,18 +97,18 @@ class Case:
     """What a case is made of.
 
     Attributes:
-        number: From 0 on.
-        seed: Of everything drawn.
+        number: 0 or more.
+        seed: Seed of everything that is drawn.
         kind: Images, texts or tables.
         data: The set that rows are taken from.
-        what: What is planted, or why there is nothing to find.
-        labels: L asked for; a set may have less.
-        rows: Training rows asked for.
+        what: What is planted, or why nothing harmful is.
+        labels: Number of labels; a set may have less.
+        rows: Training rows; a set may have less.
         size: Height and width of images.
         planted: None, one or two.
-        strength: Of the honest feature.
+        strength: Strength of the honest feature, 0 to 1.
         wrong: Share of wrong labels.
-        shares: Of the labels, relative; empty if as many of each.
+        shares: Relative shares of the labels; empty if equal.
     """
 
     number: int
@@ -115,9 +126,16 @@ class Case:
 
     @property
     def family(self) -> str:
-        """The families planted, or why there is nothing to find."""
-        names = "+".join(one.family for one in self.planted)
-        return names if self.what in ("shortcut", "two") else f"{self.what}: {names}" if names else self.what
+        """The families planted, or why nothing harmful is."""
+        names = "+".join(planted.family for planted in self.planted)
+        if self.what in ("shortcut", "two"):
+            return names
+        return f"{self.what}: {names}" if names else self.what
+
+    @property
+    def num_cells(self) -> int:
+        """Number of combinations of the values planted, 1 if nothing is."""
+        return math.prod(planted.values for planted in self.planted)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -134,32 +152,30 @@ def draw_case(number: int, seed: int = 0) -> Case:
     True
     """
     families = list(FAMILIES.values())
-    per_round = len(families) + len(families) // 2
-    turn, place = divmod(number, per_round)
+    turn, place = divmod(number, len(families) + len(families) // 2)
     order = np.random.default_rng(derive_seed(seed, "round", turn)).permutation(len(families))
     draw = np.random.default_rng(derive_seed(seed, "case", number))
     if place % 3 < 2:
-        own = families[order[place // 3 * 2 + place % 3]]
+        family = families[order[place // 3 * 2 + place % 3]]
         what: What = "two" if draw.random() < 0.2 else "shortcut"
-    else:  # next to the shortcuts, of their kinds
-        own = families[order[(place // 3 * 2 + 7) % len(families)]]
+    else:  # a clean case, of the kind of a family
+        family = families[order[(place // 3 * 2 + 7) % len(families)]]
         what = CLEAN[(place // 3 + turn) % len(CLEAN)]
     labels = int(draw.choice([2, 2, 3, 4, 5]))
-    data = str(draw.choice(SETS[own.kind]))
-    low, high = {"images": (500, 3000), "texts": (500, 6000), "tables": (500, 8000)}[own.kind]
+    data = str(draw.choice(SETS[family.kind]))
+    low, high = ROW_RANGES[family.kind]
     rows = round(low * (high / low) ** draw.random())
-    case = Case(number, seed, own.kind, data, what, labels, rows, size=int(draw.choice([24, 28, 32])))
+    case = Case(number, seed, family.kind, data, what, labels, rows, size=int(draw.choice([24, 28, 32])))
     if what == "faint" and case.kind in UNSEEN:
-        own = FAMILIES[str(draw.choice(UNSEEN[case.kind]))]
+        family = FAMILIES[str(draw.choice(UNSEEN[case.kind]))]
     if what in ("shortcut", "two", "random", "faint"):
-        case = replace(case, planted=(_draw_planted(own, case, draw),))
+        case = replace(case, planted=(_draw_planted(family, case, draw),))
     if what == "two":
-        others = [one for one in families if one.kind == own.kind and one.sort != own.sort]
+        others = [other for other in families if other.kind == family.kind and other.sort != family.sort]
         other = others[draw.integers(len(others))]
         first = replace(case.planted[0], values=min(case.planted[0].values, 3))
-        case = replace(
-            case, planted=(first, replace(_draw_planted(other, case, draw), values=min(other.max_values, labels, 3)))
-        )
+        second = replace(_draw_planted(other, case, draw), values=min(other.max_values, labels, 3))
+        case = replace(case, planted=(first, second))
     if what == "honest":
         case = replace(case, strength=draw.uniform(0.4, 1))
     if what == "wrong labels":
@@ -172,9 +188,10 @@ def draw_case(number: int, seed: int = 0) -> Case:
 def _draw_planted(family: Family, case: Case, draw: np.random.Generator) -> PlantedShortcut:
     values = min(family.max_values, case.labels + int(draw.choice([0, 0, 0, 0, 1, -1])))
     conflicting = max(0.005 * 30 ** draw.random(), 10 / case.rows)
-    strength, noise = draw.uniform(0.4, 1), float(draw.choice([0, 0, 0.02]))
-    if case.what == "faint":
-        strength = draw.uniform(0.02, 0.06) if case.kind == "images" else strength
+    strength = draw.uniform(0.4, 1)
+    noise = float(draw.choice([0, 0, 0.02]))
+    if case.what == "faint" and case.kind == "images":
+        strength = draw.uniform(0.02, 0.06)
     if case.what == "random":
         conflicting = 1.0
     return PlantedShortcut(family.name, max(2, values), round(strength, 3), noise, round(min(conflicting, 1), 4))
@@ -186,10 +203,10 @@ class BuiltCase:
 
     Attributes:
         case: What it is made of.
-        table: All rows; its test has the two hidden tests one after the other. The attribute of a row is what it bears
-            of all that is planted, -1 where nothing is.
-        like: Places in the table of the test like training.
-        balanced: Places of the balanced test; of the same where nothing is planted.
+        table: All rows; its test has the two hidden tests one after the other. The attribute of a row is the
+            combination of the values planted, -1 where nothing is.
+        like: Rows of the test that is like training.
+        balanced: Rows of the balanced test; the same where nothing is planted.
     """
 
     case: Case
@@ -203,111 +220,106 @@ def build_case(case: Case, real: Path | None = None) -> BuiltCase:
 
     Args:
         case: What it is made of.
-        real: Folder of the sets out of packages; by default ``evidence`` in the cache folder.
+        real: Folder of the sets from packages; by default ``evidence`` in the cache folder.
 
     Raises:
-        InputError: If a set is not there.
+        InputError: The set is missing.
     """
-    source = _read(case, real or get_cache_folder() / "evidence")
+    source = _read_source(case, real or get_cache_folder() / "evidence")
     example, label, sizes = _draw_rows(case, source.label)
     num_labels = len(source.names)
     split = make_consecutive_splits(sizes[0], sizes[1], sizes[2] + sizes[3])
-    train, balanced = torch.arange(sum(sizes[:3])), torch.arange(sum(sizes[:3]), sum(sizes))
-    attribute, values = torch.full_like(label, UNKNOWN_ATTRIBUTE), []
+    learned = torch.cat([split["train"], split["valid"]])
+    like, balanced = split["test"].split(sizes[2:])
+    attribute = torch.full_like(label, UNKNOWN_ATTRIBUTE)
+    values = []
+    step = 1
     for number, planted in enumerate(case.planted):
         generator = make_generator(case.seed, "evidence", case.number, "values", number)
-        correlation = _correlation(num_labels, planted.values)
+        correlation = _make_correlation(num_labels, planted.values)
         value = torch.zeros_like(label)
-        value[train] = draw_attributes_with_conflicts(label[train], correlation, planted.conflicting, generator)
+        biased = torch.cat([learned, like])
+        value[biased] = draw_attributes_with_conflicts(label[biased], correlation, planted.conflicting, generator)
         # Every combination of label and values equally often: the second value changes more slowly than the first.
-        step = int(np.prod([one.values for one in case.planted[:number]], dtype=int))
-        for y in range(num_labels):
-            rows = balanced[label[balanced] == y]
+        for code in range(num_labels):
+            rows = balanced[label[balanced] == code]
             value[rows] = torch.arange(len(rows)) // step % planted.values
+        step *= planted.values
         attribute = value if number == 0 else attribute * planted.values + value
         other = torch.randint(planted.values, value.shape, generator=generator)
-        values.append(torch.where(torch.rand(value.shape, generator=generator) < planted.noise, other, value).numpy())
-    rows = source.rows(example.numpy())
+        is_noise = torch.rand(value.shape, generator=generator) < planted.noise
+        values.append(torch.where(is_noise, other, value).numpy())
+    rows = source.read_rows(example.numpy())
     draw = np.random.default_rng(derive_seed(case.seed, "evidence", case.number, "look"))
     if case.what == "honest":
         rows = _HONEST[case.kind](rows, label.numpy(), case.strength, draw)
-    for planted, mark in zip(case.planted, values, strict=True):
-        rows = FAMILIES[planted.family].plant(rows, mark, planted.values, planted.strength, draw)
+    for planted, value in zip(case.planted, values, strict=True):
+        rows = FAMILIES[planted.family].plant(rows, value, planted.values, planted.strength, draw)
     if case.wrong:
-        learned, generator = (
-            torch.cat([split["train"], split["valid"]]),
-            make_generator(case.seed, "wrong", case.number),
-        )
+        generator = make_generator(case.seed, "wrong", case.number)
         wrong = learned[torch.rand(len(learned), generator=generator) < case.wrong]
         label[wrong] = (label[wrong] + torch.randint(1, num_labels, wrong.shape, generator=generator)) % num_labels
-    like = split["test"][: sizes[2]]
-    table = _table(case, rows, label, attribute, split, source.names)
+    table = _build_table(case, rows, label, attribute, split, source.names)
     return BuiltCase(case, table, like, balanced if case.planted else like)
 
 
-def _correlation(num_labels: int, values: int) -> Correlation:
-    """Return what goes with what: value v with label v modulo L, or label y with value y modulo K."""
+def _make_correlation(num_labels: int, values: int) -> Correlation:
+    """Return the correlation of value v with label v modulo L, or of label y with value y modulo K if K < L."""
     if values >= num_labels:
-        return Correlation.from_table([[v for v in range(values) if v % num_labels == y] for y in range(num_labels)])
-    return Correlation.from_table([[y % values] for y in range(num_labels)])
+        return Correlation.from_table([list(range(label, values, num_labels)) for label in range(num_labels)])
+    return Correlation.from_table([[label % values] for label in range(num_labels)])
 
 
 def _draw_rows(case: Case, label: NDArray[np.int64]) -> tuple[Tensor, Tensor, list[int]]:
     """Return the example and label of each row, and how many rows train, valid and the two tests have."""
     draw = np.random.default_rng(derive_seed(case.seed, "evidence", case.number, "rows"))
-    own = [draw.permutation(np.flatnonzero(label == y)) for y in range(int(label.max()) + 1)]
-    cells = int(np.prod([one.values for one in case.planted], dtype=int))
+    examples = [draw.permutation(np.flatnonzero(label == code)) for code in range(int(label.max()) + 1)]
+    num_labels = len(examples)
     # Examples that are shown in the tests are in no training row.
-    apart = [min(max(NUM_LIKE, NUM_BALANCED) // len(own), round(0.3 * len(part))) for part in own]
-    shares = np.array(case.shares[: len(own)] or [1.0] * len(own))
-    wanted, there = (
-        1.25 * case.rows * shares / shares.sum(),
-        [len(part) - n for part, n in zip(own, apart, strict=True)],
-    )
-    wanted = wanted * min(1.0, *(n / want for n, want in zip(there, wanted, strict=True)))
-    learned = [part[n : n + round(want)] for part, n, want in zip(own, apart, wanted, strict=True)]
-    valid = [part[: round(0.2 * len(part))] for part in learned]
-    train = [part[round(0.2 * len(part)) :] for part in learned]
-    share = shares / shares.max()
-    like = [part[: round(n * s)] for part, n, s in zip(own, apart, share, strict=True)]
-    parts = [draw.permutation(np.concatenate(some)) for some in (train, valid, like)]
+    tested = []
+    learned = []
+    for rows in examples:
+        count = min(max(NUM_LIKE, NUM_BALANCED) // num_labels, round(0.3 * len(rows)))
+        tested.append(rows[:count])
+        learned.append(rows[count:])
+    shares = np.array(case.shares[:num_labels] or [1.0] * num_labels)
+    wanted = 1.25 * case.rows * shares / shares.sum()
+    wanted = wanted * min(1.0, *(len(rows) / count for rows, count in zip(learned, wanted, strict=True)))
+    learned = [rows[: round(count)] for rows, count in zip(learned, wanted, strict=True)]
+    valid = [rows[: round(0.2 * len(rows))] for rows in learned]
+    train = [rows[round(0.2 * len(rows)) :] for rows in learned]
+    like = [rows[: round(len(rows) * share)] for rows, share in zip(tested, shares / shares.max(), strict=True)]
+    parts = [draw.permutation(np.concatenate(part)) for part in (train, valid, like)]
+    balanced = np.zeros(0, np.int64)
     if case.planted:
-        each = max(1, NUM_BALANCED // len(own) // cells) * cells
-        parts += [np.concatenate([np.resize(part[:n], each) for part, n in zip(own, apart, strict=True)])]
-    else:
-        parts += [np.zeros(0, np.int64)]
+        count = max(1, NUM_BALANCED // num_labels // case.num_cells) * case.num_cells
+        balanced = np.concatenate([np.resize(rows, count) for rows in tested])
+    parts.append(balanced)
     example = torch.from_numpy(np.concatenate(parts).astype(np.int64))
     return example, torch.from_numpy(label.copy())[example], [len(part) for part in parts]
 
 
-def _table(
+def _build_table(
     case: Case, rows: Any, label: Tensor, attribute: Tensor, split: dict[str, Tensor], names: list[str]
 ) -> DataTable:
-    """Put the rows in the form of their kind."""
-    cells = max(1, int(np.prod([one.values for one in case.planted], dtype=int)))
-    beside: dict[str, Any] = {}
+    """Return the table of rows in the form of their kind."""
+    contents: dict[str, Any] = {
+        "label": label,
+        "attribute": attribute,
+        "split": split,
+        "label_names": names,
+        "attribute_names": [str(value) for value in range(case.num_cells)],
+    }
     if case.kind == "images":
-        store: Any = ArrayStore(torch.from_numpy(np.rint(rows).clip(0, 255).astype(np.uint8)))
-    elif case.kind == "texts":
-        store, beside = hash_words(rows), {"texts": rows}
-    else:
-        reader = ColumnReader(list(rows.columns))
-        given = Rows("the case", range(len(rows)), rows)
-        learnt = reader.fit_transform(reader.validate(given)[0], split["train"], given.errors)
-        store = learnt.inputs
-        beside = {**learnt.forms, "preparation": learnt.preparation}
-    return DataTable(
-        inputs=store,
-        label=label,
-        attribute=attribute,
-        split=split,
-        label_names=names,
-        attribute_names=[str(value) for value in range(cells)],
-        **beside,
-    )
+        return DataTable(ArrayStore(torch.from_numpy(np.rint(rows).clip(0, 255).astype(np.uint8))), **contents)
+    if case.kind == "texts":
+        return DataTable(hash_words(rows), texts=rows, **contents)
+    reader = ColumnReader(list(rows.columns))
+    unread = Rows("the case", range(len(rows)), rows)
+    return build_table_by_reader(reader, reader.validate(unread)[0], unread.errors, metadata={}, **contents)
 
 
-def resized(images: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
+def resize(images: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
     """Return images (N, C, H, W) in ``size`` x ``size`` pixels."""
     if images.shape[2:] == (size, size):
         return images
@@ -315,44 +327,49 @@ def resized(images: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
     return values.round().clamp(0, 255).to(torch.uint8).numpy()
 
 
-# -- strong honest features: graded, so that rows without them are unlike their label in everything
+# -- strong honest features: graded, so that rows without them are unlike their label in every way
 
 
-def _honest_images(images: NDArray[np.float32], label: NDArray[np.int64], strength: float, draw: Any) -> Any:
-    """Add a large shape of the label's own, the plainer the more the image is like its label in other ways."""
+def _add_honest_shape(images: NDArray[np.float32], label: NDArray[np.int64], strength: float, draw: Any) -> Any:
+    """Add a large shape of the label, the stronger the more the image is like its label in other ways."""
     size = images.shape[2]
-    small = resized(images.clip(0, 255).astype(np.uint8), 4).reshape(len(images), -1) / 255.0
-    own = np.eye(label.max() + 1)[label]
-    known = (small - small.mean(0)) @ np.linalg.lstsq(small - small.mean(0), own - own.mean(0), rcond=1e-3)[0]
-    like = (known * own).sum(1) - known.mean(1)
-    plain = (0.8 + 0.5 * (like - like.mean()) / like.std() + draw.normal(0, 0.4, len(label))).clip(0)
+    small = resize(images.clip(0, 255).astype(np.uint8), 4).reshape(len(images), -1) / 255.0
+    small = small - small.mean(0)
+    one_hot = np.eye(label.max() + 1)[label]
+    scores = small @ np.linalg.lstsq(small, one_hot - one_hot.mean(0), rcond=1e-3)[0]
+    like = (scores * one_hot).sum(1) - scores.mean(1)
+    weight = (0.8 + 0.5 * (like - like.mean()) / like.std() + draw.normal(0, 0.4, len(label))).clip(0)
     shapes = zoom(draw.standard_normal((label.max() + 1, 3, 4, 4)), (1, 1, size / 4, size / 4), order=3)
-    return images + (22 * strength * plain)[:, None, None, None] * shapes[label]
+    return images + (22 * strength * weight)[:, None, None, None] * shapes[label]
 
 
-def _honest_texts(texts: list[str], label: NDArray[np.int64], strength: float, draw: Any) -> list[str]:
+def _add_honest_words(texts: list[str], label: NDArray[np.int64], strength: float, draw: Any) -> list[str]:
     """Add words that are commoner with a label, more or less of them."""
     words = np.array(
-        [["plenty", "amber"], ["scarce", "cobalt"], ["steady", "ivory"], ["sudden", "jade"], ["late", "onyx"]]
-    )
-    found = []
-    for text, y in zip(texts, label.tolist(), strict=True):
-        which = np.where(draw.random(draw.poisson(2 * strength)) < 0.75, y, draw.integers(label.max() + 1))
-        found.append(" ".join([text, *(words[one, draw.integers(2)] for one in which)]))
-    return found
+        ["plenty", "amber", "scarce", "cobalt", "steady", "ivory", "sudden", "jade", "late", "onyx"]
+    ).reshape(5, 2)
+    marked = []
+    for text, code in zip(texts, label.tolist(), strict=True):
+        labels = np.where(draw.random(draw.poisson(2 * strength)) < 0.75, code, draw.integers(label.max() + 1))
+        marked.append(" ".join([text, *(words[label, draw.integers(2)] for label in labels)]))
+    return marked
 
 
-def _honest_tables(frame: pd.DataFrame, label: NDArray[np.int64], strength: float, draw: Any) -> pd.DataFrame:
-    """Add a number that rises with the label, and with what other columns say of it."""
+def _add_honest_column(frame: pd.DataFrame, label: NDArray[np.int64], strength: float, draw: Any) -> pd.DataFrame:
+    """Add a number that rises with the label, and with a linear score of the other columns."""
     numbers = frame.select_dtypes("number").fillna(0)
-    side = (label == label.max()).astype(float)
-    known = ((numbers - numbers.mean()) / numbers.std().clip(1e-9)).to_numpy()
-    weight = known.T @ (side - side.mean())
-    score = known @ weight / max(1e-9, (known @ weight).std())
-    return frame.assign(index=0.6 * score + (0.8 + 1.4 * strength) * side + draw.standard_normal(len(label)))
+    is_last = (label == label.max()).astype(float)
+    scaled = ((numbers - numbers.mean()) / numbers.std().clip(1e-9)).to_numpy()
+    score = scaled @ (scaled.T @ (is_last - is_last.mean()))
+    score = score / max(1e-9, score.std())
+    return frame.assign(index=0.6 * score + (0.8 + 1.4 * strength) * is_last + draw.standard_normal(len(label)))
 
 
-_HONEST: dict[Kind, Callable[..., Any]] = {"images": _honest_images, "texts": _honest_texts, "tables": _honest_tables}
+_HONEST: dict[Kind, Callable[..., Any]] = {
+    "images": _add_honest_shape,
+    "texts": _add_honest_words,
+    "tables": _add_honest_column,
+}
 
 
 # -- where rows come from
@@ -362,31 +379,33 @@ _HONEST: dict[Kind, Callable[..., Any]] = {"images": _honest_images, "texts": _h
 class _Source:
     label: NDArray[np.int64]  # of all examples, 0..L-1
     names: list[str]  # of labels
-    rows: Callable[[NDArray[np.int64]], Any]  # examples -> images, texts or a frame
+    read_rows: Callable[[NDArray[np.int64]], Any]  # examples -> images, texts or a frame
 
 
-def _read(case: Case, real: Path) -> _Source:
+def _make_frame_source(label: NDArray[Any], names: list[str], frame: pd.DataFrame) -> _Source:
+    return _Source(label, names, lambda rows: frame.iloc[rows].reset_index(drop=True))
+
+
+def _read_source(case: Case, real: Path) -> _Source:
     """Return the examples of the labels of a case."""
     draw = np.random.default_rng(derive_seed(case.seed, "evidence", case.number, "labels"))
     if case.kind == "images":
-        return _images(case, draw)
+        return _read_images(case, draw)
     if case.data == "reviews":
         names = ["negative", "positive", "neutral"][: max(2, min(3, case.labels))]
-        each = round(2.6 * case.rows / len(names)) + NUM_BALANCED
-        label = np.arange(each * len(names)) % len(names)
-        written = reviews.write_reviews([names[y] for y in label], None, Random(derive_seed(case.seed, case.number)))
-        return _Source(label, names, lambda rows: [written[row] for row in rows])
+        per_label = round(2.6 * case.rows / len(names)) + NUM_BALANCED
+        label = np.arange(per_label * len(names)) % len(names)
+        random = Random(derive_seed(case.seed, case.number))
+        texts = reviews.write_reviews([names[code] for code in label], None, random)
+        return _Source(label, names, lambda rows: [texts[row] for row in rows])
     if case.data == "people":
         label = np.arange(2 * case.rows + 2 * NUM_BALANCED) % 2
-        people = pd.DataFrame(draw_people(label, draw))
-        return _Source(label, ["low", "high"], lambda rows: people.iloc[rows].reset_index(drop=True))
+        return _make_frame_source(label, ["low", "high"], pd.DataFrame(draw_people(label, draw)))
     if case.data == "cancer":
         from sklearn.datasets import load_breast_cancer
 
         raw = load_breast_cancer(as_frame=True)
-        return _Source(
-            raw.target.to_numpy(), ["malignant", "benign"], lambda rows: raw.data.iloc[rows].reset_index(drop=True)
-        )
+        return _make_frame_source(raw.target.to_numpy(), ["malignant", "benign"], raw.data)
     file = real / f"{case.data}.parquet"
     if not file.is_file():
         raise InputError(f"{file} is missing: run `python lab/scripts/evidence_sets.py {real}`")
@@ -394,27 +413,29 @@ def _read(case: Case, real: Path) -> _Source:
     commonest = [str(name) for name in frame["label"].value_counts().index[: 7 if case.kind == "texts" else None]]
     names = [commonest[i] for i in sorted(draw.permutation(len(commonest))[: case.labels])]
     frame = frame[frame["label"].isin(names)].reset_index(drop=True)
-    known = np.asarray([names.index(name) for name in frame.pop("label")], dtype=np.int64)
+    label = np.asarray([names.index(name) for name in frame.pop("label")], dtype=np.int64)
     if case.kind == "texts":
-        return _Source(known, names, lambda rows: frame["text"].iloc[rows].tolist())
-    return _Source(known, names, lambda rows: frame.iloc[rows].reset_index(drop=True))
+        return _Source(label, names, lambda rows: frame["text"].iloc[rows].tolist())
+    return _make_frame_source(label, names, frame)
 
 
-def _images(case: Case, draw: np.random.Generator) -> _Source:
+def _read_images(case: Case, draw: np.random.Generator) -> _Source:
     root = get_data_folder(None)
     pixels: NDArray[Any]
     label: NDArray[Any]
     if case.data == "photos":
         cifar = read_cifar10(root, download=False)
-        pixels, label = cifar.images, cifar.label
+        pixels = cifar.images
+        label = cifar.label
     else:
         read = digits.load_small_digits() if case.data == "digits" else colored_mnist.read_mnist(root, download=False)
-        pixels, label = read[0].numpy()[:, None], read[1].numpy()
-    chosen = np.sort(draw.permutation(10)[: case.labels])
-    places = np.flatnonzero(np.isin(label, chosen))
+        pixels = read[0].numpy()[:, None]
+        label = read[1].numpy()
+    classes = np.sort(draw.permutation(10)[: case.labels])
+    places = np.flatnonzero(np.isin(label, classes))
 
-    def rows(examples: NDArray[np.int64]) -> NDArray[np.float32]:
-        shown = resized(pixels[places[examples]], case.size)
-        return np.repeat(shown, 3 // shown.shape[1], axis=1).astype(np.float32)
+    def read_rows(examples: NDArray[np.int64]) -> NDArray[np.float32]:
+        images = resize(pixels[places[examples]], case.size)
+        return np.repeat(images, 3 // images.shape[1], axis=1).astype(np.float32)
 
-    return _Source(np.searchsorted(chosen, label[places]), [str(value) for value in chosen], rows)
+    return _Source(np.searchsorted(classes, label[places]), [str(value) for value in classes], read_rows)
