@@ -103,8 +103,9 @@ def logit_corrected_cross_entropy(
 ) -> Tensor:
     """Return the cross-entropy of the logits plus the logarithm of each row's group prior (eq. 7).
 
-    Training with it makes the uncorrected logits maximise the accuracy averaged over groups (Proposition 1), so
-    predict with the uncorrected logits. It equals the pairwise margin loss of eq. 8.
+    Its minimiser has uncorrected logits that maximise the group-balanced accuracy (eq. 2), provided that each row has
+    one attribute (Proposition 1). So predict with the uncorrected logits. The loss equals the pairwise margin loss of
+    eq. 8.
 
     Args:
         logits: (B, L).

@@ -46,7 +46,7 @@ class Batch:
 class Correlation:
     """A spurious correlation between labels and attributes: which labels have which attributes in most rows.
 
-    From the class probabilities of a biased network it gives the probabilities of attributes (eq. 11, 12), and it tells
+    It turns the class probabilities of a biased network into probabilities of attributes (eq. 11, 12), and determines
     which groups are bias-conflicting. It covers the paper's four kinds of correlation (section 4.2), and needs no
     attribute labels of rows.
 

@@ -1,7 +1,7 @@
 """Names of views, and how sentences, tables and command lines write them.
 
 A *view* is a low-capacity probe: a few features of an input that keep one kind of information, such as its colours or
-one column (``logit_correction.views``). It is called by a family, such as ``colour``, or by a family and a member of
+one column (package ``views``). It is called by a family, such as ``colour``, or by a family and a member of
 it, such as ``column:scanner``. Pages, the console and notebooks all write such names as this module does.
 """
 

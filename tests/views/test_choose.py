@@ -75,22 +75,6 @@ def test_a_view_of_a_users_own_is_not_kept() -> None:
         restore_view({"family": "my_parts.Tail", "values": {}})
 
 
-def test_members_of_a_view_may_have_their_former_names_for_one_version() -> None:
-    with pytest.warns(DeprecationWarning, match="is now called"):
-
-        class Former(View):
-            name = "former"
-            few = 3
-
-            def is_applicable(self, inputs: ViewInputs) -> bool:
-                return inputs is IMAGES
-
-            def features(self, inputs: ViewInputs) -> torch.Tensor:
-                return torch.zeros(inputs.num_rows, 1)
-
-    assert [view.max_per_label for view in Former.list_views(IMAGES)] == [3] and Former.list_views(TEXTS) == []
-
-
 def test_a_view_of_a_checkpoint_of_the_last_version_is_restored() -> None:
     view = restore_view({"family": "word", "values": {"name": "word:depot", "terms": ["depot"], "few": None}})
     assert view.max_per_label is None and view.features(replace(TEXTS, texts=["the depot"])).tolist() == [[1.0]]

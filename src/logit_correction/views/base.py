@@ -7,7 +7,6 @@ one, and hardly the label. The search for shortcuts compares views by what their
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -21,6 +20,9 @@ from logit_correction.registry import import_component
 from logit_correction.types import ViewInputs
 from logit_correction.view_names import ViewName
 from logit_correction.views import VIEWS
+
+#: Names of attributes in checkpoints of earlier versions -> present names.
+FORMER_NAMES = {"few": "max_per_label"}
 
 
 class View(ABC):
@@ -52,31 +54,11 @@ class View(ABC):
     ['colour']
     """
 
-    #: Former names of members, which a subclass may still use for one version.
-    _RENAMED: ClassVar[dict[str, str]] = {
-        "views_of": "list_views",
-        "named": "make_member",
-        "can_look": "is_applicable",
-        "features_together": "compute_family_features",
-        "look": "image_features",
-        "few": "max_per_label",
-        "together": "max_narrow_members",
-        "least_side": "min_side",
-    }
-
     name: str
     breadth: int = 1
     max_per_label: int | None = None
     max_narrow_members: ClassVar[int | None] = None
     needs: ClassVar[str] = "other inputs"
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        for former, name in cls._RENAMED.items():
-            if former in vars(cls):
-                message = f"{cls.__name__}.{former} is now called {name}: rename it"
-                warnings.warn(message, DeprecationWarning, stacklevel=3)
-                setattr(cls, name, vars(cls)[former])
 
     @classmethod
     def list_views(cls, inputs: ViewInputs) -> list[View]:
@@ -215,5 +197,5 @@ def restore_view(state: dict[str, Any]) -> View:
     if state["family"] not in VIEWS:
         raise KeyError(state["family"])
     view: View = object.__new__(import_component("view", state["family"], VIEWS, View))
-    vars(view).update({View._RENAMED.get(name, name): value for name, value in state["values"].items()})
+    vars(view).update({FORMER_NAMES.get(name, name): value for name, value in state["values"].items()})
     return view
