@@ -3,12 +3,11 @@
 #
 # Start with a folder of labelled images and some new ones without labels. End with a classifier that works on the new ones.
 #
-# The same in four commands. After the first, fill in labels in `audit/sheet.csv`. This page runs in 56 s on one core of an AMD EPYC.
+# The same in three commands. After the first, fill in labels in `audit/sheet.csv`. This page runs in 56 s on one core of an AMD EPYC.
 #
 # ```bash
 # logit-correction audit --data photos --data.size 20 --epochs 15 --new-rows next-year --out audit
-# logit-correction audit --answers audit/sheet.csv --out audit
-# logit-correction train --config audit/fix.yaml --out fixed
+# logit-correction train --data photos --data.size 20 --epochs 15 --answers audit/sheet.csv --out fixed
 # logit-correction predict fixed next-year --out answers.csv
 # ```
 

@@ -4,13 +4,12 @@
 # In a table, a single column may predict the label. Some such columns are legitimate causes. Others are accidents of how the table came about.
 # New rows tell which.
 #
-# The same in four commands, if your tables are `people.csv` and `later.csv`. After the first, fill in labels in `audit/sheet.csv`. This page runs
+# The same in three commands, if your tables are `people.csv` and `later.csv`. After the first, fill in labels in `audit/sheet.csv`. This page runs
 # in 13 s on one core of an AMD EPYC.
 #
 # ```bash
 # logit-correction audit --data people.csv --data.label income --epochs 15 --new-rows later.csv --out audit
-# logit-correction audit --answers audit/sheet.csv --out audit
-# logit-correction train --config audit/fix.yaml --out fixed
+# logit-correction train --data people.csv --data.label income --epochs 15 --answers audit/sheet.csv --out fixed
 # logit-correction predict fixed later.csv --out answers.csv
 # ```
 

@@ -4,13 +4,12 @@
 # Start with a table of texts and end with a classifier for new ones. The shortcut here is a closing line. In your texts it may be the name of
 # a shop, a template or a disclaimer.
 #
-# The same in four commands, if your tables are `reviews.csv` and `later.csv`. After the first, fill in labels in `audit/sheet.csv`. This page runs
+# The same in three commands, if your tables are `reviews.csv` and `later.csv`. After the first, fill in labels in `audit/sheet.csv`. This page runs
 # in 15 s on one core of an AMD EPYC.
 #
 # ```bash
 # logit-correction audit --data reviews.csv --data.label verdict --data.text review --epochs 15 --new-rows later.csv --out audit
-# logit-correction audit --answers audit/sheet.csv --out audit
-# logit-correction train --config audit/fix.yaml --out fixed
+# logit-correction train --data reviews.csv --data.label verdict --data.text review --epochs 15 --answers audit/sheet.csv --out fixed
 # logit-correction predict fixed later.csv --out answers.csv
 # ```
 
