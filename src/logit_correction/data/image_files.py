@@ -35,8 +35,11 @@ Ranges = Mapping[str, Range]
 #: An image lies outside of a range if this share of its pixels lies more than one step of 255 outside.
 MAX_SHARE_OUTSIDE = 0.001
 
-#: Pixels that are decoded of one file, about 300 MB in memory. A JPEG may have more, since it is decoded reduced.
+#: Pixels that are decoded of one file, about 500 MB in memory. A JPEG may have more, since it is decoded reduced.
 MAX_PIXELS = 2**26
+
+#: Rows of pixels of more than 8 bits that are scaled at a time.
+SCALED_ROWS = 256
 
 #: Orientation in EXIF -> what sets an image upright.
 UPRIGHT = {
@@ -150,13 +153,14 @@ def read_picture(
         if orientation in UPRIGHT:
             image = image.transpose(UPRIGHT[orientation])
         if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
-            layer = image.convert("RGBA")
+            layer = image if image.mode == "RGBA" else image.convert("RGBA")
             image = Image.new("RGB", image.size, "white")
             image.paste(layer, mask=layer)  # the colour of transparent pixels is mostly black
-        image = image.convert("RGB")
-    if box is not None:
-        image = _resize(image, box, resizing)
-    pixels = np.ascontiguousarray(np.asarray(image, dtype=np.uint8).transpose(2, 0, 1))
+        if image.mode != "RGB":  # a copy of a large image would take as much memory again
+            image = image.convert("RGB")
+        if box is not None:
+            image = _resize(image, box, resizing)
+        pixels = np.ascontiguousarray(np.asarray(image, dtype=np.uint8).transpose(2, 0, 1))
     return Picture(pixels, depth, is_outside, is_animated)
 
 
@@ -165,14 +169,16 @@ def _scale_deep_image(file: Image.Image, depth: str, ranges: Ranges | None) -> t
     if ranges is not None and depth not in ranges:
         trained = ", ".join(ranges) or BYTES
         raise ValueError(f"its pixels have {depth}, and the others' {trained}: save it as the others are")
-    grey = np.nan_to_num(np.asarray(file, np.float64))
-    low, high = (float(grey.min()), float(grey.max())) if ranges is None else ranges[depth]
-    grey -= low
-    grey /= (high - low) or 1
-    is_outside = bool(np.mean((grey < -1 / 255) | (grey > 256 / 255)) > MAX_SHARE_OUTSIDE)
-    grey.clip(0, 1, out=grey)
-    grey *= 255
-    return Image.fromarray(grey.round(out=grey).astype(np.uint8)), is_outside
+    pixels = np.nan_to_num(np.asarray(file))
+    low, high = (float(pixels.min()), float(pixels.max())) if ranges is None else ranges[depth]
+    grey = np.empty(pixels.shape, np.uint8)
+    num_outside = 0
+    for start in range(0, len(pixels), SCALED_ROWS):  # all at once would take eight bytes a pixel, several times
+        part = slice(start, start + SCALED_ROWS)
+        scaled = (pixels[part].astype(np.float64) - low) / ((high - low) or 1)
+        num_outside += int(np.count_nonzero((scaled < -1 / 255) | (scaled > 256 / 255)))
+        grey[part] = (255 * scaled.clip(0, 1)).round()
+    return Image.fromarray(grey), num_outside > MAX_SHARE_OUTSIDE * pixels.size
 
 
 def _resize(image: Image.Image, box: tuple[int, int], resizing: Resizing) -> Image.Image:
@@ -206,7 +212,7 @@ def survey_image_files(paths: Sequence[Path]) -> tuple[int, dict[str, Range]]:
             depth = find_depth(file)
             if depth != BYTES:
                 check_pixels(file)
-                pixels = np.nan_to_num(np.asarray(file, np.float64))
+                pixels = np.nan_to_num(np.asarray(file))
                 ends.setdefault(depth, []).extend([float(pixels.min()), float(pixels.max())])
     side = min(DEFAULT_MAX_SIDE, int(np.median(sides))) if sides else DEFAULT_MAX_SIDE
     return side, {depth: (min(values), max(values)) for depth, values in sorted(ends.items())}
