@@ -49,7 +49,7 @@ SECTIONS = {
 
 #: Title of the section that only ``--help-all`` shows: options of training that are in no other section, and these.
 ADVANCED = "Training"
-ADVANCED_OPTIONS = ("preset", "biased_network", "encoder", "print_config", "trust_code")
+ADVANCED_OPTIONS = ("preset", "biased_network", "encoder", "single", "print_config", "trust_code")
 
 #: Name of an option, or the first word of its type -> what stands for its value in the help.
 PLACEHOLDERS = {

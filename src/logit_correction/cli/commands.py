@@ -50,6 +50,7 @@ def train_command(
     seeds: PositiveInt = 1,
     new_rows: Path | None = None,
     answers: Path | None = None,
+    single: bool = False,
     print_config: bool = False,
     trust_code: bool = False,
     user_options: Collection[str] = (),
@@ -63,6 +64,7 @@ def train_command(
         seeds: train N runs, each with its own seed S, in OUT/seed-S
         new_rows: rows that the model will be used on: they choose what to train, by an audit in OUT-audit
         answers: the filled-in sheet of that audit
+        single: with --answers or --new-rows, train the best candidate instead of an average of the likely ones
         print_config: print all options of the run as the YAML that --config takes, and run nothing
         trust_code: import the custom classes that the audit of --answers names, if it is not your own; their code has
             your rights
@@ -74,9 +76,11 @@ def train_command(
     if out is None:
         raise InputError("--out is missing: give the folder to write the run into")
     if new_rows is not None or answers is not None:
-        audit = _audit_new_rows(config, out, new_rows, answers, user_options, trust_code)
+        audit = _audit_new_rows(config, out, new_rows, answers, single, user_options, trust_code)
         with audit.restrict_imports():
             return _train_seeds(audit.to_train(), out, resume, seeds)
+    if single:
+        raise InputError("--single chooses among candidates by new rows: give --answers or --new-rows too")
     return _train_seeds(config, out, resume, seeds)
 
 
@@ -120,6 +124,7 @@ def _audit_new_rows(
     out: Path,
     new_rows: Path | None,
     answers: Path | None,
+    single: bool,
     user_options: Collection[str],
     trust_code: bool,
 ) -> Any:
@@ -134,13 +139,13 @@ def _audit_new_rows(
     _check_method_is_free(config, user_options, "--new-rows" if answers is None else "--answers")
     folder = out.with_name(f"{out.name}-audit")
     if answers is None:
-        audit = audits.audit_into(folder, config, new_rows=new_rows, progress=True)
+        audit = audits.audit_into(folder, config, new_rows=new_rows, single=single, progress=True)
     else:
         if (answers.parent / audits.AUDIT).is_file():
             folder = answers.parent  # of an earlier `train --new-rows`, whose own folder holds ERM
         audit = audits.Audit(folder, trust_code=trust_code)
         audit.check_options(config, user_options)
-        audit.answer(answers)
+        audit.answer(answers, single=single)
     print_audit(audit.result, folder / audits.PAGE)
     return audit
 
@@ -165,6 +170,7 @@ def audit_command(
     new_rows: Path | None = None,
     ask: PositiveInt | None = None,
     answers: Path | None = None,
+    single: bool = False,
     fail_on: Literal["shortcut", "cannot tell"] | None = None,
     json: bool = False,
 ) -> int:
@@ -182,6 +188,7 @@ def audit_command(
         ask: write sheet.csv with N new rows whose label you fill in (default 20, if the new rows differ from the
             training data); works on a finished audit too
         answers: read a filled-in sheet.csv into a finished audit; sheets may come one after the other
+        single: with answers, advise the best candidate instead of an average of the likely ones
         fail_on: exit with status 3 on this verdict (quote 'cannot tell'); for continuous integration
         json: print audit.json
     """
@@ -195,9 +202,10 @@ def audit_command(
     if answers is not None:
         if config is not None or ask is not None:
             raise InputError("--answers reads a sheet into the audit in --out: leave out other options")
-        audits.Audit(out).answer(answers)
+        audits.Audit(out).answer(answers, single=single)
     elif config is not None:
         inputs: dict[str, Any] = {"run": run, "predictions": predictions, "new_rows": new_rows, "ask": ask}
+        inputs["single"] = single
         audits.audit_into(out, config, **inputs, try_fix=try_fix, progress=True)
     elif ask is not None:
         audits.Audit(out).ask(ask)

@@ -26,11 +26,12 @@ from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import Report
 from logit_correction.formatting import format_option, format_reason
+from logit_correction.methods.average import Average
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.pretrained import PHOTO_ENCODER, TEXT_ENCODER, find_packaged_weights
 from logit_correction.registry import ComponentConfig, format_install_command, import_optional, is_untrusted_config
 from logit_correction.runs.encode import EncodedStore, encode_table
-from logit_correction.runs.model import FittedModel, build_algorithm, check_network_sizes
+from logit_correction.runs.model import FittedModel, build_algorithm, build_member_config, check_network_sizes
 from logit_correction.runs.options import RunConfig, complete_part
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
@@ -368,6 +369,8 @@ def build_checked_algorithm(config: RunConfig, table: DataTable) -> Algorithm:
     if is_untrusted_config():
         check_network_sizes(config, table.info, MAX_TRAINED_WEIGHTS)
     algorithm = build_algorithm(config, table.info)
+    for member in config.method.options.get("members") or [] if isinstance(algorithm, Average) else []:
+        build_algorithm(build_member_config(config, member), table.info)  # so that wrong options are refused here
     check_network_output(algorithm, table, config.network.name)
     if config.training.finetune:
         check_finetuning(algorithm, config.encoder)

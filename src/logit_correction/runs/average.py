@@ -6,7 +6,7 @@ with a checkpoint of its own, so an interrupted run continues within the member 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -22,8 +22,8 @@ from logit_correction.methods.average import Average
 from logit_correction.registry import refuse_untrusted_path
 from logit_correction.runs.assemble import PreparedRun, build_training_rows
 from logit_correction.runs.folder import RESUME
-from logit_correction.runs.model import build_algorithm
-from logit_correction.runs.options import RunConfig, complete_part
+from logit_correction.runs.model import build_algorithm, build_member_config
+from logit_correction.runs.options import RunConfig
 from logit_correction.runs.teaching import compute_feature_scale, teach_logit_correction
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Trainer
@@ -76,13 +76,6 @@ def read_labelled_rows(path: Path) -> LabelledRows:
     except (OSError, ValueError, KeyError, EOFError, TypeError, BadZipFile) as error:
         raise InputError(f"{path} does not hold labelled new rows ({error}): answer the audit's sheet again") from error
     return LabelledRows(inputs.get("", inputs) if set(inputs) == {""} else inputs, label, weight)
-
-
-def build_member_config(config: RunConfig, member: dict[str, Any]) -> RunConfig:
-    """Return the complete config of one member of an average: its method, and the views that its network lacks."""
-    leave_out = [*config.training.leave_out, *member.get("leave_out", ())]
-    method = complete_part("method", member["method"])
-    return replace(config, method=method, training=replace(config.training, leave_out=leave_out))
 
 
 def train_member(

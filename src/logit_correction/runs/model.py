@@ -36,7 +36,7 @@ from logit_correction.registry import parse_names
 from logit_correction.runs.encode import Encoder
 from logit_correction.runs.inference import iterate_batches
 from logit_correction.runs.leave_out import is_linear_removal, make_network_factory
-from logit_correction.runs.options import RunConfig
+from logit_correction.runs.options import RunConfig, complete_part
 from logit_correction.training.display import Display
 from logit_correction.training.fit import predict_row_attributes
 from logit_correction.types import Correlation, DataInfo
@@ -297,6 +297,13 @@ def build_algorithm(config: RunConfig, info: DataInfo) -> Algorithm:
     network = make_network_factory(config.network, left_out, info)
     algorithm: Algorithm = config.method.make(network, info, **arguments)
     return algorithm
+
+
+def build_member_config(config: RunConfig, member: Mapping[str, Any]) -> RunConfig:
+    """Return the complete config of one member of an average: its method, and the views that its network lacks."""
+    leave_out = [*config.training.leave_out, *member.get("leave_out", ())]
+    method = complete_part("method", member["method"])
+    return replace(config, method=method, training=replace(config.training, leave_out=leave_out))
 
 
 def check_network_sizes(config: RunConfig, info: DataInfo, max_weights: int) -> None:

@@ -44,12 +44,14 @@ from logit_correction.runs.run import Run
 from logit_correction.runs.train import train
 from logit_correction.serialization import read_json_file, to_json_values
 from logit_correction.shortcuts.audit_files import (
+    ANSWERS,
     AUDIT,
     FIX,
     NEW_ROWS,
     PAGE,
     REMEDY,
     SHEET,
+    VALUES,
     get_trust_mark,
     write_pictures,
     write_selection,
@@ -62,6 +64,7 @@ from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.held_out import HeldOutPredictions, load_class_probabilities, predict_held_out
 from logit_correction.shortcuts.new_rows import iterate_inputs, open_new_rows, predict_candidates, read_new_rows
 from logit_correction.shortcuts.new_rows_table import NewRows
+from logit_correction.shortcuts.new_rows_values import read_values
 from logit_correction.shortcuts.rows import PARQUET
 from logit_correction.shortcuts.sheets import add_answers, has_unread_answers, sample_sheet
 from logit_correction.shortcuts.summaries import AuditSummary, KnownViews, SelectionSummary, load_summary
@@ -183,7 +186,7 @@ class Audit:
         check_range("ask", count, 1)
         file = self.path / SHEET
         with self._lock():
-            rows = NewRows.from_frame(self.new_rows)
+            rows = self._read_new_rows()
             if file.is_file() and has_unread_answers(rows, file):
                 raise InputError(
                     f"{file} is filled in: read it first, by {format_option('answers', file)}, or delete it"
@@ -197,16 +200,21 @@ class Audit:
             self._update(rows, sheet)
         return sheet
 
-    def answer(self, sheet: pd.DataFrame | Path | str) -> Audit:
+    def answer(self, sheet: pd.DataFrame | Path | str, single: bool = False) -> Audit:
         """Read a sheet whose column ``answer`` is filled in, at least in part, and return the audit.
+
+        Args:
+            sheet: The sheet, or its file.
+            single: Advise one candidate, where its gain is clear, and no average of the likely ones. It is a little
+                cheaper to train and easier to explain, and gains less after few answers.
 
         Raises:
             InputError: The sheet is of another audit, has an answer that is not a label, or no answer; or another
                 process writes into the audit. Then nothing has changed.
         """
         with self._lock():
-            rows = NewRows.from_frame(self.new_rows)
-            self._update(add_answers(rows, sheet, self.result.record.data.label_names))
+            rows = add_answers(self._read_new_rows(), sheet, self.result.record.data.label_names)
+            self._update(rows, single=single)
         return self
 
     @contextmanager
@@ -225,17 +233,29 @@ class Audit:
                     f"{self.path} does not hold what an audit writes ({format_reason(error)}): {REMEDY}"
                 ) from error
 
-    def _update(self, rows: NewRows, sheet: pd.DataFrame | None = None) -> None:
+    def _read_new_rows(self) -> NewRows:
+        """Return the new rows, with logits of the candidates and inputs of the networks where these are kept."""
+        rows = NewRows.from_frame(self.new_rows)
+        file = self.path / VALUES
+        if file.is_file():
+            verify_checksum(file, REMEDY)
+        return read_values(file, rows, REMEDY)
+
+    def _update(self, rows: NewRows, sheet: pd.DataFrame | None = None, single: bool | None = None) -> None:
         """Write the selection by all answers, and a new sheet: all files or none."""
         assert isinstance(self.result, SelectionSummary)
+        selection = self.result.selection
+        if single is not None:
+            selection = replace(selection, single=single)
         with change_folder_atomically(self.path) as staged:
-            result = write_selection(staged, self.result, self.result.selection, rows, self.result.known_views)
+            result = write_selection(staged, self.path, self.result, selection, rows, self.result.known_views)
             if sheet is not None:
                 write_spreadsheet_csv(sheet, staged / SHEET)
                 if self.trust_code:  # a path from elsewhere is not followed
                     write_pictures(staged, rows)
-            if not (staged / FIX).exists():
-                write_text_file(staged / REMOVED_FILES, FIX)
+            removed = [name for name in (FIX, ANSWERS) if not (staged / name).exists()]
+            if removed:
+                write_text_file(staged / REMOVED_FILES, "\n".join(removed))
             write_summary(staged, result, self.path, self.trust_code)
         self.result = result
 
@@ -277,7 +297,12 @@ class Audit:
     def to_train(self) -> RunConfig:
         """Return the complete config of ``advised``; call it, and train, within ``restrict_imports``."""
         config = complete_config(self.advised)
-        return config if self.trust_code else replace(config, data=disable_download(config.data))
+        if self.trust_code:
+            return config
+        if config.method.options.get("answers"):  # a path from elsewhere is not followed
+            options = {name: value for name, value in config.method.options.items() if name != "answers"}
+            config = replace(config, method=complete_part("method", ComponentConfig(config.method.name, options)))
+        return replace(config, data=disable_download(config.data))
 
     def fix(self, out: Path | str | None = None, *, progress: bool = False) -> Run:
         """Train what the audit advises, and return the run: a correction, or ERM where it advises none.
@@ -317,6 +342,7 @@ def audit(
     when_unsure: str | None = None,
     new_rows: Any = None,
     ask: int | None = None,
+    single: bool = False,
     try_fix: bool = True,
     progress: bool = False,
     **options: Any,
@@ -336,6 +362,7 @@ def audit(
         when_unsure: ``correct`` or, by default, ``leave``, where the verdict is ``cannot tell``; see ``Auto``.
         new_rows: Rows that the model will be used on, with labels or without: a data frame, an array, texts, a folder
             or a table. They decide between ERM and every correction. Rows whose split is ``new`` are such rows too.
+        single: With labelled new rows, advise one candidate and no average of the likely ones.
         ask: Write a sheet of so many new rows to label; by default 20 if the new rows differ from the training data.
         try_fix: Where there is a shortcut, and neither new rows nor a classifier to examine were given, train LC in
             folds to see what it gains and costs; takes about two trainings.
@@ -361,6 +388,7 @@ def audit(
             predictions=predictions,
             new_rows=new_rows,
             ask=ask,
+            single=single,
             try_fix=try_fix,
             progress=progress,
         )
@@ -377,6 +405,7 @@ def audit_into(
     predictions: Path | str | None = None,
     new_rows: Any = None,
     ask: int | None = None,
+    single: bool = False,
     try_fix: bool = True,
     progress: bool = False,
 ) -> Audit:
@@ -390,6 +419,7 @@ def audit_into(
         predictions: See ``audit``.
         new_rows: See ``audit``.
         ask: See ``audit``.
+        single: See ``audit``.
         try_fix: See ``audit``.
         progress: See ``audit``.
     """
@@ -446,7 +476,8 @@ def audit_into(
                 legitimate=tuple(estimator.legitimate),
                 when_unsure=estimator.when_unsure,
             )
-            summary = write_selection(staged, summary, selection, rows, known_views)
+            selection = replace(selection, single=single)
+            summary = write_selection(staged, folder, summary, selection, rows, known_views)
         summary = replace(summary, record=replace(summary.record, seconds=time.monotonic() - started))
         write_summary(staged, summary, folder, is_trusted=True)
     return Audit(folder, trust_code=True)  # all that it names was imported here

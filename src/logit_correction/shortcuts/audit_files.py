@@ -16,6 +16,7 @@ from logit_correction.runs.options import RunConfig
 from logit_correction.serialization import from_json_values, read_json_file
 from logit_correction.shortcuts.audit_page import render_audit_page
 from logit_correction.shortcuts.new_rows_table import NewRows
+from logit_correction.shortcuts.new_rows_values import write_answers, write_values
 from logit_correction.shortcuts.rows import PARQUET
 from logit_correction.shortcuts.selection import select_from_answers
 from logit_correction.shortcuts.sheets import list_open_rows, read_pictures
@@ -33,25 +34,70 @@ FIX = "fix.yaml"
 
 #: New rows with the predictions of all candidates and the answers; and pictures of those to label.
 NEW_ROWS = "new_rows.parquet"
+VALUES = "new_rows.npz"
+
+#: The labelled new rows, from which the fix learns.
+ANSWERS = "answers.npz"
+
 PICTURES = "pictures.json"
 
 #: Files with a checksum in the folder.
-SEALED = (AUDIT, PARQUET, NEW_ROWS, PICTURES)
+SEALED = (AUDIT, PARQUET, NEW_ROWS, VALUES, ANSWERS, PICTURES)
 
 #: What a user can do about a damaged audit.
 REMEDY = "run the audit again"
 
 
 def write_selection(
-    out: Path, summary: AuditSummary, selection: Selection, rows: NewRows, known_views: KnownViews | None
+    out: Path, folder: Path, summary: AuditSummary, selection: Selection, rows: NewRows, known_views: KnownViews | None
 ) -> SelectionSummary:
-    """Select what to train, write the new rows and the config of the selected correction, and return the summary."""
+    """Select what to train, write the new rows and the config of what is advised, and return the summary.
+
+    Args:
+        out: Folder to write to; its files will replace those of ``folder``.
+        folder: The audit's folder.
+        summary: What the search found, or the selection by earlier answers.
+        selection: Of the candidates, by earlier answers or none.
+        rows: With all answers.
+        known_views: What the user said of views.
+    """
     rows.to_frame().to_parquet(out / NEW_ROWS, index=False)
+    if rows.logits is not None and not (folder / VALUES).is_file():
+        write_values(out / VALUES, rows)
     selection = select_from_answers(rows, selection, summary.record.training.seed)
     (out / FIX).unlink(missing_ok=True)  # that of the search
-    if selection.correction is not None:
+    if selection.members:
+        has_answers = write_answers(out / ANSWERS, rows)
+        config = build_average_config(selection, folder.resolve() / ANSWERS if has_answers else None)
+        write_text_file(out / FIX, config.to_yaml())
+    elif selection.correction is not None:
         write_text_file(out / FIX, RunConfig.from_dict(selection.correction.config).to_yaml())
     return SelectionSummary(summary.record, selection, known_views)
+
+
+def build_average_config(selection: Selection, answers: Path | None) -> RunConfig:
+    """Return the config of the average that is advised: that of ERM, with the members' methods and weights.
+
+    Args:
+        selection: Whose ``members`` are averaged.
+        answers: File of the labelled new rows from which a correction is learned; None learns none.
+    """
+    erm = selection.candidates[0].config
+    left_out = list(erm.get("leave_out") or [])
+    total = sum(result.weight or 0 for result in selection.members)
+    members = [
+        {
+            "name": result.name,
+            "weight": round((result.weight or 0) / total, 4),
+            "method": result.config["method"],
+            "leave_out": [view for view in result.config.get("leave_out") or [] if view not in left_out],
+        }
+        for result in selection.members
+    ]
+    method: dict[str, Any] = {"name": "Average", "members": members}
+    if answers is not None:
+        method["answers"] = str(answers)
+    return RunConfig.from_dict({**erm, "method": method})
 
 
 def write_pictures(out: Path, rows: NewRows) -> None:

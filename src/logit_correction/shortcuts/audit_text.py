@@ -13,6 +13,7 @@ from logit_correction.shortcuts.summaries import (
     AuditSummary,
     ClassifierCheckSummary,
     Contrast,
+    Interval,
     SearchSummary,
     Selection,
     SelectionSummary,
@@ -270,9 +271,12 @@ def _headline_selection(selection: Selection) -> str:
     if selection.chosen is None:
         rows = f"{selection.num_asked:,}" if selection.num_asked else "some"
         return f"The new rows differ from the training data. Label {rows} of them."
+    gain = _format_points(selection.gain)
+    if selection.average is not None and selection.correction is not None:
+        doubt = "unsure, " if selection.average.is_unsure else ""
+        return f"Train {_name_average(selection)}: {doubt}about {gain} points on the new rows."
     if selection.correction is not None:
         doubt = ", but that is not sure yet" if selection.num_needed else ""
-        gain = _format_points(selection.gain)
         return f"Train `{selection.chosen}`: about {gain} points on the new rows{doubt}."
     if selection.answers:
         reason = "no correction is better on the new rows"
@@ -281,6 +285,38 @@ def _headline_selection(selection: Selection) -> str:
     else:
         reason = "the new rows resemble the old ones"
     return f"Train {selection.chosen}: {reason}."
+
+
+def _name_average(selection: Selection) -> str:
+    num_members = len(selection.members)
+    return f"an average of {num_members} candidates" if num_members > 1 else f"`{selection.chosen}`"
+
+
+def _describe_average(selection: Selection) -> str:
+    """Return what the answers show of the average of the candidates, or why ERM is advised."""
+    average = selection.average
+    assert average is not None
+    basis = f"By {selection.answers:,} labelled new rows"
+    gain, low, high = map(_format_points, (average.gain, average.gain_low, average.gain_high))
+    interval = f"{gain} points against {BASELINE} (90 % interval {low} to {high})"
+    if selection.correction is None:
+        return (
+            f"{basis}, no correction is clearly better than {BASELINE}: the best average changes accuracy by {interval}"
+        )
+    likely = ", ".join(
+        f"`{result.name}` {format_percent(result.probability_best, unit=' %')}" for result in selection.members
+    )
+    text = f"{basis}, {_name_average(selection)} changes accuracy there by {interval}. Likely to be the best: {likely}"
+    if average.accuracy is None or average.erm_accuracy is None:
+        return text
+    before = _format_accuracy(average.erm_accuracy)
+    after = _format_accuracy(average.accuracy)
+    return f"{text}. On all new rows {BASELINE} is right in {before}, and this in {after}"
+
+
+def _format_accuracy(interval: Interval) -> str:
+    accuracy = format_percent(interval.accuracy, unit=" %")
+    return f"{accuracy} ({format_percent(interval.low, unit='')} to {format_percent(interval.high, unit='')})"
 
 
 def _describe_shift(selection: Selection) -> str:
@@ -311,6 +347,8 @@ def _describe_answers(selection: Selection) -> str:
         return f"So nothing is corrected for these rows: train {BASELINE}"
     if not selection.answers:
         return "A change is a reason to ask, not to correct: it may only mean harder rows. Your answers decide"
+    if selection.average is not None:
+        return _describe_average(selection)
     basis = f"By {selection.answers:,} labelled new rows"
     correction = selection.correction
     if correction is None:
@@ -345,6 +383,8 @@ def build_candidates_table(selection: Selection) -> list[dict[str, str]]:
         if selection.answers:
             gain, low, high = map(_format_points, (result.gain, result.gain_low, result.gain_high))
             line["Gain, points"] = "–" if is_erm else f"{gain} ({low} to {high})"
+        if result.probability_best is not None:
+            line["Likely best, %"] = format_percent(result.probability_best, unit="")
         lines.append(line)
     return lines
 
@@ -360,7 +400,7 @@ def _list_selection_commands(selection: Selection, place: str) -> dict[str, str]
         return {"Choose rows to label:": sample_rows}
     if selection.correction:
         train = f"logit-correction train --config {place}/fix.yaml --out fixed"
-        commands = {f"Train `{selection.chosen}`:": train}
+        commands = {f"Train {_name_average(selection) if selection.members else f'`{selection.chosen}`'}:": train}
     else:
         train = f"logit-correction train --config {place}/config.yaml --method {BASELINE} --out ordinary"
         commands = {f"Train {BASELINE}:": train}

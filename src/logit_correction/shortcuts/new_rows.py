@@ -42,6 +42,9 @@ from logit_correction.unicode_text import escape_undecodable, normalize_text
 #: Columns of a table that the description of a row shows.
 MAX_SHOWN_COLUMNS = 40
 
+#: Bytes of the inputs of all new rows up to which an audit keeps them, to learn a correction from the labelled ones.
+MAX_INPUT_BYTES = 2**28
+
 
 # -- reading
 
@@ -212,11 +215,18 @@ def predict_candidates(
     display.show_message("predicting the new rows by all candidates")
     predictions = []
     distances = []
+    logit_batches = []
+    input_batches: list[Inputs] = []
+    num_bytes = 0
     with torch.no_grad():
         for batch in inputs:
             logits = torch.stack([model.network(batch) for model in models])
             predictions.append(logits.argmax(dim=2))
             distances.append(compute_total_variation_to_erm(logits))
+            logit_batches.append(logits.float())
+            tensors = list(batch.values()) if isinstance(batch, dict) else [batch]
+            num_bytes += sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+            input_batches = [*input_batches, batch] if num_bytes <= MAX_INPUT_BYTES else []
     label = known[LABEL].to_numpy()
     rows = NewRows(
         descriptions=known.drop(columns=LABEL),
@@ -225,9 +235,19 @@ def predict_candidates(
         predictions=torch.cat(predictions, dim=1).numpy(),
         distances=torch.cat(distances, dim=1).numpy(),
         inclusion_probability={},
+        logits=torch.cat(logit_batches, dim=1).numpy(),
+        inputs=concatenate_inputs(input_batches) if num_bytes <= MAX_INPUT_BYTES else None,
     )
     valid_label = built.table.label[built.table.split["valid"]].numpy()
     return rows, _test_for_shift(rows, models, valid_label)
+
+
+def concatenate_inputs(batches: Sequence[Inputs]) -> Inputs:
+    """Return the inputs of all rows of several batches."""
+    first = batches[0]
+    if isinstance(first, dict):
+        return {name: torch.cat([batch[name] for batch in batches]) for name in first}  # type: ignore[index]
+    return torch.cat(list(batches))  # type: ignore[arg-type]
 
 
 def compute_total_variation_to_erm(logits: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from logit_correction.evaluation.predictions import Array
 from logit_correction.pages.compare import format_path
+from logit_correction.types import Inputs
 
 #: Column of the stored table that holds the index of a known label, -1 of others.
 LABEL = "label_number"
@@ -31,6 +32,8 @@ class NewRows:
         predictions: (C, M) label indices.
         distances: (C, M) total variation distance of the predicted probabilities to those of ERM, from 0 to 1.
         inclusion_probability: Round -> the probability (M,) of each row to be sampled in it.
+        logits: (C, M, L) of the candidates, by which they are averaged; None in audits of older versions.
+        inputs: Of the networks, M rows, from which a correction is learned; None where they are too large to keep.
     """
 
     descriptions: pd.DataFrame
@@ -39,6 +42,8 @@ class NewRows:
     predictions: Array
     distances: Array
     inclusion_probability: dict[int, Array]
+    logits: Array | None = None
+    inputs: Inputs | None = None
 
     @classmethod
     def from_frame(cls, frame: pd.DataFrame) -> NewRows:
@@ -78,6 +83,8 @@ class NewRows:
             predictions=self.predictions[:, positions],
             distances=self.distances[:, positions],
             inclusion_probability={number: values[positions] for number, values in self.inclusion_probability.items()},
+            logits=None if self.logits is None else self.logits[:, positions],
+            inputs=None if self.inputs is None else take_inputs(self.inputs, positions),
         )
 
     def sort_canonically(self, *more_keys: Array) -> Array:
@@ -93,6 +100,13 @@ class NewRows:
     def find_open(self) -> Array:
         """Return the positions of rows that were put on a sheet and have no answer yet."""
         return np.flatnonzero((self.rounds >= 1) & (self.label < 0))
+
+
+def take_inputs(inputs: Inputs, positions: Array) -> Inputs:
+    """Return the inputs of some rows, in the order of their positions."""
+    if isinstance(inputs, dict):
+        return {name: values[positions] for name, values in inputs.items()}
+    return inputs[positions]
 
 
 def describe_row(row: pd.Series) -> str:

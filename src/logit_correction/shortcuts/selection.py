@@ -10,7 +10,8 @@ unknown. Several candidates were trained on the training data: ERM, and correcti
 3. estimates the gain of each candidate over ERM by inverse-probability weights (Horvitz and Thompson 1952), over
    several rounds of labels (Des Raj 1956), shrunk towards a small loss (``compute_answer_weights``,
    ``estimate_gains``);
-4. selects a candidate if its gain is clear, and corrects the gain for the selection (``select_from_answers``).
+4. advises the average of the candidates, weighted by the probability that each is best, see ``averaging``; or one
+   candidate if its gain is clear, and corrects the gain for the selection (``select_from_answers``).
 
 In active testing (Kossen et al. 2021) and active model selection the same weights estimate the risk of given models.
 Predictions are (C, M) label indices of C candidates, ERM first, on M rows.
@@ -27,8 +28,24 @@ import numpy as np
 
 from logit_correction.evaluation.predictions import Array
 from logit_correction.finding import BASELINE
+from logit_correction.shortcuts.averaging import (
+    SHRINKAGE_GAIN,
+    SHRINKAGE_ROWS,
+    advise_average,
+    average_logits,
+    compute_prediction_correlation,
+    compute_probability_best,
+    estimate_gain_posterior,
+    select_members,
+)
 from logit_correction.shortcuts.new_rows_table import NewRows
-from logit_correction.shortcuts.summaries import Selection
+from logit_correction.shortcuts.sampling import (
+    AccuracyEstimate,
+    compute_inclusion_probabilities,
+    draw_systematic_sample,
+    estimate_accuracy,
+)
+from logit_correction.shortcuts.summaries import AverageResult, Interval, Selection
 
 #: Standard errors to either side of an estimate in an interval of 90 %.
 Z_90 = 1.645
@@ -107,7 +124,7 @@ def compute_shift_p_value(new: Array, in_distribution: Array, seed: int = 0) -> 
 
 
 def sample_rows_to_label(
-    predictions: Array, count: int, seed: int, labelled: Sequence[int] = ()
+    predictions: Array, count: int, seed: int, labelled: Sequence[int] = (), uniform_share: float = 0.0
 ) -> tuple[Array, Array]:
     """Sample the rows whose labels say most about which candidate is best.
 
@@ -120,34 +137,14 @@ def sample_rows_to_label(
         count: Number of rows; fewer if fewer can decide anything.
         seed: Of the sample.
         labelled: Positions of rows that are not sampled.
+        uniform_share: Share of the rows that is sampled uniformly from all, see ``compute_inclusion_probabilities``.
 
     Returns:
         Positions (n,) of the sampled rows in random order, and the inclusion probability (M,) of each row.
     """
-    size = np.sqrt((predictions != predictions[0]).mean(axis=0))
-    size[list(labelled)] = 0
-    count = min(count, int((size > 0).sum()))
-    if not count:
-        return np.zeros(0, dtype=np.int64), size
-    probability = _compute_inclusion_probability(size, count)
-    generator = np.random.default_rng(seed)
+    probability = compute_inclusion_probabilities(predictions, count, labelled, uniform_share)
     _, pattern = np.unique(predictions, axis=1, return_inverse=True)
-    order = np.lexsort((generator.random(len(size)), pattern.ravel()))
-    ends = np.cumsum(probability[order]) + generator.random()
-    is_sampled = np.floor(ends + 1e-9) > np.floor(ends - probability[order] + 1e-9)
-    return generator.permutation(order[is_sampled]), probability
-
-
-def _compute_inclusion_probability(size: Array, count: int) -> Array:
-    """Return probabilities (M,) in proportion to sizes that sum to a count; rows that would exceed 1 are certain."""
-    is_certain = np.zeros(len(size), dtype=bool)
-    while True:
-        remaining = np.where(is_certain, 0, size)
-        scaled = remaining * (count - is_certain.sum()) / max(remaining.sum(), 1e-12)
-        exceeds = scaled > 1
-        if not exceeds.any():
-            return np.where(is_certain, 1.0, scaled)
-        is_certain = is_certain | exceeds
+    return draw_systematic_sample(probability, pattern.ravel(), seed), probability
 
 
 def compute_answer_weights(
@@ -336,6 +333,7 @@ def select_from_answers(rows: NewRows, selection: Selection, seed: int) -> Selec
         gain=None,
         gain_low=None,
         gain_high=None,
+        average=None,
     )
     if not selection.answers:
         return selection
@@ -356,11 +354,85 @@ def select_from_answers(rows: NewRows, selection: Selection, seed: int) -> Selec
         ),
         chosen=selection.candidates[selected].name,
         num_needed=min(num_open, count_labels_needed(gains, selected, selection.answers)),
+        average=None,
     )
+    if rows.logits is not None and not selection.single:
+        return _average_candidates(rows, weight, selection, num_open)
     if not selected:
         return selection
     gain = correct_gain_for_selection(*answers, selection.changed, seed)
     return replace(selection, **_make_interval(gain, half_width[selected]))
+
+
+def _average_candidates(rows: NewRows, weight: Array, selection: Selection, num_open: int) -> Selection:
+    """Return the selection with the average of all candidates, and whether that or ERM is advised.
+
+    Args:
+        rows: With logits and answers.
+        weight: (M,) of each labelled row: for how many rows it stands.
+        selection: With the results of all candidates.
+        num_open: Rows without a label on which candidates contradict ERM.
+    """
+    assert rows.logits is not None
+    positions = np.flatnonzero(rows.label >= 0)
+    label = rows.label[positions]
+    answer_weight = weight[positions]
+    prior_gain = None if selection.changed else _estimate_prior_gain(selection)
+    answers = positions, label, answer_weight
+    gain, error = estimate_gain_posterior(rows.predictions, *answers, prior_gain)
+    correlation = compute_prediction_correlation(rows.predictions)
+    probability = compute_probability_best(gain, error, correlation)
+    member_weight = select_members(probability)
+    average = average_logits(rows.logits, member_weight).argmax(axis=1)
+    both = np.stack([rows.predictions[0], average])
+    if prior_gain is not None:
+        corrections = member_weight[1:]
+        prior_gain = np.array([0.0, corrections @ prior_gain[1:] / max(corrections.sum(), 1e-9)])
+    average_gain, average_error = estimate_gain_posterior(both, *answers, prior_gain)
+    advice = advise_average(float(average_gain[1]), float(average_error[1]), selection.changed)
+    stratum = (rows.predictions != rows.predictions[0]).any(axis=0).astype(np.int64)
+    stratum_sizes = np.bincount(stratum, minlength=2)
+    accuracy = [
+        estimate_accuracy((predicted[positions] == label) * 1.0, answer_weight, stratum[positions], stratum_sizes)
+        for predicted in (average, rows.predictions[0])
+    ]
+    likeliest = 1 + int(member_weight[1:].argmax())
+    is_advised = advice.use == "average" and member_weight[likeliest] > 0
+    gains = estimate_gains(both, *answers)
+    interval = _make_interval(advice.gain, advice.gain_high - advice.gain)
+    if gains.unlabelled_share[1] < 1e-9:  # all rows are labelled on which the average contradicts ERM
+        interval = _make_interval(gains.gain[1], advice.gain_high - advice.gain)
+    return replace(
+        selection,
+        candidates=tuple(
+            replace(candidate, probability_best=float(best), weight=float(member))
+            for candidate, best, member in zip(selection.candidates, probability, member_weight, strict=True)
+        ),
+        chosen=selection.candidates[likeliest].name if is_advised else BASELINE,
+        num_needed=min(num_open, count_labels_needed(gains, 1, selection.answers)),
+        average=AverageResult(
+            is_unsure=advice.unsure,
+            accuracy=_make_accuracy(accuracy[0]),
+            erm_accuracy=_make_accuracy(accuracy[1]),
+            **interval,
+        ),
+        **(interval if is_advised else {}),
+    )
+
+
+def _estimate_prior_gain(selection: Selection) -> Array:
+    """Return the gain (C,) of each candidate on an in-distribution row on which it contradicts ERM, shrunk a little."""
+    num_rows = selection.usual_rows
+    accuracy = np.array([result.valid_accuracy for result in selection.candidates])
+    differs = np.array([result.differs_usual for result in selection.candidates])
+    total = (accuracy - accuracy[0]) * num_rows
+    prior_gain = (total + SHRINKAGE_ROWS * SHRINKAGE_GAIN) / (differs * num_rows + SHRINKAGE_ROWS)
+    prior_gain[0] = 0
+    return np.asarray(prior_gain.clip(-1, 1))
+
+
+def _make_accuracy(estimate: AccuracyEstimate | None) -> Interval | None:
+    return None if estimate is None else Interval(estimate.accuracy, estimate.low, estimate.high)
 
 
 def _make_interval(gain: float, half_width: float) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from logit_correction.errors import InputError
 from logit_correction.formatting import format_first, format_reason
 from logit_correction.pages.plots import encode_png_uris
 from logit_correction.shortcuts.new_rows_table import KNOWN_BY, NewRows, describe_row
+from logit_correction.shortcuts.sampling import UNIFORM_SHARE
 from logit_correction.shortcuts.selection import sample_rows_to_label
 from logit_correction.spreadsheets import read_spreadsheet_csv
 
@@ -56,6 +57,7 @@ def sample_sheet(rows: NewRows, count: int, seed: int) -> tuple[NewRows, pd.Data
             count - len(open_positions),
             seed + number,
             np.flatnonzero(ordered.rounds >= 0).tolist(),
+            UNIFORM_SHARE if can_decide(rows) else 0.0,
         )
         sampled = order[in_order]
         probability = np.zeros(len(order))
@@ -66,6 +68,11 @@ def sample_sheet(rows: NewRows, count: int, seed: int) -> tuple[NewRows, pd.Data
         rows = replace(rows, rounds=rounds, inclusion_probability=probabilities)
     sheet = rows.descriptions.iloc[np.concatenate([open_positions, sampled])]
     return rows, sheet[["row", *(name for name in KNOWN_BY if name in sheet)]].assign(**{ANSWER: ""})
+
+
+def can_decide(rows: NewRows) -> bool:
+    """Return whether candidates contradict ERM on a row that was neither labelled nor put on a sheet."""
+    return bool((rows.predictions != rows.predictions[0]).any(axis=0)[rows.rounds < 0].any())
 
 
 def add_answers(rows: NewRows, sheet: Path | str | pd.DataFrame, label_names: Sequence[str]) -> NewRows:

@@ -170,6 +170,8 @@ class CandidateResult:
         differs_usual: The same of in-distribution rows.
         gain: Estimated gain in accuracy over ERM on the new rows; None without labelled new rows.
         num_answers: Labelled new rows on which it and ERM predict different labels.
+        probability_best: Probability that it is the best candidate on the new rows; None without answers.
+        weight: In the average, 0 of candidates that are no members; None where there is no average.
     """
 
     name: str
@@ -188,6 +190,28 @@ class CandidateResult:
     gain_low: float | None = None
     gain_high: float | None = None
     num_answers: int = field(default=0, metadata={"key": "told_by"})
+    probability_best: float | None = None
+    weight: float | None = None
+
+
+@dataclass(frozen=True)
+class AverageResult:
+    """The average of the candidates, weighted by the probability that each is best; intervals are of 90 %.
+
+    Attributes:
+        gain: Estimated gain in accuracy over ERM on the new rows, from 0 to 1.
+        is_unsure: Whether the interval of the gain holds 0, or the gain rounds to 0 points.
+        accuracy: Accuracy of the average on the new rows; None where too few rows were labelled that all candidates
+            predict alike.
+        erm_accuracy: The same of ERM.
+    """
+
+    gain: float
+    gain_low: float
+    gain_high: float
+    is_unsure: bool
+    accuracy: Interval | None = None
+    erm_accuracy: Interval | None = None
 
 
 @dataclass(frozen=True)
@@ -202,8 +226,13 @@ class Selection:
         candidates: All that were trained, ERM first.
         answers: Number of new rows whose label is known.
         num_asked: Number of rows that were put on sheets; ``sheet_answers``, of those among them that were answered.
-        chosen: Name of the candidate to train; None where answers are needed first.
-        gain: Estimated gain of it over ERM, corrected for the selection; None of ERM, and without answers.
+        chosen: Name of the candidate to train; of an average, that of its likeliest correction; None where answers are
+            needed first.
+        gain: Estimated gain over ERM of what is advised, of one candidate corrected for the selection; None of ERM, and
+            without answers.
+        average: The average of the candidates; None without answers, in audits of older versions, and where one
+            candidate was asked for.
+        single: Whether one candidate is to be trained, and no average.
         num_needed: Further answers after which it should be clear whether the best candidate beats ERM; None without
             answers, but 0 where no answer could decide that.
     """
@@ -222,11 +251,20 @@ class Selection:
     gain_low: float | None = None
     gain_high: float | None = None
     num_needed: int | None = field(default=None, metadata={"key": "more"})
+    average: AverageResult | None = None
+    single: bool = False
 
     @property
     def correction(self) -> CandidateResult | None:
         """The chosen candidate; None where that is ERM, and where none was chosen."""
         return next((candidate for candidate in self.candidates[1:] if candidate.name == self.chosen), None)
+
+    @property
+    def members(self) -> list[CandidateResult]:
+        """The members of the average that is advised, the one of the greatest weight first; none where it is not."""
+        if self.average is None or self.correction is None:
+            return []
+        return sorted((result for result in self.candidates if result.weight), key=lambda result: -(result.weight or 0))
 
 
 @dataclass(frozen=True)
