@@ -47,7 +47,7 @@ def test_a_finished_run_keeps_its_features_and_the_report_says_which_labels_were
 ) -> None:
     network = {"name": "FromRun", "run": str(finished)}
     run = load(train(**{**ERM, "method": method, "network": network, "epochs": 2}, out=tmp_path / "run", page=False))
-    before, after = (one.algorithm.network for one in (load(finished), run))
+    before, after = (one.model.algorithm.network for one in (load(finished), run))
     assert all(map(torch.equal, before.features.parameters(), after.features.parameters()))
     assert {split: run.report.labels_read[split] for split in read} == read
     assert len(run.report.epochs_per_stage) == 1

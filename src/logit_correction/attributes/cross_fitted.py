@@ -66,6 +66,10 @@ class CrossFitted(AttributeEstimator):
         self.networks = FoldNetworks(networks, torch.stack(halves))
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
+        """Return the sum of the networks' generalized cross-entropies (eq. 3), each over its own half of the rows.
+
+        Args: as in ``AttributeEstimator.step``.
+        """
         q = ramp_up_q(self.Q, epoch, self.Q_RAMP_UP_SHARE * self.epochs)
         generator = randomness.next(batch.label.device) if self.input_dropout else None
         total = self.networks.loss(batch, q, self.input_dropout, generator)
@@ -86,6 +90,10 @@ class CrossFitted(AttributeEstimator):
         return select_attribute(self.row_posterior, self.rows.label, self.correlation)
 
     def predict_attributes(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
+        """Return the attributes by the mean prediction of all networks, which have not seen the rows.
+
+        Args: as in ``AttributeEstimator.predict_attributes``.
+        """
         probability = compute_outputs(self.predict, rows, self.row_attribute.device).softmax(dim=1)
         return select_attribute(self.correlation.posterior(probability), label, self.correlation)
 

@@ -45,6 +45,10 @@ class MST(AttributeEstimator):
         self.early = build("early network, round 0")
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
+        """Choose the rows that the next round sees, and start the network anew.
+
+        Args: as in ``AttributeEstimator.begin_stage``.
+        """
         label = self.rows.label
         if outputs is None:
             score = torch.rand(len(label), generator=make_generator(self.seed, "share"))
@@ -63,6 +67,10 @@ class MST(AttributeEstimator):
         return Stage(epochs=self.epochs, sample_weight=weight)
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
+        """Return the mean cross-entropy of the early network.
+
+        Args: as in ``AttributeEstimator.step``.
+        """
         loss = cross_entropy(self.early(batch.inputs), batch.label)
         return Step(loss, {"loss_early": loss.detach()})
 
@@ -89,6 +97,10 @@ class MST(AttributeEstimator):
         return self.compute_attribute(outputs, self.rows.label)
 
     def predict_attributes(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
+        """Return the attributes by the early network's predictions.
+
+        Args: as in ``AttributeEstimator.predict_attributes``.
+        """
         return self.compute_attribute(compute_outputs(self.predict, rows, self.row_attribute.device), label)
 
     def describe(self) -> str:

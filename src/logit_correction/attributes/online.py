@@ -113,6 +113,10 @@ class Online(AttributeEstimator):
         self.network = build("biased network")
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
+        """Return the biased network's generalized cross-entropy (eq. 3).
+
+        Args: as in ``AttributeEstimator.step``.
+        """
         loss = self._train_on(batch, epoch, randomness, torch.is_grad_enabled())[0]
         return Step(loss, {"loss_biased": loss.detach()})
 
@@ -123,6 +127,10 @@ class Online(AttributeEstimator):
         return self.correlation.posterior(outputs).argmax(dim=1)
 
     def predict_attributes(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
+        """Return the attribute of the biased network's greatest posterior.
+
+        Args: as in ``AttributeEstimator.predict_attributes``.
+        """
         log_probability = compute_outputs(self.predict, rows, self.row_attribute.device)
         return self.correlation.posterior(self.compute_probability(log_probability)).argmax(dim=1)
 

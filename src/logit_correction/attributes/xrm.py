@@ -48,6 +48,10 @@ class XRM(AttributeEstimator):
         return super().begin_stage(stage, outputs)
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
+        """Return the twins' cross-entropy with the present targets, and flip some of the targets.
+
+        Args: as in ``AttributeEstimator.step``.
+        """
         # Each twin sees the whole batch: it learns from its own half and predicts the other.
         log_probability = self.twins.log_probabilities(batch.inputs)
         half = self.twins.fold[0].index_select(0, batch.index)
@@ -78,6 +82,10 @@ class XRM(AttributeEstimator):
         return outputs.argmax(dim=1)
 
     def predict_attributes(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
+        """Return the label that both twins together predict.
+
+        Args: as in ``AttributeEstimator.predict_attributes``.
+        """
         return compute_outputs(self.predict, rows, self.row_attribute.device).argmax(dim=1)
 
     def describe(self) -> str:

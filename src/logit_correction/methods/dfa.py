@@ -120,6 +120,10 @@ class DFA(Algorithm):
             )
 
     def compute_loss(self, batch: Batch, epoch: float) -> Step:
+        """Return L_dis, and from ``swap_from_epoch`` on L_dis + lambda_swap L_swap.
+
+        Args: as in ``Algorithm.compute_loss``.
+        """
         intrinsic = self.network.intrinsic(batch.inputs)
         biased = self.network.biased(batch.inputs)
         debiased_losses, biased_losses = self._compute_losses(intrinsic, biased, batch.label, batch.label)

@@ -20,5 +20,9 @@ class ERM(Algorithm):
     """
 
     def compute_loss(self, batch: Batch, epoch: float) -> Step:
+        """Return the mean cross-entropy of the batch.
+
+        Args: as in ``Algorithm.compute_loss``.
+        """
         loss = cross_entropy(self.network(batch.inputs), batch.label)
         return Step(loss, {"loss": loss.detach()})

@@ -89,6 +89,10 @@ class GroupDRO(Algorithm):
         return Stage(sample_weight=weight.where(is_known, weight[is_known].mean()))
 
     def compute_loss(self, batch: Batch, epoch: float) -> Step:
+        """Update q, and return the sum of q_g * l_g, plus the loss of rows of unknown attribute.
+
+        Args: as in ``Algorithm.compute_loss``.
+        """
         loss = cross_entropy(self.network(batch.inputs), batch.label, reduction="none").to(self.q.dtype)
         attribute = self.attributes(batch, epoch, self.randomness).attribute
         is_known = (attribute >= 0).to(loss.dtype)

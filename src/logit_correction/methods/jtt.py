@@ -62,6 +62,10 @@ class JTT(Algorithm):
         self.identification_schedule = identification_schedule
 
     def compute_loss(self, batch: Batch, epoch: float) -> Step:
+        """Return the mean cross-entropy of the network that the present stage trains.
+
+        Args: as in ``Algorithm.compute_loss``.
+        """
         loss = cross_entropy(self.predict(batch.inputs), batch.label)
         return Step(loss, {"loss": loss.detach()})
 
@@ -77,6 +81,10 @@ class JTT(Algorithm):
         return logits - logits.gather(1, batch.label.unsqueeze(1))
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
+        """Begin the identification stage, or find its error set and begin the second training.
+
+        Args: as in ``Algorithm.begin_stage``.
+        """
         super().begin_stage(stage, outputs)
         if stage == 0:
             return Stage(epochs=self.identification_epochs, learning_rate=self.identification_learning_rate)

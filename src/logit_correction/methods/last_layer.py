@@ -132,6 +132,10 @@ class LastLayer(Algorithm):
         self.weight = (weight / weight.sum()).to(parameter)
 
     def compute_loss(self, batch: Batch, epoch: float) -> Step:
+        """Return ERM's loss, or in the last stage that of the last layer on all validation rows.
+
+        Args: as in ``Algorithm.compute_loss``.
+        """
         if not self.in_last_stage:
             loss = cross_entropy(self.network(batch.inputs), batch.label)
             return Step(loss, {"loss": loss.detach()})

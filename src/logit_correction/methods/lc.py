@@ -106,6 +106,10 @@ class LC(Algorithm):
         return Stage(sample_weight=row_rates)
 
     def compute_loss(self, batch: Batch, epoch: float) -> Step:
+        """Return the corrected cross-entropy (eq. 7), plus the loss of an estimator that trains along.
+
+        Args: as in ``Algorithm.compute_loss``.
+        """
         if self.attributes.has_abstained:
             loss = cross_entropy(self.network(batch.inputs), batch.label)
             return Step(loss, {"loss_robust": loss.detach()})

@@ -50,6 +50,10 @@ class LfF(Algorithm):
         self.difficulty = RelativeDifficulty(info.num_rows, info.num_labels)
 
     def compute_loss(self, batch: Batch, epoch: float) -> Step:
+        """Return GCE(f_B) + W CE(f_D), each the mean over the batch.
+
+        Args: as in ``Algorithm.compute_loss``.
+        """
         biased = cross_entropy(self.biased_network(batch.inputs), batch.label, reduction="none")
         debiased = cross_entropy(self.network(batch.inputs), batch.label, reduction="none")
         weight: Tensor = self.difficulty(batch.index, batch.label, biased, debiased)

@@ -78,6 +78,10 @@ class PostHoc(Algorithm):
         self.network.head = CorrectedHead(self.network.head, size, info.num_labels)  # type: ignore[arg-type]
 
     def compute_loss(self, batch: Batch, epoch: float) -> Step:
+        """Return ERM's loss, plus the loss of the linear layer that predicts P(y | a_x).
+
+        Args: as in ``Algorithm.compute_loss``.
+        """
         head: CorrectedHead = self.network.head  # type: ignore[assignment]
         with torch.set_grad_enabled(not self.is_finished):
             features = self.network.features(batch.inputs)  # type: ignore[operator]

@@ -62,6 +62,10 @@ class Reweighting(Algorithm):
         self.balance = balance
 
     def compute_loss(self, batch: Batch, epoch: float) -> Step:
+        """Return the mean of the weighted cross-entropies, plus the loss of an estimator that trains along.
+
+        Args: as in ``Algorithm.compute_loss``.
+        """
         estimate = self.attributes(batch, epoch, self.randomness)
         self.prior_rule.update_prior(self.group_prior, batch.label, estimate)
         losses = cross_entropy(self.network(batch.inputs), batch.label, reduction="none")
