@@ -60,6 +60,17 @@ class BatchEstimate:
     loss: Tensor | None = None
 
 
+def make_parameter_group(network: nn.Module, name: str, **options: object) -> ParameterGroup:
+    """Return the optimizer group of all parameters of a network.
+
+    Args:
+        network: The network.
+        name: Names the network; gradients are clipped by name.
+        options: Further entries, such as ``schedule``; see ``Algorithm.parameter_groups``.
+    """
+    return {"params": list(network.parameters()), "name": name, **options}
+
+
 class AttributeEstimator(nn.Module, ABC):
     """The base of all attribute estimators.
 
@@ -167,7 +178,7 @@ class AttributeEstimator(nn.Module, ABC):
 
     def parameter_groups(self) -> list[ParameterGroup]:
         """Return the optimizer groups of the networks; called while they train, before the method or with it."""
-        return [{"params": list(self.parameters()), "name": type(self).__name__}]
+        return [make_parameter_group(self, type(self).__name__)]
 
     # -- estimates
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from logit_correction.attributes.base import AttributeEstimator, ParameterGroup, compute_outputs
+from logit_correction.attributes.base import AttributeEstimator, ParameterGroup, compute_outputs, make_parameter_group
 from logit_correction.errors import check_range
 from logit_correction.seeds import StepRandomness, make_generator
 from logit_correction.types import Batch, Inputs, Stage, Step, ViewInputs
@@ -75,7 +75,7 @@ class MST(AttributeEstimator):
         return Step(loss, {"loss_early": loss.detach()})
 
     def parameter_groups(self) -> list[ParameterGroup]:
-        return [{"params": list(self.early.parameters()), "name": "early", "schedule": "none"}]
+        return [make_parameter_group(self.early, "early", schedule="none")]
 
     def predict(self, inputs: Inputs) -> Tensor:
         logits: Tensor = self.early(inputs)

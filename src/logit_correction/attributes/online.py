@@ -10,7 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import log_softmax, nll_loss, softmax
 
-from logit_correction.attributes.base import AttributeEstimator, BatchEstimate, ParameterGroup, compute_outputs
+from logit_correction.attributes.base import (
+    AttributeEstimator,
+    BatchEstimate,
+    ParameterGroup,
+    compute_outputs,
+    make_parameter_group,
+)
 from logit_correction.attributes.folds import apply_input_dropout, ramp_up_q
 from logit_correction.errors import check_range
 from logit_correction.functional import GCE_EXPONENT, check_gce_exponent, gce_from_cross_entropy
@@ -188,7 +194,7 @@ class Online(AttributeEstimator):
         return softmax(log_probability / self.temperature, dim=1)
 
     def parameter_groups(self) -> list[ParameterGroup]:
-        return [{"params": list(self.network.parameters()), "name": "biased_network", **self.group_options}]
+        return [make_parameter_group(self.network, "biased_network", **self.group_options)]
 
     def describe(self) -> str:
         return "a biased network trained with the robust one"

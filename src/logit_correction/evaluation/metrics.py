@@ -52,8 +52,8 @@ def find_metrics(metrics: MetricSpec, taken_names: Sequence[str] = ()) -> dict[s
     for metric in [metrics] if isinstance(metrics, str) or callable(metrics) else metrics:
         function = metric if callable(metric) else import_component("metric", metric, METRICS)
         if not callable(function) or isinstance(function, type):
-            known = ", ".join(METRICS)
-            raise InputError(f"metric {metric!r} is not a function: give one of {known}, or package.function")
+            names = ", ".join(METRICS)
+            raise InputError(f"metric {metric!r} is not a function: give one of {names}, or package.function")
         path = metric if isinstance(metric, str) else f"{function.__module__}.{getattr(function, '__name__', 'metric')}"
         name = path.rpartition(".")[2]
         functions[path if name in functions or name in taken_names else name] = function

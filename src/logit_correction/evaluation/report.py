@@ -130,8 +130,8 @@ class EvaluatedRows:
         elif rows.attribute is not None:
             names = [(label, attribute) for label in labels for attribute in attributes]
             shape = (len(labels), len(attributes))
-            label, attribute = torch.from_numpy(rows.label), torch.from_numpy(rows.attribute)
-            membership = group_membership(label, attribute, *shape, sparse=True)
+            label = torch.from_numpy(rows.label)
+            membership = group_membership(label, torch.from_numpy(rows.attribute), *shape, sparse=True)
             counts = None if train_counts is None else train_counts.flatten().double().numpy()
             if correlation is not None:
                 correlation_shape = (correlation.num_labels, correlation.num_attributes)
@@ -568,8 +568,8 @@ class Report:
     def read(cls, folder: Path | str) -> Report:
         """Read the ``report.json`` of a run; raise ``InputError`` if it is missing, damaged or of an old version."""
         file = Path(folder) / REPORT
-        folder, config = file.parent, file.with_name("config.yaml")
-        if not file.is_file() and config.is_file():
+        folder = file.parent
+        if not file.is_file() and file.with_name("config.yaml").is_file():
             raise InputError(
                 f"{folder} holds a run that is not finished: continue it by `train` with "
                 f"{format_option('resume', True)} and {format_option('out', folder)}"

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.attributes import ESTIMATORS
-from logit_correction.attributes.base import AttributeEstimator, BatchEstimate
+from logit_correction.attributes.base import AttributeEstimator, BatchEstimate, ParameterGroup, make_parameter_group
 from logit_correction.errors import InputError
 from logit_correction.losses import GroupPrior
 from logit_correction.methods.parts import PRIORS, Counted, Moving, PriorRule, describe_lost_labels
@@ -230,16 +230,14 @@ class Algorithm(nn.Module):
             warnings += describe_lost_labels(self.group_prior, self.attributes.correlation, self.info.label_names)
         return warnings
 
-    def parameter_groups(self) -> list[dict[str, object]]:
+    def parameter_groups(self) -> list[ParameterGroup]:
         """Return one optimizer group for each network that trains in the present stage.
 
         A group may also hold ``learning_rate_scale``, a factor of the run's learning rate; ``schedule``, the name of a
         schedule that replaces the run's; ``schedule_epochs``, the epochs that the schedule takes, instead of those of
         the stage; and ``weight_decay``, which replaces the run's.
         """
-        groups: list[dict[str, object]] = []
-        if not self.in_pretraining:
-            groups.append({"params": list(self.network.parameters()), "name": "network"})
+        groups = [] if self.in_pretraining else [make_parameter_group(self.network, "network")]
         if self.attributes is not None and (self.in_pretraining or not self.attributes.is_static):
             groups += self.attributes.parameter_groups()
         return groups

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from logit_correction.attributes.base import ParameterGroup, make_parameter_group
 from logit_correction.errors import TrainingError, check_range
 from logit_correction.formatting import format_option
 from logit_correction.methods.base import Algorithm
@@ -98,13 +99,8 @@ class JTT(Algorithm):
             )
         return Stage(sample_weight=torch.where(is_wrong, self.up_weight, 1))
 
-    def parameter_groups(self) -> list[dict[str, object]]:
+    def parameter_groups(self) -> list[ParameterGroup]:
         if self.stage:
             return super().parameter_groups()
-        group: dict[str, object] = {
-            "params": list(self.identification_network.parameters()),
-            "name": "identification_network",
-        }
-        if self.identification_schedule == "none":
-            group["schedule"] = "none"
-        return [group]
+        options = {"schedule": "none"} if self.identification_schedule == "none" else {}
+        return [make_parameter_group(self.identification_network, "identification_network", **options)]

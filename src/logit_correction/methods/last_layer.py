@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes import ESTIMATORS
-from logit_correction.attributes.base import AttributeEstimator, compute_outputs
+from logit_correction.attributes.base import AttributeEstimator, ParameterGroup, compute_outputs, make_parameter_group
 from logit_correction.attributes.given import Given, TrueAttributes
 from logit_correction.errors import InputError, check_range
 from logit_correction.methods.base import Algorithm
@@ -148,7 +148,7 @@ class LastLayer(Algorithm):
         distance = torch.stack([(weight - erm.detach()).square().sum() for weight, erm in pairs]).sum()
         return Step(loss + self.ANCHOR_WEIGHT * distance, {"loss": loss.detach()})
 
-    def parameter_groups(self) -> list[dict[str, object]]:
+    def parameter_groups(self) -> list[ParameterGroup]:
         if not self.in_last_stage:
             return super().parameter_groups()
-        return [{"params": list(self.network.head.parameters()), "name": "head"}]
+        return [make_parameter_group(self.network.head, "head")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from logit_correction.attributes.base import ParameterGroup, make_parameter_group
 from logit_correction.functional import GCE_EXPONENT, check_gce_exponent, gce_from_cross_entropy
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import RelativeDifficulty
@@ -66,6 +67,5 @@ class LfF(Algorithm):
         }
         return Step(debiased_loss + biased_loss, logs)
 
-    def parameter_groups(self) -> list[dict[str, object]]:
-        biased: dict[str, object] = {"params": list(self.biased_network.parameters()), "name": "biased_network"}
-        return [*super().parameter_groups(), biased]
+    def parameter_groups(self) -> list[ParameterGroup]:
+        return [*super().parameter_groups(), make_parameter_group(self.biased_network, "biased_network")]

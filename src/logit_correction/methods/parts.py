@@ -301,11 +301,11 @@ class GroupMixUp(Mixing):
         label = context.batch.label
         generator = context.generator
         values, rest_of_network = split_at_mixing_point(network, context.batch.inputs, self.place)
-        low, high = 0.5, 1.0
+        bounds = (0.5, 1.0)
         if self.rows == "every-row":
             t = 2 * self.limit * ramp_up_mixing_strength(context.epoch, self.ramp_up_epochs)
-            low, high = 1 - 2 * t, 1 - t
-        weight = torch.empty((), device=generator.device).uniform_(low, high, generator=generator)
+            bounds = (1 - 2 * t, 1 - t)
+        weight = torch.empty((), device=generator.device).uniform_(*bounds, generator=generator)
         mixed, prior_of_mixed = group_mixup(
             values,
             context.prior.for_attribute(context.attribute),

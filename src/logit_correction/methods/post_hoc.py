@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from logit_correction.attributes.base import AttributeEstimator
+from logit_correction.attributes.base import AttributeEstimator, ParameterGroup, make_parameter_group
 from logit_correction.losses import GroupPrior
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import Counted, check_is_static
@@ -93,7 +93,7 @@ class PostHoc(Algorithm):
         total = reader_loss if self.is_finished else loss + reader_loss
         return Step(total, {"loss": loss.detach(), "loss_reader": reader_loss.detach()})
 
-    def parameter_groups(self) -> list[dict[str, object]]:
+    def parameter_groups(self) -> list[ParameterGroup]:
         if self.in_pretraining or not self.is_finished:
             return super().parameter_groups()
-        return [{"params": list(self.network.head.reader.parameters()), "name": "reader"}]  # type: ignore[union-attr]
+        return [make_parameter_group(self.network.head.reader, "reader")]  # type: ignore[union-attr,arg-type]
