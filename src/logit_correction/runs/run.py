@@ -38,7 +38,7 @@ from logit_correction.runs.model import FittedModel, build_info, check_network_s
 from logit_correction.runs.options import RunConfig, complete_config
 from logit_correction.runs.write import evaluate_split
 from logit_correction.training.display import Display
-from logit_correction.training.fit import predict_split_attributes
+from logit_correction.training.fit import predict_row_attributes
 from logit_correction.training.record import read_checkpoint
 from logit_correction.types import Correlation, DataInfo
 
@@ -253,7 +253,9 @@ class Run(os.PathLike[str]):
         algorithm = self.model.algorithm
         batches = BatchLoader(table, split, device=self.device).epoch()
         logits = collect_outputs(lambda batch: algorithm.predict(batch.inputs), batches)
-        predictions = build_predictions(table, split, logits, predict_split_attributes(algorithm, table, split))
+        label = table.label[table.split[split]]
+        estimate = predict_row_attributes(algorithm, label, table.view_inputs(split))
+        predictions = build_predictions(table, split, logits, estimate)
         return evaluate_split(predictions, table, metrics).to_dict()
 
 

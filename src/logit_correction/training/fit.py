@@ -319,7 +319,8 @@ class Trainer:
         """
         if split in self._predicted_attributes:
             return self._predicted_attributes[split]
-        predicted = predict_split_attributes(self.algorithm, self.table, split)
+        label = self.table.label[self.table.split[split]]
+        predicted = predict_row_attributes(self.algorithm, label, self.table.view_inputs(split))
         estimator = self.algorithm.attributes
         # None is remembered too: to find it, all forms of the rows are read.
         if estimator is not None and estimator.is_static and not self.algorithm.in_pretraining:
@@ -383,17 +384,6 @@ class Trainer:
         wait_for_processes()
         if is_stopping:
             raise TrainingInterrupted
-
-
-def predict_split_attributes(algorithm: Algorithm, table: DataTable, split: str) -> PredictedAttributes | None:
-    """Return the estimated attributes of all rows of a split; see ``predict_row_attributes``.
-
-    Args:
-        algorithm: The trained method.
-        table: The data.
-        split: ``train``, ``valid`` or ``test``.
-    """
-    return predict_row_attributes(algorithm, table.label[table.split[split]], table.view_inputs(split))
 
 
 @torch.no_grad()
