@@ -224,6 +224,9 @@ def _convert_names(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _convert_keys(table: Mapping[Any, Any]) -> dict[str, Any]:
+    for name in table:
+        if isinstance(name, bool):  # two of them would be one row
+            raise InputError(f"YAML reads a name such as yes, no, on or off as {name}: quote it, such as 'no'")
     return {str(name): {} if value is None else value for name, value in table.items()}
 
 
