@@ -146,7 +146,7 @@ class FittedModel:
         weights = next(self.algorithm.parameters())
         parts = [torch.zeros(0, self.info.num_labels)]
         for batch in iterate_batches(self.encode(inputs), weights.device):
-            if isinstance(batch, Tensor):
+            if isinstance(batch, Tensor) and batch.is_floating_point():
                 batch = batch.to(torch.promote_types(batch.dtype, weights.dtype))
             logits = self.algorithm.predict(batch).cpu()
             parts.append(logits.to(torch.promote_types(logits.dtype, torch.float32)))
