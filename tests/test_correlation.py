@@ -17,7 +17,7 @@ KINDS = {
 }
 
 
-def random_probabilities(rows: int, labels: int, seed: int = 0) -> torch.Tensor:
+def draw_probabilities(rows: int, labels: int, seed: int = 0) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(rows, labels, generator=generator, dtype=torch.float64).softmax(dim=1)
 
@@ -34,7 +34,7 @@ def test_kind_follows_from_the_table(kind: str) -> None:
 def test_posterior_equals_the_paper_s_sums(kind: str) -> None:
     table = KINDS[kind]
     correlation = Correlation.from_table(table)
-    probs = random_probabilities(6, 3)
+    probs = draw_probabilities(6, 3)
     expected = torch.zeros(6, correlation.num_attributes, dtype=torch.float64)
     for i in range(6):
         for y, row in enumerate(table):
@@ -58,7 +58,7 @@ def test_minority_rows_are_those_outside_the_table(kind: str) -> None:
 
 @settings(max_examples=20)
 @given(rows=st.lists(st.sets(st.integers(0, 5), min_size=1), min_size=1, max_size=5))
-def test_any_table_survives_the_round_trip(rows: list[set[int]]) -> None:
+def test_from_table_and_to_table_are_inverse(rows: list[set[int]]) -> None:
     table = [sorted(row) for row in rows]
     correlation = Correlation.from_table(dict(enumerate(table)), num_attributes=6)
     assert correlation.to_table() == table

@@ -83,7 +83,7 @@ def test_every_command_has_a_section_of_its_own() -> None:
     assert headings == list(dict.fromkeys(headings)) and set(headings) == set(COMMANDS)
 
 
-def rows_of(heading: str) -> dict[str, list[str]]:
+def read_rows_of_section(heading: str) -> dict[str, list[str]]:
     """Return name -> cells of the first table under a heading of the page of parts."""
     section = (DOCS / "parts.md").read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     return {name: rest.split(" | ") for name, rest in re.findall(r"^\| `(\w+)` \| (.*) \|$", section, re.MULTILINE)}
@@ -93,10 +93,10 @@ def rows_of(heading: str) -> dict[str, list[str]]:
     ("heading", "known"), [("Methods", METHODS), ("Attribute estimators", ESTIMATORS), ("Views", VIEWS)]
 )
 def test_each_part_has_a_row_and_each_row_a_part(heading: str, known: dict[str, Any]) -> None:
-    assert set(rows_of(heading)) == set(known)
+    assert set(read_rows_of_section(heading)) == set(known)
 
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_the_row_of_a_view_says_what_it_looks_at(name: str) -> None:
-    looks_at, breadth = rows_of("Views")[name][:2]
+    looks_at, breadth = read_rows_of_section("Views")[name][:2]
     assert (looks_at, breadth) == (VIEWS[name][1], str(import_component("view", name, VIEWS).breadth))

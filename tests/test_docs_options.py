@@ -52,19 +52,19 @@ def own_options() -> set[str]:
     return flags | {field.name for field in fields(TrainingConfig)} | set(PARTS)
 
 
-def options_of(kind: str) -> set[str]:
+def list_options(kind: str) -> set[str]:
     """All options of all classes of a kind."""
     known = get_component_kinds()[kind][1]
     classes = [import_component(kind, one, known) for one in known] + [Splitting]  # whose options those of rows share
     return {name for one in classes for name in inspect.signature(one).parameters}
 
 
-def is_there(option: str, own: set[str]) -> bool:
+def exists(option: str, own: set[str]) -> bool:
     if option in own or option in COMPONENTS or option in OTHERS:
         return True
     for head, kind in COMPONENTS.items():
         name = option.removeprefix(f"{head}.")
-        if name != option and (name in options_of(kind) or name in ("name", "x")):
+        if name != option and (name in list_options(kind) or name in ("name", "x")):
             return True
     return False
 
@@ -73,7 +73,7 @@ def is_there(option: str, own: set[str]) -> bool:
 def test_every_option_that_a_page_names_is_there(page: Path) -> None:
     own, text = own_options(), page.read_text()
     named = {word.replace("-", "_") for word in OPTION.findall(SCRIPT.sub("", text))}
-    assert {option for option in named if not is_there(option, own)} == set()
+    assert {option for option in named if not exists(option, own)} == set()
     for script, words in SCRIPT.findall(text):
         defined = (ROOT / "lab" / "scripts" / script).read_text()
         assert [option for option in OPTION.findall(words) if f'"--{option}"' not in defined] == []

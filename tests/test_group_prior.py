@@ -23,7 +23,7 @@ PUBLISHED = [("published", averaging) for averaging in ("moving", "moving-rows",
 Rows = tuple[Tensor, Tensor, Tensor]
 
 
-def random_batch(seed: int, rows: int, labels: int, attributes: int) -> Rows:
+def draw_batch(seed: int, rows: int, labels: int, attributes: int) -> Rows:
     """Labels, posteriors and label probabilities; label 0 is never seen with attribute 0."""
     generator = torch.Generator().manual_seed(seed)
     label = torch.randint(0, labels, (rows,), generator=generator)
@@ -32,7 +32,7 @@ def random_batch(seed: int, rows: int, labels: int, attributes: int) -> Rows:
     return label, logits.softmax(dim=1), torch.rand(rows, generator=generator, dtype=torch.float64)
 
 
-class Reference:
+class ReferencePrior:
     """The same estimates in plain Python: lists, dicts and loops over rows."""
 
     def __init__(self, labels: int, attributes: int, estimator: str, averaging: str, momentum: float) -> None:
@@ -91,11 +91,11 @@ def test_every_estimator_and_averaging_equals_plain_python(
     seed: int, kind: tuple[Any, Any], shape: tuple[int, int], precision: torch.dtype
 ) -> None:
     prior = GroupPrior(*shape, estimator=kind[0], averaging=kind[1], momentum=0.7).to(precision)
-    reference = Reference(*shape, *kind, momentum=0.7)
+    reference = ReferencePrior(*shape, *kind, momentum=0.7)
     tolerance = {"rtol": 1e-4, "atol": 1e-6} if precision is torch.float32 else {"rtol": 1e-7, "atol": 1e-7}
     for epoch in range(2):
         for step in range(3):
-            batch = random_batch(seed + 10 * epoch + step, 5, *shape)
+            batch = draw_batch(seed + 10 * epoch + step, 5, *shape)
             prior.update(*batch)
             reference.update(batch)
             torch.testing.assert_close(prior.table.double(), reference.tensor(), **tolerance)
@@ -128,7 +128,7 @@ dist.destroy_process_group()
 def test_two_processes_hold_the_prior_of_the_whole_batch(
     two_processes: Callable[[str, Path], None], tmp_path: Path
 ) -> None:
-    batches = [random_batch(step, 12, 3, 4) for step in range(3)]
+    batches = [draw_batch(step, 12, 3, 4) for step in range(3)]
     for rank, own in enumerate((slice(None, 4), slice(4, None))):  # unequal: averaging before adding up would show
         share = [[part[own] for part in batch] for batch in batches]
         torch.save((share, BOTH + PUBLISHED), tmp_path / f"work_{rank}.pt")
@@ -145,7 +145,7 @@ def test_two_processes_hold_the_prior_of_the_whole_batch(
 
 
 @pytest.mark.parametrize("averaging", ["fixed", "moving"])
-def test_logarithms_follow_the_table(averaging: Any) -> None:
+def test_log_prior_is_the_logarithm_of_the_prior(averaging: Any) -> None:
     def expected(prior: GroupPrior, attribute: Tensor) -> Tensor:
         return shift_log_prior(prior.log(prior.for_attribute(attribute)))
 
@@ -166,15 +166,15 @@ def test_logarithms_follow_the_table(averaging: Any) -> None:
 
 
 @pytest.mark.parametrize(("estimator", "averaging"), [*itertools.product(["joint"], AVERAGINGS), *PUBLISHED])
-def test_a_run_resumed_from_its_state_goes_on_alike(estimator: Any, averaging: Any, tmp_path: Path) -> None:
+def test_a_prior_resumed_from_its_state_gives_the_same_values(estimator: Any, averaging: Any, tmp_path: Path) -> None:
     whole = GroupPrior(3, 4, estimator=estimator, averaging=averaging)
     resumed = GroupPrior(3, 2, estimator=estimator, averaging=averaging)
     for step in range(3):
-        whole.update(*random_batch(step, 6, 3, 4))
+        whole.update(*draw_batch(step, 6, 3, 4))
     torch.save(whole.state_dict(), tmp_path / "state.pt")
     resumed.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
     for prior in (whole, resumed):
-        prior.update(*random_batch(9, 6, 3, 4))
+        prior.update(*draw_batch(9, 6, 3, 4))
         prior.end_epoch()
     for name, value in whole.state_dict().items():
         assert torch.equal(value, resumed.state_dict()[name]), name

@@ -16,7 +16,7 @@ assert main(["benchmark", "list"]) == 2 and main(["preview", "--data", "Planted"
 """
 
 
-def test_what_comes_with_the_laboratory_says_so_where_it_is_missing() -> None:
+def test_parts_of_the_laboratory_name_it_when_it_is_not_installed() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
     benchmark, planted = done.stderr.splitlines()
     assert "`benchmark` is a command of the laboratory: install it by `pip install" in benchmark and "lab`" in benchmark

@@ -47,7 +47,7 @@ def test_the_library_trains_without_the_search() -> None:
 
 
 @pytest.mark.parametrize("room", [room for floor in FLOORS for room in floor])
-def test_no_room_names_one_above_it(room: str) -> None:
+def test_no_package_names_one_above_it(room: str) -> None:
     own = next(number for number, floor in enumerate(FLOORS) if room in floor)
     above = [name for floor in FLOORS[:own] for name in floor]
     files = [SOURCE / f"{room}.py"] if (SOURCE / f"{room}.py").is_file() else sorted((SOURCE / room).rglob("*.py"))

@@ -17,14 +17,14 @@ from logit_correction.losses import GroupPrior, LogitCorrectedLoss
 COUNTS = torch.tensor([[45.0, 5.0, 1.0], [5.0, 45.0, 3.0]])
 
 
-def rows(count: int = 40) -> tuple[Tensor, Tensor, Tensor]:
+def draw_rows(count: int = 40) -> tuple[Tensor, Tensor, Tensor]:
     generator = torch.Generator().manual_seed(0)
     logits = 3 * torch.randn(count, 2, generator=generator)
     label = torch.randint(2, (count,), generator=generator)
     return logits, label, torch.randint(-1, 3, (count,), generator=generator)
 
 
-def by_hand(logits: Tensor, label: Tensor, attribute: Tensor, counts: Tensor, strength: float) -> float:
+def compute_reference_loss(logits: Tensor, label: Tensor, attribute: Tensor, counts: Tensor, strength: float) -> float:
     """-log of softmax(logits + strength log P(., a))_y, row by row in float64; unknown rows are not corrected."""
     total = 0.0
     for row, y, a in zip(logits.double().tolist(), label.tolist(), attribute.tolist(), strict=True):
@@ -38,27 +38,27 @@ def by_hand(logits: Tensor, label: Tensor, attribute: Tensor, counts: Tensor, st
 
 @pytest.mark.parametrize("strength", [1.0, 0.5, 0.0])
 @pytest.mark.parametrize("form", ["counts", "prior"])
-def test_it_is_the_corrected_cross_entropy(form: str, strength: float) -> None:
+def test_the_loss_is_the_corrected_cross_entropy(form: str, strength: float) -> None:
     prior = GroupPrior(2, 3, averaging="fixed", floor=0.0)
     prior.set_table(COUNTS / COUNTS.sum())
     loss = LogitCorrectedLoss(COUNTS if form == "counts" else prior, strength)
-    found = loss(*rows())
-    assert float(found) == pytest.approx(by_hand(*rows(), COUNTS, strength), rel=1e-5)
+    found = loss(*draw_rows())
+    assert float(found) == pytest.approx(compute_reference_loss(*draw_rows(), COUNTS, strength), rel=1e-5)
 
 
-def test_a_prior_that_is_updated_is_followed() -> None:
+def test_the_loss_uses_a_prior_that_is_updated() -> None:
     prior = GroupPrior(2, 3)
     loss = LogitCorrectedLoss(prior)
-    before = loss(*rows())
+    before = loss(*draw_rows())
     prior.set_table(COUNTS / COUNTS.sum())
-    assert not torch.equal(loss(*rows()), before)
-    expected = by_hand(*rows(), COUNTS / COUNTS.sum() + prior.floor, 1.0)
-    assert float(loss(*rows())) == pytest.approx(expected, rel=1e-4)
+    assert not torch.equal(loss(*draw_rows()), before)
+    expected = compute_reference_loss(*draw_rows(), COUNTS / COUNTS.sum() + prior.floor, 1.0)
+    assert float(loss(*draw_rows())) == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 def test_labels_are_smoothed_in_proportion_to_the_prior(reduction: Any) -> None:
-    logits, label, attribute = rows()
+    logits, label, attribute = draw_rows()
     loss = LogitCorrectedLoss(COUNTS, reduction=reduction, label_smoothing=0.1)
     table = torch.cat([COUNTS, torch.ones(2, 1)], dim=1).double()  # of an unknown attribute all labels are alike
     prior = (table / table.sum(0)).T[attribute]
@@ -75,7 +75,7 @@ def test_labels_are_smoothed_in_proportion_to_the_prior(reduction: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [torch.uint8, torch.int16, torch.int64])
-def test_attributes_may_be_of_any_whole_type_and_of_no_other(kind: torch.dtype) -> None:
+def test_attributes_may_have_any_integer_type_and_no_other(kind: torch.dtype) -> None:
     loss = LogitCorrectedLoss(torch.tensor([[45.0, 5.0], [5.0, 45.0]]))
     logits, label, attribute = torch.zeros(3, 2), torch.tensor([0, 0, 1]), torch.tensor([0, 1, 1])
     torch.testing.assert_close(loss(logits, label.to(kind), attribute.to(kind)), loss(logits, label, attribute))
@@ -115,7 +115,7 @@ def test_priors_with_zeros_give_finite_losses_and_gradients(
     assert abs(float(loss.detach()) - float(plain)) <= 30 * strength + slack  # the least log prior is -30
 
 
-def test_labels_are_weighed_as_torch_weighs_them() -> None:
+def test_label_weights_equal_those_of_torch() -> None:
     draw = torch.Generator().manual_seed(0)
     logits, label = torch.randn(9, 3, generator=draw), torch.tensor([0, 1, 2] * 2 + [-100, 0, 1])
     attribute, weight = torch.tensor([0, 1, -1] * 3), torch.tensor([1.0, 5.0, 0.5])
@@ -127,6 +127,6 @@ def test_labels_are_weighed_as_torch_weighs_them() -> None:
 
 
 @pytest.mark.parametrize("label", [torch.tensor([0.0, 1.0]), torch.tensor([[0], [1]]), torch.tensor([[0.0], [1.0]])])
-def test_labels_that_are_no_whole_numbers_of_rows_are_told(label: torch.Tensor) -> None:
+def test_labels_of_a_wrong_shape_or_type_are_refused(label: torch.Tensor) -> None:
     with pytest.raises(TypeError, match="label must be a tensor of whole numbers"):
         LogitCorrectedLoss(torch.eye(2) + 1)(torch.zeros(2, 2), label, torch.tensor([0, 1]))

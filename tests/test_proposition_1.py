@@ -36,7 +36,7 @@ def test_the_example_prints_without_a_file_and_draws_into_one(
         assert len(list(tmp_path.iterdir())) == len(words)
 
 
-def random_problem(seed: int, labels: int, attributes: int, values: int) -> tuple[torch.Tensor, torch.Tensor]:
+def draw_problem(seed: int, labels: int, attributes: int, values: int) -> tuple[torch.Tensor, torch.Tensor]:
     """P(x | y, a) as (X, L, K) and P(y, a) as (L, K), each x with the one attribute value x % K."""
     generator = torch.Generator().manual_seed(seed)
     owner = torch.arange(values * attributes) % attributes
@@ -51,7 +51,7 @@ def random_problem(seed: int, labels: int, attributes: int, values: int) -> tupl
 def test_closed_form_minimiser_has_zero_gradient_and_greatest_group_balanced_accuracy(
     seed: int, labels: int, attributes: int
 ) -> None:
-    given_group, prior = random_problem(seed, labels, attributes, values=5)
+    given_group, prior = draw_problem(seed, labels, attributes, values=5)
     owner = torch.arange(len(given_group)) % attributes
     mass = (given_group * prior).sum(dim=2)  # P(x, y)
     # Free logits for each x: the loss is convex, so a zero gradient marks its minimum.

@@ -31,7 +31,7 @@ def write_csv(path: Path, rows: Iterable[Sequence[object]]) -> None:
         csv.writer(file, lineterminator="\n").writerows(rows)
 
 
-def rows_of(counts: dict[str, tuple[int, ...]]) -> list[tuple[int, int, int]]:
+def draw_rows(counts: dict[str, tuple[int, ...]]) -> list[tuple[int, int, int]]:
     """Split (0, 1, 2), label and attribute of every row, in mixed order."""
     rows = [
         (split, group // 2, group % 2)
@@ -55,11 +55,11 @@ def write_image(path: Path, label: int, attribute: int, size: tuple[int, int] = 
     Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(path)
 
 
-def waterbirds(root: Path, counts: dict[str, tuple[int, ...]] = COUNTS) -> Path:
+def write_waterbirds(root: Path, counts: dict[str, tuple[int, ...]] = COUNTS) -> Path:
     """Write ``metadata.csv`` and the images; returns the folder."""
     folder = root / "waterbird_complete95_forest2water2"
     table: list[Sequence[object]] = [("img_id", "img_filename", "y", "split", "place", "place_filename")]
-    for i, (split, y, place) in enumerate(rows_of(counts)):
+    for i, (split, y, place) in enumerate(draw_rows(counts)):
         name = f"{i % 3:03d}.Some_Bird/Some_Bird_{i:04d}.jpg"
         write_image(folder / name, y, place, (14, 20), seed=i)
         table.append((i + 1, name, y, split, place, f"/o/ocean/{i:08d}.jpg"))
@@ -67,14 +67,14 @@ def waterbirds(root: Path, counts: dict[str, tuple[int, ...]] = COUNTS) -> Path:
     return folder
 
 
-def celeba(root: Path, text: bool = False, counts: dict[str, tuple[int, ...]] = COUNTS) -> Path:
+def write_celeba(root: Path, text: bool = False, counts: dict[str, tuple[int, ...]] = COUNTS) -> Path:
     """Write both lists, as .csv or as torchvision's .txt files, and the images; returns the folder."""
     folder = root / "celeba"
     draw = np.random.default_rng(1)
     blond, male = CELEBA_ATTRIBUTES.index("Blond_Hair"), CELEBA_ATTRIBUTES.index("Male")
     attributes: list[list[object]] = []
     partition: list[list[object]] = []
-    for i, (split, label, attribute) in enumerate(rows_of(counts)):
+    for i, (split, label, attribute) in enumerate(draw_rows(counts)):
         name = f"{i + 1:06d}.jpg"
         write_image(folder / "img_align_celeba" / name, label, attribute, (22, 18), seed=i)
         values = draw.choice([-1, 1], len(CELEBA_ATTRIBUTES))
@@ -92,17 +92,17 @@ def celeba(root: Path, text: bool = False, counts: dict[str, tuple[int, ...]] = 
     return folder
 
 
-def bffhq(root: Path, pct: str = "0.5pct", counts: dict[str, tuple[int, ...]] = COUNTS) -> Path:
+def write_bffhq(root: Path, pct: str = "0.5pct", counts: dict[str, tuple[int, ...]] = COUNTS) -> Path:
     """Write the images into their folders; returns the folder."""
     folder = root / "bffhq"
-    for i, (split, y, bias) in enumerate(rows_of(counts)):
+    for i, (split, y, bias) in enumerate(draw_rows(counts)):
         name = f"{i}_{y}_{bias}.png"
         train = f"{pct}/{'align' if y == bias else 'conflict'}/{y}"
         write_image(folder / (train, "valid", "test")[split] / name, y, bias, seed=i)
     return folder
 
 
-def civilcomments(root: Path, rows: int = 160, seed: int = 0) -> Path:
+def write_civilcomments(root: Path, rows: int = 160, seed: int = 0) -> Path:
     """Write ``all_data_with_identities.csv``; returns the folder."""
     folder = root / "civilcomments_v1.0"
     draw = np.random.default_rng(seed)

@@ -13,12 +13,12 @@ from logit_correction_lab.sources.published import draw_attributes_with_conflict
 KINDS = ("one-to-one", "many-to-one", "one-to-many", "many-to-many")
 
 
-def seeded(seed: int = 0) -> torch.Generator:
+def make_seeded_generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_named_kind_is_of_that_kind_and_uses_every_colour(kind: str) -> None:
+def test_parse_correlation_gives_the_named_kind_with_every_colour(kind: str) -> None:
     correlation = parse_correlation(kind, 10)
     assert correlation.kind == kind and correlation.num_labels == 10
     used = {value for row in correlation.to_table() for value in row}
@@ -26,32 +26,32 @@ def test_a_named_kind_is_of_that_kind_and_uses_every_colour(kind: str) -> None:
     assert correlation.num_attributes == {"many-to-one": 9, "one-to-many": 11}.get(kind, 10)
 
 
-def expected_share(correlation: Correlation, ratio: float) -> Tensor:
+def compute_expected_share(correlation: Correlation, ratio: float) -> Tensor:
     """P(a | y) of the drawing scheme, (L, K)."""
     return (1 - ratio) * correlation.weights + ratio / correlation.num_attributes
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("ratio", [0.2, 1.0])
-def test_every_group_is_as_frequent_as_the_scheme_says(kind: str, ratio: float) -> None:
+def test_draw_attributes_gives_each_group_its_expected_share(kind: str, ratio: float) -> None:
     correlation, per_label = parse_correlation(kind, 10), 20_000
     label = torch.arange(10).repeat_interleave(per_label)
-    attribute = draw_attributes(label, correlation, ratio, seeded())
+    attribute = draw_attributes(label, correlation, ratio, make_seeded_generator())
     counts = torch.stack(
         [torch.bincount(attribute[label == y], minlength=correlation.num_attributes) for y in range(10)]
     )
     assert counts.shape == (10, correlation.num_attributes)
-    share = expected_share(correlation, ratio)
+    share = compute_expected_share(correlation, ratio)
     spread = (share * (1 - share) * per_label).sqrt()
     assert bool(((counts - share * per_label).abs() <= 5 * spread + 1e-6).all())
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("fraction", [0.3, 1.0])
-def test_conflicts_are_counted_and_not_drawn(kind: str, fraction: float) -> None:
+def test_draw_attributes_with_conflicts_gives_a_fixed_number_of_conflicts(kind: str, fraction: float) -> None:
     correlation = parse_correlation(kind, 10)
-    label = torch.randint(10, (30_000,), generator=seeded(3))
-    attribute = draw_attributes_with_conflicts(label, correlation, fraction, seeded(4))
+    label = torch.randint(10, (30_000,), generator=make_seeded_generator(3))
+    attribute = draw_attributes_with_conflicts(label, correlation, fraction, make_seeded_generator(4))
     conflicting = correlation.is_minority(label, attribute)
     outside = (correlation.weights == 0).double().mean(1)
     for value in range(10):

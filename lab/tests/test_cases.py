@@ -24,22 +24,22 @@ TABLE = pd.DataFrame(np.random.default_rng(0).standard_normal((24, 3)), columns=
 ROWS = {"images": IMAGES, "texts": TEXTS, "tables": TABLE}
 
 
-def a_case(*planted: PlantedShortcut, **options: Any) -> Case:
+def make_case(*planted: PlantedShortcut, **options: Any) -> Case:
     kind = FAMILIES[planted[0].family].kind if planted else "tables"
     return Case(0, 1, kind, OWN[kind], "shortcut", 2, 400, 24, planted, **options)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_every_family_marks_each_value_in_its_own_way_and_the_same_way_again(name: str) -> None:
+def test_plant_marks_rows_and_is_reproducible(name: str) -> None:
     family = FAMILIES[name]
     value = np.arange(24) % family.max_values
     rows = ROWS[family.kind]
 
-    def planted() -> Any:
+    def plant() -> Any:
         given = rows.copy()
         return family.plant(given, value, family.max_values, 1.0, np.random.default_rng(3))
 
-    once, again = planted(), planted()
+    once, again = plant(), plant()
     if family.kind == "images":
         assert once.shape == rows.shape and np.isfinite(once).all() and np.array_equal(once, again)
         assert any(not np.allclose(once[row], rows[row], atol=1) for row in range(24))
@@ -51,8 +51,8 @@ def test_every_family_marks_each_value_in_its_own_way_and_the_same_way_again(nam
         assert len(once) == 24 and not once.equals(rows)
 
 
-def test_conflicting_rows_are_as_many_as_asked_for_and_the_hidden_test_is_balanced() -> None:
-    case = a_case(PlantedShortcut("category", 2, 1.0, 0.0, 0.05), PlantedShortcut("reading", 3, 1.0, 0.0, 0.2))
+def test_build_case_has_the_requested_share_of_conflicts_and_a_balanced_test() -> None:
+    case = make_case(PlantedShortcut("category", 2, 1.0, 0.0, 0.05), PlantedShortcut("reading", 3, 1.0, 0.0, 0.2))
     built = build_case(case)
     table, train = built.table, built.table.split["train"]
     first, second = table.attribute // 3, table.attribute % 3

@@ -35,23 +35,23 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
     monkeypatch.setattr(cifar10_images, "PER_CLASS", SMALL)
     for part, names in BATCH_FILES.items():
-        known = [(name, hashlib.md5(batch(part, i)).hexdigest()) for i, name in enumerate(names)]
+        known = [(name, hashlib.md5(make_batch_file(part, i)).hexdigest()) for i, name in enumerate(names)]
         monkeypatch.setattr(CIFAR10, f"{part}_list", known)
     monkeypatch.setattr(CIFAR10, "meta", CIFAR10.meta | {"md5": hashlib.md5(META).hexdigest()})
     monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path / "cache"))
 
 
-def drawn(count: int, seed: int = 0) -> np.ndarray:
+def draw_images(count: int, seed: int = 0) -> np.ndarray:
     """Images (count, 32, 32, 3) of a gradient and noise."""
     draw = np.random.default_rng(seed)
     ramp = np.linspace(0, 160, 32)[:, None, None] + draw.uniform(0, 60, (count, 1, 1, 3))
     return (ramp + draw.uniform(0, 30, (count, 32, 32, 3))).astype(np.uint8)
 
 
-def batch(part: str, number: int) -> bytes:
+def make_batch_file(part: str, number: int) -> bytes:
     """The content of one of CIFAR-10's Python batches."""
     count = 10 * SMALL[part] // len(BATCH_FILES[part])
-    pixels = drawn(count, seed=number + 10 * (part == "test")).transpose(0, 3, 1, 2).reshape(count, -1)
+    pixels = draw_images(count, seed=number + 10 * (part == "test")).transpose(0, 3, 1, 2).reshape(count, -1)
     return pickle.dumps({"data": np.ascontiguousarray(pixels), "labels": [j % 10 for j in range(count)]}, protocol=2)
 
 
@@ -61,7 +61,7 @@ def write_batches(root: Path) -> Path:
     folder.mkdir(parents=True)
     for part, names in BATCH_FILES.items():
         for i, name in enumerate(names):
-            (folder / name).write_bytes(batch(part, i))
+            (folder / name).write_bytes(make_batch_file(part, i))
     (folder / "batches.meta").write_bytes(META)
     return folder
 
@@ -73,7 +73,7 @@ def write_archive(root: Path, label: str = "airplane") -> Path:
         for part, count in SMALL.items():
             for number, name in enumerate(CLASSES):
                 folder = f"{part}/{label if (part, number) == ('train', 0) else name}"
-                for i, image in enumerate(drawn(count, seed=number + 100 * (part == "test"))):
+                for i, image in enumerate(draw_images(count, seed=number + 100 * (part == "test"))):
                     packed = io.BytesIO()
                     Image.fromarray(image).save(packed, "PNG")
                     member = tarfile.TarInfo(f"{folder}/{i:04d}.png")
@@ -95,7 +95,7 @@ def build(root: Path, **options: Any) -> DataTable:
     return CorruptedCIFAR10(root=str(root), **options).build().check()
 
 
-def test_split_and_groups(root: Path) -> None:
+def test_build_gives_the_sizes_of_splits_and_groups(root: Path) -> None:
     cifar, table = read_cifar10(root, download=False), build(root)
     assert cifar.images.shape == (300, 3, 32, 32) and cifar.num_train == 200
     assert np.bincount(cifar.label[:200]).tolist() == [20] * 10 and np.bincount(cifar.label[200:]).tolist() == [10] * 10
@@ -108,7 +108,7 @@ def test_split_and_groups(root: Path) -> None:
     assert int(counts.sum() - counts.diagonal().sum()) == expected
 
 
-def test_nothing_is_called_from_a_batch_file(tmp_path: Path) -> None:
+def test_read_cifar10_runs_no_code_of_a_pickled_batch_file(tmp_path: Path) -> None:
     class Evil:
         def __reduce__(self) -> tuple[Any, ...]:
             return (Path.touch, (tmp_path / "called",))
@@ -120,7 +120,7 @@ def test_nothing_is_called_from_a_batch_file(tmp_path: Path) -> None:
     assert not (tmp_path / "called").exists()
 
 
-def test_every_image_is_corrupted_as_its_attribute_says(tmp_path: Path) -> None:
+def test_build_corrupts_each_image_by_its_attribute(tmp_path: Path) -> None:
     write_batches(tmp_path)
     table = build(tmp_path, severity=3, seed=4)
     plain = read_cifar10(tmp_path, download=False).images
@@ -131,7 +131,7 @@ def test_every_image_is_corrupted_as_its_attribute_says(tmp_path: Path) -> None:
         assert shown is not None and np.array_equal(shown.numpy().transpose(0, 2, 3, 1), expected)
 
 
-def test_the_published_folders_are_read(tmp_path: Path) -> None:
+def test_build_reads_the_published_folders(tmp_path: Path) -> None:
     places = [(part, y, a) for y in range(10) for part, a in
               (*(("20pct/align", y),) * 6, *(("20pct/conflict", (y + 1) % 10),) * 2, ("20pct/valid", y))]  # fmt: skip
     places += [("test", y, a) for y in range(10) for a in range(10)]

@@ -66,7 +66,7 @@ def score(rows: pd.DataFrame, metric: str) -> float:
 
 
 @pytest.mark.parametrize("metric", ["average", "group_balanced", "worst_group", "worst_class", "minority", "majority"])
-def test_the_error_by_test_rows_is_that_of_drawing_them_anew(metric: str) -> None:
+def test_influence_gives_the_error_of_resampled_test_rows(metric: str) -> None:
     rows = make_predictions()
     first, second = (rows[rows["row"] == name].reset_index(drop=True) for name in ("LC", "ERM"))
     fixed = {"average": "test_set", "worst_class": "label", "minority": "minority", "majority": "minority"}
@@ -83,7 +83,7 @@ def test_the_error_by_test_rows_is_that_of_drawing_them_anew(metric: str) -> Non
     assert 0 < 100**2 * one.floor < deviation**2
 
 
-def test_two_seeds_make_the_interval_of_a_paired_t_test_widened_by_the_rows() -> None:
+def test_estimate_difference_is_a_paired_t_interval_widened_by_test_rows() -> None:
     predictions = pd.concat([make_predictions(seed) for seed in range(4)], ignore_index=True)
     scores = predictions.groupby(["row", "column", "seed"])[predictions.columns.tolist()].apply(
         lambda rows: score(rows, "group_balanced")
@@ -104,7 +104,7 @@ def test_two_seeds_make_the_interval_of_a_paired_t_test_widened_by_the_rows() ->
     assert Comparison(apart, {}).estimate_difference("1", "LC", "ERM") is None
 
 
-def test_rows_that_differ_are_not_paired_and_three_rows_are_no_proof() -> None:
+def test_estimate_difference_pairs_equal_test_rows_only_and_widens_small_groups() -> None:
     same = make_predictions()
     other = same.assign(test_set=same["test_set"].where(same["row"] == "LC", 9))
     scores = pd.Series({("LC", "1", 0): 80.0, ("ERM", "1", 0): 70.0}).rename_axis(["row", "column", "seed"])
@@ -119,7 +119,7 @@ def test_rows_that_differ_are_not_paired_and_three_rows_are_no_proof() -> None:
     assert found is not None and found.margin > 40
 
 
-def test_nine_of_ten_intervals_hold_the_truth() -> None:
+def test_intervals_cover_the_true_difference_in_nine_of_ten_cases() -> None:
     """Runs whose skill varies with the seed, on test rows that all seeds share."""
     draw = np.random.default_rng(0)
     hits = []
@@ -140,7 +140,7 @@ def test_nine_of_ten_intervals_hold_the_truth() -> None:
 
 
 @dataclass
-class Place:
+class FakeCell:
     """A cell of a grid, as far as predictions need it."""
 
     folder: Path
@@ -149,7 +149,7 @@ class Place:
     seed: int
 
 
-def test_predictions_of_a_grid_give_its_figures_again(write_grid: Any, tmp_path: Path) -> None:
+def test_read_predictions_reproduces_the_accuracies_of_a_grid(write_grid: Any, tmp_path: Path) -> None:
     from logit_correction_lab.grid import read_grid
 
     grid, out = read_grid(str(write_grid(data_seeds=True))), tmp_path / "out"
@@ -176,7 +176,7 @@ def test_predictions_of_a_grid_give_its_figures_again(write_grid: Any, tmp_path:
         read_predictions(tmp_path / "predictions.parquet")
 
 
-def test_a_run_of_ten_thousand_rows_takes_four_kilobytes(tmp_path: Path) -> None:
+def test_write_predictions_takes_four_kilobytes_for_ten_thousand_rows(tmp_path: Path) -> None:
     draw, cells = np.random.default_rng(0), []
     report = GroupReport.from_predictions
     for number in range(6):
@@ -188,7 +188,7 @@ def test_a_run_of_ten_thousand_rows_takes_four_kilobytes(tmp_path: Path) -> None
         folder.mkdir()
         rows.save(folder / "predictions.parquet")
         write_report(folder, rows, report(rows).to_dict())
-        cells += [Place(folder, f"row {number}", f"{column}", 0) for column in range(4)]
+        cells += [FakeCell(folder, f"row {number}", f"{column}", 0) for column in range(4)]
     frame = collect_predictions(cells)  # type: ignore[arg-type]
     assert frame["prediction"].dtype == np.uint8 and len(frame) == 24 * 10_000
     write_predictions(frame, tmp_path / "all.parquet")
@@ -204,21 +204,21 @@ def write_report(folder: Path, rows: Predictions, test: dict[str, Any]) -> None:
     write_json(folder / "report.json", {"method": "ERM", "data": data, "test": test})
 
 
-def test_overlapping_groups_and_unknown_attributes_are_kept(tmp_path: Path) -> None:
+def test_collect_predictions_keeps_overlapping_groups_and_unknown_attributes(tmp_path: Path) -> None:
     groups = np.array([[1, 0], [1, 1], [0, 1]], bool)
     logits = np.eye(300, dtype=np.float32)[[299, 0, 1]]
     names = [str(number) for number in range(300)]
     rows = Predictions([0, 1, 2], [299, 0, 0], logits, names, membership=groups, groups=[("0", "a"), ("0", "b")])
     rows.save(tmp_path / "predictions.parquet")
     write_report(tmp_path, rows, GroupReport.from_predictions(rows).to_dict())
-    frame = collect_predictions([Place(tmp_path, "a", "b", 0)])  # type: ignore[list-item]
+    frame = collect_predictions([FakeCell(tmp_path, "a", "b", 0)])  # type: ignore[list-item]
     assert frame["label"].tolist() == [0, 0, 299] and frame["prediction"].tolist() == [1, 0, 299]
     assert frame["group_0"].tolist() == [False, True, True] and set(frame["attribute"]) == {-1}
     assert compute_influence(frame, "group_balanced") is None and frame["minority"].isna().all()
     assert compute_influence(frame, "average") is not None
 
 
-def test_a_winner_is_named_only_where_intervals_do_not_overlap() -> None:
+def test_describe_outcome_names_a_winner_only_where_intervals_exclude_zero() -> None:
     from logit_correction_lab.tables import describe_outcome
 
     scores = {"ERM": [0.70, 0.75, 0.72], "LC": [0.80, 0.86, 0.83], "near": [0.84, 0.80, 0.83]}
@@ -230,18 +230,18 @@ def test_a_winner_is_named_only_where_intervals_do_not_overlap() -> None:
         ]
     )
 
-    def say(*rows: str) -> str:
+    def describe(*rows: str) -> str:
         grid = Benchmark("mine", "A grid", {row: {} for row in rows}, {"1": {}})
         chosen = frame[frame["row"].isin(rows)]
         return describe_outcome(grid, chosen, compare_rows(grid, chosen))
 
-    assert say("ERM", "LC") == "LC has the highest group-balanced accuracy in 1 of 1 columns."
-    assert "the highest" not in say("ERM", "LC", "near") and "LC and near are" in say("ERM", "LC", "near")
-    assert "nothing to compare" in say("LC")
+    assert describe("ERM", "LC") == "LC has the highest group-balanced accuracy in 1 of 1 columns."
+    assert "the highest" not in describe("ERM", "LC", "near") and "LC and near are" in describe("ERM", "LC", "near")
+    assert "nothing to compare" in describe("LC")
 
 
 @pytest.mark.slow
-def test_the_page_for_ones_own_method_works_as_it_is_written(tmp_path: Path) -> None:
+def test_commands_of_the_page_compare_your_method_work(tmp_path: Path) -> None:
     """Its files and commands in an empty folder, on a smaller grid."""
     root = Path(__file__).parents[2]
     text = (root / "docs" / "compare-your-method.md").read_text()

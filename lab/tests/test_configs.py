@@ -18,7 +18,7 @@ DATA = ("cmnist", "ccifar10", "bffhq", "waterbirds", "celeba", "civilcomments")
 METHODS = {name.lower(): name for name in ("ERM", "GroupDRO", "JTT", "LfF", "DFA", "LC", "StagedLC")}
 
 
-def config_of(data: str, method: str, *words: object) -> RunConfig:
+def read_config(data: str, method: str, *words: object) -> RunConfig:
     given = ["--config", FOLDER / f"{data}-{method}.yaml", *words, "--out", "run"]
     config: RunConfig = parse_arguments("train", commands.train_command, [str(word) for word in given])["config"]
     return config
@@ -26,9 +26,9 @@ def config_of(data: str, method: str, *words: object) -> RunConfig:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("data", DATA)
-def test_every_recipe_is_sound_and_names_its_source(data: str) -> None:
+def test_every_recipe_is_valid_and_names_its_source(data: str) -> None:
     for method, name in METHODS.items():
-        config = config_of(data, method)
+        config = read_config(data, method)
         assert config.method.name == name and config == complete_config(config)
         first, *others = (FOLDER / f"{data}-{method}.yaml").read_text().splitlines()
         comment = " ".join([first, *(line for line in others if line.startswith("#"))])
@@ -174,7 +174,7 @@ def look_up(options: dict[str, Any], path: str) -> Any:
 
 
 @pytest.mark.parametrize("data", DATA)
-def test_every_setting_says_whose_it_is(data: str) -> None:
+def test_every_setting_names_its_source(data: str) -> None:
     for method in METHODS:
         settings = read_settings(FOLDER / f"{data}-{method}.yaml")
         assert settings and (("preset" in settings) == (method == "lc"))
@@ -184,7 +184,7 @@ def test_every_setting_says_whose_it_is(data: str) -> None:
 
 @pytest.mark.parametrize("data", DATA)
 def test_lc_is_trained_as_published(data: str) -> None:
-    config = config_of(data, "lc").to_dict()
+    config = read_config(data, "lc").to_dict()
     comments = read_settings(FOLDER / f"{data}-lc.yaml")
     for name, (value, source) in {**EVERYWHERE, **EXACT[data]}.items():
         assert look_up(config, name) == value, name
@@ -202,14 +202,14 @@ def test_lc_is_trained_as_published(data: str) -> None:
 def test_lc_and_its_baselines_take_fifty_thousand_steps(data: str, rows: int, batch: int) -> None:
     per_epoch = rows // batch
     for method in ("lc", "erm", "groupdro", "dfa"):
-        training = config_of(data, method).training
+        training = read_config(data, method).training
         assert training.drop_last and training.batch_size == batch and training.epochs is not None
         assert (training.epochs - 1) * per_epoch < 50_000 <= training.epochs * per_epoch
-    swap = config_of(data, "dfa").to_dict()["method"]["swap_from_epoch"]
+    swap = read_config(data, "dfa").to_dict()["method"]["swap_from_epoch"]
     assert round(swap * per_epoch, -2) == 10_000
 
 
-def but_for(config: RunConfig, *names: str) -> dict[str, Any]:
+def list_options_except(config: RunConfig, *names: str) -> dict[str, Any]:
     """The options of a run but for some, and for the seed."""
     flat = complete_config(config).to_dict()
     flat["data"].pop("seed", None)
@@ -228,7 +228,9 @@ def test_the_tables_are_trained_with_the_recipes(name: str, columns: dict[str, s
     for column, data in columns.items():
         for method, row in METHODS.items():
             rules = ("selection",) if name == "table2" else ()
-            assert but_for(cells[row, column].build_config(), *rules) == but_for(config_of(data, method), *rules)
+            assert list_options_except(cells[row, column].build_config(), *rules) == list_options_except(
+                read_config(data, method), *rules
+            )
 
 
 @pytest.mark.parametrize(
@@ -244,5 +246,5 @@ def test_grids_of_the_paper_are_trained_with_the_recipes(name: str, row: str, co
     method = row.lower() if row.lower() in METHODS else "lc"
     others = ("device", "threads", "log_every", "batch_size")
     config = cells[row, column].build_config()
-    assert config.training.batch_size in (None, config_of(data, method).training.batch_size)  # None is 256 for MNIST
-    assert but_for(config, *others) == but_for(config_of(data, method), *others)
+    assert config.training.batch_size in (None, read_config(data, method).training.batch_size)  # None is 256 for MNIST
+    assert list_options_except(config, *others) == list_options_except(read_config(data, method), *others)

@@ -22,24 +22,24 @@ def images() -> Bytes:
     return np.clip(waves, 0, 255).astype(np.uint8)
 
 
-def whole(image: Bytes, name: str, severity: int, seed: int = 0) -> Bytes:
+def corrupt_in_order(image: Bytes, name: str, severity: int, seed: int = 0) -> Bytes:
     return corrupt(image, name, severity, np.arange(len(image)), seed)
 
 
 @pytest.mark.parametrize("name", CORRUPTIONS)
-def test_results_are_drawn_by_image_and_seed_alone(name: str, images: Bytes) -> None:
+def test_corrupt_depends_only_on_image_number_and_seed(name: str, images: Bytes) -> None:
     before, same = images.copy(), np.repeat(images[:1], 2, axis=0)
     for severity in (1, 5):
-        changed = whole(images, name, severity)
+        changed = corrupt_in_order(images, name, severity)
         assert changed.shape == images.shape and changed.dtype == np.uint8
-        assert np.array_equal(changed, whole(images, name, severity)) and not np.array_equal(changed, images)
+        assert np.array_equal(changed, corrupt_in_order(images, name, severity)) and not np.array_equal(changed, images)
     assert np.array_equal(before, images)
-    changed, fixed = whole(same, name, 3), name in ("Brightness", "Contrast", "JPEG", "Pixelate", "Saturate")
+    changed, fixed = corrupt_in_order(same, name, 3), name in ("Brightness", "Contrast", "JPEG", "Pixelate", "Saturate")
     assert np.array_equal(changed[0], changed[1]) == fixed
-    assert np.array_equal(changed, whole(same, name, 3, seed=1)) == fixed
+    assert np.array_equal(changed, corrupt_in_order(same, name, 3, seed=1)) == fixed
 
 
-def test_motion_blur_along_the_row_is_a_one_sided_gaussian() -> None:
+def test_motion_blur_along_a_row_is_a_one_sided_gaussian() -> None:
     point = np.zeros((1, 32, 32))
     point[0, 16, 16] = 1
     spread = motion_blur(point, 6, 2.0, np.array([0.0]))

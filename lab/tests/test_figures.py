@@ -14,13 +14,13 @@ from logit_correction_lab.grid import Benchmark
 ROWS = {"ERM": "ERM", "ERM, mixed": "LC", "LC": "LC"}
 
 
-def benchmark(figure: Any = None, columns: tuple[str, ...] = ("0.5 %", "5 %"), **changes: Any) -> Benchmark:
+def make_benchmark(figure: Any = None, columns: tuple[str, ...] = ("0.5 %", "5 %"), **changes: Any) -> Benchmark:
     given: dict[str, Any] = {"rows": {key: {} for key in ROWS}, "columns": {key: {} for key in columns}, "paper": {}}
     plain = {"name": "mine", "title": "A <grid> & more", "common": {}, "seeds": 2, "data_seeds": False}
     return Benchmark(**plain, **given | changes, metric="group_balanced", figure=figure)
 
 
-def frame(columns: tuple[str, ...] = ("0.5 %", "5 %")) -> pd.DataFrame:
+def make_results(columns: tuple[str, ...] = ("0.5 %", "5 %")) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {"row": row, "column": column, "seed": seed, "selection": rule, "method": method, "average": 0.1 * seed,
@@ -31,7 +31,7 @@ def frame(columns: tuple[str, ...] = ("0.5 %", "5 %")) -> pd.DataFrame:
     )  # fmt: skip
 
 
-def history(columns: tuple[str, ...] = ("0.5 %", "5 %")) -> pd.DataFrame:
+def make_history(columns: tuple[str, ...] = ("0.5 %", "5 %")) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {"row": row, "column": column, "seed": seed, "epoch": epoch, "test_group_balanced": (5 * epoch + seed) / 50,
@@ -52,7 +52,9 @@ def history(columns: tuple[str, ...] = ("0.5 %", "5 %")) -> pd.DataFrame:
         ({"kind": "curves", "metric": "worst_group"}, ("1",), []),  # nobody watched it
     ],
 )
-def test_what_is_drawn(figure: Any, columns: tuple[str, ...], expected: list[str]) -> None:
-    given = benchmark(figure, columns)
-    assert list(draw_figures(given, frame(columns), history(columns))) == expected
+def test_draw_figures_returns_the_figures_that_the_grid_asks_for(
+    figure: Any, columns: tuple[str, ...], expected: list[str]
+) -> None:
+    given = make_benchmark(figure, columns)
+    assert list(draw_figures(given, make_results(columns), make_history(columns))) == expected
     assert draw_figures(given, pd.DataFrame(), pd.DataFrame()) == {}

@@ -19,7 +19,7 @@ from logit_correction.types import DataInfo, TrainingRows, ViewInputs
 from logit_correction_lab.grid import Benchmark, read_grid, read_shipped_titles
 
 
-def grid(path: Path, **changes: Any) -> Path:
+def write_grid_file(path: Path, **changes: Any) -> Path:
     content = {
         "title": "A grid",
         "rows": {"ERM": {"method": {"name": "ERM"}}, "LC": {"method": {"name": "LC"}}},
@@ -31,9 +31,9 @@ def grid(path: Path, **changes: Any) -> Path:
     return path
 
 
-def test_cells_are_every_row_in_every_column_seed_by_seed(tmp_path: Path) -> None:
+def test_make_cells_yields_every_row_in_every_column_seed_by_seed(tmp_path: Path) -> None:
     columns = {"a": {"data": {"minority_ratio": 0.1}}, "b": {"data": {"minority_ratio": 0.2}, "epochs": 9}}
-    benchmark = read_grid(str(grid(tmp_path / "mine.yml", columns=columns, seeds=2, data_seeds=True)))
+    benchmark = read_grid(str(write_grid_file(tmp_path / "mine.yml", columns=columns, seeds=2, data_seeds=True)))
     cells = list(benchmark.make_cells(tmp_path / "out"))
     assert [(cell.seed, cell.column, cell.row) for cell in cells] == [
         (seed, column, row) for seed in (0, 1) for column in ("a", "b") for row in ("ERM", "LC")
@@ -43,23 +43,23 @@ def test_cells_are_every_row_in_every_column_seed_by_seed(tmp_path: Path) -> Non
     config = last.build_config()
     assert (config.method.name, config.training.epochs, config.training.seed) == ("LC", 9, 1)
     assert config.data.options["minority_ratio"] == 0.2 and config.data.options["seed"] == 1
-    fixed = list(read_grid(str(grid(tmp_path / "fixed.yaml"))).make_cells(tmp_path))[-1].build_config()
+    fixed = list(read_grid(str(write_grid_file(tmp_path / "fixed.yaml"))).make_cells(tmp_path))[-1].build_config()
     assert fixed.training.seed == 2 and fixed.data.options["seed"] == 0
 
 
-def test_a_cell_wins_over_its_row(tmp_path: Path) -> None:
+def test_options_of_a_cell_override_those_of_its_row(tmp_path: Path) -> None:
     changes = {
         "columns": {5: {}, 6: {}},
         "rows": {"LC": {"method": {"name": "LC", "strength": 0.3}, "epochs": 3}},
         "cells": {"LC": {6: {"method": {"strength": 0.8}, "epochs": 7}}},
     }
-    other, own = read_grid(str(grid(tmp_path / "mine.yaml", seeds=1, **changes))).make_cells(tmp_path)
+    other, own = read_grid(str(write_grid_file(tmp_path / "mine.yaml", seeds=1, **changes))).make_cells(tmp_path)
     assert other.options["method"] == {"name": "LC", "strength": 0.3} and other.options["epochs"] == 3
     assert own.options["method"] == {"name": "LC", "strength": 0.8} and own.options["epochs"] == 7
 
 
-def test_rows_of_ones_own_stand_in_the_text_of_the_grid(tmp_path: Path) -> None:
-    path, mine = grid(tmp_path / "mine.yaml", columns={5: {"epochs": 3}, 6: {}}), tmp_path / "rows.yaml"
+def test_added_rows_are_in_the_text_of_the_grid(tmp_path: Path) -> None:
+    path, mine = write_grid_file(tmp_path / "mine.yaml", columns={5: {"epochs": 3}, 6: {}}), tmp_path / "rows.yaml"
     content = {"rows": {7: {"method": "LC"}}, "cells": {7: {6: {"epochs": 4}}}, "tuning": {7: "two rates: 1e-3, 1e-2"}}
     mine.write_text(yaml.safe_dump(content))
     changed = read_grid(str(path), seeds=1, rows=mine, reference="7")
@@ -93,8 +93,8 @@ def test_rows_of_ones_own_stand_in_the_text_of_the_grid(tmp_path: Path) -> None:
         ({"reference": "EMR"}, "reference 'EMR' is unknown (did you mean ERM?)"),
     ],
 )
-def test_read_refuses(changes: dict[str, Any], expected: str, tmp_path: Path) -> None:
-    path = grid(tmp_path / "mine.yaml", **changes)
+def test_read_grid_refuses_wrong_content(changes: dict[str, Any], expected: str, tmp_path: Path) -> None:
+    path = write_grid_file(tmp_path / "mine.yaml", **changes)
     with pytest.raises(InputError, match=re.escape(expected)) as error:
         read_grid(str(path))
     assert str(path) in str(error.value)
@@ -103,7 +103,7 @@ def test_read_refuses(changes: dict[str, Any], expected: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     "name", [name if name == "smoke" else pytest.param(name, marks=pytest.mark.slow) for name in read_shipped_titles()]
 )
-def test_every_cell_of_a_shipped_benchmark_is_sound(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_every_cell_of_a_shipped_grid_is_valid(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     benchmark: Benchmark = read_grid(name)
     cells = list(benchmark.make_cells(tmp_path))
     assert len(cells) == len(benchmark.rows) * len(benchmark.columns) * benchmark.seeds
@@ -114,7 +114,7 @@ def test_every_cell_of_a_shipped_benchmark_is_sound(name: str, tmp_path: Path, r
     assert all(complete_config(config) == config for config in configs)
     text_model = request.getfixturevalue("tiny_bert") if "TextClassifier" in benchmark.text else Path()
     for config in configs:
-        check_built(config, text_model)
+        check_method_can_be_built(config, text_model)
     # No two cells are the same run, so no row or column stands there in vain.
     assert len({config.to_yaml() for config in configs}) == len(configs)
     for row, figures in benchmark.paper.items():
@@ -124,7 +124,7 @@ def test_every_cell_of_a_shipped_benchmark_is_sound(name: str, tmp_path: Path, r
             assert 20 < mean < 100 and 0 < deviation < 6, row
 
 
-def check_built(config: RunConfig, text_model: Path) -> None:
+def check_method_can_be_built(config: RunConfig, text_model: Path) -> None:
     """Check that data and method take the options, and so many epochs; no data are read for it, nor large weights."""
     planted = getattr(config.data.make(), "planted", None)
     correlation = planted.correlation if planted else None

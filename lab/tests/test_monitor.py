@@ -21,7 +21,7 @@ from logit_correction_lab.monitor import TrainingMonitor, compute_monitored_metr
 RULES = ("last", "valid_average", "valid_worst_group")
 
 
-def test_margins_of_appendix_c(make_table: Any) -> None:
+def test_compute_monitored_metrics_gives_the_margins_of_appendix_c(make_table: Any) -> None:
     table = make_table()
     rows = table.split["train"]
     noise = torch.randn(len(rows), 3, generator=torch.Generator().manual_seed(0))
@@ -42,39 +42,39 @@ def test_margins_of_appendix_c(make_table: Any) -> None:
     assert "train_margin_ratio" not in compute_monitored_metrics(["train_margins"], table, lambda split: -logits)
 
 
-def trained(out: Path, rule: str, follower: Any = None, resume: bool = False) -> Run:
+def train_digits(out: Path, rule: str, monitor: Any = None, resume: bool = False) -> Run:
     parts = {"data": "Digits", "method": {"name": "LC", "attributes": "Online"}, "network": "MLP"}
     config = RunConfig.from_dict({**parts, "epochs": 3, "threads": 1, "device": "cpu", "selection": rule})
-    return Run(train(config, out, page=False, after_epoch=follower, resume=resume))
+    return Run(train(config, out, page=False, after_epoch=monitor, resume=resume))
 
 
-def test_other_rules_choose_as_if_they_were_the_runs_own_and_nothing_else_changes(tmp_path: Path) -> None:
-    own = {rule: trained(tmp_path / rule, rule) for rule in RULES}
+def test_monitor_selects_what_each_rule_would_select_in_a_run_of_its_own(tmp_path: Path) -> None:
+    runs = {rule: train_digits(tmp_path / rule, rule) for rule in RULES}
     out = tmp_path / "followed"
-    follower = TrainingMonitor(out, ["test", "train_margins"], RULES)
+    monitor = TrainingMonitor(out, ["test", "train_margins"], RULES)
 
-    def stopping(fit: Any) -> dict[str, float]:
-        figures = follower(fit)
+    def stop_after_two_epochs(fit: Any) -> dict[str, float]:
+        figures = monitor(fit)
         if fit.progress.epoch == 2:
             os.kill(os.getpid(), signal.SIGINT)
         return figures
 
     with pytest.raises(TrainingInterrupted):
-        trained(out, "last", stopping)
-    run = trained(out, "last", follower, resume=True)
+        train_digits(out, "last", stop_after_two_epochs)
+    run = train_digits(out, "last", monitor, resume=True)
     for name in ("labels_read", "test", "selection", "warnings"):
-        assert run.report.to_dict()[name] == own["last"].report.to_dict()[name], name
+        assert run.report.to_dict()[name] == runs["last"].report.to_dict()[name], name
     chosen = {one["rule"]: one for one in read_selections(out)}
     assert list(chosen) == ["valid_average", "valid_worst_group"]
     for rule, one in chosen.items():
-        selection = own[rule].report.to_dict()["selection"]
+        selection = runs[rule].report.to_dict()["selection"]
         assert [one[name] for name in ("epoch", "labels_read")] == [selection[n] for n in ("epoch", "labels_read")]
-        assert one["test"] == own[rule].report.to_dict()["test"]
+        assert one["test"] == runs[rule].report.to_dict()["test"]
     last = list(csv.DictReader((out / "metrics.csv").open()))[-1]
     assert float(last["test_group_balanced"]) == pytest.approx(run.report.test.group_balanced)
 
 
 @pytest.mark.parametrize("given", [{"watch": ["tests"]}, {"also_select": ["valid_avrage"]}])
-def test_names_that_are_unknown(given: dict[str, Any], tmp_path: Path) -> None:
+def test_monitor_refuses_unknown_names(given: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"tests|did you mean valid_average"):
         TrainingMonitor(tmp_path, **given)

@@ -18,11 +18,11 @@ from logit_correction.data.table import DataTable
 from logit_correction_lab.original_crops import OriginalCropFlip, read_image_sizes
 
 
-def drawn(images: int, draws: int = OriginalCropFlip.num_draws) -> torch.Tensor:
+def draw_random_numbers(images: int, draws: int = OriginalCropFlip.num_draws) -> torch.Tensor:
     return torch.randint(DRAW_RANGE, (images, draws), generator=torch.Generator().manual_seed(0))
 
 
-def numbered_table() -> DataTable:
+def make_numbered_table() -> DataTable:
     """Rows whose splits do not lie in order."""
     order = torch.randperm(20, generator=torch.Generator().manual_seed(5))
     return DataTable(
@@ -47,7 +47,7 @@ def crop_originals(
     store = ArrayStore(torch.zeros(2, *images.shape, dtype=torch.uint8))
     crop = OriginalCropFlip(store, originals, size)
     index = torch.ones(rows, dtype=torch.long)
-    return crop(images.expand(rows, -1, -1, -1), drawn(rows, crop.num_draws), index)
+    return crop(images.expand(rows, -1, -1, -1), draw_random_numbers(rows, crop.num_draws), index)
 
 
 def reference_box(draws: list[int], height: int, width: int) -> tuple[int, int, int, int, bool]:
@@ -72,7 +72,7 @@ def test_parts_of_originals_are_those_that_torchvision_cuts_and_resizes(height: 
     photo = torch.randint(0, 256, (3, height, width), generator=torch.Generator().manual_seed(2)).to(torch.uint8)
     size = (24, 16)
     found = crop_originals(height, width, size, photo, rows=50)
-    for number, draws in enumerate(drawn(50, OriginalCropFlip.num_draws).tolist()):
+    for number, draws in enumerate(draw_random_numbers(50, OriginalCropFlip.num_draws).tolist()):
         *box, mirrored = reference_box(draws, height, width)
         expected = functional.resized_crop(photo.float(), *box, size, antialias=False)
         expected = functional.hflip(expected) if mirrored else expected
@@ -113,7 +113,7 @@ def test_a_part_of_a_photo_stretched_to_a_square_has_the_proportions_of_the_orig
     across = (found[:, 1, 10, -1] - found[:, 1, 10, 0]).abs() / 224 * 20 / 19 * 200
     shape = across / down
     assert float(shape.min()) > 1.30 and float(shape.max()) < 1.37
-    stretched = ResizedCropFlip()(images.expand(400, -1, -1, -1), drawn(400), torch.zeros(0)).float()
+    stretched = ResizedCropFlip()(images.expand(400, -1, -1, -1), draw_random_numbers(400), torch.zeros(0)).float()
     down = (stretched[:, 0, -1, 112] - stretched[:, 0, 0, 112]) * 100
     across = (stretched[:, 1, 112, -1] - stretched[:, 1, 112, 0]).abs() * 200
     assert float((across / down).max()) > 2
@@ -121,7 +121,7 @@ def test_a_part_of_a_photo_stretched_to_a_square_has_the_proportions_of_the_orig
 
 @pytest.mark.parametrize("fits", [True, False])
 def test_parts_of_originals_are_those_of_the_rows_and_training_alone_sees_them(fits: bool) -> None:
-    table = numbered_table()
+    table = make_numbered_table()
     numbers = torch.arange(20, dtype=torch.uint8)[:, None, None, None]
     larger = ArrayStore(numbers.expand(20, 3, 12, 12) + 100)
     larger.fits = lambda device: fits  # type: ignore[method-assign]

@@ -23,7 +23,7 @@ from logit_correction_lab.sources.photos import BiasedFFHQ, CelebA, Waterbirds
 SOURCES = {"waterbirds": Waterbirds, "celeba": CelebA, "bffhq": BiasedFFHQ}
 
 
-def counts_of(table: DataTable) -> dict[str, tuple[int, ...]]:
+def count_groups_by_split(table: DataTable) -> dict[str, tuple[int, ...]]:
     return {split: tuple(table.count_groups(split).flatten().tolist()) for split in table.split}
 
 
@@ -36,12 +36,12 @@ def background(images: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("name", "layout"), [("waterbirds", {}), ("celeba", {}), ("celeba", {"text": True}), ("bffhq", {})]
 )
-def test_groups_splits_and_images_belong_together(
+def test_build_keeps_groups_splits_and_images_together(
     name: str, layout: dict[str, bool], layouts: ModuleType, tmp_path: Path
 ) -> None:
-    getattr(layouts, name)(tmp_path, **layout)
+    getattr(layouts, f"write_{name}")(tmp_path, **layout)
     table = SOURCES[name](root=str(tmp_path), size=16).build().check()
-    assert counts_of(table) == layouts.COUNTS
+    assert count_groups_by_split(table) == layouts.COUNTS
     assert table.inputs.input_shape == (3, 16, 16)
     images = table.inputs.images(torch.arange(len(table.label)))
     assert images is not None and torch.equal(background(images), table.attribute)
@@ -55,9 +55,9 @@ def test_groups_splits_and_images_belong_together(
     assert [len(rows) for rows in table.split.values()] == [sum(counts) for counts in layouts.COUNTS.values()]
 
 
-def test_waterbirds_are_cut_as_published_if_asked_to(layouts: ModuleType, tmp_path: Path) -> None:
+def test_waterbirds_crops_originals_as_published(layouts: ModuleType, tmp_path: Path) -> None:
     transforms = pytest.importorskip("torchvision.transforms")
-    layouts.waterbirds(tmp_path)
+    layouts.write_waterbirds(tmp_path)
     options = {"root": str(tmp_path), "size": 14, "fit": "centre"}
     table = Waterbirds(**options, augment="resized-crop-flip", crops="original").build().check()
     assert table.inputs.input_shape == (3, 14, 14) and table.files is not None
@@ -81,8 +81,8 @@ def test_waterbirds_are_cut_as_published_if_asked_to(layouts: ModuleType, tmp_pa
         Waterbirds(**options, crops="original")
 
 
-def test_civil_comments_and_their_sixteen_groups_that_overlap(layouts: ModuleType, tmp_path: Path) -> None:
-    file = layouts.civilcomments(tmp_path) / "all_data_with_identities.csv"
+def test_civil_comments_has_sixteen_overlapping_groups(layouts: ModuleType, tmp_path: Path) -> None:
+    file = layouts.write_civilcomments(tmp_path) / "all_data_with_identities.csv"
     frame = pd.read_csv(file, index_col=0, keep_default_na=False)
     table = CivilComments(root=str(tmp_path)).build().check()
     assert table.label.tolist() == (frame["toxicity"] >= 0.5).astype(int).tolist()

@@ -87,9 +87,7 @@ def test_the_test_split_is_balanced_over_label_and_mark(name: str, build: Callab
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_training_and_validation_conflict_as_often_as_the_ratio_says(
-    name: str, build: Callable[..., DataTable]
-) -> None:
+def test_training_and_validation_have_the_minority_ratio(name: str, build: Callable[..., DataTable]) -> None:
     table = build(name, minority_ratio=0.2)
     assert table.correlation is not None and table.correlation.kind == "one-to-one"
     for part in ("train", "valid"):
@@ -98,7 +96,7 @@ def test_training_and_validation_conflict_as_often_as_the_ratio_says(
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_in_a_control_the_mark_tells_nothing_of_the_label(name: str, build: Callable[..., DataTable]) -> None:
+def test_marks_of_a_control_are_independent_of_the_label(name: str, build: Callable[..., DataTable]) -> None:
     table, biased = build(name, control=True), build(name)
     counts = table.count_groups("train").numpy()
     assert chi2_contingency(counts).pvalue > 0.001

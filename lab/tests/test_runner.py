@@ -31,24 +31,24 @@ ENDLESS = {"data": {"name": "Digits"}, "epochs": 20_000, "batch_size": 64, "devi
 NOTE = "Attributes read: the splits whose attributes training or selection used. Columns named paper hold its figures."
 
 
-def table_of(out: Path) -> pd.DataFrame:
+def read_table(out: Path) -> pd.DataFrame:
     return pd.read_csv(out / "table.csv").drop(columns=list(MACHINE_COLUMNS))
 
 
-def trained_here(grid: Benchmark, out: Path) -> pd.DataFrame:
+def train_without_interruption(grid: Benchmark, out: Path) -> pd.DataFrame:
     """The table of an undisturbed series of the same runs."""
     for cell in grid.make_cells(out):
         train(cell.build_config(), cell.folder, page=False, after_epoch=cell.build_monitor())
     build_results_table(grid, out).to_csv(out / "table.csv", index=False)
-    return table_of(out)
+    return read_table(out)
 
 
-def reports(out: Path) -> dict[Path, int]:
+def read_report_times(out: Path) -> dict[Path, int]:
     """When the reports were written."""
     return {path: path.stat().st_mtime_ns for path in out.rglob("report.json")}
 
 
-def paired_interval(first: Run, second: Run) -> tuple[float, float]:
+def compute_paired_interval(first: Run, second: Run) -> tuple[float, float]:
     """The difference of two runs on the same test rows in points, and half of its 90 % interval, group by group."""
     rows = first.rows.assign(difference=first.rows["right"].astype(float) - second.rows["right"])
     groups = rows.groupby(["label", "attribute"])["difference"]
@@ -63,7 +63,7 @@ def check_page(out: Path) -> None:
     last = {row: 100 * run.of("label", "attribute").mean() for row, run in runs.items()}
     here = runs["plain"].report["environment"]
     known = [(f"Machine: {here['machine']}; commit: {here['commit'] or 'unknown'}; version {here['version']}.", [])]
-    gap, margin = paired_interval(runs["corrected"], runs["plain"])
+    gap, margin = compute_paired_interval(runs["corrected"], runs["plain"])
     better = max(last, key=last.__getitem__)
     known.append((f"{better} has the highest" if abs(gap) > margin else "No row has a higher", [1, 1]))
     other = min(last, key=last.__getitem__)
@@ -90,7 +90,7 @@ def wait_for(sign: Any, process: Any) -> None:
         time.sleep(0.02)
 
 
-def test_a_grid_is_run_once_and_its_table_is_that_of_its_runs(
+def test_benchmark_trains_each_run_once_and_writes_its_results(
     door: Any, write_grid: Any, tmp_path: Path, run_files: set[str]
 ) -> None:
     common = {**GRID["common"], "watch": ["test"]}
@@ -99,7 +99,7 @@ def test_a_grid_is_run_once_and_its_table_is_that_of_its_runs(
     assert outcome.status == 0 and "mine: 2 runs, 0 finished before" in outcome.err, outcome.err
     assert outcome.err.count("done in") == 2 and f"page: {out / 'report.html'}" in outcome.out
     assert "corrected" in outcome.out and "| corrected" not in outcome.out  # a table, not Markdown
-    for report in reports(out):
+    for report in read_report_times(out):
         assert {file.name for file in report.parent.iterdir()} - {CHECKSUMS_FILE} == run_files - {CHECKSUMS_FILE} | {
             SELECTIONS
         }
@@ -118,47 +118,49 @@ def test_a_grid_is_run_once_and_its_table_is_that_of_its_runs(
     epochs = zip(watched["row"], watched["epoch"], strict=True)
     assert sorted(epochs) == [("corrected", 1), ("corrected", 2), ("plain", 1), ("plain", 2)]
     ends = watched[watched["epoch"] == 2].set_index("row")["test_group_balanced"]
-    last = table_of(out).query("selection == 'last'").set_index("row")["group_balanced"]
+    last = read_table(out).query("selection == 'last'").set_index("row")["group_balanced"]
     assert ends.to_dict() == pytest.approx(last.to_dict())
     pd.testing.assert_frame_equal(pd.read_csv(out / "history.csv"), watched, check_dtype=False, atol=1e-4)
     check_page(out)
-    before, content = reports(out), {name: (out / name).read_bytes() for name in written}
+    before, content = read_report_times(out), {name: (out / name).read_bytes() for name in written}
     again = door("benchmark", path, "--out", out)
     assert again.status == 0 and "2 runs, 2 finished before" in again.err
-    assert reports(out) == before and {name: (out / name).read_bytes() for name in written} == content
-    table, (lost, kept) = table_of(out), sorted(before)
+    assert read_report_times(out) == before and {name: (out / name).read_bytes() for name in written} == content
+    table, (lost, kept) = read_table(out), sorted(before)
     assert {"row", "column", "seed", "selection", "average", "group_balanced", "worst_group"} <= set(table)
     shutil.rmtree(lost.parent)  # as if it had been killed before that run
-    assert door("benchmark", path, "--out", out).status == 0 and reports(out)[kept] == before[kept]
-    pd.testing.assert_frame_equal(table_of(out), table)
-    before = reports(out)
+    assert door("benchmark", path, "--out", out).status == 0 and read_report_times(out)[kept] == before[kept]
+    pd.testing.assert_frame_equal(read_table(out), table)
+    before = read_report_times(out)
     write_grid(seeds=1, common={**ENDLESS, "epochs": 3, "batch_size": 256})
     outcome = door("benchmark", path, "--out", out)
-    assert outcome.status == 2 and "epochs = 2, not 3" in outcome.err and reports(out) == before
+    assert outcome.status == 2 and "epochs = 2, not 3" in outcome.err and read_report_times(out) == before
 
 
 @pytest.mark.slow
-def test_killed_at_random_moments_a_grid_has_the_same_table(start: Any, write_grid: Any, tmp_path: Path) -> None:
+def test_a_grid_killed_at_random_moments_has_the_same_table(start: Any, write_grid: Any, tmp_path: Path) -> None:
     chance, out, grid = random.Random(22), tmp_path / "out", write_grid(paper={})
     for _ in range(2):
         process = start(grid, "--jobs", 2, "--out", out)
-        done = reports(out)
+        done = read_report_times(out)
         # What a killed one had begun may be all that was left, so that this one ends before anybody looks.
-        while process.poll() is None and len(reports(out)) == len(done) and not list(out.rglob(".lock")):
+        while process.poll() is None and len(read_report_times(out)) == len(done) and not list(out.rglob(".lock")):
             time.sleep(0.02)
         time.sleep(chance.uniform(0, 1.0))
         process.kill()  # and not its children, which have to notice
         process.wait()
-    kept = reports(out)
+    kept = read_report_times(out)
     process = start(grid, "--jobs", 2, "--out", out)
     assert process.wait() == 0, process.told
-    assert all(reports(out)[path] == when for path, when in kept.items())
-    pd.testing.assert_frame_equal(table_of(out), trained_here(read_grid(str(grid)), tmp_path / "whole"))
+    assert all(read_report_times(out)[path] == when for path, when in kept.items())
+    pd.testing.assert_frame_equal(read_table(out), train_without_interruption(read_grid(str(grid)), tmp_path / "whole"))
     assert {path.name for path in out.rglob(".*")} == {CHECKSUMS_FILE} and not list(out.rglob("*.log"))
 
 
 @pytest.mark.slow
-def test_two_processes_share_a_grid_and_none_waits_for_the_dead(start: Any, write_grid: Any, tmp_path: Path) -> None:
+def test_two_processes_share_a_grid_and_continue_after_one_is_killed(
+    start: Any, write_grid: Any, tmp_path: Path
+) -> None:
     path, out = write_grid(), tmp_path / "out"
     both = [start(path, "--out", out) for _ in range(2)]
     assert [process.wait() for process in both] == [0, 0], [process.told for process in both]
@@ -182,7 +184,7 @@ def test_two_processes_share_a_grid_and_none_waits_for_the_dead(start: Any, writ
 
 
 @pytest.mark.slow
-def test_sigterm_lets_the_run_under_way_save_and_begins_no_other(write_grid: Any, start: Any, tmp_path: Path) -> None:
+def test_sigterm_saves_the_run_under_way_and_starts_no_other(write_grid: Any, start: Any, tmp_path: Path) -> None:
     path, out = write_grid(common=ENDLESS), tmp_path / "out"
     process, folder = start(path, "--out", out), out / "plain" / "5" / "seed-0"
     log = folder.parent / "seed-0.log"
@@ -195,7 +197,7 @@ def test_sigterm_lets_the_run_under_way_save_and_begins_no_other(write_grid: Any
 
 
 @pytest.mark.slow
-def test_failed_and_killed_runs_are_told_and_the_others_count(door: Any, write_grid: Any, tmp_path: Path) -> None:
+def test_failed_and_killed_runs_are_reported_and_the_others_finish(door: Any, write_grid: Any, tmp_path: Path) -> None:
     rows = {
         "plain": {"method": {"name": "ERM"}},
         "broken": {"method": {"name": "my_parts.Breaking", "at_step": 2}},
@@ -217,14 +219,14 @@ def test_failed_and_killed_runs_are_told_and_the_others_count(door: Any, write_g
     assert "| broken |  |  |" in (out / "table.md").read_text()
 
 
-def test_a_row_of_ones_own_joins_a_finished_grid(door: Any, write_grid: Any, tmp_path: Path) -> None:
+def test_an_added_row_joins_a_finished_grid(door: Any, write_grid: Any, tmp_path: Path) -> None:
     path, out, mine = write_grid(seeds=1), tmp_path / "out", tmp_path / "row.yaml"
     assert door("benchmark", path, "--out", out).status == 0
-    before = reports(out)
+    before = read_report_times(out)
     mine.write_text("mine, wild:\n  method: {name: my_parts.Stopped, attributes: Online}\n")
     outcome = door("benchmark", path, "--row", mine, "--reference", "mine, wild", "--out", out)
     assert outcome.status == 0 and "3 runs, 2 finished before" in outcome.err, outcome.err
-    after = reports(out)
+    after = read_report_times(out)
     assert before.items() <= after.items() and out / "mine-wild" / "5" / "seed-0" / "report.json" in after
     for name in ("table.csv", "table.md", "report.html", "bars.svg", "benchmark.yaml"):
         assert "mine, wild" in (out / name).read_text(), name
@@ -232,11 +234,11 @@ def test_a_row_of_ones_own_joins_a_finished_grid(door: Any, write_grid: Any, tmp
     assert set(read_predictions(out)["row"]) == {"plain", "corrected", "mine, wild"}
     content = {name: (out / name).read_bytes() for name in ("table.csv", "table.md", "benchmark.yaml")}
     again = door("benchmark", out / "benchmark.yaml", "--out", out)  # the folder says all that it takes
-    assert again.status == 0 and "3 runs, 3 finished before" in again.err and reports(out) == after
+    assert again.status == 0 and "3 runs, 3 finished before" in again.err and read_report_times(out) == after
     assert {name: (out / name).read_bytes() for name in content} == content
     mine.write_text("mine, wild: {method: {name: my_parts.Stopped}, epochs: 3}")
     outcome = door("benchmark", path, "--row", mine, "--out", out)
-    assert outcome.status == 2 and "hold" in outcome.err and reports(out) == after
+    assert outcome.status == 2 and "hold" in outcome.err and read_report_times(out) == after
 
 
 @pytest.mark.parametrize(
@@ -252,7 +254,7 @@ def test_a_row_of_ones_own_joins_a_finished_grid(door: Any, write_grid: Any, tmp
         ("mine: LC", "'mine' is 'LC': give options"),
     ],
 )
-def test_a_wrong_row_of_ones_own_is_found_before_the_first_run(
+def test_a_wrong_added_row_is_reported_before_the_first_run(
     text: str, said: str, door: Any, write_grid: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "row.yaml").write_text(text)
@@ -260,7 +262,7 @@ def test_a_wrong_row_of_ones_own_is_found_before_the_first_run(
     assert outcome.status == 2 and said in outcome.err and not (tmp_path / "out").exists(), outcome.err
 
 
-def test_the_best_epoch_on_test_is_shown_apart_and_counts_nowhere(tmp_path: Path, write_grid: Any) -> None:
+def test_the_best_epoch_on_test_has_its_own_table_and_changes_no_other(tmp_path: Path, write_grid: Any) -> None:
     common = {**GRID["common"], "watch": ["test"]}
     grid = read_grid(str(write_grid(seeds=1, common=common, metric="worst_group", column_metrics={"5 %": "average"})))
     out = tmp_path / "out"
@@ -285,7 +287,7 @@ def test_the_best_epoch_on_test_is_shown_apart_and_counts_nowhere(tmp_path: Path
     assert "best_test" not in set(build_results_table(unwatched, out).query("row == 'corrected'")["selection"])
 
 
-def test_what_is_wrong_is_found_before_the_first_run(door: Any, write_grid: Any, tmp_path: Path) -> None:
+def test_a_wrong_option_is_reported_before_the_first_run(door: Any, write_grid: Any, tmp_path: Path) -> None:
     rows = {"good": {"method": "ERM"}, "bad": {"method": {"name": "LC", "Strength": 1}}}
     outcome = door("benchmark", write_grid(rows=rows, paper={}), "--out", tmp_path / "out")
     assert outcome.status == 2 and outcome.err.startswith("error: row 'bad', column '5 %': ")

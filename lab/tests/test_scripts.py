@@ -23,7 +23,7 @@ def test_every_row_of_the_committed_results_can_be_trained_again(path: Path, tmp
     assert cells and all(cell.build_config().method.name for cell in cells.values())
 
 
-def test_judgements_of_new_rows_are_written_for_each_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_rows_judge_writes_the_means_of_each_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     label = np.arange(80) % 2
     right = np.eye(2, dtype=np.float16)[label]
     candidates = {

@@ -54,19 +54,19 @@ def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
                 listed, members = frame, frame if file == files[-1] else frame[:0]
                 table = "metadata.csv"
             with tarfile.open(tmp_path / file, "w") as archive:
-                add(archive, f"{name}/{table}", listed.to_csv(index=False).encode())
+                add_member(archive, f"{name}/{table}", listed.to_csv(index=False).encode())
                 for path, y, a in members[["path", "label", "attribute"]].itertuples(index=False):
-                    add(archive, path, picture(y, a))
+                    add_member(archive, path, encode_image(y, a))
     return tmp_path
 
 
-def add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+def add_member(archive: tarfile.TarFile, name: str, content: bytes) -> None:
     member = tarfile.TarInfo(name)
     member.size = len(content)
     archive.addfile(member, io.BytesIO(content))
 
 
-def picture(label: int, attribute: int) -> bytes:
+def encode_image(label: int, attribute: int) -> bytes:
     """A picture of 12 x 10 pixels, red by its label and green by its attribute."""
     file = io.BytesIO()
     Image.new("RGB", (12, 10), (255 * label, 255 * attribute, 0)).save(file, "png")
@@ -74,7 +74,7 @@ def picture(label: int, attribute: int) -> bytes:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_each_set_is_read_by_its_layout(made_up: Path, name: str) -> None:
+def test_build_reads_the_layout_of_each_set(made_up: Path, name: str) -> None:
     table = StandIn(name, root=str(made_up)).build().check()
     for part in ("train", "valid", "test"):
         assert table.count_groups(part).tolist() == [[2, 2], [2, 2]]
@@ -89,7 +89,7 @@ def test_each_set_is_read_by_its_layout(made_up: Path, name: str) -> None:
     assert table.metadata["this is"] == SETS[name]["description"] and not table.ordered
 
 
-def test_other_minority_ratios_train_on_more_and_keep_all_inputs(made_up: Path) -> None:
+def test_larger_minority_ratios_train_on_more_rows_of_the_same_inputs(made_up: Path) -> None:
     found = {ratio: StandIn("fairface-age-by-gender", str(made_up), ratio).build() for ratio in (0.01, 0.02, 0.05)}
     assert [len(table.split["train"]) for table in found.values()] == [8, 9, 10]
     assert len({len(table.inputs) for table in found.values()}) == 1
@@ -98,7 +98,7 @@ def test_other_minority_ratios_train_on_more_and_keep_all_inputs(made_up: Path) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SETS)
-def test_the_real_sets_have_the_groups_that_the_files_beside_them_say(name: str) -> None:
+def test_real_sets_have_the_documented_group_sizes(name: str) -> None:
     if not all((DATA / file).is_file() for file in SETS[name]["files"]):
         pytest.skip("LOGIT_CORRECTION_DATA names no folder with it")
     table = StandIn(name).build()  # type: ignore[arg-type]

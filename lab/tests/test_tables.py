@@ -23,7 +23,7 @@ FIGURES = {
 }
 
 
-def benchmark(rows: tuple[str, ...] = ("ERM", "LC", "JTT"), **changes: Any) -> Benchmark:
+def make_benchmark(rows: tuple[str, ...] = ("ERM", "LC", "JTT"), **changes: Any) -> Benchmark:
     options: dict[str, Any] = {
         "name": "mine",
         "title": "A grid",
@@ -36,7 +36,7 @@ def benchmark(rows: tuple[str, ...] = ("ERM", "LC", "JTT"), **changes: Any) -> B
     return Benchmark(**options | changes)
 
 
-def frame(rules: tuple[str, ...] = ("last",)) -> pd.DataFrame:
+def make_results(rules: tuple[str, ...] = ("last",)) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "row": row,
@@ -61,39 +61,39 @@ def format_grid(grid: Benchmark, table: pd.DataFrame) -> str:
     return format_markdown(grid, table, compare_rows(grid, table))
 
 
-def outcome(grid: Benchmark, table: pd.DataFrame) -> str:
+def describe(grid: Benchmark, table: pd.DataFrame) -> str:
     return describe_outcome(grid, table, compare_rows(grid, table))
 
 
-def cells(text: str, row: str) -> list[str]:
+def read_cells(text: str, row: str) -> list[str]:
     """The cells of a row: attributes read, then ours and the paper's of 1, ours of 2, both of 5."""
     line = next(line for line in text.splitlines() if line.startswith(f"| {row} |"))
     return [cell.strip() for cell in line.split("|")[2:-1]]
 
 
-def test_means_and_deviations_over_the_seeds() -> None:
-    text = format_grid(benchmark(), frame())
+def test_format_markdown_has_means_and_deviations_over_the_seeds() -> None:
+    text = format_grid(make_benchmark(), make_results())
     assert text.startswith("# A grid\n")
     for (row, column), values in FIGURES.items():
-        shown = cells(text, row)[{"1": 1, "2": 3}[column]].strip("*")
+        shown = read_cells(text, row)[{"1": 1, "2": 3}[column]].strip("*")
         mean = f"{100 * statistics.mean(values):.1f}"
         spread = f" ({100 * statistics.stdev(values):.1f})" if len(values) > 1 else ""
         assert shown == mean + spread
     assert "of 1 to 3 seeds" in text
 
 
-def test_figures_show_each_column_by_its_own_metric_and_equal_rows_share_the_first_place() -> None:
-    given = benchmark(figure="bars", column_metrics={"2": "average"}, columns={"1": {}, "2": {}})
-    (drawn,) = draw_figures(given, frame(), pd.DataFrame()).values()
+def test_figures_and_outcome_use_the_metric_of_each_column_and_name_equal_rows() -> None:
+    given = make_benchmark(figure="bars", column_metrics={"2": "average"}, columns={"1": {}, "2": {}})
+    (drawn,) = draw_figures(given, make_results(), pd.DataFrame()).values()
     assert "2: average" in drawn and ">50.0<" in drawn and ">85.0<" not in drawn and ">75.3<" in drawn
-    assert outcome(given, frame()).startswith("LC has the highest group-balanced accuracy in 1 of 2 columns.")
+    assert describe(given, make_results()).startswith("LC has the highest group-balanced accuracy in 1 of 2 columns.")
     even = replace(given, column_metrics={"1": "average", "2": "average"})
-    assert "ERM and LC are best, or level with the best, in 2 of 2 columns" in outcome(even, frame())
+    assert "ERM and LC are best, or level with the best, in 2 of 2 columns" in describe(even, make_results())
 
 
-def test_differences_and_tuning_stand_below_the_first_table() -> None:
-    given = benchmark(tuning={"LC": "two learning rates"}, reference="ERM")
-    first, differences, tuning = format_grid(given, frame()).split("\n| ---")[0].split("\n\n|  |")[1:4]
+def test_format_markdown_has_differences_and_tuning_after_the_first_table() -> None:
+    given = make_benchmark(tuning={"LC": "two learning rates"}, reference="ERM")
+    first, differences, tuning = format_grid(given, make_results()).split("\n| ---")[0].split("\n\n|  |")[1:4]
     assert "| LC | none |" in first
     gaps = [0.40, 0.40, 0.41]  # of the seeds; the second column has but one of LC, and no predictions
     margin = 2.92 * 100 * statistics.stdev(gaps) / 3**0.5
@@ -101,28 +101,28 @@ def test_differences_and_tuning_stand_below_the_first_table() -> None:
     shown = f"{mean:+.1f} ({mean - margin:+.1f} to {mean + margin:+.1f})"
     assert f"| LC | 1 to 3 | {shown} | +35.0 |" in differences and "| ERM | 3 | reference | reference |" in differences
     assert "| ERM | not recorded |" in tuning and "| LC | two learning rates |" in tuning
-    assert "Tuning" not in format_grid(benchmark(), frame())
+    assert "Tuning" not in format_grid(make_benchmark(), make_results())
 
 
-def test_every_rule_has_a_table_and_says_what_it_read() -> None:
-    text = format_grid(benchmark(), frame(("last", "valid_worst_group")))
+def test_every_selection_rule_has_a_table_with_the_attributes_read() -> None:
+    text = format_grid(make_benchmark(), make_results(("last", "valid_worst_group")))
     first, second = text.split("Weights of the epoch with")
     assert "Weights of the last epoch (selection rule: last)." in first and "rule: valid_worst_group)" in second
-    assert cells(first, "ERM")[1].startswith("35.0") and cells(second, "ERM")[1].startswith("36.0")
-    assert [cells(part, "LC")[0] for part in (first, second)] == ["none", "train, valid"]
-    assert cells(second, "ERM")[0] == "none"
+    assert read_cells(first, "ERM")[1].startswith("35.0") and read_cells(second, "ERM")[1].startswith("36.0")
+    assert [read_cells(part, "LC")[0] for part in (first, second)] == ["none", "train, valid"]
+    assert read_cells(second, "ERM")[0] == "none"
 
 
-def test_each_row_counts_by_its_own_rule() -> None:
+def test_the_first_table_uses_the_own_rule_of_each_row() -> None:
     """The second figure of each run is by valid_average, which is the own rule of ERM's runs."""
-    both = frame(("valid_worst_group", "valid_average"))
+    both = make_results(("valid_worst_group", "valid_average"))
     mixed = both[(both["row"] == "LC") | (both["selection"] == "valid_average")]
-    first, second = format_grid(benchmark(), mixed).split("Group-balanced test accuracy")[1:]
+    first, second = format_grid(make_benchmark(), mixed).split("Group-balanced test accuracy")[1:]
     assert "valid_average for ERM; valid_worst_group for LC" in first and "(selection rule: valid_average)" in second
-    assert [cells(first, row)[1][:4] for row in ("ERM", "LC")] == ["36.0", "**75"]
-    assert [cells(second, row)[1][:4] for row in ("ERM", "LC")] == ["36.0", "**76"]
-    assert (cells(first, "LC")[0], cells(second, "LC")[0]) == ("train, valid", "none")
-    one_column = benchmark(figure="bars", columns={"1": {}})
+    assert [read_cells(first, row)[1][:4] for row in ("ERM", "LC")] == ["36.0", "**75"]
+    assert [read_cells(second, row)[1][:4] for row in ("ERM", "LC")] == ["36.0", "**76"]
+    assert (read_cells(first, "LC")[0], read_cells(second, "LC")[0]) == ("train, valid", "none")
+    one_column = make_benchmark(figure="bars", columns={"1": {}})
     (drawn,) = draw_figures(one_column, mixed[mixed["column"] == "1"], pd.DataFrame()).values()
     assert "75.3" in drawn and "36.0" in drawn and "76.3" not in drawn
 

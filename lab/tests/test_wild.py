@@ -23,7 +23,7 @@ def mails(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_hard_ham_is_judged_and_never_trained_on(mails: Path) -> None:
+def test_hard_ham_is_only_in_the_test(mails: Path) -> None:
     table = Wild("spam", root=str(mails)).build().check()
     hard = table.attribute == 1
     assert int(hard.sum()) == 7 and bool(hard[table.split["test"]].sum() == 7)

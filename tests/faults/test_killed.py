@@ -18,12 +18,12 @@ from ..forked import PATIENCE, Forked, launch
 WORDS = ("--data", "Digits", "--network", "MLP", "--epochs", "4", "--batch_size", "64", "--threads", "1")
 
 
-def same(run: Path, other: Path) -> None:
+def check_same_run(run: Path, other: Path) -> None:
     assert differing(trained_tensors(run), trained_tensors(other)) == []
     assert {path.name for path in run.iterdir()} == {path.name for path in other.iterdir()}
 
 
-def ended(words: list[str]) -> None:
+def run_command(words: list[str]) -> None:
     """Run the program to its end."""
     with Forked(words) as process:
         assert process.wait() == 0, process.told
@@ -49,7 +49,7 @@ def test_one_of_two_processes_killed(program: list[str], tmp_path: Path, monkeyp
     with ExitStack() as stack:
         both = launch(stack, [*words, str(run), "--resume"])
         assert [process.wait() for process in both] == [0, 0], [process.told for process in both]
-    same(run, whole)
+    check_same_run(run, whole)
 
 
 def small_disk(size: str, place: Path, command: list[str]) -> subprocess.CompletedProcess[str]:
@@ -71,7 +71,7 @@ own_disk = pytest.mark.skipif(
 
 @own_disk
 def test_full_disk_at_an_export(program: list[str], tmp_path: Path) -> None:
-    ended(["train", *WORDS, "--method", "ERM", "--out", str(tmp_path / "run")])
+    run_command(["train", *WORDS, "--method", "ERM", "--out", str(tmp_path / "run")])
     (tmp_path / "disk").mkdir()
     words = ["export", str(tmp_path / "run"), "--format", "torch-export", "--out", f"{tmp_path}/disk/x"]
     done = small_disk("40k", tmp_path / "disk", [*program, *words])
@@ -84,7 +84,7 @@ def test_full_disk_at_an_export(program: list[str], tmp_path: Path) -> None:
 def test_full_disk(program: list[str], tmp_path: Path, times: Callable[[int, int], int]) -> None:
     whole = tmp_path / "whole"
     words = ["train", *WORDS, "--method", "ERM", "--out"]
-    ended([*words, str(whole)])
+    run_command([*words, str(whole)])
     needed, draw = sum(file.stat().st_size for file in whole.iterdir()) // 1024, random.Random(0)
     for number in range(times(1, 20)):
         disk = tmp_path / f"disk-{number}"
@@ -94,5 +94,5 @@ def test_full_disk(program: list[str], tmp_path: Path, times: Callable[[int, int
         last = done.stderr.splitlines()[-1]
         assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
         assert last.startswith("error: ") and "cannot be written (No space left on device)" in last, last
-        ended([*words[:-1], "--resume", "--out", f"{disk}/run"])
-        same(disk / "run", whole)
+        run_command([*words[:-1], "--resume", "--out", f"{disk}/run"])
+        check_same_run(disk / "run", whole)

@@ -76,13 +76,13 @@ class Mischief:
         return (open, (str(self.target), "w"))
 
 
-def written(write: Callable[[BytesIO], object]) -> bytes:
+def write_to_bytes(write: Callable[[BytesIO], object]) -> bytes:
     stream = BytesIO()
     write(stream)
     return stream.getvalue()
 
 
-def contents(ran: Path) -> dict[str, bytes]:
+def list_contents(ran: Path) -> dict[str, bytes]:
     """Files of other kinds, some made in bad faith; what they would run makes a file."""
     bad, laughs = Mischief(ran), "a0: &a0 [x, x]\n"
     laughs += "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 30))
@@ -100,11 +100,11 @@ def contents(ran: Path) -> dict[str, bytes]:
         "objects of YAML": f"a: !!python/object/apply:open ['{ran}', w]\n".encode(),
         "bomb of YAML": f"{laughs}data: *a29\nepochs: *a29\n".encode(),
         "pickle": pickle.dumps(bad),
-        "pickle of torch": written(lambda file: torch.save({"a": bad}, file)),
-        "pickled array": written(lambda file: np.save(file, np.array([bad], object), allow_pickle=True)),
+        "pickle of torch": write_to_bytes(lambda file: torch.save({"a": bad}, file)),
+        "pickled array": write_to_bytes(lambda file: np.save(file, np.array([bad], object), allow_pickle=True)),
         "huge array": b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head,
         "archive": packed.getvalue(),
-        "table": written(pd.DataFrame({"a": [1, 2]}).to_parquet),
+        "table": write_to_bytes(pd.DataFrame({"a": [1, 2]}).to_parquet),
     }
 
 
@@ -122,7 +122,7 @@ def test_spoiled(name: str, made: Path, tmp_path: Path, times: Callable[[int, in
             return False
         return True
 
-    for what, content in contents(ran).items():
+    for what, content in list_contents(ran).items():
         file.write_bytes(content)
         refused += not reads(what)
         assert not ran.exists() and not list(tmp_path.rglob("escaped")), what

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.filterwarnings("error", *later, chance, "always::logit_
 
 
 @st.composite
-def drawn(draw: st.DrawFn, kinds: Sequence[Any], odd: Mapping[str, Sequence[Any]]) -> Case:
+def draw_case(draw: st.DrawFn, kinds: Sequence[Any], odd: Mapping[str, Sequence[Any]]) -> Case:
     """A case of one or two kinds of values, as usual (the first values of ``odd``) in all but at most two things."""
     case: Case = {name: values[0] for name, values in odd.items()}
     case["kinds"] = draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=2))
@@ -44,19 +44,19 @@ def drawn(draw: st.DrawFn, kinds: Sequence[Any], odd: Mapping[str, Sequence[Any]
     return case
 
 
-def cases(share: float, kinds: Sequence[Any], **odd: Sequence[Any]) -> Callable[[Any], Any]:
+def run_on_cases(share: float, kinds: Sequence[Any], **odd: Sequence[Any]) -> Callable[[Any], Any]:
     """Run a test on its share of all cases: of 2,000, or as many as ``FUZZ`` in the environment says."""
     number = max(1, round(share * int(os.environ.get("FUZZ", "2000"))))
-    return lambda test: settings(max_examples=number)(given(case=drawn(kinds, odd))(test))
+    return lambda test: settings(max_examples=number)(given(case=draw_case(kinds, odd))(test))
 
 
-def emptied(folder: Path) -> Path:
+def empty_folder(folder: Path) -> Path:
     shutil.rmtree(folder)
     folder.mkdir()
     return folder
 
 
-def name_of(label: Any) -> str | None:
+def get_reference_name(label: Any) -> str | None:
     """What another reader than ours calls a label, None where there is none."""
     if np.ndim(label) == 0 and pd.isna(label):
         return None
@@ -77,11 +77,11 @@ def check_counts(told: Mapping[str, Any], warned: str, labels: Sequence[Any]) ->
     found = re.search(r"([\d,]+) rows? (?:is|are) bad and left out", warned)
     bad = int(found[1].replace(",", "")) if found else 0
     assert sum(told["rows"].values()) + bad == len(labels), warned
-    assert bad or {*map(name_of, labels)} == {*told["label_names"]}
+    assert bad or {*map(get_reference_name, labels)} == {*told["label_names"]}
     return bad > 0
 
 
-def reordered(rows: Any, order: Sequence[int]) -> Any:
+def reorder(rows: Any, order: Sequence[int]) -> Any:
     """Return rows in another order, and their columns too."""
     if isinstance(rows, pd.DataFrame):
         return rows.iloc[order, ::-1]
@@ -126,7 +126,7 @@ def check_files(
         order = Random(0).sample(in_order, len(labels))
         assert np.allclose(answers(write(order))[1], chances[order], atol=1e-4, equal_nan=True)
     if not (bad or data):
-        right = [answer == name_of(label) for answer, label in zip(found, labels, strict=True)]
+        right = [answer == get_reference_name(label) for answer, label in zip(found, labels, strict=True)]
         judged = json.loads(call("evaluate", run, "--on", files[0], "--json").out)
         assert judged["average"] == pytest.approx(np.mean(right))
 
@@ -144,8 +144,10 @@ def check_python(case: Case, rows: Any, labels: Any, names: list[Any], table: Ca
         check_message(str(error), names)
         return
     order = Random(0).sample(range(len(labels)), len(labels))
-    assert len(found) == len(labels) and {*map(name_of, found.tolist())} <= {*map(name_of, labels)}
-    assert np.allclose(run.predict_proba(reordered(rows, order)), run.predict_proba(rows)[order], atol=1e-4)
+    assert len(found) == len(labels) and {*map(get_reference_name, found.tolist())} <= {
+        *map(get_reference_name, labels)
+    }
+    assert np.allclose(run.predict_proba(reorder(rows, order)), run.predict_proba(rows)[order], atol=1e-4)
 
 
 # -- what people have in their tables: values, of more than 120 each once, and their type
@@ -212,7 +214,7 @@ TABLE = {"name": ["a", *NAMES], "label": ["y", *NAMES], "option": OPTIONS, "rare
 COMMON = {"rows": [30, 1, 2, 3, 6, 12, 41, 120], "method": ["ERM", "LC"]}
 
 
-def table_of(case: Case, labels: Sequence[Any], of: Any = object) -> tuple[pd.DataFrame, Case]:
+def make_frame(case: Case, labels: Sequence[Any], of: Any = object) -> tuple[pd.DataFrame, Case]:
     """Return the table of a case, its columns in any order, and its options."""
     rng, rows = Random(case["seed"]), case["rows"]
     columns = {"z": pd.Series(rng.sample(NUMBERS, rows))}
@@ -235,14 +237,14 @@ DAMAGED = {"zero": lambda text: text[:9] + b"\0" + text[9:], "long row": lambda 
            "quotes": lambda text: text[:40] + b'"' + text[40:-9] + b'"' + text[-9:]}  # fmt: skip
 
 
-@cases(0.28, CELLS, **TABLE, **COMMON, labels=LABELS, sep=",;\t|", written=[*WRITTEN, *DAMAGED], quoting=[0, 1])
+@run_on_cases(0.28, CELLS, **TABLE, **COMMON, labels=LABELS, sep=",;\t|", written=[*WRITTEN, *DAMAGED], quoting=[0, 1])
 def test_csv(case: Case, door: Door, tmp_path: Path) -> None:
-    place, (frame, options) = emptied(tmp_path), table_of(case, case["labels"])
+    place, (frame, options) = empty_folder(tmp_path), make_frame(case, case["labels"])
     file, names = place / "rows.csv", ["rows.csv", *map(repr, frame)]
 
     def write(order: Sequence[int]) -> list[Path]:
         layout = {"index": False, "sep": case["sep"], "quoting": case["quoting"], "lineterminator": "\n"}
-        text = reordered(frame, order).to_csv(**layout).encode()
+        text = reorder(frame, order).to_csv(**layout).encode()
         file.write_bytes({**WRITTEN, **DAMAGED}[case["written"]](text))
         return [file]
 
@@ -254,13 +256,13 @@ def test_csv(case: Case, door: Door, tmp_path: Path) -> None:
         check_message(answer.err, names) if answer.status else None
 
 
-@cases(0.12, FRAME, **TABLE, **COMMON, labels=FRAME, compression=["snappy", "zstd", "gzip"])
+@run_on_cases(0.12, FRAME, **TABLE, **COMMON, labels=FRAME, compression=["snappy", "zstd", "gzip"])
 def test_parquet(case: Case, door: Door, tmp_path: Path) -> None:
-    place, (frame, options) = emptied(tmp_path), table_of(case, *case["labels"])
+    place, (frame, options) = empty_folder(tmp_path), make_frame(case, *case["labels"])
 
     def write(order: Sequence[int]) -> list[Path]:
         with contextlib.suppress(Exception):  # what cannot be written is no file, and told as missing
-            reordered(frame, order).to_parquet(place / "rows.parquet", compression=case["compression"])
+            reorder(frame, order).to_parquet(place / "rows.parquet", compression=case["compression"])
         return [place / "rows.parquet"]
 
     check_files(door, case, place, options, frame[case["label"]].tolist(), ["rows.parquet", *map(repr, frame)], write)
@@ -271,9 +273,9 @@ INDEX = [range, lambda rows: pd.Index(range(rows), name="site"), lambda rows: pd
 WAYS = ["frame", "list", "records", "numbered", "labels apart", "list of labels"]
 
 
-@cases(0.25, FRAME, **TABLE, **COMMON, labels=FRAME, index=INDEX, way=WAYS)
+@run_on_cases(0.25, FRAME, **TABLE, **COMMON, labels=FRAME, index=INDEX, way=WAYS)
 def test_frames(case: Case) -> None:
-    way, (rows, options) = case["way"], table_of(case, *case["labels"])
+    way, (rows, options) = case["way"], make_frame(case, *case["labels"])
     labels, names, rows = rows[case["label"]], map(repr, map(str, rows)), rows.set_axis(case["index"](len(rows)))
     if way in ("labels apart", "list of labels"):
         rows, options = rows.drop(columns=case["label"]), None
@@ -287,7 +289,7 @@ def test_frames(case: Case) -> None:
 BEFORE, LENGTHS, GAPS = ["", "so " * 50, "so " * 800], [6, 0, 1, 2, 100], ["film", "", " \n", None]
 
 
-@cases(0.1, WORDS, **COMMON, labels=LABELS, length=LENGTHS, before=BEFORE, first=GAPS)
+@run_on_cases(0.1, WORDS, **COMMON, labels=LABELS, length=LENGTHS, before=BEFORE, first=GAPS)
 def test_texts(case: Case) -> None:
     rng, words = Random(case["seed"]), [word for values, _ in case["kinds"] for word in values]
     texts = [case["before"] + " ".join(rng.choices(words, k=case["length"])) for _ in range(case["rows"])]
@@ -315,10 +317,10 @@ MODES, SPLITS = ["RGB", "L", "LA", "P", "RGBA", "CMYK", "1", "I", "I;16", "F", "
 ENDS, PLACES = ["png", "jpg", "bmp", "gif", "tif", "webp", "PNG"], ["{label}", "{split}/{label}", "{label}/deep"]
 
 
-@cases(0.14, MODES, labels=FOLDERS, each=[8, 1, 2, 3, 20], file=FILES, broken=[*BROKEN], all=[False, True], end=ENDS,
-       side=[9, 1, 50, 70], layout=PLACES, table=[False, True], method=["ERM", "LC"])  # fmt: skip
+@run_on_cases(0.14, MODES, labels=FOLDERS, each=[8, 1, 2, 3, 20], file=FILES, broken=[*BROKEN], all=[False, True],
+       end=ENDS, side=[9, 1, 50, 70], layout=PLACES, table=[False, True], method=["ERM", "LC"])  # fmt: skip
 def test_folders(case: Case, door: Door, tmp_path: Path) -> None:
-    place, pixels, files = emptied(tmp_path), np.random.default_rng(case["seed"]), list[Path]()
+    place, pixels, files = empty_folder(tmp_path), np.random.default_rng(case["seed"]), list[Path]()
     labels = [label for _ in range(case["each"]) for label in case["labels"]]
     for number, label in enumerate(labels):
         home = place / "photos" / case["layout"].format(label=label, split=SPLITS[number // len(case["labels"]) % 3])
@@ -358,7 +360,7 @@ VALUES = [
 FIRST, SCALES = [0.5, np.nan, np.inf, -1, 1e300], [1, 0, 9, 1e9]
 
 
-@cases(0.09, SHAPES, **COMMON, type=TYPES, first=FIRST, scale=SCALES, labels=VALUES, way=["array", "list"])
+@run_on_cases(0.09, SHAPES, **COMMON, type=TYPES, first=FIRST, scale=SCALES, labels=VALUES, way=["array", "list"])
 def test_arrays(case: Case) -> None:
     values = np.random.default_rng(case["seed"]).random((case["rows"], *case["kinds"][0])) * case["scale"]
     values.flat[:1] = case["first"]
@@ -369,9 +371,9 @@ def test_arrays(case: Case) -> None:
     check_python(case, rows, labels, ["the arrays", "inputs", "images", "arrays given in Python"])
 
 
-@cases(0.02, FRAME, **TABLE, **COMMON, labels=LABELS)
+@run_on_cases(0.02, FRAME, **TABLE, **COMMON, labels=LABELS)
 def test_audits(case: Case) -> None:
-    frame, options = table_of(case, case["labels"])
+    frame, options = make_frame(case, case["labels"])
     try:
         found = audit(from_table(frame, **options), epochs=1, threads=1, device="cpu")
         assert not re.search("<u>|<script>x", (found.path / "report.html").read_text("utf-8"))

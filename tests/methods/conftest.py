@@ -30,12 +30,12 @@ def build(name: str, table: DataTable, seed: int = 0, *, stage: int = 0, **optio
     algorithm.setup(build_training_rows(table, algorithm, 0, None))
     algorithm.begin_stage(0, None)
     for number in range(1, stage + 1):
-        algorithm.begin_stage(number, collected(algorithm, table))
+        algorithm.begin_stage(number, collect_stage_outputs(algorithm, table))
     return algorithm
 
 
 @torch.no_grad()
-def collected(algorithm: Algorithm, table: DataTable) -> torch.Tensor:
+def collect_stage_outputs(algorithm: Algorithm, table: DataTable) -> torch.Tensor:
     """What the loop hands to the next stage."""
     algorithm.eval()
     parts = [algorithm.collect_outputs(batch) for batch in BatchLoader(table, "train", batch_size=20).epoch()]
@@ -43,7 +43,7 @@ def collected(algorithm: Algorithm, table: DataTable) -> torch.Tensor:
     return torch.cat(parts)
 
 
-def batches(algorithm: Algorithm, table: DataTable, epoch: int = 0) -> Iterator[Batch]:
+def iterate_batches(algorithm: Algorithm, table: DataTable, epoch: int = 0) -> Iterator[Batch]:
     """One epoch of batches of 16 rows."""
     loader = BatchLoader(table, "train", batch_size=16, shuffle=True)
     return loader.epoch(epoch)
@@ -56,7 +56,7 @@ def take_steps(
     optimizer = optimizer or torch.optim.Adam(algorithm.parameter_groups(), lr=1e-2)
     losses = []
     for epoch in range(epochs):
-        for number, batch in enumerate(batches(algorithm, table, epoch)):
+        for number, batch in enumerate(iterate_batches(algorithm, table, epoch)):
             step = algorithm(batch, epoch + number / 3)  # 48 rows make three steps an epoch
             optimizer.zero_grad()
             step.loss.backward()
@@ -78,7 +78,7 @@ def _build() -> Build:
 
 @pytest.fixture(name="batches")
 def _batches() -> Callable[..., Iterator[Batch]]:
-    return batches
+    return iterate_batches
 
 
 @pytest.fixture(name="take_steps")

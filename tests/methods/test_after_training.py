@@ -93,7 +93,7 @@ def test_the_last_layer_is_retrained_without_dropout(build, batches, make_table)
     torch.testing.assert_close(method(batch, 0.0).loss, expected)
 
 
-def test_no_assignment_to_environments_breaks_invariance_more() -> None:
+def test_environments_maximise_the_invariance_penalty() -> None:
     logits = torch.randn(12, 3, generator=make_generator(0, "logits"))
     label = torch.arange(12) % 3
     gradient = (logits.softmax(1) * logits).sum(1) - logits.gather(1, label[:, None])[:, 0]
@@ -105,7 +105,7 @@ def test_no_assignment_to_environments_breaks_invariance_more() -> None:
 
 
 @pytest.mark.parametrize("estimator", ["XRM", pytest.param("MST", marks=pytest.mark.slow)])
-def test_early_networks_tell_the_attribute_of_training_and_of_new_rows(estimator: str, tmp_path: Path) -> None:
+def test_early_networks_predict_the_attribute_of_training_and_new_rows(estimator: str, tmp_path: Path) -> None:
     data = {"name": "Digits", "minority_ratio": 0.1}
     config = {**ERM, "data": data, "method": {"name": "LC", "attributes": estimator}, "learning_rate": 3e-3}
     run = load(train(**config, out=tmp_path / "run", page=False))

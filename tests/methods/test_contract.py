@@ -92,27 +92,27 @@ SWEEP: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-def said(value: Any) -> str:
+def format_options(value: Any) -> str:
     """Options in a few words, for the name of a case."""
     if isinstance(value, dict):
-        return ",".join(said(part) for part in value.values())
+        return ",".join(format_options(part) for part in value.values())
     return str(value)
 
 
-def cases(name: str, options: dict[str, Any], source: str, marks: Any = ()) -> list[Any]:
+def make_cases(name: str, options: dict[str, Any], source: str, marks: Any = ()) -> list[Any]:
     """A method under its options in every stage; ``build`` takes the stage among the options."""
     cls, info = import_component("method", name, METHODS), biased_table(**SOURCES[source]).info
     stages = cls(lambda: MLP(info, hidden=(8,)), info, **made(cls, options)).num_stages
-    named = f"{name} {said(options)} {source}"
+    named = f"{name} {format_options(options)} {source}"
     return [pytest.param(name, {**options, "stage": k}, source, id=f"{named} {k}", marks=marks) for k in range(stages)]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     # LC stands for those that search as it does: StagedLC is LC, and the others stand below with other estimators.
     alike = ("StagedLC", "Reweighting", "PostHoc")
-    every = [case for name in METHODS if name not in alike for case in cases(name, {}, FEATURES)]
-    every += [case for one in FURTHER for case in cases(*one)]
-    every += [case for one in SWEEP for case in cases(*one, marks=pytest.mark.slow)]
+    every = [case for name in METHODS if name not in alike for case in make_cases(name, {}, FEATURES)]
+    every += [case for one in FURTHER for case in make_cases(*one)]
+    every += [case for one in SWEEP for case in make_cases(*one, marks=pytest.mark.slow)]
     if "tmp_path" in metafunc.fixturenames:  # trains all stages, where the first one is
         every = [case for case in every if not case.values[1]["stage"]]
     metafunc.parametrize(("name", "options", "source"), every)
@@ -135,11 +135,11 @@ def algorithm(build, name: str, options: dict[str, Any], table: DataTable) -> Al
     return build(name, table, **options)
 
 
-def trained(algorithm: Algorithm) -> list[torch.nn.Parameter]:
+def get_trained_parameters(algorithm: Algorithm) -> list[torch.nn.Parameter]:
     return [parameter for group in algorithm.parameter_groups() for parameter in group["params"]]
 
 
-def all_inputs(table: DataTable, split: str = "train") -> Tensor:
+def fetch_all_inputs(table: DataTable, split: str = "train") -> Tensor:
     return table.inputs.fetch(table.split[split])
 
 
@@ -155,9 +155,10 @@ def test_a_step_has_a_finite_scalar_loss_and_plain_logs(algorithm: Algorithm, ta
 def test_every_trained_parameter_gets_a_gradient(
     algorithm: Algorithm, options: dict[str, Any], table: DataTable, batches
 ) -> None:
-    assert len({id(parameter) for parameter in trained(algorithm)}) == len(trained(algorithm)) > 0
+    parameters = get_trained_parameters(algorithm)
+    assert len({id(parameter) for parameter in parameters}) == len(parameters) > 0
     if options["stage"] + 1 == algorithm.num_stages and hasattr(algorithm.network, "head"):  # DFA has two
-        assert {id(p) for p in algorithm.network.head.parameters()} <= {id(p) for p in trained(algorithm)}
+        assert {id(p) for p in algorithm.network.head.parameters()} <= {id(p) for p in parameters}
     for epoch in (0.0, LATE):  # a network may start later than another, or be left alone after a while
         algorithm(next(batches(algorithm, table)), epoch).loss.backward()
     for group in algorithm.parameter_groups():
@@ -174,14 +175,14 @@ def test_a_saved_state_gives_the_same_predictions_and_the_same_next_step(
         one.zero_grad()
         step = one(next(batches(one, table, 5)), LATE)
         step.loss.backward()
-        return step, [p.grad for p in trained(one) if p.grad is not None]
+        return step, [p.grad for p in get_trained_parameters(one) if p.grad is not None]
 
     # The second one is new: what a stage has found must be in the state too.
     first, second = build(name, table, **options), build(name, table, **{**options, "stage": 0})
     take_steps(first, table, epochs=2)
     second.stage = first.stage
     second.load_state_dict(read_again(first.state_dict()))
-    assert torch.equal(first.predict(all_inputs(table)), second.predict(all_inputs(table)))
+    assert torch.equal(first.predict(fetch_all_inputs(table)), second.predict(fetch_all_inputs(table)))
     (step, gradient), (step_again, gradient_again) = next_step(first), next_step(second)
     assert torch.equal(step.loss, step_again.loss)
     assert step.logs.keys() == step_again.logs.keys()
@@ -215,20 +216,22 @@ def test_a_step_reads_no_value_on_the_host_and_sends_none(
         for epoch in (0.0, 0.7, LATE):
             algorithm(moved, epoch).loss.backward()
     assert sent.operations == []
-    assert all(parameter.grad is not None for parameter in trained(algorithm))
+    assert all(parameter.grad is not None for parameter in get_trained_parameters(algorithm))
 
 
 def test_training_lowers_the_loss_and_learns_the_rows(
     algorithm: Algorithm, table: DataTable, batches, take_steps
 ) -> None:
     rows = table.split["train"]
-    batch, inputs, label = next(batches(algorithm, table)), all_inputs(table), table.label[rows]
+    batch, inputs, label = next(batches(algorithm, table)), fetch_all_inputs(table), table.label[rows]
     before, loss_before = (
         cross_entropy(algorithm.predict(inputs), label),
         copy.deepcopy(algorithm)(batch, LATE).loss,
     )
     head = getattr(algorithm.network, "head", None)  # DFA has two
-    only_head = head is not None and {id(p) for p in trained(algorithm)} == {id(p) for p in head.parameters()}
+    only_head = head is not None and {id(p) for p in get_trained_parameters(algorithm)} == {
+        id(p) for p in head.parameters()
+    }
     take_steps(algorithm, table, epochs=18)
     logits = algorithm.eval().predict(inputs)
     # A last layer alone has features of weights as they were drawn; XRM's twins give rows other labels.
@@ -239,7 +242,7 @@ def test_training_lowers_the_loss_and_learns_the_rows(
         assert (logits.argmax(1) == label).double().mean() > 0.8
 
 
-def fitted(
+def train_algorithm(
     cls: type[Algorithm], options: dict[str, Any], table: DataTable, folder: Path, watch: Callable[[object], None]
 ) -> Trainer:
     """Train a method; ``watch`` is called with all attributes that reach it."""
@@ -271,7 +274,7 @@ def test_attributes_of_training_rows_do_not_reach_a_method_that_asks_for_none(
     other[rows[::3]] = -1
     assert not torch.equal(other, table.attribute)
     fits = [
-        fitted(cls, made(cls, options), replace(table, attribute=attribute), tmp_path, seen.append)
+        train_algorithm(cls, made(cls, options), replace(table, attribute=attribute), tmp_path, seen.append)
         for attribute in (table.attribute, other)
     ]
     assert differing(*(tensors(fit.algorithm.state_dict()) for fit in fits)) == []

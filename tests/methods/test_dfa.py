@@ -15,11 +15,11 @@ from logit_correction.types import TrainingRows
 OPTIONS = {"lambda_dis": 3.0, "lambda_swap_b": 5.0, "lambda_swap": 0.5, "swap_from_epoch": 2.0, "q": 0.7}
 
 
-def gce(loss: torch.Tensor) -> torch.Tensor:
+def compute_reference_gce(loss: torch.Tensor) -> torch.Tensor:
     return ((1 - torch.exp(-loss) ** 0.7) / 0.7).mean()
 
 
-def touched(module: nn.Module) -> bool:
+def has_gradient(module: nn.Module) -> bool:
     return any(p.grad is not None and bool(p.grad.any()) for p in module.parameters())
 
 
@@ -28,15 +28,15 @@ def test_each_loss_teaches_its_own_encoder_alone(epoch: float, table, build, bat
     only_debiased = build("DFA", table, **OPTIONS | {"lambda_dis": 0.0, "lambda_swap_b": 0.0})
     network = only_debiased.network
     only_debiased(next(batches(only_debiased, table)), epoch).loss.backward()
-    assert touched(network.intrinsic) and touched(network.intrinsic_head)
-    assert not touched(network.biased) and not touched(network.biased_head)
+    assert has_gradient(network.intrinsic) and has_gradient(network.intrinsic_head)
+    assert not has_gradient(network.biased) and not has_gradient(network.biased_head)
 
     only_biased = build("DFA", table, **OPTIONS)
     network = only_biased.network
     only_biased.difficulty.forward = lambda index, *_: torch.zeros(len(index))
     only_biased(next(batches(only_biased, table)), epoch).loss.backward()
-    assert touched(network.biased) and touched(network.biased_head)
-    assert not touched(network.intrinsic) and not touched(network.intrinsic_head)
+    assert has_gradient(network.biased) and has_gradient(network.biased_head)
+    assert not has_gradient(network.intrinsic) and not has_gradient(network.intrinsic_head)
 
 
 def test_swapping_keeps_the_label_with_the_intrinsic_half(table, build, batches) -> None:
@@ -59,11 +59,11 @@ def test_swapping_keeps_the_label_with_the_intrinsic_half(table, build, batches)
     weight = twin.difficulty(batch.index, batch.label, biased, plain)
     kept = losses(network.intrinsic_head, swapped, label)
     followed = losses(network.biased_head, swapped, [label[i] for i in order])
-    expected = (weight * plain).mean() + 3.0 * gce(biased)
-    expected = expected + 0.5 * ((weight * kept).mean() + 5.0 * gce(followed))
+    expected = (weight * plain).mean() + 3.0 * compute_reference_gce(biased)
+    expected = expected + 0.5 * ((weight * kept).mean() + 5.0 * compute_reference_gce(followed))
     torch.testing.assert_close(step.loss, expected)
     torch.testing.assert_close(step.logs["loss_debiased_swapped"], (weight * kept).mean().detach())
-    torch.testing.assert_close(step.logs["loss_biased_swapped"], gce(followed).detach())
+    torch.testing.assert_close(step.logs["loss_biased_swapped"], compute_reference_gce(followed).detach())
 
 
 def test_features_are_swapped_after_a_fifth_of_the_training_unless_told_otherwise(table, build) -> None:

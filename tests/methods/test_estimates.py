@@ -12,7 +12,7 @@ from logit_correction.data.table import DataTable
 from ..conftest import Told
 
 
-def train_rows(table: DataTable) -> tuple[Tensor, Tensor]:
+def get_training_rows(table: DataTable) -> tuple[Tensor, Tensor]:
     rows = table.split["train"]
     return table.label[rows], table.attribute[rows]
 
@@ -20,7 +20,7 @@ def train_rows(table: DataTable) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("name", ["LC", "Reweighting"])
 def test_the_loss_of_an_unknown_row_is_plain_cross_entropy(name: str, table, build, batches) -> None:
     mixing = {} if name == "Reweighting" else {"mixing": "NoMixing"}
-    attribute = torch.where(torch.arange(48) % 3 == 1, -1, train_rows(table)[1])
+    attribute = torch.where(torch.arange(48) % 3 == 1, -1, get_training_rows(table)[1])
     algorithm = build(name, table, attributes=Told(attribute), **mixing)
     for batch in batches(algorithm, table):
         batch = type(batch)(batch.inputs[:1], batch.label[:1], batch.index[:1])
@@ -30,7 +30,7 @@ def test_the_loss_of_an_unknown_row_is_plain_cross_entropy(name: str, table, bui
         assert torch.equal(found, plain) if unknown else not torch.allclose(found, plain)
     # They are in no group either.
     known = attribute >= 0
-    counts = torch.zeros(3, 3).index_put_((train_rows(table)[0][known], attribute[known]), torch.ones(()), True)
+    counts = torch.zeros(3, 3).index_put_((get_training_rows(table)[0][known], attribute[known]), torch.ones(()), True)
     smoothing = 0.0 if name == "Reweighting" else 0.3
     expected = (counts + smoothing) / (counts + smoothing).sum()
     torch.testing.assert_close(algorithm.group_prior.table, expected)

@@ -12,18 +12,18 @@ from torch.nn.functional import cross_entropy
 from logit_correction.data.table import DataTable
 
 
-def counts(table: DataTable) -> list[int]:
+def count_training_groups(table: DataTable) -> list[int]:
     return table.count_groups("train").flatten().tolist()
 
 
 @pytest.mark.parametrize("adjustment", [0.0, 2.0])
-def test_it_comes_to_the_weights_of_a_loop_over_groups(adjustment: float, table, build, batches, take_steps) -> None:
+def test_group_dro_gets_the_weights_of_a_loop_over_groups(adjustment: float, table, build, batches, take_steps) -> None:
     algorithm = build("GroupDRO", table, adjustment=adjustment, step_size=0.5)
     network = copy.deepcopy(algorithm.network)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     take_steps(algorithm, table, epochs=3, optimizer=torch.optim.SGD(algorithm.parameters(), lr=0.1))
 
-    size, attribute = counts(table), table.attribute[table.split["train"]]
+    size, attribute = count_training_groups(table), table.attribute[table.split["train"]]
     q, absent = [1.0 / sum(n > 0 for n in size) if n else 0.0 for n in size], 0
     for epoch in range(3):
         for batch in batches(algorithm, table, epoch):
@@ -51,5 +51,5 @@ def test_balanced_sampling_gives_every_group_the_same_share(table, build) -> Non
     rows = table.split["train"]
     group = table.label[rows] * 3 + table.attribute[rows]
     shares = torch.zeros(9, dtype=torch.float64).index_add_(0, group, weight)
-    torch.testing.assert_close(shares, (torch.tensor(counts(table)) > 0).double())
+    torch.testing.assert_close(shares, (torch.tensor(count_training_groups(table)) > 0).double())
     assert weight.is_floating_point()

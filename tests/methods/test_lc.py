@@ -29,7 +29,7 @@ PLAIN: dict[str, Any] = {
 }
 
 
-class Abstains(AttributeEstimator):
+class AbstainingEstimator(AttributeEstimator):
     """Finds nothing to correct."""
 
     def assign_training(self, outputs: Tensor | None) -> Tensor:
@@ -40,7 +40,7 @@ class Abstains(AttributeEstimator):
         return "nowhere"
 
 
-class Unknown(Abstains):
+class UnknownEstimator(AbstainingEstimator):
     """Knows no row's attribute, but does not say that there is nothing to correct."""
 
     def assign_training(self, outputs: Tensor | None) -> Tensor:
@@ -52,12 +52,12 @@ class Unknown(Abstains):
     [
         {"attributes": "Online", "strength": 0.0, "mixing": "NoMixing"},
         {"attributes": {"name": "Online", "head_start_epochs": 1}, "strength": 0.0, "mixing": "NoMixing", "stage": 1},
-        {"attributes": Abstains},
-        {"attributes": Unknown, "mixing": "NoMixing"},
+        {"attributes": AbstainingEstimator},
+        {"attributes": UnknownEstimator, "mixing": "NoMixing"},
     ],
     ids=["no strength", "no strength after a head start", "abstained", "all unknown"],
 )
-def test_without_a_correction_it_is_erm_exactly(options, table, build, take_steps) -> None:
+def test_lc_without_a_correction_equals_erm(options, table, build, take_steps) -> None:
     if isinstance(options["attributes"], type):
         options = {**options, "attributes": options["attributes"]()}
     erm, lc = build("ERM", table, seed=2), build("LC", table, seed=2, **options)
@@ -66,13 +66,13 @@ def test_without_a_correction_it_is_erm_exactly(options, table, build, take_step
     assert differing(*(one.network.state_dict() for one in (erm, lc))) == []
 
 
-def biased_loss(logits: Tensor, label: Tensor) -> Tensor:
+def compute_reference_biased_loss(logits: Tensor, label: Tensor) -> Tensor:
     """(1 - p^q) / q by its definition, with q = 0.7."""
     own = logits.softmax(1).gather(1, label[:, None]).squeeze(1)
     return ((1 - own**0.7) / 0.7).mean()
 
 
-def reference(algorithm: LC, table: DataTable, batches, epochs: int, form: str) -> tuple[nn.Module, ...]:
+def train_reference(algorithm: LC, table: DataTable, batches, epochs: int, form: str) -> tuple[nn.Module, ...]:
     """Train copies of both networks with an optimiser each, step by step as the paper has it."""
     robust, biased = copy.deepcopy(algorithm.network), copy.deepcopy(algorithm.attributes.network)
     robust_optimizer = torch.optim.Adam(robust.parameters(), lr=1e-2)
@@ -82,7 +82,7 @@ def reference(algorithm: LC, table: DataTable, batches, epochs: int, form: str) 
         for number, batch in enumerate(batches(algorithm, table, epoch)):
             logits = biased(batch.inputs)
             biased_optimizer.zero_grad()
-            biased_loss(logits, batch.label).backward()
+            compute_reference_biased_loss(logits, batch.label).backward()
             biased_optimizer.step()
 
             probability = logits.detach().softmax(1)
@@ -114,7 +114,7 @@ def reference(algorithm: LC, table: DataTable, batches, epochs: int, form: str) 
 def test_one_loss_and_one_optimiser_equal_two_of_each(form: str, table, build, take_steps, batches) -> None:
     mixing = {"mixing": "NoMixing"} if form == "none" else {"mixing": {"name": "GroupMixUp", "rows": form}}
     algorithm = build("LC", table, **PLAIN | mixing)
-    robust, biased, prior = reference(algorithm, table, batches, 3, form)
+    robust, biased, prior = train_reference(algorithm, table, batches, 3, form)
     take_steps(algorithm, table, epochs=3)
     pairs = [(algorithm.network, robust), (algorithm.attributes.network, biased), (algorithm.group_prior, prior)]
     for one, other in pairs:

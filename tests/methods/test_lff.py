@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 
-class Reference:
+class ReferenceLfF:
     """Moving averages in dicts, one row at a time."""
 
     def __init__(self, momentum: float) -> None:
@@ -35,11 +35,11 @@ class Reference:
 
 
 @pytest.mark.parametrize("q", [0.7, 0.0])
-def test_both_networks_come_to_the_weights_of_a_plain_program(q: float, table, build, batches, take_steps) -> None:
+def test_both_networks_get_the_weights_of_the_reference(q: float, table, build, batches, take_steps) -> None:
     algorithm = build("LfF", table, q=q)
     biased, debiased = copy.deepcopy(algorithm.biased_network), copy.deepcopy(algorithm.network)
     first, second = (torch.optim.Adam(network.parameters(), lr=1e-2) for network in (biased, debiased))
-    reference = Reference(0.7)
+    reference = ReferenceLfF(0.7)
     take_steps(algorithm, table, epochs=4)
     for epoch in range(4):
         for batch in batches(algorithm, table, epoch):

@@ -10,7 +10,7 @@ from logit_correction.methods.parts import IndependentMixUp, MixingContext
 from logit_correction.types import Batch, Correlation
 
 
-def test_partners_are_drawn_whatever_their_label() -> None:
+def test_independent_mixup_draws_partners_independent_of_the_label() -> None:
     size = 600
     label = (torch.arange(size) >= 450).long()  # three quarters have label 0
     prior = GroupPrior(2, 2, averaging="fixed", floor=0.0)

@@ -35,7 +35,7 @@ pytestmark = [
 ]
 
 
-def trained(build: Any, name: str, options: dict[str, Any], table: DataTable, device: str) -> tuple[Algorithm, Tensor]:
+def train(build: Any, name: str, options: dict[str, Any], table: DataTable, device: str) -> tuple[Algorithm, Tensor]:
     """Two epochs in every stage, with plain gradient descent, which keeps small differences small."""
     algorithm: Algorithm = build(name, table, seed=1, **options).to(device)
 
@@ -61,14 +61,14 @@ def trained(build: Any, name: str, options: dict[str, Any], table: DataTable, de
 
 
 @pytest.mark.parametrize(("name", "options"), CASES, ids=[f"{name} {options}" for name, options in CASES])
-def test_a_gpu_comes_to_the_same_weights(
+def test_training_on_a_gpu_gives_the_same_weights(
     name: str, options: dict[str, Any], make_table, build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = StepRandomness.next
     monkeypatch.setattr(StepRandomness, "next", lambda self, device: own(self, torch.device("cpu")))
     several = Correlation.from_table([[0, 1], [2], [3, 4]])
     table = make_table(several if "Clusters" in str(options) else None)
-    (on_cpu, expected), (on_gpu, found) = (trained(build, name, options, table, device) for device in ("cpu", "cuda"))
+    (on_cpu, expected), (on_gpu, found) = (train(build, name, options, table, device) for device in ("cpu", "cuda"))
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
     state = on_gpu.state_dict()
     for key, value in on_cpu.state_dict().items():

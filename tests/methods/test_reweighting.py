@@ -15,7 +15,7 @@ from logit_correction.types import Batch, DataInfo, TrainingRows
 COUNTS = {(0, 0): 20, (0, 1): 1, (1, 0): 3, (1, 1): 40}
 
 
-def counted(counts: dict[tuple[int, int], int]) -> tuple[Batch, Tensor]:
+def make_batch_of_counts(counts: dict[tuple[int, int], int]) -> tuple[Batch, Tensor]:
     """A batch with so many rows of each group, and their attributes."""
     pairs = [pair for pair, count in counts.items() for _ in range(count)]
     label, attribute = torch.tensor(pairs).T
@@ -23,7 +23,7 @@ def counted(counts: dict[tuple[int, int], int]) -> tuple[Batch, Tensor]:
     return Batch(inputs, label.clone(), torch.arange(len(pairs))), attribute.clone()
 
 
-def made(batch: Batch, attribute: Tensor, **options: object) -> Reweighting:
+def build_reweighting(batch: Batch, attribute: Tensor, **options: object) -> Reweighting:
     info = DataInfo(num_labels=2, num_rows=len(batch.label), input_shape=(4,))
     algorithm = Reweighting(lambda: MLP(info, hidden=(5,)), info, **options)  # type: ignore[arg-type]
     algorithm.setup(TrainingRows(batch.label, attribute))
@@ -31,7 +31,7 @@ def made(batch: Batch, attribute: Tensor, **options: object) -> Reweighting:
     return algorithm
 
 
-def balanced_risk(
+def compute_balanced_risk(
     algorithm: Reweighting, batch: Batch, attribute: Tensor, counts: dict[tuple[int, int], int]
 ) -> Tensor:
     losses = cross_entropy(algorithm.network(batch.inputs), batch.label, reduction="none")
@@ -41,13 +41,13 @@ def balanced_risk(
 
 @pytest.mark.parametrize("counts", [COUNTS, {k: v for k, v in COUNTS.items() if k != (0, 1)}], ids=["all", "one empty"])
 def test_with_true_groups_the_mean_over_all_rows_is_the_group_balanced_risk(counts) -> None:
-    batch, attribute = counted(counts)
-    algorithm = made(batch, attribute, attributes="TrueAttributes")
+    batch, attribute = make_batch_of_counts(counts)
+    algorithm = build_reweighting(batch, attribute, attributes="TrueAttributes")
     assert algorithm.needs_attributes
-    torch.testing.assert_close(algorithm(batch, 0.0).loss, balanced_risk(algorithm, batch, attribute, counts))
+    torch.testing.assert_close(algorithm(batch, 0.0).loss, compute_balanced_risk(algorithm, batch, attribute, counts))
     # Batches of an epoch, of one row each, have that risk as their mean.
     single = [
         Batch(batch.inputs[i : i + 1], batch.label[i : i + 1], batch.index[i : i + 1]) for i in range(len(batch.label))
     ]
     mean = torch.stack([algorithm(one, 0.0).loss for one in single]).mean()
-    torch.testing.assert_close(mean, balanced_risk(algorithm, batch, attribute, counts))
+    torch.testing.assert_close(mean, compute_balanced_risk(algorithm, batch, attribute, counts))
