@@ -7,7 +7,7 @@ import torch
 
 from logit_correction.errors import TrainingError
 
-from .conftest import collected
+from .conftest import collect_stage_outputs
 
 
 def test_the_second_stage_sees_the_rows_that_the_first_network_gets_wrong_more_often(table, build, take_steps) -> None:
@@ -18,7 +18,7 @@ def test_the_second_stage_sees_the_rows_that_the_first_network_gets_wrong_more_o
     rows = table.split["train"]
     wrong = method.identification_network(table.inputs.fetch(rows)).argmax(1) != table.label[rows]
     assert 0 < int(wrong.sum()) < 48
-    plan = method.begin_stage(1, collected(method, table))
+    plan = method.begin_stage(1, collect_stage_outputs(method, table))
     assert torch.equal(plan.sample_weight, torch.where(wrong, 7, 1))  # whole numbers: each row exactly so often
     assert plan.epochs is None and plan.learning_rate is None
 
@@ -27,4 +27,4 @@ def test_without_errors_there_is_nothing_to_train_on_twice(table, build, take_st
     method = build("JTT", table)
     take_steps(method, table, epochs=80)
     with pytest.raises(TrainingError, match=r"error set is empty.*lower `identification_epochs`"):
-        method.begin_stage(1, collected(method, table))
+        method.begin_stage(1, collect_stage_outputs(method, table))
