@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from logit_correction.spreadsheets import read_spreadsheet_csv, write_spreadsheet_csv
 
-TEXTS = st.lists(st.text(alphabet="ab1.,;|\t\n\"' =+-@\uff1d", max_size=8), min_size=1, max_size=5)
+TEXTS = st.lists(st.text(alphabet="ab1.,;|\t\n\r\"' =+-@\uff1d", max_size=8), min_size=1, max_size=5)
 NUMBER = re.compile(r"[+-][\d.,]+")
 
 

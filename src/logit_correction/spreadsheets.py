@@ -8,10 +8,12 @@ of the formula makes it a text.
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from logit_correction.atomic_files import replace_atomically
 
@@ -34,8 +36,9 @@ def write_spreadsheet_csv(frame: pd.DataFrame, path: Path) -> None:
         frame: The table; its index is left out. ``read_spreadsheet_csv`` restores the texts.
         path: The file, which is complete or absent.
     """
+    escaped = _map_texts(frame, escape_formula)
     with replace_atomically(path) as temporary:
-        _map_texts(frame, escape_formula).to_csv(temporary, index=False)
+        escaped.to_csv(temporary, index=False, quoting=_choose_quoting(escaped))
 
 
 def format_spreadsheet_rows(frame: pd.DataFrame) -> list[str]:
@@ -44,8 +47,9 @@ def format_spreadsheet_rows(frame: pd.DataFrame) -> list[str]:
     A cell may hold line breaks, so the parts are not the lines of the file.
     """
     escaped = _map_texts(frame, escape_formula)
-    heading = escaped.iloc[:0].to_csv(index=False)
-    rows = [escaped.iloc[[place]].to_csv(index=False, header=False) for place in range(len(frame))]
+    quoting = _choose_quoting(escaped)
+    heading = escaped.iloc[:0].to_csv(index=False, quoting=quoting)
+    rows = [escaped.iloc[[place]].to_csv(index=False, header=False, quoting=quoting) for place in range(len(frame))]
     return [part.removesuffix("\n") for part in (heading, *rows)]
 
 
@@ -63,6 +67,22 @@ def escape_formula(text: str) -> str:
     return text if _NUMBER.fullmatch(text) else re.sub(_START + _FORMULA, "'", text)
 
 
+def _choose_quoting(frame: pd.DataFrame) -> Literal[0, 2]:
+    """Return an option of ``to_csv``: quote all texts if one of them holds a carriage return.
+
+    Python's csv module does not quote a text for a carriage return alone, at which a reader of the file begins a new
+    row.
+    """
+    cells = chain(frame.columns, _select_texts(frame).to_numpy().flat)
+    has_return = any(isinstance(cell, str) and "\r" in cell for cell in cells)
+    return csv.QUOTE_NONNUMERIC if has_return else csv.QUOTE_MINIMAL
+
+
+def _select_texts(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns that may hold texts."""
+    return frame.select_dtypes(["object", "string", "category"])
+
+
 def _map_texts(frame: pd.DataFrame, function: Callable[[str], str]) -> pd.DataFrame:
     """Return a table with a function applied to each text and each heading."""
 
@@ -70,6 +90,6 @@ def _map_texts(frame: pd.DataFrame, function: Callable[[str], str]) -> pd.DataFr
         return function(value) if isinstance(value, str) else value
 
     converted = frame.copy()
-    for name in frame.select_dtypes(["object", "string", "category"]):
+    for name in _select_texts(frame):
         converted[name] = frame[name].map(convert)
     return converted.rename(columns=convert)
