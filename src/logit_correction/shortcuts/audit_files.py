@@ -56,7 +56,7 @@ def write_selection(
     Args:
         out: Folder to write to; its files will replace those of ``folder``.
         folder: The audit's folder.
-        summary: What the search found, or the selection by earlier answers.
+        summary: Of the search, or the selection by earlier answers.
         selection: Of the candidates, by earlier answers or none.
         rows: With all answers.
         known_views: What the user said of views.
@@ -101,7 +101,12 @@ def build_average_config(selection: Selection, answers: Path | None) -> RunConfi
 
 
 def write_pictures(out: Path, rows: NewRows) -> None:
-    """Keep pictures of the rows to label, so that a page that is written later does not need their files."""
+    """Keep pictures of the rows to label, so that a page that is written later does not need their files.
+
+    Args:
+        out: Folder to write to.
+        rows: All new rows; pictures are those of open rows that are image files.
+    """
     pictures = read_pictures(rows)
     if pictures:
         run_folder.write_json(out / PICTURES, pictures)

@@ -103,7 +103,12 @@ def _build_first_screen(summary: AuditSummary, place: str = "audit") -> dict[str
 
 
 def print_audit(summary: AuditSummary, page: Path) -> None:
-    """Print the verdict, what to do, and where the page is."""
+    """Print the verdict, what to do, and where the page is.
+
+    Args:
+        summary: Of the audit.
+        page: File of the page, in the audit's folder.
+    """
     console = make_console()
     text = describe_audit(summary, shlex.quote(str(page.parent)))
     print_wrapped(console, text.headline, "bold")

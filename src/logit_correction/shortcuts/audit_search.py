@@ -110,6 +110,12 @@ def predict_corrected(config: RunConfig, table: DataTable, estimator: Auto, quie
     """Predict the examined training rows by LC, (m, L) probabilities, each by a network that was not trained on it.
 
     LC trains on the same folds as the networks of the search, and as long.
+
+    Args:
+        config: Of LC.
+        table: The data.
+        estimator: After its search.
+        quiet: Show no progress.
     """
     epochs, rows_per_step = estimator.compute_schedule()
     batch_size = rows_per_step - rows_per_step // FOLDS

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from logit_correction.finding import BASELINE, MIN_CONFLICTS_TO_CHECK
+from logit_correction.finding_text import describe_finding
 from logit_correction.formatting import capitalize, format_percent, format_row_count
 from logit_correction.shortcuts.summaries import (
     AuditSummary,
@@ -17,6 +18,8 @@ from logit_correction.shortcuts.summaries import (
     SearchSummary,
     Selection,
     SelectionSummary,
+    advise_on_finding,
+    describe_missing_rows,
     make_question,
     relies_on_shortcut,
 )
@@ -53,7 +56,12 @@ class AuditText:
 
 
 def describe_audit(summary: AuditSummary, place: str = "audit") -> AuditText:
-    """Return the text of any audit; ``place`` is its folder as a command line writes it."""
+    """Return the text of any audit.
+
+    Args:
+        summary: Of the audit.
+        place: Its folder, as a command line writes it.
+    """
     if isinstance(summary, SelectionSummary):
         return _describe_selection(summary.selection, place)
     if isinstance(summary, ClassifierCheckSummary):
@@ -94,11 +102,11 @@ def _describe_search(summary: SearchSummary, place: str) -> AuditText:
         headline = _describe_doubt(summary)
     return AuditText(
         headline=headline,
-        sentences=[summary.sentence],
+        sentences=[describe_finding(finding)],
         commands=commands,
         trial=trial,
         question=question.text if question else "",
-        advice=summary.advice,
+        advice=advise_on_finding(finding),
     )
 
 
@@ -106,12 +114,13 @@ def _describe_search(summary: SearchSummary, place: str) -> AuditText:
 
 
 def _describe_check(summary: ClassifierCheckSummary, place: str) -> AuditText:
-    question = make_question(summary.record.finding)
+    finding = summary.record.finding
+    question = make_question(finding)
     commands = {}
     if question and summary.verdict == "cannot tell" and not summary.views:
         options = format_view_options("shortcut", question.views)
         commands["If it is an accident:"] = _repeat_audit(place, options)
-    if summary.views and relies_on_shortcut(summary.record.finding):
+    if summary.views and relies_on_shortcut(finding):
         commands |= _list_fix_commands(summary, "If it is an accident, train" if question else "Train", place)
     elif summary.views and not summary.examined.endswith((".csv", ".parquet")):  # a run
         test = "Test it on labelled rows from elsewhere, in which the shortcut does not hold:"
@@ -120,7 +129,7 @@ def _describe_check(summary: ClassifierCheckSummary, place: str) -> AuditText:
         commands |= _ask_for_legitimate(question.views, place)
     return AuditText(
         headline=_describe_reliance("this classifier", summary) if summary.views else _describe_doubt(summary),
-        sentences=[summary.sentence],
+        sentences=[describe_missing_rows(finding) or describe_finding(finding)],
         commands=commands,
         question=question.text if question else "",
     )

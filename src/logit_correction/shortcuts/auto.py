@@ -262,14 +262,24 @@ class Auto(AttributeEstimator):
         self.correlation = Correlation.from_table(table, num_labels ** len(values))
 
     def predict_attributes(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
-        """Return the attribute (n,) of unseen rows by the same odds as of training rows."""
+        """Return the attribute (n,) of unseen rows by the same odds as of training rows; None without heads for them.
+
+        Args:
+            label: (n,) of the rows.
+            rows: What views need of them.
+        """
         if not self.heads or not all(view.is_applicable(rows) for heads in self.heads for view in heads.views):
             return None
         attributes = [attribute for attribute, _ in self.predict_shortcuts(label, rows)]
         return join_attributes(attributes, self.info.num_labels)
 
     def predict_shortcuts(self, label: Tensor, rows: ViewInputs) -> list[tuple[Tensor, Tensor]]:
-        """Return attribute (n,) and class probabilities (n, L) of unseen rows by each shortcut."""
+        """Return attribute (n,) and class probabilities (n, L) of unseen rows by each shortcut.
+
+        Args:
+            label: (n,) of the rows.
+            rows: What views need of them.
+        """
         correlation = Correlation.one_to_one(self.info.num_labels)
         estimates = []
         for heads in self.heads:

@@ -152,7 +152,13 @@ def list_in_distribution_splits(table: DataTable) -> list[str]:
 
 
 def fit_config(config: RunConfig, table: DataTable, display: Display) -> Trainer:
-    """Train a complete config on a table; the trainer then has the weights that ``train`` would keep."""
+    """Train a complete config on a table; the trainer then has the weights that ``train`` would keep.
+
+    Args:
+        config: Complete.
+        table: Its split ``train`` is trained on.
+        display: Shows the progress.
+    """
     algorithm = build_algorithm(config, table.info)
     algorithm.setup(build_training_rows(table, algorithm, config.training.epochs or 0))
     trainer = PreparedRun(config, table, algorithm).make_trainer(display)
@@ -164,7 +170,12 @@ def fit_config(config: RunConfig, table: DataTable, display: Display) -> Trainer
 
 
 def train_candidate(candidate: Candidate, table: DataTable) -> TrainedCandidate:
-    """Train a candidate on the training rows of a table, and predict its in-distribution rows."""
+    """Train a candidate on the training rows of a table, and predict its in-distribution rows.
+
+    Args:
+        candidate: What to train.
+        table: The data.
+    """
     started = time.monotonic()
     with keep_num_threads():
         trainer = fit_config(candidate.config, table, Display())
@@ -177,6 +188,11 @@ def train_candidates(candidates: Sequence[Candidate], table: DataTable, display:
 
     A candidate that cannot be trained on these rows, for example because a label has two rows, is left out with a
     message.
+
+    Args:
+        candidates: ERM first.
+        table: The data.
+        display: Shows each candidate as it is done.
 
     Raises:
         InputError: ERM, the first candidate, cannot be trained.

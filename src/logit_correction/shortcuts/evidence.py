@@ -47,7 +47,12 @@ MIN_PROBABILITY = 1e-3
 
 
 def find_conflicts(probabilities: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the probe's predictions (n,), and where it is sure of a label other than the row's (n,) bool."""
+    """Return the probe's predictions (n,), and where it is sure of a label other than the row's (n,) bool.
+
+    Args:
+        probabilities: (n, L) of the probe.
+        label: (n,) of the rows.
+    """
     confidence, predicted = probabilities.max(dim=1)
     return predicted, (predicted != label) & (confidence > SURE_PROBABILITY)
 
@@ -97,6 +102,10 @@ def compute_information_share(probabilities: Array, label: Array) -> float:
     """Return the share of the label's entropy that predictions remove: 1 - cross-entropy / entropy.
 
     It is negative where predictions are worse than the shares of the labels.
+
+    Args:
+        probabilities: (n, L) predicted.
+        label: (n,) of the rows.
 
     >>> round(compute_information_share(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0, 1])), 2)
     1.0
@@ -194,7 +203,12 @@ class EvidenceModel:
 
     @classmethod
     def predict_probability(cls, statistics: CandidateStatistics, kind: str) -> float:
-        """Return the probability that correcting by a candidate helps; ``kind`` is images, texts or tables."""
+        """Return the probability that correcting by a candidate helps.
+
+        Args:
+            statistics: Of the candidate.
+            kind: Of the data: ``images``, ``texts`` or ``tables``.
+        """
         *weights, score = cls.weights[kind]
         for weight, (name, (none, full)) in zip(weights, cls.ends.items(), strict=True):
             score += weight * min(1.0, max(0.0, (getattr(statistics, name) - none) / (full - none)))

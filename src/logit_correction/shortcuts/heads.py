@@ -79,7 +79,13 @@ class Head:
 
 
 def standardize(features: Tensor, deviation: Tensor, mean: Tensor) -> Tensor:
-    """Return features (n, F) less their mean over their deviation, clipped; constant training features become 0."""
+    """Return features less their mean over their deviation, clipped; constant training features become 0.
+
+    Args:
+        features: (n, F) of any rows.
+        deviation: (F,) standard deviation of the training rows' features.
+        mean: (F,) their mean.
+    """
     scaled = (features - mean) / deviation.clamp_min(1e-4)
     return scaled.mul_(deviation > 0).clamp_(-MAX_DEVIATIONS, MAX_DEVIATIONS)
 
@@ -382,6 +388,10 @@ def cross_fit(
 
 def relabel_conflicting_rows(probabilities: Tensor, label: Tensor) -> Tensor:
     """Return the targets (N,) of the next round: another label where its held-out odds exceed 10, else the label.
+
+    Args:
+        probabilities: (N, L), held out.
+        label: (N,) of the rows.
 
     >>> probabilities = torch.tensor([[0.95, 0.05], [0.8, 0.2]])
     >>> relabel_conflicting_rows(probabilities, torch.tensor([1, 1]))

@@ -121,7 +121,12 @@ def read_new_rows(given: Sequence[Rows] | None, built: PreparedRun) -> pd.DataFr
 
 
 def iterate_inputs(given: Sequence[Rows] | None, built: PreparedRun) -> Iterator[Inputs]:
-    """Yield batches of network inputs of the rows that ``read_new_rows`` has read, in the same order."""
+    """Yield batches of network inputs of the rows that ``read_new_rows`` has read, in the same order.
+
+    Args:
+        given: From ``open_new_rows``; None takes the rows of the split ``new``.
+        built: The prepared run on the training data.
+    """
     if given is None:
         yield from (batch.inputs for batch in BatchLoader(built.table, NEW).epoch())
         return

@@ -150,7 +150,12 @@ def add_predictions(
 
 
 def summarize_groups(frame: pd.DataFrame, label_names: Sequence[str]) -> tuple[EstimatedGroup, ...]:
-    """Return all groups, label by what a row looks like; none without estimates."""
+    """Return all groups, label by what a row looks like; none without estimates.
+
+    Args:
+        frame: Of ``build_rows_frame``.
+        label_names: L names.
+    """
     train = frame[(frame["split"] == "train") & frame["attribute"].notna()]
     if train.empty:
         return ()
@@ -179,7 +184,12 @@ def summarize_groups(frame: pd.DataFrame, label_names: Sequence[str]) -> tuple[E
 
 
 def compute_accuracy(rows: pd.DataFrame, classifier: str) -> Accuracy:
-    """Return the accuracy of a classifier on those of some rows that it has predicted."""
+    """Return the accuracy of a classifier on those of some rows that it has predicted.
+
+    Args:
+        rows: Some rows of ``build_rows_frame``.
+        classifier: One of ``CLASSIFIERS``.
+    """
     predicted = rows[rows[f"{classifier}_label"].notna()]
     num_right = int((predicted[f"{classifier}_label"] == predicted["label"]).sum())
     low, high = wilson_interval(num_right, len(predicted))

@@ -272,7 +272,15 @@ def correct_gain_for_selection(
 
     The selection is repeated on bootstrap samples of the answers. The mean fall of the gain of what is selected, from
     the sample to the answers themselves, is subtracted. If all rows with a disagreement are labelled, optimism is
-    0. Arguments are those of ``estimate_gains`` and ``select_candidate``; ``seed`` draws the samples.
+    0.
+
+    Args:
+        predictions: (C, M) of the candidates.
+        positions: (n,) of the labelled rows.
+        label: (n,) their label indices.
+        weight: (n,) the number of rows that each stands for.
+        shifted: Whether the shift is significant.
+        seed: Of the bootstrap samples.
     """
     gains = estimate_gains(predictions, positions, label, weight)
     selected = select_candidate(gains, shifted)

@@ -78,6 +78,11 @@ def can_decide(rows: NewRows) -> bool:
 def add_answers(rows: NewRows, sheet: Path | str | pd.DataFrame, label_names: Sequence[str]) -> NewRows:
     """Return the rows with the answers of a sheet; empty answers stay open.
 
+    Args:
+        rows: Of the audit.
+        sheet: The sheet, or its file.
+        label_names: L names; answers may differ from them in case and blanks.
+
     Raises:
         InputError: The sheet is not of this audit, has an answer that is not a label, a row twice, or no answer.
     """

@@ -433,15 +433,6 @@ class SearchSummary:
         """The views to correct by; none on the evidence of few rows."""
         return get_advised_views(self.record.finding)
 
-    @property
-    def sentence(self) -> str:
-        return describe_finding(self.record.finding)
-
-    @property
-    def advice(self) -> str:
-        """How a user who knows more overrules the verdict."""
-        return _advise(self.record.finding)
-
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``audit.json``."""
         return _to_dict(self, cost=self.cost)
@@ -471,17 +462,10 @@ class ClassifierCheckSummary:
         """The views that the check is about."""
         return self.record.finding.views
 
-    @property
-    def sentence(self) -> str:
-        return describe_missing_rows(self.record.finding) or describe_finding(self.record.finding)
-
-    @property
-    def advice(self) -> str:
-        return ""
-
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``audit.json``."""
-        return _to_dict(self, cost=self.cost, examined=self.examined)
+        sentence = describe_missing_rows(self.record.finding) or describe_finding(self.record.finding)
+        return _to_dict(self, cost=self.cost, examined=self.examined, sentence=sentence, would_change="")
 
 
 @dataclass(frozen=True)
@@ -510,14 +494,6 @@ class SelectionSummary:
         """The views of the selected candidate."""
         return self.selection.correction.views if self.selection.correction else ()
 
-    @property
-    def sentence(self) -> str:
-        return describe_finding(self.record.finding)
-
-    @property
-    def advice(self) -> str:
-        return _advise(self.record.finding)
-
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``audit.json``."""
         return _to_dict(self, new_rows=self.selection, known=self.known_views)
@@ -538,7 +514,8 @@ def describe_missing_rows(finding: Finding) -> str:
     )
 
 
-def _advise(finding: Finding) -> str:
+def advise_on_finding(finding: Finding) -> str:
+    """Return how a user who knows more overrules the verdict; empty where the user named the shortcut."""
     question = make_question(finding)
     return "" if finding.user_named else f"{advise_user(finding, question.views if question else ())}."
 
@@ -546,18 +523,20 @@ def _advise(finding: Finding) -> str:
 def _to_dict(summary: AuditSummary, **values: Any) -> dict[str, Any]:
     """Return the keys of all audits, with the values that one kind adds."""
     finding = summary.record.finding
-    own_values = {"cost": {}, "examined": None, "new_rows": None, "known": None, **values}
-    return {
+    defaults: dict[str, Any] = {
         "verdict": summary.verdict,
-        "views": list(summary.views),
-        "sentence": summary.sentence,
+        "views": summary.views,
+        "sentence": describe_finding(finding),
         "leans": relies_on_shortcut(finding),
-        "would_change": summary.advice,
-        "question": to_json_values(make_question(finding)),
-        **to_json_values(summary.record),
-        "evidence": finding_to_dict(finding),
-        **to_json_values(own_values),
+        "would_change": advise_on_finding(finding),
+        "question": make_question(finding),
+        "cost": {},
+        "examined": None,
+        "new_rows": None,
+        "known": None,
     }
+    record = {**to_json_values(summary.record), "evidence": finding_to_dict(finding)}
+    return {**to_json_values({**defaults, **values}), **record}
 
 
 def load_summary(values: Mapping[str, Any]) -> AuditSummary:
