@@ -155,7 +155,7 @@ def yaml_name(found: Audit) -> str:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda sheet: sheet.assign(answer="sick"), r"'sick' is no label.*the labels are ill, well"),
+        (lambda sheet: sheet.assign(answer="sick"), r"'sick' is not a label.*the labels are ill, well"),
         (lambda sheet: sheet.assign(answer=""), "has no answer: fill in the column answer"),
         (lambda sheet: sheet.assign(row=10**6), "row 1000000 was not asked"),
         (lambda sheet: pd.DataFrame({"row": [*{*range(300)} - {*sheet["row"]}][:1], "answer": "ill"}), "was not asked"),

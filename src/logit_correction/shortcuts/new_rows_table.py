@@ -53,16 +53,16 @@ class NewRows:
             KeyError: A column is missing.
             ValueError: A column holds something else.
         """
-        rounds = frame[ROUND].to_numpy(dtype=np.int64)
+        rounds = frame[ROUND].astype(np.int64).to_numpy()
         candidates = range(sum(str(name).startswith("says_") for name in frame))
         return cls(
             descriptions=frame[["row", *(name for name in frame if name in KNOWN_BY)]],
-            label=frame[LABEL].to_numpy(dtype=np.int64),
+            label=frame[LABEL].astype(np.int64).to_numpy(),
             rounds=rounds,
-            predictions=np.stack([frame[f"says_{number}"].to_numpy(dtype=np.int64) for number in candidates]),
-            distances=np.stack([frame[f"apart_{number}"].to_numpy(dtype=np.float32) for number in candidates]),
+            predictions=np.stack([frame[f"says_{number}"].astype(np.int64).to_numpy() for number in candidates]),
+            distances=np.stack([frame[f"apart_{number}"].astype(np.float32).to_numpy() for number in candidates]),
             inclusion_probability={
-                number: frame[f"chance_{number}"].to_numpy(dtype=np.float64) for number in range(1, rounds.max() + 1)
+                number: frame[f"chance_{number}"].astype(np.float64).to_numpy() for number in range(1, rounds.max() + 1)
             },
         )
 
