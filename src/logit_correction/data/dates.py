@@ -49,15 +49,17 @@ DATE_REMEDIES: dict[DateOrder, str] = {
 DAYS_OF_YEAR = 366
 
 
-def as_iso_date(text: str, order: DateOrder) -> str:
+def format_iso_date(text: str, order: DateOrder) -> str:
     """Return a date as 2024-12-31, with its time of day; a text that is not a date in this order as it is.
 
     Args:
         text: A cell without blanks around it.
         order: What stands first where the year stands last.
 
-    >>> as_iso_date("04/28/2024 2:30 PM", "month"), as_iso_date("04/28/2024", "day"), as_iso_date("2024/4/28", "")
-    ('2024-04-28 14:30', '04/28/2024', '2024-04-28')
+    >>> format_iso_date("04/28/2024 2:30 PM", "month"), format_iso_date("04/28/2024", "day")
+    ('2024-04-28 14:30', '04/28/2024')
+    >>> format_iso_date("2024/4/28", "")
+    '2024-04-28'
     """
     match = YEAR_FIRST.match(text)
     if match is not None:
@@ -92,7 +94,9 @@ def rewrite_iso_dates(values: pd.Series[Any], order: DateOrder) -> pd.Series[Any
     """
     if values.dtype.kind in "iufbMm":
         return values
-    return values.astype(object).map(lambda cell: as_iso_date(cell.strip(), order) if isinstance(cell, str) else cell)
+    return values.astype(object).map(
+        lambda cell: format_iso_date(cell.strip(), order) if isinstance(cell, str) else cell
+    )
 
 
 def find_date_order(texts: Sequence[str]) -> DateOrder:
@@ -122,7 +126,7 @@ def describe_date_order(texts: Sequence[str], order: DateOrder) -> str:
     """
     matches = [match for text in texts if (match := YEAR_LAST.match(text))]
     example = next((match[0] for match in matches if match[1] != match[3]), "")
-    return example and f"{example} is {as_iso_date(example, order)}"
+    return example and f"{example} is {format_iso_date(example, order)}"
 
 
 def describe_date_remedy(order: DateOrder) -> str:

@@ -132,7 +132,7 @@ class ColumnReader(Reader):
                 column_kind = ColumnKind("numbers")
             cells = rewrite_iso_dates(frame[name], column_kind.order) if column_kind.kind == "dates" else frame[name]
             values = parse_column(cells, column_kind.kind, rows.errors.add, coerce=name in self.numbers)
-            if self._leaves_out(name, column_kind, values, rows.place, notes):
+            if self._is_left_out(name, column_kind, values, rows.place, notes):
                 continue
             columns[name] = column_kind.kind, values
             self.orders[name] = column_kind.order
@@ -166,7 +166,7 @@ class ColumnReader(Reader):
         ]
         return columns, rows.names, sentences
 
-    def _leaves_out(
+    def _is_left_out(
         self, name: str, column_kind: ColumnKind, values: NDArray[Any], place: str, notes: dict[str, list[str]]
     ) -> bool:
         """Return whether a column is not a feature and note why; raise ``InputError`` if it was named as one."""

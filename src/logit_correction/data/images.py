@@ -111,7 +111,7 @@ def read_image_store(
             remedy = f"name another folder by LOGIT_CORRECTION_CACHE, or give a smaller {format_option('data.size')}"
             raise InputError(f"{file.parent} has no room for {needed_bytes / 2**30:.1f} GiB of images: {remedy}")
         values = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
-        return _read_into(values, paths, skip, resizing, ranges, "reading images")
+        return _read_images_into(values, paths, skip, resizing, ranges, "reading images")
 
     values, plain_facts = cache_array(file, write)
     facts = PictureFacts(*plain_facts)
@@ -120,7 +120,7 @@ def read_image_store(
     return ArrayStore(torch.from_numpy(values)), facts
 
 
-def _read_into(
+def _read_images_into(
     values: NDArray[np.uint8],
     paths: Sequence[Path],
     skip: Collection[int],
@@ -269,14 +269,14 @@ class ImageReader(Reader):
 
     def find_unreadable(self, content: list[Path], errors: RowErrors) -> None:
         ranges = self.ranges or survey_image_files(content)[1]
-        self._read(content, PROBE_SIZE, ranges, errors)
+        self._read_images(content, PROBE_SIZE, ranges, errors)
 
-    def _read(
+    def _read_images(
         self, paths: Sequence[Path], size: tuple[int, int], ranges: Ranges, errors: RowErrors
     ) -> tuple[NDArray[np.uint8], PictureFacts]:
         """Return images in memory, and facts about them; unreadable ones are noted, and black."""
         images = np.zeros((len(paths), 3, *size), dtype=np.uint8)
-        facts = _read_into(images, paths, frozenset(errors.by_row), self.resizing, ranges)
+        facts = _read_images_into(images, paths, frozenset(errors.by_row), self.resizing, ranges)
         for row, fault in facts.faults:
             errors.add(row, fault)
         return images, facts
@@ -292,6 +292,6 @@ class ImageReader(Reader):
         else:
             raise InputError("this model takes images: give image files, or arrays")
         assert self.size is not None
-        images, facts = self._read(paths, self.size, self.ranges, rows.errors)
+        images, facts = self._read_images(paths, self.size, self.ranges, rows.errors)
         self._note_facts(facts, rows.errors)
         return ArrayStore(torch.from_numpy(images), self.scale), {"files": paths}

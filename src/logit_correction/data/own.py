@@ -319,7 +319,7 @@ def from_arrays(
         saved[name] = np.asarray([text or "" for text in texts])
     content = BytesIO()
     np.savez(content, **{name: np.ascontiguousarray(array) for name, array in saved.items()})  # type: ignore[arg-type]
-    return _save("Arrays", "arrays", content.getvalue(), ".npz", folder, options)
+    return _save_source("Arrays", "arrays", content.getvalue(), ".npz", folder, options)
 
 
 def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **options: Any) -> ComponentConfig:
@@ -356,10 +356,10 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
         raise InputError(f"{fault}: leave the column out, or write what is in it anew") from error
     if "path" in options:
         options.setdefault("root", str(Path.cwd()))
-    return _save("Table", "tables", content, ".parquet", folder, {"label": str(label), **options})
+    return _save_source("Table", "tables", content, ".parquet", folder, {"label": str(label), **options})
 
 
-def _save(
+def _save_source(
     source: str, kind: str, content: bytes, suffix: str, folder: Path | str | None, options: dict[str, Any]
 ) -> ComponentConfig:
     """Save rows to a file named by its content, and return the source that reads it."""

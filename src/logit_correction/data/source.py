@@ -58,28 +58,28 @@ class DataSource(ABC):
     def ensure_files(self) -> None:  # noqa: B027  (most sources have no files of a known place)
         """Look for the files that ``build`` reads, or download them; ``InputError`` says where to get and put them."""
 
-    def new_rows(self, given: Any, *, labelled: bool = False) -> Iterator[Rows]:
+    def new_rows(self, inputs: Any, *, labelled: bool = False) -> Iterator[Rows]:
         """Yield new rows in the form that their type decides.
 
         Args:
-            given: See ``iterate_rows``.
+            inputs: See ``iterate_rows``.
             labelled: Whether a folder holds a folder of images for each label.
         """
         texts = not isinstance(self.reader, ImageReader | NumericReader)
-        return iterate_rows(given, texts=texts, labelled=labelled, encoding=self.encoding)
+        return iterate_rows(inputs, texts=texts, labelled=labelled, encoding=self.encoding)
 
     def read(
-        self, given: Iterable[Rows], info: DataInfo, bad_too: bool = False
+        self, sources: Iterable[Rows], info: DataInfo, bad_too: bool = False
     ) -> Iterator[tuple[Rows, InputStore, dict[str, Any]]]:
         """Yield new rows, some at a time, with their inputs and the forms in which views look at them.
 
         Args:
-            given: The rows.
+            sources: Rows of one or several files, tables or arrays.
             info: The shape of inputs in training.
             bad_too: Whether bad rows are yielded too, with finite inputs and named by ``Rows.errors``; otherwise they
                 raise ``InputError``.
         """
-        for rows in given:
+        for rows in sources:
             remarks = RowErrors(rows.place, rows.names)
             reads_files = isinstance(self.reader, ImageReader) and rows.values is None
             max_rows = max(1, PROBABILITIES_AT_A_TIME // info.num_labels)

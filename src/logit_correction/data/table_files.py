@@ -155,16 +155,16 @@ def _describe_parse_error(file: Path, encoding: str, error: Exception) -> str:
     reason = format_reason(error).rpartition("C error: ")[2]
     too_long = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", reason)
     if too_long is not None:
-        line = find_line(file, encoding, int(too_long[2]))
+        line = find_line_of_record(file, encoding, int(too_long[2]))
         return f"line {line} has {too_long[3]} cells, and others {too_long[1]}"
     unclosed = re.search(r"EOF inside string starting at row (\d+)", reason)
     if unclosed is not None:
-        line = find_line(file, encoding, int(unclosed[1]) + 1)
+        line = find_line_of_record(file, encoding, int(unclosed[1]) + 1)
         return f"the quote that opens in line {line} is not closed"
     return reason
 
 
-def find_line(file: Path, encoding: str, record: int) -> int:
+def find_line_of_record(file: Path, encoding: str, record: int) -> int:
     """Return the line of a CSV in which a record begins; a text between quotes may hold line ends.
 
     Args:
