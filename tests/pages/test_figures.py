@@ -201,7 +201,7 @@ def test_what_a_search_found(birds: Callable[..., Path], tmp_path: Path) -> None
     for one in evidence["looks"]:
         share = [100 * one[name] for name in ("accuracy", "network_accuracy", "follows_view", "follows_label", "share")]
         told = [*share[:2], one["ratio"], one["information"], *share[2:4], one["rows"], share[4]]
-        known.append((f"What each view tells: {one['views'][0]} ", told))
+        known.append((f"What each view predicts: {one['views'][0]} ", told))
     own = next(one for one in evidence["looks"] if one["views"] == ["colour"])
     known.append(("Colour alone", [100 * own["accuracy"], 100 * own["network_accuracy"], 52]))
     known.append(

@@ -110,7 +110,7 @@ def test_the_best_is_marked_where_there_is_one_and_attributes_are_named(birds: M
     assert sum(found == (" best", "Bias-conflicting") for found in cells) == 1
     unnamed = [birds(tmp_path / f"{name}-", name, attribute_names=None, estimated=True) for name in ("ERM", "LC")]
     page = render_report_page(unnamed)
-    assert 'class="num best"' not in page and "estimated by heads on border; nobody has named it" in page
+    assert 'class="num best"' not in page and "estimated by heads on border; no label of it was read" in page
     assert page.index("Accuracy per estimated group") < page.index("Accuracy per label")
     assert "Estimated bias-conflicting" in page.split("<h2>Runs side by side</h2>")[1].split("</thead>")[0]
 

@@ -53,11 +53,11 @@ class Read:
         if len(self.conflicting):
             found += self._conflicting()
         shown = sorted(evidence["looks"], key=lambda one: -(one["ratio"] or 0))[:12]
-        for one, row in zip(shown, table.get("What each view tells", []), strict=True):
+        for one, row in zip(shown, table.get("What each view predicts", []), strict=True):
             share = [100 * (one[key] or 0) for key in ("accuracy", "network_accuracy", "follows_view", "follows_label")]
             told_of = [*share[2:], one["rows"], 100 * one["share"]] if one["rows"] else []
             numbers = [*share[:2], one["ratio"], max(0, one["information"]), *told_of]
-            found.append((f"What each view tells: {row[0]} |", numbers))
+            found.append((f"What each view predicts: {row[0]} |", numbers))
         return found
 
     def _sentence(self, look: dict[str, Any]) -> list[Known]:
@@ -182,7 +182,7 @@ def known_of_new_rows(found: Audit, truth: np.ndarray) -> list[Known]:
     assert (rows["label_number"].to_numpy()[answered] == truth[answered]).all()
     assert told["answers"] == len(answered) and told["rows"] == len(rows)
     weight, gains = 1 / rows["chance_1"].to_numpy()[answered], list[float]()
-    known: list[Known] = [("Usual rows are", [told["usual_rows"]])]
+    known: list[Known] = [("In-distribution rows are", [told["usual_rows"]])]
     for number, one in enumerate(tried):
         name, differs = one["name"].replace("`", ""), says[number] != says[0]
         shares = [100 * differs.mean(), 100 * one["differs_usual"]] if number else []
