@@ -23,7 +23,7 @@ Groups = Mapping[tuple[str, str], int]
 ALWAYS: list[Known] = [("Bands", [90]), ("small figures are", [90]), ("One seed only", [3]), ("Information", [0, 1])]
 ALWAYS += [
     ("A shortcut shows", [1]),
-    ("Its gain is by your answers", [90]),
+    ("Its gain is estimated from your answers", [90]),
     ("what is lost where an image is made small", [64]),
 ]
 
