@@ -141,8 +141,8 @@ class Clusters(AttributeEstimator):
         device_label = label.to(self.center.device)
         parts = zip(features.split(ROWS_PER_PART), device_label.split(ROWS_PER_PART), strict=True)
         cluster = torch.cat([self._assign_clusters(part.to(self.center), labels) for part, labels in parts])
-        ones = self.size.new_ones(len(device_label))
-        self.size.copy_(sum_by_group(device_label, cluster, ones, *self.size.shape)[1])
+        counts = sum_by_group(device_label, cluster, self.size.new_ones(len(device_label)), *self.size.shape)[1]
+        self.size.copy_(counts)
         self.loss.zero_()
 
     def assign_training(self, outputs: Tensor) -> Tensor:

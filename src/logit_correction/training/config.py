@@ -16,16 +16,16 @@ class TrainingConfig:
             32, from 500,000 on 1,024.
         drop_last: Leave out the rows of each epoch that do not fill a batch, as the paper's published code does.
         optimizer: Name of the optimizer.
-        learning_rate: Learning rate at the start.
+        learning_rate: Learning rate at the start, above 0; lower it if the loss is not finite.
         weight_decay: Weight decay of the optimizer. If left out 0.001 for rows of numbers, such as a table's, which a
             network soon memorizes, and 0 elsewhere.
         decay_norm_and_bias: Let biases and the weights of normalisation decay too, as torch does; language models are
             trained without.
-        sgd_momentum: Momentum of sgd.
+        sgd_momentum: Momentum of sgd, in [0, 1); the other optimizers do not use it.
         schedule: cosine and linear fall to 0 over the stage, step falls every step_every steps, none stays constant.
         step_every: Steps between two falls of the step schedule.
         step_factor: Factor of each fall of the step schedule.
-        gradient_clip: Largest gradient norm, per network; 0 does not clip.
+        gradient_clip: Largest gradient norm, per network, 0 or more; 0 does not clip. 1 helps if the loss is not finite.
         finetune: Train the pretrained network of photos or texts whole, not only a head on its frozen features. The
             last third of its layers trains first, all layers after a third of the epochs, at a twentieth of the head's
             learning rate. Needs the pretrained weights. If epochs is left out, it is then 5.
@@ -46,7 +46,7 @@ class TrainingConfig:
             or images of less than 64 pixels, which several threads only slow down; 0 elsewhere.
         log_every: Steps between two lines of metrics.csv.
         logger: Also log to these loggers of Lightning; may be repeated. Others are handed over in Python.
-        leave_out: A view of which the networks see nothing, such as column:NAME, word:WORD, colour (images turn grey)
+        leave_out: A view that is hidden from the networks, such as column:NAME, word:WORD, colour (images turn grey)
             or border (they lose their frame); `spelling` lets names that differ in case and blanks count as one. May be
             repeated.
 
@@ -54,7 +54,7 @@ class TrainingConfig:
     0.002
     """
 
-    #: Those that follow the data where they are None.
+    #: Options that are chosen to fit the data if they are None.
     LEFT_TO_THE_DATA: ClassVar[tuple[str, ...]] = ("epochs", "batch_size", "weight_decay", "threads")
 
     epochs: int | None = None
