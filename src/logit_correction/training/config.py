@@ -25,7 +25,7 @@ class TrainingConfig:
         schedule: cosine and linear fall to 0 over the stage, step falls every step_every steps, none stays constant.
         step_every: Steps between two falls of the step schedule.
         step_factor: Factor of each fall of the step schedule.
-        gradient_clip: Largest gradient norm, per network, 0 or more; 0 does not clip. 1 helps if the loss is not finite.
+        gradient_clip: Largest gradient norm, per network, 0 or more; 0 does not clip. Take 1 if the loss is not finite.
         finetune: Train the pretrained network of photos or texts whole, not only a head on its frozen features. The
             last third of its layers trains first, all layers after a third of the epochs, at a twentieth of the head's
             learning rate. Needs the pretrained weights. If epochs is left out, it is then 5.
