@@ -36,14 +36,10 @@ class ComponentConfig:
     Attributes:
         name: A name that ``logit-correction list`` shows, or the dotted path of a class of your own.
         options: Of the class's constructor, as ``config.yaml`` holds them.
-        cls: The class, or a function that makes the part, once all options have been checked and completed.
-        arguments: The options then, of the types that the class asks for; components are ``ComponentConfig`` too.
     """
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
-    cls: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
-    arguments: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the part as ``config.yaml`` holds it: one mapping of the name and the options."""
@@ -51,8 +47,24 @@ class ComponentConfig:
 
     def make(self, *args: Any, **kwargs: Any) -> Any:
         """Return the part itself, made with its own arguments and with these, which the run adds."""
-        assert self.cls is not None, f"{self.name} was not completed"
-        return self.cls(*args, **_convert_components(self.arguments, ComponentConfig.make), **kwargs)
+        raise TypeError(f"{self.name} is not complete: its options are checked by complete_config")
+
+
+@dataclass(frozen=True)
+class CompleteComponent(ComponentConfig):
+    """A part whose options have been checked and completed, so that it can be made.
+
+    Attributes:
+        factory: Its class, or a function that makes it.
+        arguments: The options, of the types that the factory takes; components inside are complete too.
+    """
+
+    factory: Callable[..., Any] = field(kw_only=True, compare=False, repr=False)
+    arguments: dict[str, Any] = field(default_factory=dict, kw_only=True, compare=False, repr=False)
+
+    def make(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the part itself, made with its own arguments and with these, which the run adds."""
+        return self.factory(*args, **_convert_components(self.arguments, lambda part: part.make()), **kwargs)
 
 
 def _convert_components(values: dict[str, Any], function: Callable[[ComponentConfig], Any]) -> dict[str, Any]:
@@ -118,7 +130,9 @@ def refuse_untrusted_path(role: str, path: str) -> None:
 
 def disable_download(part: ComponentConfig) -> ComponentConfig:
     """Return a complete data source that downloads nothing: it reads only data that exist on this machine."""
-    return replace(part, arguments={**part.arguments, "download": False}) if part.arguments.get("download") else part
+    if isinstance(part, CompleteComponent) and part.arguments.get("download"):
+        return replace(part, arguments={**part.arguments, "download": False})
+    return part
 
 
 def import_component(kind: str, name: str, registry: Mapping[str, tuple[str, str]], base: type | None = None) -> Any:

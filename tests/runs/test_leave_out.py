@@ -15,7 +15,7 @@ from torch.nn.functional import interpolate
 
 from logit_correction import InputError, export, from_arrays, from_table, load, runs_table, train
 from logit_correction.pages.compare import RunFolder, group_runs_by_task
-from logit_correction.registry import ComponentConfig
+from logit_correction.registry import CompleteComponent
 from logit_correction.runs.leave_out import make_network_factory
 from logit_correction.types import DataInfo
 from logit_correction.views import images as looks
@@ -188,7 +188,7 @@ def test_what_is_left_out_of_images_changes_no_answer(view: str, side: tuple[int
         def forward(self, inputs: Tensor) -> Tensor:
             return inputs.flatten(1) @ weight
 
-    sees, other, choice = Sees(), OF_IMAGES[view](images), ComponentConfig("Sees", cls=lambda info: Sees())
+    sees, other, choice = Sees(), OF_IMAGES[view](images), CompleteComponent("Sees", factory=lambda info: Sees())
     network = make_network_factory(choice, [view], info)()
     before, after = network(images), network(other)
     scale = float((sees(images) - sees(other)).abs().max())

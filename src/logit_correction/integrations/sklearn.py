@@ -41,7 +41,7 @@ from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import EvaluatedRows
 from logit_correction.finding_text import finding_to_dict
 from logit_correction.methods.base import Algorithm
-from logit_correction.registry import ComponentConfig
+from logit_correction.registry import CompleteComponent
 from logit_correction.runs.assemble import prepare_run
 from logit_correction.runs.estimate import AttributeEstimates, run_estimator
 from logit_correction.runs.inference import iterate_batches, keep_num_threads
@@ -72,9 +72,9 @@ class TableSource(DataSource):
         assert self.table is not None
         return self.table
 
-    def as_component(self) -> ComponentConfig:
+    def as_component(self) -> CompleteComponent:
         """Return the source as the part ``data`` of a config."""
-        return ComponentConfig("rows in memory", cls=lambda: self)
+        return CompleteComponent("rows in memory", factory=lambda: self)
 
 
 class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):

@@ -32,7 +32,7 @@ from logit_correction.formatting import format_option, format_reason
 from logit_correction.methods.average import Average
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import skip_pretrained_weights
-from logit_correction.registry import parse_names
+from logit_correction.registry import CompleteComponent, parse_names
 from logit_correction.runs.encode import Encoder
 from logit_correction.runs.inference import iterate_batches
 from logit_correction.runs.leave_out import is_linear_removal, make_network_factory
@@ -284,18 +284,19 @@ def build_algorithm(config: RunConfig, info: DataInfo) -> Algorithm:
     Raises:
         InputError: An option does not fit the data.
     """
-    assert config.method.cls is not None
+    method = config.method
+    assert isinstance(method, CompleteComponent)
     arguments: dict[str, Any] = {"seed": config.training.seed}
     left_out = config.training.leave_out
-    if config.biased_network is not None and "biased_network" in inspect.signature(config.method.cls).parameters:
+    if config.biased_network is not None and "biased_network" in inspect.signature(method.factory).parameters:
         arguments["biased_network"] = make_network_factory(config.biased_network, left_out, info)
-    if config.method.cls is Average:
-        lists = [[*left_out, *member.get("leave_out", ())] for member in config.method.options.get("members") or []]
+    if method.factory is Average:
+        lists = [[*left_out, *member.get("leave_out", ())] for member in method.options.get("members") or []]
         is_linear = config.network.name == "Linear" and all(is_linear_removal(views, info) for views in lists)
         arguments["member_networks"] = [make_network_factory(config.network, views, info) for views in lists]
         arguments["is_linear"] = is_linear
     network = make_network_factory(config.network, left_out, info)
-    algorithm: Algorithm = config.method.make(network, info, **arguments)
+    algorithm: Algorithm = method.make(network, info, **arguments)
     return algorithm
 
 
@@ -315,7 +316,7 @@ def check_network_sizes(config: RunConfig, info: DataInfo, max_weights: int) -> 
         max_weights: Most weights of a network.
     """
     for part in (config.network, config.biased_network):
-        if part is None or part.cls is None or part.name == "FromRun":
+        if not isinstance(part, CompleteComponent) or part.name == "FromRun":
             continue
         size = math.inf
         try:

@@ -28,7 +28,7 @@ from jsonargparse import ArgumentParser
 from logit_correction.data import resolve_source
 from logit_correction.errors import InputError, check_range
 from logit_correction.formatting import format_option, suggest_name
-from logit_correction.registry import ComponentConfig, import_component, parse_names
+from logit_correction.registry import CompleteComponent, ComponentConfig, import_component, parse_names
 from logit_correction.serialization import to_json_values
 from logit_correction.training.config import TrainingConfig
 from logit_correction.yaml_files import UnquotedWord, read_yaml_file
@@ -292,14 +292,14 @@ def complete_config(config: RunConfig | Mapping[str, Any]) -> RunConfig:
     return RunConfig(**completed, training=training)
 
 
-def complete_part(kind: str, choice: Any) -> ComponentConfig:
+def complete_part(kind: str, choice: Any) -> CompleteComponent:
     """Return a part of a run with all options checked and the defaults filled in.
 
     Args:
         kind: One of ``PARTS``.
         choice: The part as ``part_to_mapping`` takes it; one that is complete stays as it is.
     """
-    if isinstance(choice, ComponentConfig) and choice.cls is not None:
+    if isinstance(choice, CompleteComponent):
         return choice
     choices: dict[str, ResolvedClass] = {}
     options = {kind: resolve_part(kind, kind, choice, choices)}
@@ -351,7 +351,7 @@ def expand_short_options(short_options: Mapping[str, Any]) -> dict[str, Any]:
     optional = (*PARTS, "preset", *ESTIMATOR_OPTIONS)
     options = {name: value for name, value in short_options.items() if value is not None or name not in optional}
     for part in PARTS:
-        if part in options and getattr(options[part], "cls", None) is None:
+        if part in options and not isinstance(options[part], CompleteComponent):
             options[part] = part_to_mapping(part, options[part])
     for name in (*VIEW_OPTIONS, *LIST_OPTIONS):
         if isinstance(options.get(name), str | list | tuple):
@@ -440,7 +440,7 @@ def resolve_part(kind: str, path: str, choice: Any, choices: dict[str, ResolvedC
     return options
 
 
-def _build_component(path: str, parsed: Mapping[str, Any], choices: Mapping[str, ResolvedClass]) -> ComponentConfig:
+def _build_component(path: str, parsed: Mapping[str, Any], choices: Mapping[str, ResolvedClass]) -> CompleteComponent:
     """Return the complete part at a path, from the options that a parser returned."""
     kind, name, cls = choices[path]
     arguments = {option: value for option, value in parsed.items() if option != "name"}
@@ -457,7 +457,7 @@ def _build_component(path: str, parsed: Mapping[str, Any], choices: Mapping[str,
         component = _build_component(inner_path, inner, choices) if inner_path in choices else None
         arguments[argument] = component
         options[argument] = component and component.to_dict()
-    return ComponentConfig(name, options, cls, arguments)
+    return CompleteComponent(name, options, factory=cls, arguments=arguments)
 
 
 class OptionParser(ArgumentParser):
