@@ -282,7 +282,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         inputs = chain.from_iterable(iterate_batches(store, torch.device("cpu")) for store in stores)
         label = [None] * len(rows) if new_y is None else get_row_values(rows, new_y, "label")
         known = build_new_rows_table([pd.DataFrame({"label": label})], source.build())
-        summary = select_from_answers(*predict_candidates(prepared, known, inputs, display), seed)
+        predicted, selection = predict_candidates(prepared, known, inputs, display)
+        summary = select_from_answers(predicted, replace(selection, single=True), seed)  # it trains one network
         self.new_rows_ = to_json_values(summary)
         chosen = summary.correction or summary.candidates[0]
         return chosen.config["method"], chosen.config["leave_out"]
