@@ -49,6 +49,7 @@ NOT_MEASURED = {
     "Apache-2.0": "a licence",
     "a permutation test at 5 % decides": "the level of the test of a change",
     "Its 90 % interval is for further rows": "the level of the interval",
+    "must be better with 90 % confidence": "the level of the interval",
     "ahead of ERM by 0.5 standard errors if the rows have changed, and by 1.5 if not": "margins of the choice",
     "averaged to 4 x 4 points | 2 | 16 points are too coarse": "pixels of the view",
     "have weight decay 0.001": "a default",
