@@ -119,12 +119,12 @@ class Finding:
     Attributes:
         verdict: Whether there is a shortcut.
         views: What is corrected by; empty where nothing is.
-        user_named: Whether somebody named the shortcut, see ``decided_by``; then no verdict was computed.
+        user_named: Whether the shortcut was named, see ``decided_by``; then no verdict was computed.
         legitimate: Views that the user called legitimate causes.
         classifier: What texts call the classifier whose predictions were examined.
         num_rows: Held-out rows that it was examined on; 0 without a search.
         majority_share: Share of the commonest label among these, the accuracy of the majority-class baseline.
-        candidate_views: The views of the candidate that the verdict is about; empty where there is none.
+        candidate_views: The views of the candidate that the verdict is about; empty without one.
         leak_views: Views that may leak the label, where nothing else was found.
         evidence: Of all views that were tried.
         candidates: All candidates, the likeliest to help first.
@@ -151,7 +151,7 @@ class Finding:
 
     @property
     def candidate(self) -> ScoredCandidate | None:
-        """The candidate that the verdict is about; None where there is none, and without a search."""
+        """The candidate that the verdict is about; None without one."""
         return next((candidate for candidate in self.candidates if candidate.views == self.candidate_views), None)
 
     @property

@@ -10,7 +10,7 @@ from logit_correction.formatting import capitalize, format_percent, format_row_c
 from logit_correction.serialization import to_json_values
 from logit_correction.view_names import choose_word_forms, format_view_options, name_views
 
-#: Who named a shortcut -> the sentence that says so.
+#: Who named a shortcut -> its sentence.
 DECIDED_BY: dict[Decider, str] = {
     "person": "You named this shortcut",
     "answers": "Labels of new rows chose to correct by it",

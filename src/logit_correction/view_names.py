@@ -16,7 +16,7 @@ from logit_correction.formatting import format_first, format_list
 #: Breadth (see ``View``) of views of rich statistics.
 RICH = 2
 
-#: Breadth of a view of the whole input. That a head on it predicts the label is no evidence of a shortcut.
+#: Breadth of a view of the whole input. A head on it may predict the label without any shortcut.
 EVERYTHING = 3
 
 #: Members of a family that a sentence names one by one; of more, it names the first and counts the others.
@@ -87,7 +87,7 @@ def choose_word_forms(views: Sequence[str]) -> WordForms:
 
 
 def are_columns(views: Sequence[str]) -> bool:
-    """Return whether all views are columns of a table; False if there are none."""
+    """Return whether all views are columns of a table; False without views."""
     return {ViewName.of(view).family for view in views} == {"column"}
 
 
@@ -122,7 +122,7 @@ def _name_family(family: str, members: Sequence[str], short: bool) -> list[str]:
         return [FAMILY_PHRASES.get(family, family)]
     if len(members) <= limit:
         return [f"the {noun} {format_list(names)}"]
-    if family == "places":  # nobody can picture a long list of cells
+    if family == "places":  # a long list of cells cannot be pictured
         return [f"{len(members)} places"]
     if short:
         return [f"{len(members)} {noun}: {', '.join(names[:limit])} ..."]
@@ -163,6 +163,10 @@ def _name_members(family: str, members: Sequence[str]) -> list[str]:
 def name_training(method: str, hidden_views: Sequence[str] = ()) -> str:
     """Return how tables call a training of a method whose network does not see the hidden views.
 
+    Args:
+        method: Name of the method.
+        hidden_views: Names of views.
+
     >>> name_training("ERM", ["column:site"])
     'ERM without the column site'
     """
@@ -173,6 +177,10 @@ def name_training(method: str, hidden_views: Sequence[str] = ()) -> str:
 
 def format_view_options(option: str, views: Sequence[str]) -> str:
     """Return words of a command line that give an option once for each view; a long family is given as a whole.
+
+    Args:
+        option: Name of the option, without dashes.
+        views: Names of views.
 
     >>> format_view_options("shortcut", ["colour", "column:the site"])
     "--shortcut colour --shortcut 'column:the site'"

@@ -150,7 +150,7 @@ def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
     told = {"none found": "No shortcut was found.", "cannot tell": "It cannot be told whether there is a shortcut."}
     assert f"<strong>{told[found.verdict]}</strong>" in found._repr_html_()
     assert "Typical of each label: single words" in (found.path / "report.html").read_text()  # a person judges them
-    assert found.advised.method.name == "ERM"
+    assert found.advised_config.method.name == "ERM"
     assert found.fix(tmp_path / "fixed").report.method == "ERM"  # there is nothing to correct
 
 

@@ -33,7 +33,7 @@ def test_a_change_is_found_asked_about_and_corrected_only_by_a_person(changed: A
     differs = {one["name"]: (one["differs_usual"], one["differs_new"]) for one in new["candidates"]}
     assert differs["ERM without the column scanner"][1] > differs["ERM without the column scanner"][0] + 0.05
     assert (changed.verdict, changed.views, new["chosen"]) == ("cannot tell", [], None)
-    assert changed.advised.method.name == "ERM" and not (changed.path / "fix.yaml").exists()
+    assert changed.advised_config.method.name == "ERM" and not (changed.path / "fix.yaml").exists()
     assert (new["rows"], new["labelled"], new["usual_rows"], new["asked"], new["answers"]) == (300, 0, 180, 20, 0)
     names = [one["name"] for one in new["candidates"]]
     assert names == ["ERM", "LC by the column scanner", "ERM without the column scanner", "LC by Online"]
@@ -196,7 +196,7 @@ def test_new_rows_like_those_of_training_are_corrected_by_nothing_and_labels_dec
     assert not new["changed"] and new["chosen"] == "ERM" and new["asked"] == 0
     assert (found.verdict, found.views) == ("none found", []) and not (found.path / "sheet.csv").exists()
     assert "Train ERM: the new rows resemble the old ones." in plain(found) and "--method ERM" in plain(found)
-    assert found.advised.method.name == "ERM"
+    assert found.advised_config.method.name == "ERM"
 
 
 def test_labels_of_new_rows_decide_at_once_where_some_have_one(tmp_path: Path) -> None:

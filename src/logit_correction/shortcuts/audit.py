@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import time
-import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -96,7 +95,7 @@ class Audit:
                 yourself, and that was not changed since, is trusted.
 
         Raises:
-            InputError: There is no audit, or it is damaged.
+            InputError: The folder holds no audit, or a damaged one.
         """
         self.path = Path(folder)
         self._trusted = trust_code
@@ -128,12 +127,6 @@ class Audit:
             self.result: AuditSummary = load_summary(values)
         except (AttributeError, TypeError, ValueError) as error:
             raise InputError(f"{file} is of another version ({error}): {REMEDY}") from error
-
-    @property
-    def told(self) -> AuditSummary:
-        """Deprecated: the old name of ``result``."""
-        warnings.warn("Audit.told is called result", DeprecationWarning, stacklevel=2)
-        return self.result
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -260,7 +253,7 @@ class Audit:
         self.result = result
 
     @property
-    def advised(self) -> RunConfig:
+    def advised_config(self) -> RunConfig:
         """What to train: a correction, or ERM where none is advised."""
         if (self.path / FIX).is_file():
             return RunConfig.read(self.path / FIX)
@@ -295,8 +288,8 @@ class Audit:
                 )
 
     def to_train(self) -> RunConfig:
-        """Return the complete config of ``advised``; call it, and train, within ``restrict_imports``."""
-        config = complete_config(self.advised)
+        """Return the complete config of ``advised_config``; call it, and train, within ``restrict_imports``."""
+        config = complete_config(self.advised_config)
         if self.trust_code:
             return config
         if config.method.options.get("answers"):  # a path from elsewhere is not followed
@@ -377,13 +370,17 @@ def audit(
     >>> found.verdict, found.summary["question"]["views"]  # whether that is an accident only a person knows
     ('cannot tell', ['colour'])
     """
-    known = {"shortcut": parse_names(shortcut), "legitimate": parse_names(legitimate), "when_unsure": when_unsure}
+    view_options = {
+        "shortcut": parse_names(shortcut),
+        "legitimate": parse_names(legitimate),
+        "when_unsure": when_unsure,
+    }
     folder, tie = run_folder.choose_folder(out, "audit")
     return tie(
         audit_into(
             folder,
             build_config(data, **options),
-            known=known,
+            view_options=view_options,
             run=run,
             predictions=predictions,
             new_rows=new_rows,
@@ -400,7 +397,7 @@ def audit_into(
     folder: Path,
     config: RunConfig,
     *,
-    known: Mapping[str, Any] | None = None,
+    view_options: Mapping[str, Any] | None = None,
     run: Path | str | None = None,
     predictions: Path | str | None = None,
     new_rows: Any = None,
@@ -414,7 +411,7 @@ def audit_into(
     Args:
         folder: To write.
         config: Of the data, the network and the training.
-        known: Options of ``Auto``, in addition to those of the config.
+        view_options: Options of ``Auto``, in addition to those of the config.
         run: See ``audit``, as all others.
         predictions: See ``audit``.
         new_rows: See ``audit``.
@@ -428,7 +425,7 @@ def audit_into(
         _check_new_rows_path(Path(new_rows), config)
     if run is not None and predictions is not None:
         raise InputError("run and predictions each say who answers as an ordinary classifier: give one")
-    auto_options = _collect_auto_options(config, known or {})
+    auto_options = _collect_auto_options(config, view_options or {})
     config = replace(config, method=complete_part("method", ComponentConfig("LC", {"attributes": auto_options})))
     check_new_folder(folder, (run_folder.LOCK,))  # which an audit that was killed may have left
     display = choose_display(quiet=not progress)

@@ -169,7 +169,7 @@ def select_features_by_correlation(
     return correlation.topk(max_per_label, dim=1).indices.flatten().unique()
 
 
-def select_members(members: Sequence[Tensor], label: Tensor, num_labels: int) -> list[int]:
+def select_family_members(members: Sequence[Tensor], label: Tensor, num_labels: int) -> list[int]:
     """Return the numbers of the members of a family that predict some label best, in rising order.
 
     Members are ranked by ridge regression in closed form, since there may be hundreds.

@@ -49,30 +49,30 @@ MAX_INPUT_BYTES = 2**28
 # -- reading
 
 
-def open_new_rows(given: Any, built: PreparedRun) -> list[Rows]:
+def open_new_rows(new_rows: Any, built: PreparedRun) -> list[Rows]:
     """Return new rows, unread; a folder may hold a folder for each label, and unlabelled images next to these.
 
     Args:
-        given: What ``DataSource.new_rows`` takes: a data frame, an array, texts, the path of a folder or a table.
+        new_rows: What ``DataSource.new_rows`` takes: a data frame, an array, texts, the path of a folder or a table.
         built: The prepared run on the training data.
 
     Raises:
         InputError: There is nothing at a path.
     """
     source = built.config.data.make()
-    given = Path(given) if isinstance(given, str) else given
-    if not isinstance(given, Path) or not given.is_dir():
-        return list(source.new_rows(given))
+    new_rows = Path(new_rows) if isinstance(new_rows, str) else new_rows
+    if not isinstance(new_rows, Path) or not new_rows.is_dir():
+        return list(source.new_rows(new_rows))
     label_names = {str(name).casefold() for name in built.table.label_names}
-    folders = {normalize_text(folder.name).casefold() for folder in list_visible_folders(given)}
+    folders = {normalize_text(folder.name).casefold() for folder in list_visible_folders(new_rows)}
     # A folder whose name differs from a label in case alone is meant as one, and refused as it is in a column.
     labelled = bool(folders & label_names)
-    rows = list(source.new_rows(given, labelled=labelled))
-    files = [path for path in sorted(given.iterdir()) if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()]
+    rows = list(source.new_rows(new_rows, labelled=labelled))
+    files = [path for path in sorted(new_rows.iterdir()) if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()]
     if labelled and files:
         warnings.warn(
-            f"{given}: {format_row_count(len(files))} beside the folders of labels count as rows without a label, such "
-            f"as {files[0].name}",
+            f"{new_rows}: {format_row_count(len(files))} beside the folders of labels count as rows without a label, "
+            f"such as {files[0].name}",
             InputWarning,
             stacklevel=2,
         )
@@ -80,11 +80,11 @@ def open_new_rows(given: Any, built: PreparedRun) -> list[Rows]:
     return rows
 
 
-def read_new_rows(given: Sequence[Rows] | None, built: PreparedRun) -> pd.DataFrame:
+def read_new_rows(opened: Sequence[Rows] | None, built: PreparedRun) -> pd.DataFrame:
     """Read labels and descriptions of all new rows. Rows that cannot be read are left out, with a warning.
 
     Args:
-        given: From ``open_new_rows``; None takes the rows of the split ``new``.
+        opened: From ``open_new_rows``; None takes the rows of the split ``new``.
         built: The prepared run on the training data.
 
     Returns:
@@ -94,7 +94,7 @@ def read_new_rows(given: Sequence[Rows] | None, built: PreparedRun) -> pd.DataFr
         InputError: No row can be read, or one has a label that is not in the training data.
     """
     table = built.table
-    if given is None:
+    if opened is None:
         rows = table.split[NEW]
         labels = [None if label < 0 else str(table.label_names[label]) for label in table.label[rows].tolist()]
         files = None if table.files is None else [table.files[row] for row in rows.tolist()]
@@ -103,7 +103,7 @@ def read_new_rows(given: Sequence[Rows] | None, built: PreparedRun) -> pd.DataFr
     frames = []
     errors: list[RowErrors] = []
     count = 0
-    for part, _, forms in built.build_model().read(given, keep_bad=True):
+    for part, _, forms in built.build_model().read(opened, keep_bad=True):
         frame = _describe_part(part, built, forms).assign(row=np.arange(count, count + len(part)))
         frames.append(frame[part.errors.good.numpy()])
         errors += [part.errors] if part.errors else []
@@ -120,18 +120,18 @@ def read_new_rows(given: Sequence[Rows] | None, built: PreparedRun) -> pd.DataFr
     return build_new_rows_table(frames, table)
 
 
-def iterate_inputs(given: Sequence[Rows] | None, built: PreparedRun) -> Iterator[Inputs]:
+def iterate_inputs(opened: Sequence[Rows] | None, built: PreparedRun) -> Iterator[Inputs]:
     """Yield batches of network inputs of the rows that ``read_new_rows`` has read, in the same order.
 
     Args:
-        given: From ``open_new_rows``; None takes the rows of the split ``new``.
+        opened: From ``open_new_rows``; None takes the rows of the split ``new``.
         built: The prepared run on the training data.
     """
-    if given is None:
+    if opened is None:
         yield from (batch.inputs for batch in BatchLoader(built.table, NEW).epoch())
         return
     model = built.build_model()
-    parts = model.read(given, keep_bad=True)
+    parts = model.read(opened, keep_bad=True)
     while True:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InputWarning)  # ``read_new_rows`` has given them
