@@ -76,7 +76,7 @@ def test_one_file_and_one_line_make_a_part_of_the_package(tmp_path: Path) -> Non
         r"^```text\n(def _minutes.*?|\"times\": .*?|\"Early\": \"what.*?)^```$", CONTRIBUTING, re.MULTILINE | re.DOTALL
     )
     for file, start, entry in (
-        ("data/frames.py", "KINDS = {\n", f"{function}\n\nKINDS = {{\n    {kind}"),
+        ("data/column_kinds.py", "KINDS = {\n", f"{function}\n\nKINDS = {{\n    {kind}"),
         ("shortcuts/candidates.py", "ESTIMATORS = {\n", f"ESTIMATORS = {{\n    {candidate}"),
     ):
         text = (package / file).read_text()
