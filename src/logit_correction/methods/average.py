@@ -18,7 +18,7 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import Network
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Step
 
-#: Most members: a file of somebody else may name any number.
+#: Greatest number of members; an untrusted file could name any number.
 MAX_MEMBERS = 20
 
 #: Rows of the identity matrix that go through a linear network at a time, to read off its weights.
@@ -163,7 +163,7 @@ class Average(Algorithm):
         self._averaged = [self.build(build_average, "members") if is_linear else self.network]
 
     @property
-    def averaged(self) -> AveragedNetwork:
+    def averaged_network(self) -> AveragedNetwork:
         """The network of networks, also where it will become one linear layer."""
         average: AveragedNetwork = self._averaged[0]  # type: ignore[assignment]
         return average
@@ -172,7 +172,7 @@ class Average(Algorithm):
         """Make the predicting network of the trained members."""
         if self.is_linear:
             head: nn.Linear = self.network.head  # type: ignore[assignment]
-            fold_average(self.averaged, head)
+            fold_average(self.averaged_network, head)
 
     def compute_loss(self, batch: Batch, epoch: float) -> Step:
         raise InputError("method Average trains its members one after another: call `train`")

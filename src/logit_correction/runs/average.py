@@ -110,7 +110,7 @@ class AverageTrainer(Trainer):
         """Train all members, from their checkpoints if there are any, and learn the correction."""
         assert self.run_config is not None
         algorithm: Average = self.algorithm  # type: ignore[assignment]
-        averaged = algorithm.averaged.cpu()
+        averaged = algorithm.averaged_network.cpu()
         num_members = len(algorithm.members)
         for number, member in enumerate(algorithm.members):
             config = build_member_config(self.run_config, member)
@@ -144,7 +144,7 @@ class AverageTrainer(Trainer):
     def _teach(self, rows: LabelledRows) -> None:
         """Learn the correction of the average's logits from labelled new rows."""
         algorithm: Average = self.algorithm  # type: ignore[assignment]
-        averaged = algorithm.averaged
+        averaged = algorithm.averaged_network
         if averaged.correction is None:
             self.display.show_message("the network has no features in front of a linear head: no correction is learned")
             return
