@@ -337,7 +337,7 @@ def load_preset(name: str) -> dict[str, Any]:
     """Return the options of a preset, such as ``{"method": {"name": "LC", ...}}``."""
     if name not in PRESETS:
         hint = suggest_name(str(name), PRESETS)
-        raise InputError(f"there is no preset {name!r}{hint}: take one of {', '.join(PRESETS)}")
+        raise InputError(f"preset {name!r} does not exist{hint}: take one of {', '.join(PRESETS)}")
     file = Path(__file__).parents[1] / "presets" / f"{name}.yaml"
     options: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
     return options

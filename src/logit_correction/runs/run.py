@@ -239,13 +239,13 @@ class Run(os.PathLike[str]):
             tables = list(self.source.new_rows(data, labelled=True))
             if len(tables) != 1:
                 raise InputError(
-                    "there are no rows to judge: give one folder of images, one table, or rows with labels"
+                    "there are no rows to evaluate on: give one folder of images, one table, or rows with labels"
                 )
             return model.evaluate(tables[0], label, attribute, metrics).to_dict()
 
     def _evaluate_split(self, split: str, metrics: MetricSpec) -> dict[str, Any]:
         if split not in SPLITS:
-            raise InputError(f"{split!r} is no split: give test, valid or train, new rows with their labels, or a Path")
+            raise InputError(f"{split!r} is not a split: give test, valid or train, new rows with their labels, or a Path")
         with self.restrict_imports():
             table = self.source.build().check()
             check_same_data(self.report, table, self.path, "give `evaluate` other rows as a file")
