@@ -245,7 +245,9 @@ class Run(os.PathLike[str]):
 
     def _evaluate_split(self, split: str, metrics: MetricSpec) -> dict[str, Any]:
         if split not in SPLITS:
-            raise InputError(f"{split!r} is not a split: give test, valid or train, new rows with their labels, or a Path")
+            raise InputError(
+                f"{split!r} is not a split: give test, valid or train, new rows with their labels, or a Path"
+            )
         with self.restrict_imports():
             table = self.source.build().check()
             check_same_data(self.report, table, self.path, "give `evaluate` other rows as a file")
