@@ -1,4 +1,4 @@
-"""From a run to a file of ONNX that another program answers by.
+"""Exports a run to ONNX, and predicts by ONNX Runtime as a program without PyTorch would.
 
 python examples/export_onnx.py
 """
@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import torch
-from pytorch_loop import BATCH, judge, rows_of
+from pytorch_loop import BATCH, compute_group_accuracies, load_rows
 
 from logit_correction import export, train
 
 
-def answer(folder: Path, images: np.ndarray) -> tuple[np.ndarray, list[str]]:
+def predict_logits(folder: Path, images: np.ndarray) -> tuple[np.ndarray, list[str]]:
     """Return logits (n, labels) of images (n, 3, 8, 8), and the labels' names; needs neither torch nor this package."""
     settings = json.loads((folder / "config.json").read_text())
     session = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
@@ -29,16 +29,17 @@ def answer(folder: Path, images: np.ndarray) -> tuple[np.ndarray, list[str]]:
 def main(epochs: int = 15, seed: int = 0) -> dict[str, float]:
     run = train("Digits", method="LC", network="MLP", epochs=epochs, batch_size=BATCH, seed=seed, threads=1, page=False)
     print(run.report.evidence["sentence"])
-    inputs, label, attribute = rows_of("test")
+    inputs, label, attribute = load_rows("test")
     with tempfile.TemporaryDirectory() as name:
         onnx = export(run, "onnx", Path(name, "onnx"))
-        logits, label_names = answer(onnx, (255 * inputs).round().to(torch.uint8).numpy())  # bytes, as files have them
+        images = (255 * inputs).round().to(torch.uint8).numpy()  # bytes, as in image files
+        logits, label_names = predict_logits(onnx, images)
         print("the first five:", [label_names[column] for column in logits[:5].argmax(1)])
 
-    ours = run.predict_proba(inputs.numpy())
-    of_onnx = torch.from_numpy(logits).softmax(1).numpy()
-    print(f"greatest difference: {np.abs(of_onnx - ours).max():.0e}")
-    return judge(torch.from_numpy(logits), label, attribute)
+    expected = run.predict_proba(inputs.numpy())
+    exported = torch.from_numpy(logits).softmax(1).numpy()
+    print(f"greatest difference: {np.abs(exported - expected).max():.0e}")
+    return compute_group_accuracies(torch.from_numpy(logits), label, attribute)
 
 
 if __name__ == "__main__":

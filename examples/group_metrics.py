@@ -1,6 +1,8 @@
-"""Any metric of scikit-learn by attribute: fairlearn's frame of a run.
+"""Any metric of scikit-learn by attribute: fairlearn's ``MetricFrame`` of the predictions of a run.
 
-python examples/group_metrics.py
+    python examples/group_metrics.py
+
+Use it if the report of a run lacks the metric that you need.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import argparse
 import pandas as pd
 import torch
 from fairlearn.metrics import MetricFrame
-from pytorch_loop import BATCH, judge
+from pytorch_loop import BATCH, compute_group_accuracies
 from sklearn.metrics import accuracy_score, matthews_corrcoef
 
 from logit_correction import Predictions, train
@@ -20,7 +22,7 @@ def main(epochs: int = 15, seed: int = 0) -> dict[str, float]:
     run = train("Digits", method="LC", network="MLP", epochs=epochs, batch_size=BATCH, seed=seed, threads=1, page=False)
     print(run.report.evidence["sentence"])
 
-    # By fairlearn: any metric of scikit-learn. `rows.estimate.attribute` are the attributes that the run estimates.
+    # `rows.estimate.attribute` holds the attributes that the run estimates, where the true ones are unknown.
     rows = Predictions.load(run / "predictions.parquet")
     attribute = pd.Series(rows.attribute_names, name="attribute")[rows.attribute]
     metrics_of_rows = {"accuracy": accuracy_score, "Matthews": matthews_corrcoef}
@@ -30,7 +32,7 @@ def main(epochs: int = 15, seed: int = 0) -> dict[str, float]:
     print(frame.by_group.round(3), frame.difference(), sep="\n")
 
     # Functions of tensors, for any loop: membership (N, G), then accuracies over the groups.
-    return judge(*map(torch.from_numpy, (rows.logits, rows.label, rows.attribute)))
+    return compute_group_accuracies(*map(torch.from_numpy, (rows.logits, rows.label, rows.attribute)))
 
 
 if __name__ == "__main__":

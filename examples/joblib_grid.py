@@ -4,7 +4,7 @@
     python examples/joblib_grid.py --backend ray     # after `pip install ray`
     python examples/joblib_grid.py --backend dask    # after `pip install distributed`
 
-All machines must see the folder, the data and the package under the same paths. The same command goes on where it was
+All machines must see the folder, the data and the package under the same paths. The same command continues where it was
 stopped. It writes the tables and the page of `logit-correction benchmark`, which the laboratory brings.
 """
 
@@ -24,8 +24,8 @@ from logit_correction_lab.runner import train_grid
 from logit_correction_lab.tables import write_results
 
 
-def answer(folder: Path, part: Any) -> Any:
-    """Return the labels that a finished run gives to a part of the new rows."""
+def predict_labels(folder: Path, part: Any) -> Any:
+    """Return the labels that a finished run predicts for a part of the new rows."""
     return load(folder).predict(part)
 
 
@@ -46,7 +46,7 @@ def main(grid: str = "smoke", out: Path = Path("grid"), backend: str = "loky", j
         table = Digits().build()
         parts = np.array_split(table.inputs.fetch(table.split["test"][:400]).numpy(), 4)
         first = next(iter(benchmark.make_cells(out))).folder
-        labels = np.concatenate(Parallel()(delayed(answer)(first, part) for part in parts))
+        labels = np.concatenate(Parallel()(delayed(predict_labels)(first, part) for part in parts))
     print(len(labels), "rows answered, the first as", labels[0])
     return len(failed)
 

@@ -1,8 +1,9 @@
-"""Logit correction for an ordinary LightningModule, by a callback; the module itself knows nothing of it.
+"""Logit correction for an ordinary LightningModule by a callback, without a change of the module.
 
     python examples/lightning_callback.py
 
-What it takes: the module computes its loss by ``self.criterion``, and a batch carries the numbers of its rows.
+Use it if Lightning trains your module. The module must compute its loss by ``self.criterion``, and a batch must hold
+the numbers of its rows.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import argparse
 
 import lightning
 import torch
-from pytorch_loop import BATCH, build_network, judge, rows_of
+from pytorch_loop import BATCH, build_network, compute_group_accuracies, load_rows
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -24,8 +25,10 @@ class DigitReader(lightning.LightningModule):
 
     def __init__(self, epochs: int) -> None:
         super().__init__()
-        self.epochs, self.network, self.criterion = epochs, build_network(), nn.CrossEntropyLoss()
-        self.seen: list[tuple[Tensor, Tensor, Tensor]] = []
+        self.epochs = epochs
+        self.network = build_network()
+        self.criterion = nn.CrossEntropyLoss()
+        self.outputs: list[tuple[Tensor, Tensor, Tensor]] = []
 
     def training_step(self, batch: tuple[Tensor, Tensor, Tensor], number: int) -> Tensor:
         inputs, label, _ = batch
@@ -33,10 +36,10 @@ class DigitReader(lightning.LightningModule):
 
     def test_step(self, batch: tuple[Tensor, Tensor, Tensor], number: int) -> None:
         inputs, label, attribute = batch
-        self.seen.append((self.network(inputs), label, attribute))
+        self.outputs.append((self.network(inputs), label, attribute))
 
     def on_test_epoch_end(self) -> None:
-        self.log_dict(judge(*map(torch.cat, zip(*self.seen, strict=True))))
+        self.log_dict(compute_group_accuracies(*map(torch.cat, zip(*self.outputs, strict=True))))
 
     def configure_optimizers(self) -> dict[str, object]:
         optimizer = torch.optim.Adam(self.parameters(), lr=2e-3)
@@ -48,16 +51,16 @@ class DigitReader(lightning.LightningModule):
 
 def main(epochs: int = 15, seed: int = 0) -> dict[str, float]:
     lightning.seed_everything(seed, verbose=False)
-    inputs, label, _ = rows_of("train")
+    inputs, label, _ = load_rows("train")
     train = DataLoader(TensorDataset(inputs, label, torch.arange(len(label))), batch_size=BATCH, shuffle=True)
-    found = estimate_attributes(inputs, label, epochs=epochs, batch_size=BATCH, seed=seed, threads=1)
+    estimates = estimate_attributes(inputs, label, epochs=epochs, batch_size=BATCH, seed=seed, threads=1)
     options = {"logger": False, "enable_checkpointing": False, "enable_model_summary": False}
-    options |= {"accelerator": "cpu", "devices": 1, "callbacks": [CorrectLogits(found, index=2)]}
+    options |= {"accelerator": "cpu", "devices": 1, "callbacks": [CorrectLogits(estimates, index=2)]}
     trainer = lightning.Trainer(max_epochs=epochs, **options)
     module = DigitReader(epochs)
     trainer.fit(module, train)
-    print(found.sentence)
-    (figures,) = trainer.test(module, DataLoader(TensorDataset(*rows_of("test")), batch_size=1000), verbose=False)
+    print(estimates.sentence)
+    (figures,) = trainer.test(module, DataLoader(TensorDataset(*load_rows("test")), batch_size=1000), verbose=False)
     return figures
 
 

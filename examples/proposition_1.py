@@ -5,7 +5,7 @@ value: the condition under which Proposition 1 leads to eq. 7. P(z | y, a) and t
 
     python examples/proposition_1.py figure.png
 
-Without a file it prints how well the rules do and draws nothing.
+Without a file it only prints the accuracies of the rules.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def draw(solution: Solution, path: str) -> None:
             top.semilogy(GRID.numpy(), curve.numpy(), color=colour, linewidth=2, label=f"label {y}")
         top.set(title=f"attribute {a}", ylim=(1e-6, 0.03), ylabel="P(z, y | a)" if a == 0 else None)
         strips = torch.stack([solution[rule][0][:, a] for rule in RULES]).numpy()
-        shown = {"aspect": "auto", "extent": (-6, 6, 2.5, -0.5), "interpolation": "nearest"}
-        bottom.imshow(strips, cmap=colors.ListedColormap(COLOURS), vmin=0, vmax=2, **shown)
+        style = {"aspect": "auto", "extent": (-6, 6, 2.5, -0.5), "interpolation": "nearest"}
+        bottom.imshow(strips, cmap=colors.ListedColormap(COLOURS), vmin=0, vmax=2, **style)
         bottom.set(xlabel="z", xticks=range(-4, 5, 2), yticks=range(3), yticklabels=RULES)
         bottom.hlines((0.5, 1.5), -6, 6, color="white", linewidth=5)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
@@ -75,9 +75,10 @@ def draw(solution: Solution, path: str) -> None:
 
 
 if __name__ == "__main__":
-    for rule, (chosen, accuracy) in (found := solve()).items():
-        agreement = float((chosen == found[RULES[0]][0]).double().mean())
+    solution = solve()
+    for rule, (chosen, accuracy) in solution.items():
+        agreement = float((chosen == solution[RULES[0]][0]).double().mean())
         figures = f"group-balanced {accuracy.mean():.3f}, worst group {accuracy.min():.3f}"
         print(f"{rule.replace(chr(10), ' '):32} agrees with the Bayes rule {agreement:.3f}, {figures}")
     if len(sys.argv) > 1:
-        draw(found, sys.argv[1])
+        draw(solution, sys.argv[1])

@@ -1,8 +1,10 @@
-"""Logit correction in a plain PyTorch loop: attributes that nobody named are estimated, and the loss is corrected.
+"""Logit correction in a plain PyTorch loop: the attribute is estimated, then the loss is corrected by it.
 
     python examples/pytorch_loop.py
 
-The data are small coloured digits: in training nearly every digit has a colour of its own, in the test every colour.
+Use it if you have a training loop of your own. It takes two calls: ``estimate_attributes`` before the training, and its
+``loss()`` in place of cross-entropy. The data are small coloured digits: in training nearly every digit has a colour of
+its own, in the test every colour. Prints which shortcut was found, and group-balanced and worst-group accuracy.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ from logit_correction.functional import group_balanced_accuracy, group_membershi
 BATCH = 32
 
 
-def rows_of(split: str) -> tuple[Tensor, Tensor, Tensor]:
-    """Return images (N, 3, 8, 8), labels and true attributes; of the training rows the last are not looked at."""
+def load_rows(split: str) -> tuple[Tensor, Tensor, Tensor]:
+    """Return images (N, 3, 8, 8), labels and true attributes, which are used for the test only."""
     table = Digits().build()
     rows = table.split[split]
     return table.inputs.fetch(rows), table.label[rows], table.attribute[rows]
@@ -31,8 +33,9 @@ def build_network() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(192, 100), nn.ReLU(), *hidden, nn.Linear(100, 10))
 
 
-def judge(logits: Tensor, label: Tensor, attribute: Tensor) -> dict[str, float]:
-    prediction, groups = logits.argmax(1), group_membership(label, attribute, 10, 10)
+def compute_group_accuracies(logits: Tensor, label: Tensor, attribute: Tensor) -> dict[str, float]:
+    prediction = logits.argmax(1)
+    groups = group_membership(label, attribute, 10, 10)
     return {
         "group_balanced": float(group_balanced_accuracy(prediction, label, groups)),
         "worst_group": float(worst_group_accuracy(prediction, label, groups)),
@@ -40,10 +43,11 @@ def judge(logits: Tensor, label: Tensor, attribute: Tensor) -> dict[str, float]:
 
 
 def main(epochs: int = 15, seed: int = 0) -> dict[str, float]:
-    inputs, label, _ = rows_of("train")
-    found = estimate_attributes(inputs, label, epochs=epochs, batch_size=BATCH, seed=seed, threads=1)
-    print(found.sentence)
-    criterion, attribute = found.loss(), torch.from_numpy(found.attribute)
+    inputs, label, _ = load_rows("train")
+    estimates = estimate_attributes(inputs, label, epochs=epochs, batch_size=BATCH, seed=seed, threads=1)
+    print(estimates.sentence)
+    criterion = estimates.loss()
+    attribute = torch.from_numpy(estimates.attribute)
 
     torch.manual_seed(seed)
     network = build_network()
@@ -57,9 +61,10 @@ def main(epochs: int = 15, seed: int = 0) -> dict[str, float]:
             optimizer.step()
         schedule.step()
 
-    test_inputs, test_label, test_attribute = rows_of("test")
+    test_inputs, test_label, test_attribute = load_rows("test")
     with torch.no_grad():
-        return judge(network(test_inputs), test_label, test_attribute)  # the plain logits, without correction
+        logits = network(test_inputs)  # used as they are, without correction
+    return compute_group_accuracies(logits, test_label, test_attribute)
 
 
 if __name__ == "__main__":

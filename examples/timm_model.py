@@ -1,9 +1,10 @@
-"""Logit correction for a network of timm.
+"""Logit correction for a network of timm, in a training loop of your own.
 
     python examples/timm_model.py
 
-With ``network={"name": "Timm", "model": MODEL}`` the verdict would be about this very network, which takes longer: it
-is then trained in folds. ``create_model(MODEL, pretrained=True)`` takes timm's weights where they may be downloaded.
+The attribute is estimated by a small network here. Give ``estimate_attributes`` the option
+``network={"name": "Timm", "model": MODEL}`` to examine this very network, which takes longer, since it is then trained
+in folds. ``create_model(MODEL, pretrained=True)`` takes timm's weights where they may be downloaded.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import argparse
 
 import timm
 import torch
-from pytorch_loop import BATCH, judge, rows_of
+from pytorch_loop import BATCH, compute_group_accuracies, load_rows
 
 from logit_correction import estimate_attributes
 
@@ -20,10 +21,11 @@ MODEL = "test_resnet"  # of timm's smallest
 
 
 def main(epochs: int = 15, seed: int = 0) -> dict[str, float]:
-    inputs, label, _ = rows_of("train")
-    found = estimate_attributes(inputs, label, epochs=epochs, batch_size=BATCH, seed=seed, threads=1)
-    print(found.sentence)
-    criterion, attribute = found.loss(), torch.from_numpy(found.attribute)
+    inputs, label, _ = load_rows("train")
+    estimates = estimate_attributes(inputs, label, epochs=epochs, batch_size=BATCH, seed=seed, threads=1)
+    print(estimates.sentence)
+    criterion = estimates.loss()
+    attribute = torch.from_numpy(estimates.attribute)
 
     torch.manual_seed(seed)
     network = timm.create_model(MODEL, num_classes=10)
@@ -41,10 +43,10 @@ def main(epochs: int = 15, seed: int = 0) -> dict[str, float]:
         schedule.step()
 
     network.eval()
-    test_inputs, test_label, test_attribute = rows_of("test")
+    test_inputs, test_label, test_attribute = load_rows("test")
     with torch.no_grad():
         logits = torch.cat([network((part - mean) / std) for part in test_inputs.split(500)])
-    return judge(logits, test_label, test_attribute)
+    return compute_group_accuracies(logits, test_label, test_attribute)
 
 
 if __name__ == "__main__":

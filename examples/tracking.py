@@ -1,4 +1,4 @@
-"""Figures of a training in TensorBoard, and in a logger of your own.
+"""Metrics of a training in TensorBoard, and in a logger of your own.
 
     python examples/tracking.py
 
@@ -19,9 +19,10 @@ from logit_correction import train
 
 
 class JsonLines(Logger):
-    """A logger of one's own: one line for each step that is told."""
+    """A logger of your own: a line of JSON for each step that is logged."""
 
-    name, version = "lines", 0
+    name = "lines"
+    version = 0
 
     def __init__(self, root_dir: Path) -> None:
         self.path = root_dir / "lines.jsonl"
@@ -39,7 +40,7 @@ def main(epochs: int = 15, seed: int = 0, out: str = "tracked") -> dict[str, flo
     parts = {"method": "LC", "network": "MLP", "logger": loggers}
     run = train("Digits", out, epochs=epochs, batch_size=32, seed=seed, threads=1, page=False, **parts)
     print(run.report.evidence["sentence"])
-    print("what was tracked lies in", *sorted(path.name for path in run.path.iterdir()))
+    print("files of the run:", *sorted(path.name for path in run.path.iterdir()))
     return {name: getattr(run.report.test, name) for name in ("group_balanced", "worst_group")}
 
 

@@ -1,9 +1,9 @@
-"""Logit correction in the Trainer of Hugging Face's transformers: a small BERT on reviews with telling last lines.
+"""Logit correction in the Trainer of Hugging Face's transformers: a small BERT on reviews with a shortcut.
 
     python examples/transformers_trainer.py
 
-In training the closing line of a review nearly always goes with its sentiment, in the test it goes with neither.
-Nothing is downloaded: the words are those of the reviews, and the BERT is built from its sizes.
+Use it if the Trainer trains your model. In training the closing line of a review nearly always predicts its sentiment,
+in the test it does not. Nothing is downloaded: the words are those of the reviews, and the BERT has random weights.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class CorrectedTrainer(LogitCorrectionMixin, Trainer):
     """The trainer with the corrected loss."""
 
 
-def words_of(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     return re.findall(r"\w+|[^\w\s]", text.lower())[: LENGTH - 2]
 
 
-def encoded(texts: list[str], label: np.ndarray, numbers: dict[str, int]) -> list[dict[str, object]]:
+def encode_texts(texts: list[str], label: np.ndarray, numbers: dict[str, int]) -> list[dict[str, object]]:
     rows = []
     for text, y in zip(texts, label.tolist(), strict=True):
-        tokens = [2, *(numbers.get(word, 1) for word in words_of(text)), 3]  # [CLS] ... [SEP]
+        tokens = [2, *(numbers.get(word, 1) for word in split_words(text)), 3]  # [CLS] ... [SEP]
         padding = [0] * (LENGTH - len(tokens))
         rows.append({"input_ids": tokens + padding, "attention_mask": [1] * len(tokens) + padding, "labels": y})
     return rows
@@ -44,15 +44,16 @@ def encoded(texts: list[str], label: np.ndarray, numbers: dict[str, int]) -> lis
 
 def main(epochs: int = 15, seed: int = 0) -> dict[str, float]:
     table = Planted("signature").build()
-    texts, label, attribute = np.array(table.texts, dtype=object), table.label.numpy(), table.attribute
+    texts = np.array(table.texts, dtype=object)
+    label = table.label.numpy()
     train, test = (table.split[name].numpy() for name in ("train", "test"))
-    vocabulary = sorted({word for text in texts[train] for word in words_of(text)})
+    vocabulary = sorted({word for text in texts[train] for word in split_words(text)})
     numbers = {word: 4 + number for number, word in enumerate(vocabulary)}
 
     options = {"epochs": epochs, "batch_size": 32, "seed": seed, "threads": 1}
-    found = estimate_attributes(texts[train].tolist(), label[train], **options)
-    print(found.sentence)
-    rows = add_attributes(encoded(texts[train].tolist(), label[train], numbers), found)  # a column `attribute`
+    estimates = estimate_attributes(texts[train].tolist(), label[train], **options)
+    print(estimates.sentence)
+    rows = add_attributes(encode_texts(texts[train].tolist(), label[train], numbers), estimates)  # a column `attribute`
 
     set_seed(seed)
     config = BertConfig(vocab_size=4 + len(numbers), max_position_embeddings=LENGTH, num_labels=2, **SIZES)
@@ -63,12 +64,13 @@ def main(epochs: int = 15, seed: int = 0) -> dict[str, float]:
         recipe |= {"lr_scheduler_type": "cosine", "max_grad_norm": 0.0}  # as in our own loop, too
         quiet = {"report_to": [], "save_strategy": "no", "logging_strategy": "no", "disable_tqdm": True}
         arguments = TrainingArguments(folder, use_cpu=True, remove_unused_columns=False, **recipe, **quiet)
-        trainer = CorrectedTrainer(model, arguments, train_dataset=rows, correction=found.loss())
+        trainer = CorrectedTrainer(model, arguments, train_dataset=rows, correction=estimates.loss())
         trainer.train()
-        logits = trainer.predict(encoded(texts[test].tolist(), label[test], numbers)).predictions
+        logits = trainer.predict(encode_texts(texts[test].tolist(), label[test], numbers)).predictions
 
-    prediction, truth = torch.from_numpy(logits).argmax(1), table.label[table.split["test"]]
-    groups = group_membership(truth, attribute[table.split["test"]], 2, 2)
+    prediction = torch.from_numpy(logits).argmax(1)
+    truth = table.label[test]
+    groups = group_membership(truth, table.attribute[test], 2, 2)
     figures = {"group_balanced": group_balanced_accuracy, "worst_group": worst_group_accuracy}
     return {name: float(figure(prediction, truth, groups)) for name, figure in figures.items()}
 
