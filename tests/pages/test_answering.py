@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from logit_correction.pages.answering import RowToLabel, build_answering_form
+from logit_correction.pages.answering import OpenSheet, RowToLabel, build_answering_form
 from logit_correction.pages.page import render_template
 from logit_correction.pages.plots import encode_picture
 from logit_correction.spreadsheets import format_spreadsheet_rows, read_spreadsheet_csv, write_spreadsheet_csv
@@ -35,7 +35,7 @@ def render_sheet(sheet: pd.DataFrame, label_names: Sequence[str], **extra: Any) 
         RowToLabel(f"line {row}", cells, text=content, **extra)
         for row, content, cells in zip(sheet["row"], sheet["content"], lines, strict=True)
     ]
-    form = build_answering_form(rows, heading, label_names, "sheet.csv")
+    form = build_answering_form(OpenSheet(heading, rows), label_names)
     return render_template("sheet.html.j2", title="Rows to label", answering=form)
 
 

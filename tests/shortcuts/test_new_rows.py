@@ -64,9 +64,26 @@ def test_the_page_tells_the_change_the_candidates_the_rows_to_label_and_what_to_
     assert headline and headline[1] == "The new rows differ from the training data. Label 20 of them."
     assert page.index(headline[0]) < page.index("What to do") < page.index("What might be trained")
     assert "logit-correction audit --answers out/sheet.csv --out out" in page.replace(f"{changed.path.parent}/", "")
-    assert "fix.yaml" not in page and "`" not in re.sub(r"<style.*?</style>", "", page, flags=re.DOTALL)
-    for content in pd.read_csv(changed.path / "sheet.csv")["content"]:
-        assert content in page
+    assert "fix.yaml" not in page
+    assert "`" not in re.sub(r"<(style|script).*?</\1>", "", page, flags=re.DOTALL)
+
+
+def test_the_page_lists_the_rows_to_label_by_name_and_value_in_the_order_of_the_sheet(changed: Audit) -> None:
+    """In random order, so that the first few answers are a random part of the sheet."""
+    listed = re.findall(r'<li><p class="name">row (\d+)</p><dl>(.*?)</dl>', plain(changed))
+    sheet = pd.read_csv(changed.path / "sheet.csv")
+    assert [int(row) for row, _ in listed] == sheet["row"].tolist() != sorted(sheet["row"])
+    for (_, fields), content in zip(listed, sheet["content"], strict=True):
+        pairs = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", fields)
+        assert ", ".join(f"{name} {value}" for name, value in pairs) == content
+
+
+def test_a_notebook_shows_the_form_that_saves_the_sheet(copy: Audit) -> None:
+    sheet = copy.ask(25)
+    shown = sheet._repr_html_()
+    assert "srcdoc=" in shown and "<script>" not in shown and "Save sheet.csv" in shown
+    assert len(sheet) == 25 and type(sheet[["row", "answer"]].iloc[:3]) is pd.DataFrame
+    assert (copy.path / "sheet.csv").read_text() == sheet.to_csv(index=False)
 
 
 def test_answers_choose_by_what_they_say_in_several_rounds_however_they_are_written(

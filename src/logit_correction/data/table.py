@@ -135,14 +135,18 @@ class DataTable:
             return [str(self.texts[row])[:SHOWN_CHARACTERS] for row in rows.tolist()]
         if not self.columns:
             return None
+        fields = self.list_fields(rows, first_columns, max_columns)
+        num_more = len(self.columns) - max_columns
+        more = f" and {num_more} more" if num_more > 0 else ""
+        return [", ".join(f"{name} {value}" for name, value in row_fields) + more for row_fields in fields]
+
+    def list_fields(
+        self, rows: Tensor, first_columns: Sequence[str] = (), max_columns: int = 8
+    ) -> list[list[tuple[str, str]]]:
+        """Return name and value, for people, of each column of each row; see ``describe_rows``."""
         names = sorted(self.columns, key=lambda name: name not in first_columns)[:max_columns]
-        more = f" and {len(self.columns) - len(names)} more" if len(names) < len(self.columns) else ""
         cells = [self.format_column_values(name, self.columns[name][rows.numpy()]) for name in names]
-        descriptions = []
-        for values in zip(*cells, strict=True):
-            parts = [f"{name} {value}" for name, value in zip(names, values, strict=True)]
-            descriptions.append(", ".join(parts) + more)
-        return descriptions
+        return [list(zip(names, values, strict=True)) for values in zip(*cells, strict=True)]
 
     def format_column_values(self, name: str, values: NDArray[Any]) -> list[str]:
         """Return values of a column for people.

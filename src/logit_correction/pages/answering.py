@@ -17,10 +17,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 
+from logit_correction.pages.page import render_template
 from logit_correction.spreadsheets import format_spreadsheet_rows
 
 SCRIPT = (Path(__file__).parent / "answering.js").read_text(encoding="utf-8")
@@ -48,29 +49,76 @@ class RowToLabel:
     fields: tuple[tuple[str, str], ...] = ()
 
 
-def build_answering_form(
-    rows: Sequence[RowToLabel], heading: str, label_names: Sequence[str], file: str
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class OpenSheet:
+    """The rows of a sheet that have no answer yet, in its order.
+
+    Attributes:
+        heading: First line of the sheet, without the line break.
+        rows: The rows.
+    """
+
+    heading: str
+    rows: Sequence[RowToLabel]
+
+
+def build_answering_form(sheet: OpenSheet, label_names: Sequence[str], file: str = "sheet.csv") -> dict[str, Any]:
     """Build what the template ``answering.html.j2`` needs as its variable ``answering``.
 
     Args:
-        rows: The rows to label, in the order of the sheet.
-        heading: First line of the sheet, without the line break.
+        sheet: The rows to label.
         label_names: Names of the labels.
-        file: Name of the file that the browser saves, such as ``sheet.csv``.
+        file: Name of the file that the browser saves.
     """
     from markupsafe import Markup
 
     cells = format_spreadsheet_rows(pd.DataFrame({"label": list(label_names)}))[1:]
-    sheet = {
+    content = {
         "file": file,
-        "heading": heading,
+        "heading": sheet.heading,
         "labels": [{"name": name, "cell": cell} for name, cell in zip(label_names, cells, strict=True)],
-        "rows": [{"name": row.name, "cells": row.cells} for row in rows],
+        "rows": [{"name": row.name, "cells": row.cells} for row in sheet.rows],
     }
     # Answers that the browser keeps belong to this sheet alone.
-    content = json.dumps(sheet, sort_keys=True).encode()
-    sheet["key"] = f"answers-{hashlib.sha256(content).hexdigest()[:16]}"
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     # Within a script element only `<` can end the element or open a comment.
-    data = json.dumps(sheet).replace("<", "\\u003c")
-    return {"rows": rows, "file": file, "data": Markup(data), "script": Markup(SCRIPT), "script_hash": SCRIPT_HASH}
+    data = json.dumps({**content, "key": f"answers-{digest[:16]}"}).replace("<", "\\u003c")
+    return {
+        "rows": sheet.rows,
+        "file": file,
+        "data": Markup(data),
+        "script": Markup(SCRIPT),
+        "script_hash": SCRIPT_HASH,
+    }
+
+
+class LabelSheet(pd.DataFrame):
+    """A sheet of rows to label, which a notebook shows as the form; whatever is computed from it is an ordinary frame.
+
+    Attributes:
+        page: The form as a page of its own.
+    """
+
+    _metadata: ClassVar[list[str]] = ["page"]  # pandas otherwise takes new attributes for columns
+
+    page: str
+
+    @classmethod
+    def from_frame(cls, frame: pd.DataFrame, sheet: OpenSheet, label_names: Sequence[str]) -> LabelSheet:
+        """Return a sheet with its form.
+
+        Args:
+            frame: The sheet with its column ``answer``.
+            sheet: The same rows, as the form shows them.
+            label_names: Names of the labels.
+        """
+        labelled = cls(frame)
+        form = build_answering_form(sheet, label_names)
+        labelled.page = render_template("sheet.html.j2", title="Rows to label", answering=form)
+        return labelled
+
+    def _repr_html_(self) -> str:
+        from markupsafe import escape
+
+        attributes = 'sandbox="allow-scripts allow-downloads" style="width: 100%; height: 46rem; border: 0"'
+        return f'<iframe title="Rows to label" {attributes} srcdoc="{escape(self.page)}"></iframe>'

@@ -34,6 +34,7 @@ from logit_correction.data.splits import NEW
 from logit_correction.data.table_files import read_frame
 from logit_correction.errors import InputError, check_range
 from logit_correction.formatting import NBSP, format_option, format_reason
+from logit_correction.pages.answering import LabelSheet
 from logit_correction.registry import ComponentConfig, disable_download, forbid_untrusted_names, parse_names
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import PreparedRun, launch_processes, prepare_run
@@ -52,6 +53,7 @@ from logit_correction.shortcuts.audit_files import (
     SHEET,
     VALUES,
     get_trust_mark,
+    read_open_sheet,
     write_pictures,
     write_selection,
     write_summary,
@@ -168,7 +170,8 @@ class Audit:
     def ask(self, count: int = DEFAULT_SHEET_ROWS) -> pd.DataFrame:
         """Return the new rows whose labels say most about what to train; fill in their column ``answer``.
 
-        The folder keeps them as ``sheet.csv``. Rows of earlier sheets that are still open count among them.
+        The folder keeps them as ``sheet.csv``. Rows of earlier sheets that are still open count among them. A notebook
+        shows a form that fills in the column and saves the sheet.
 
         Args:
             count: Number of rows.
@@ -191,7 +194,9 @@ class Audit:
                     f"Train what the audit advises, see {self.path / PAGE}"
                 )
             self._update(rows, sheet)
-        return sheet
+            open_sheet = read_open_sheet(self.path, self.path)
+        assert open_sheet is not None
+        return LabelSheet.from_frame(sheet, open_sheet, self.result.record.data.label_names)
 
     def answer(self, sheet: pd.DataFrame | Path | str, single: bool = False) -> Audit:
         """Read a sheet whose column ``answer`` is filled in, at least in part, and return the audit.

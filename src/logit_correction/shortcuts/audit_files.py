@@ -10,6 +10,7 @@ from logit_correction.atomic_files import write_text_file
 from logit_correction.checksums import CHECKSUMS_FILE, verify_checksum, write_checksums
 from logit_correction.data.cache import compute_digest, get_cache_folder
 from logit_correction.data.table_files import read_frame
+from logit_correction.pages.answering import OpenSheet
 from logit_correction.pages.page import save_page
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.options import RunConfig
@@ -19,7 +20,7 @@ from logit_correction.shortcuts.new_rows_table import NewRows
 from logit_correction.shortcuts.new_rows_values import write_answers, write_values
 from logit_correction.shortcuts.rows import PARQUET
 from logit_correction.shortcuts.selection import select_from_answers
-from logit_correction.shortcuts.sheets import list_open_rows, read_pictures
+from logit_correction.shortcuts.sheets import build_open_sheet, read_pictures
 from logit_correction.shortcuts.summaries import AuditSummary, KnownViews, Selection, SelectionSummary
 
 #: The summary, as JSON and as a page.
@@ -121,16 +122,7 @@ def write_summary(out: Path, summary: AuditSummary, folder: Path, is_trusted: bo
         folder: The audit's folder.
         is_trusted: Mark the audit as trusted: all classes and paths that it names are this user's.
     """
-    rows_to_label: list[dict[str, Any]] = []
-    if (out / NEW_ROWS).is_file():
-        pictures: dict[str, str] = {}
-        if (out / PICTURES).is_file():
-            pictures = _read_pictures(out / PICTURES)
-        elif (folder / PICTURES).is_file():
-            verify_checksum(folder / PICTURES, REMEDY)
-            pictures = _read_pictures(folder / PICTURES)
-        rows_to_label = list_open_rows(NewRows.from_frame(read_frame(out / NEW_ROWS)), pictures)
-    save_page(render_audit_page(summary, folder, rows_to_label), out / PAGE)
+    save_page(render_audit_page(summary, folder, read_open_sheet(out, folder)), out / PAGE)
     run_folder.write_json(out / AUDIT, summary.to_dict())
     write_checksums(out, SEALED, folder)
     if not is_trusted:
@@ -139,6 +131,25 @@ def write_summary(out: Path, summary: AuditSummary, folder: Path, is_trusted: bo
         mark = get_trust_mark(out, folder)
         mark.parent.mkdir(parents=True, exist_ok=True)
         mark.touch()
+
+
+def read_open_sheet(out: Path, folder: Path) -> OpenSheet | None:
+    """Return the rows to label that have no answer yet; None of an audit without such rows.
+
+    Args:
+        out: Folder whose files will replace those of ``folder``.
+        folder: The audit's folder.
+    """
+    if not (out / NEW_ROWS).is_file():
+        return None
+    pictures: dict[str, str] = {}
+    if (out / PICTURES).is_file():
+        pictures = _read_pictures(out / PICTURES)
+    elif (folder / PICTURES).is_file():
+        verify_checksum(folder / PICTURES, REMEDY)
+        pictures = _read_pictures(folder / PICTURES)
+    sheet = build_open_sheet(NewRows.from_frame(read_frame(out / NEW_ROWS)), pictures)
+    return sheet if sheet.rows else None
 
 
 def _read_pictures(file: Path) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pandas as pd
 from logit_correction.finding import BASELINE
 from logit_correction.formatting import format_percent
 from logit_correction.pages import plots
+from logit_correction.pages.answering import OpenSheet, build_answering_form
 from logit_correction.pages.compare import format_path
 from logit_correction.pages.console import (
     build_console_table,
@@ -41,13 +41,13 @@ from logit_correction.view_names import is_plural, name_views, spell_out_views
 MAX_PAIRS = 8
 
 
-def render_audit_page(summary: AuditSummary, folder: Path, rows_to_label: Sequence[Mapping[str, Any]] = ()) -> str:
+def render_audit_page(summary: AuditSummary, folder: Path, sheet: OpenSheet | None = None) -> str:
     """Return the page of an audit.
 
     Args:
         summary: Of the audit.
         folder: That of the audit, which commands name.
-        rows_to_label: New rows that people are asked about; see ``list_open_rows``.
+        sheet: Rows to label, if there are any.
     """
     record = summary.record
     question = make_question(record.finding)
@@ -62,7 +62,7 @@ def render_audit_page(summary: AuditSummary, folder: Path, rows_to_label: Sequen
         title=f"Audit of {source}",
         what=source,
         verdict=summary.verdict,
-        asked=rows_to_label,
+        answering=build_answering_form(sheet, record.data.label_names) if sheet else None,
         views=name_views(views),
         several=is_plural(views),
         evidence=build_evidence_context(record.finding),

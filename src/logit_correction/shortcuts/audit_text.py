@@ -403,7 +403,7 @@ def _list_selection_commands(selection: Selection, place: str) -> dict[str, str]
     sample_rows = f"logit-correction audit --ask {selection.num_needed or DEFAULT_SHEET_ROWS} --out {place}"
     num_open = selection.num_asked - selection.sheet_answers
     if selection.answers == 0 and selection.num_asked:
-        fill_in = f"Write the labels of {format_row_count(num_open)} into the column `answer` of `sheet.csv`"
+        fill_in = f"Label {format_row_count(num_open)} in the page, or in the column `answer` of `sheet.csv`"
         return {f"{fill_in}, as many as you like, then:": read_answers}
     if selection.chosen is None:
         return {"Choose rows to label:": sample_rows}

@@ -6,6 +6,7 @@ for their labels and descriptions, before anything is trained, and once for the 
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,7 +33,7 @@ from logit_correction.formatting import format_option, format_row_count
 from logit_correction.functional import wilson_interval
 from logit_correction.runs.assemble import PreparedRun
 from logit_correction.shortcuts.candidates import TrainedCandidate, build_candidates, train_candidates
-from logit_correction.shortcuts.new_rows_table import LABEL, NewRows, describe_row
+from logit_correction.shortcuts.new_rows_table import FIELDS, LABEL, NewRows, describe_row
 from logit_correction.shortcuts.selection import SHIFT_LEVEL, compute_shift_p_value
 from logit_correction.shortcuts.summaries import CandidateResult, Selection
 from logit_correction.training.display import Display
@@ -167,7 +168,11 @@ def _build_descriptions(
     elif lines is not None:
         frame["line"] = list(lines)
     content = table.describe_rows(rows, max_columns=MAX_SHOWN_COLUMNS)
-    return frame if content is None else frame.assign(content=content)
+    if content is not None:
+        frame["content"] = content
+    if table.columns:
+        frame[FIELDS] = [json.dumps(fields) for fields in table.list_fields(rows, max_columns=MAX_SHOWN_COLUMNS)]
+    return frame
 
 
 def build_new_rows_table(frames: Sequence[pd.DataFrame], table: DataTable) -> pd.DataFrame:

@@ -20,13 +20,16 @@ ROUND = "round"
 #: Columns by which people recognise a row; a table has those that its data have.
 KNOWN_BY = ("line", "path", "content")
 
+#: Column of the stored table that holds name and value of each column of a table's row, as JSON.
+FIELDS = "fields"
+
 
 @dataclass(frozen=True)
 class NewRows:
     """M new rows and the predictions of C candidates, ERM first.
 
     Attributes:
-        descriptions: Columns ``row`` (a number from 0), and those of ``KNOWN_BY`` that the data have.
+        descriptions: Columns ``row`` (a number from 0), and those of ``KNOWN_BY`` and ``FIELDS`` that the data have.
         label: (M,) index of the label, -1 where it is unknown.
         rounds: (M,) the round in which a row was sampled: 0 if it came with a label, -1 if it was not.
         predictions: (C, M) label indices.
@@ -56,7 +59,7 @@ class NewRows:
         rounds = frame[ROUND].astype(np.int64).to_numpy()
         candidates = range(sum(str(name).startswith("says_") for name in frame))
         return cls(
-            descriptions=frame[["row", *(name for name in frame if name in KNOWN_BY)]],
+            descriptions=frame[["row", *(name for name in frame if name in (*KNOWN_BY, FIELDS))]],
             label=frame[LABEL].astype(np.int64).to_numpy(),
             rounds=rounds,
             predictions=np.stack([frame[f"says_{number}"].astype(np.int64).to_numpy() for number in candidates]),
@@ -98,8 +101,14 @@ class NewRows:
         return np.lexsort([pd.factorize(key, sort=True)[0] for key in keys])
 
     def find_open(self) -> Array:
-        """Return the positions of rows that were put on a sheet and have no answer yet."""
-        return np.flatnonzero((self.rounds >= 1) & (self.label < 0))
+        """Return the positions of rows that were put on a sheet and have no answer yet, in the order of the sheet.
+
+        Rows of earlier rounds come first. Within a round the order is random, so that whoever answers the first few
+        rows answers a random part of the sheet.
+        """
+        positions = np.flatnonzero((self.rounds >= 1) & (self.label < 0))
+        rank = np.random.default_rng(0).permutation(len(self.rounds))[positions]
+        return np.asarray(positions[np.lexsort((rank, self.rounds[positions]))])
 
 
 def take_inputs(inputs: Inputs, positions: Array) -> Inputs:

@@ -7,6 +7,7 @@ edit it in spreadsheets, so columns may move, change their case or become number
 from __future__ import annotations
 
 import codecs
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,24 +16,25 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
 from logit_correction.data.cells import check_columns, convert_series_to_texts
 from logit_correction.data.image_files import read_picture
 from logit_correction.data.table_files import read_frame
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_first, format_reason
-from logit_correction.pages.plots import encode_png_uris
-from logit_correction.shortcuts.new_rows_table import KNOWN_BY, NewRows, describe_row
+from logit_correction.pages.answering import OpenSheet, RowToLabel
+from logit_correction.pages.plots import encode_picture
+from logit_correction.serialization import from_json_values
+from logit_correction.shortcuts.new_rows_table import FIELDS, KNOWN_BY, NewRows, describe_row
 from logit_correction.shortcuts.sampling import UNIFORM_SHARE
 from logit_correction.shortcuts.selection import sample_rows_to_label
-from logit_correction.spreadsheets import read_spreadsheet_csv
+from logit_correction.spreadsheets import format_spreadsheet_rows, read_spreadsheet_csv
 
 #: The column of a sheet that people fill in.
 ANSWER = "answer"
 
-#: Pixels along the shorter side of a picture on the page of rows to label.
-PICTURE_SIDE = 160
+#: Most pixels along the longer side of a picture on the page of rows to label.
+PICTURE_SIDE = 640
 
 #: Faults of a sheet that a message lists.
 MAX_FAULTS = 5
@@ -47,7 +49,6 @@ def sample_sheet(rows: NewRows, count: int, seed: int) -> tuple[NewRows, pd.Data
         seed: Of the audit; each round samples by another one.
     """
     open_positions = rows.find_open()
-    sampled = open_positions[:0]
     if len(open_positions) < count:
         number = max(0, int(rows.rounds.max())) + 1
         order = rows.sort_canonically()
@@ -66,8 +67,7 @@ def sample_sheet(rows: NewRows, count: int, seed: int) -> tuple[NewRows, pd.Data
         rounds[sampled] = number
         probabilities = {**rows.inclusion_probability, number: probability}
         rows = replace(rows, rounds=rounds, inclusion_probability=probabilities)
-    sheet = rows.descriptions.iloc[np.concatenate([open_positions, sampled])]
-    return rows, sheet[["row", *(name for name in KNOWN_BY if name in sheet)]].assign(**{ANSWER: ""})
+    return rows, build_sheet(rows)
 
 
 def can_decide(rows: NewRows) -> bool:
@@ -166,18 +166,42 @@ def read_pictures(rows: NewRows) -> dict[str, str]:
         if not path.is_file():
             continue
         try:
-            pixels = read_picture(path, (PICTURE_SIDE, PICTURE_SIDE), "crop").pixels
+            pixels = read_picture(path, None).pixels
         except Exception as error:  # Pillow raises many kinds
             reason = format_reason(error)
             remedy = "put a good one there, or take it away"
             raise InputError(f"{path} cannot be read as an image ({reason}): {remedy}") from error
-        pictures[str(row["row"])] = encode_png_uris(torch.from_numpy(pixels)[None], PICTURE_SIDE)[0]
+        pictures[str(row["row"])] = encode_picture(pixels, PICTURE_SIDE)
     return pictures
 
 
-def list_open_rows(rows: NewRows, pictures: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return name, content and picture of the open rows, for the page."""
-    return [
-        {"name": describe_row(row), "content": row.get("content", ""), "image": pictures.get(str(row["row"]))}
-        for _, row in rows.descriptions.iloc[rows.find_open()].iterrows()
-    ]
+def build_open_sheet(rows: NewRows, pictures: Mapping[str, str]) -> OpenSheet:
+    """Return the open rows as the form shows them, in the order of the sheet.
+
+    Args:
+        rows: All new rows.
+        pictures: Row number -> data URI, as ``read_pictures`` returns them.
+
+    Raises:
+        ValueError: The stored fields of a row are not JSON.
+    """
+    heading, *lines = format_spreadsheet_rows(build_sheet(rows))
+    to_label = []
+    for (_, row), cells in zip(rows.descriptions.iloc[rows.find_open()].iterrows(), lines, strict=True):
+        fields = from_json_values(list[tuple[str, str]], json.loads(row.get(FIELDS) or "[]"), FIELDS)
+        to_label.append(
+            RowToLabel(
+                name=describe_row(row),
+                cells=cells,
+                image=pictures.get(str(row["row"])),
+                text=row.get("content"),
+                fields=tuple(fields),
+            )
+        )
+    return OpenSheet(heading, to_label)
+
+
+def build_sheet(rows: NewRows) -> pd.DataFrame:
+    """Return the sheet of all open rows, its column ``answer`` empty."""
+    sheet = rows.descriptions.iloc[rows.find_open()]
+    return sheet[["row", *(name for name in KNOWN_BY if name in sheet)]].assign(**{ANSWER: ""})
