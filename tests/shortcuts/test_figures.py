@@ -196,10 +196,11 @@ def known_of_new_rows(found: Audit, truth: np.ndarray) -> list[Known]:
         gains.append(float(differs.mean() * (worth * mean - 4 * 0.05) / (worth + 4)) if number else 0.0)
         gain = [100 * value for value in (gains[-1], one["gain_low"], one["gain_high"])] if number else []
         assert not number or one["gain_low"] < gains[-1] < one["gain_high"]
+        likely = [] if one["probability_best"] is None else [100 * one["probability_best"]]
         known.append(
             (
                 f"Candidates: {name}{'' if one['views'] else ' ' + one['does']} |",
-                [*shares, 100 * one["like_training"], *gain],
+                [*shares, 100 * one["like_training"], *gain, *likely],
             )
         )
     best = int(np.argmax(gains))
@@ -213,6 +214,15 @@ def known_of_new_rows(found: Audit, truth: np.ndarray) -> list[Known]:
             ("points on the new rows", ends[:1]),
             ("labelled new rows", [len(answered), *ends[:1], 90, *ends[1:]]),
         ]
+        if told["average"] is not None:
+            members = sorted((-one["weight"], 100 * one["probability_best"]) for one in tried if one["weight"])
+            known.append(("Likely to be the best", [probability for _, probability in members]))
+            ends = [
+                100 * told["average"][who][end]
+                for who in ("erm_accuracy", "accuracy")
+                for end in ("accuracy", "low", "high")
+            ]
+            known += [("On all new rows", ends), ("To be sure takes about", [told["more"]])]
         known.append(
             ("On the validation rows accuracy", [100 * tried[number]["like_training"] for number in (0, best)])
         )

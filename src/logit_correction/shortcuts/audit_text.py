@@ -12,6 +12,7 @@ from logit_correction.finding_text import describe_finding
 from logit_correction.formatting import capitalize, format_percent, format_row_count
 from logit_correction.shortcuts.summaries import (
     AuditSummary,
+    CandidateResult,
     ClassifierCheckSummary,
     Contrast,
     Interval,
@@ -297,8 +298,7 @@ def _headline_selection(selection: Selection) -> str:
 
 
 def _name_average(selection: Selection) -> str:
-    num_members = len(selection.members)
-    return f"an average of {num_members} candidates" if num_members > 1 else f"`{selection.chosen}`"
+    return "an average of the likely candidates" if len(selection.members) > 1 else f"`{selection.chosen}`"
 
 
 def _describe_average(selection: Selection) -> str:
@@ -316,11 +316,12 @@ def _describe_average(selection: Selection) -> str:
         f"`{result.name}` {format_percent(result.probability_best, unit=' %')}" for result in selection.members
     )
     text = f"{basis}, {_name_average(selection)} changes accuracy there by {interval}. Likely to be the best: {likely}"
-    if average.accuracy is None or average.erm_accuracy is None:
-        return text
-    before = _format_accuracy(average.erm_accuracy)
-    after = _format_accuracy(average.accuracy)
-    return f"{text}. On all new rows {BASELINE} is right in {before}, and this in {after}"
+    if average.accuracy is not None and average.erm_accuracy is not None:
+        before = _format_accuracy(average.erm_accuracy)
+        after = _format_accuracy(average.accuracy)
+        text = f"{text}. On all new rows {BASELINE} is right in {before}, and this in {after}"
+    alone = f" by `{selection.chosen}` alone" if len(selection.members) > 1 else ""
+    return f"{text}. {_describe_in_distribution_cost(selection, selection.correction)}{alone}"
 
 
 def _format_accuracy(interval: Interval) -> str:
@@ -362,14 +363,18 @@ def _describe_answers(selection: Selection) -> str:
     correction = selection.correction
     if correction is None:
         return f"{basis}, no correction is clearly better than {BASELINE}: train {BASELINE}"
-    before = format_percent(selection.candidates[0].valid_accuracy, unit=" %")
-    after = format_percent(correction.valid_accuracy, unit=" %")
-    change = f"stays at {after}" if before == after else f"goes from {before} to {after}"
     return (
         f"{basis}, `{correction.name}` changes accuracy there by {_format_points(selection.gain)} points against "
         f"{BASELINE} (90 % interval {_format_points(selection.gain_low)} to {_format_points(selection.gain_high)}). "
-        f"On the validation rows accuracy {change}"
+        f"{_describe_in_distribution_cost(selection, correction)}"
     )
+
+
+def _describe_in_distribution_cost(selection: Selection, correction: CandidateResult) -> str:
+    before = format_percent(selection.candidates[0].valid_accuracy, unit=" %")
+    after = format_percent(correction.valid_accuracy, unit=" %")
+    change = f"stays at {after}" if before == after else f"goes from {before} to {after}"
+    return f"On the validation rows accuracy {change}"
 
 
 def _format_points(share: float | None) -> str:
