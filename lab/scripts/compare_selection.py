@@ -17,7 +17,7 @@ Rules; new rows are asked about whether or not a change of the inputs was seen, 
 - average: rows half by disagreement, half uniform
 - advised: the average where a change was seen and its gain is above 0, or its 90 % interval does not hold 0, else ERM
 - advised if sure: the average where its interval does not hold 0, else ERM
-- taught: ``advised``, and the correction learned from the same labels where the average is advised; ``all``: wherever
+- taught: ``advised`` with the correction learned from the same labels, what an audit does; taught all: advised or not
 - ERM taught: the correction of ERM's logits
 - uniform average: all candidates, no label; ERM average: as many ERMs, no label
 - CODA, Model Selector, VMA, DFR, random rows: see ``logit_correction_lab.active_selection``
@@ -231,7 +231,7 @@ def compare_teaching(
         return result
     taught = measure_taught(kept, sample, average, rows, probability)
     result["taught all"] = taught
-    result["taught"] = taught if is_advised or sample.changed else erm
+    result["taught"] = taught if is_advised else erm
     result["ERM taught"] = measure_taught(kept, sample, sample.logits[0], rows, probability)
     return result
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import pickle
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -30,6 +31,7 @@ import torch
 
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.reader import NumericReader
+from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, TrainingError
 from logit_correction.integrations.sklearn import TableSource
 from logit_correction.registry import ComponentConfig
@@ -45,6 +47,9 @@ from logit_correction.shortcuts.candidates import (
 from logit_correction.shortcuts.new_rows import compute_total_variation_to_erm
 from logit_correction.training.display import Display
 from logit_correction_lab.sources import stand_ins, wild
+
+#: Further trainings of ERM, whose average is compared with that of the candidates.
+NUM_FURTHER_ERM = 5
 
 #: Name of a model whose training reads the true attribute, which a candidate may not.
 TRUE = "LC by the true attribute"
@@ -97,19 +102,25 @@ def collect(config: RunConfig, out: Path, **facts: Any) -> None:
         true = replace(prepared.config, method=ComponentConfig("LC", {"attributes": "TrueAttributes"}))
         candidates.append(Candidate(TRUE, "reads attributes", complete_config(true)))
     outputs = {}
+    features: dict[str, Any] = {}
     for candidate in candidates:
         try:
             model = train_candidate(candidate, table)
         except (InputError, TrainingError) as error:
             print(f"{out.stem}: {candidate.name} is left out: {error}")
             continue
-        with torch.no_grad():
-            logits = torch.cat([model.network(batch.inputs) for batch in BatchLoader(table, "test").epoch()])
+        if candidate is candidates[0]:
+            features = collect_features(model.network, table)
         outputs[candidate.name] = {
             "usual": model.in_distribution_logits.half().numpy(),
-            "test": logits.half().numpy(),
+            "test": compute_test_outputs(model.network, table).half().numpy(),
             "seconds": model.seconds,
         }
+    further_erm = []
+    for number in range(1, NUM_FURTHER_ERM + 1):
+        training = replace(candidates[0].config.training, seed=1000 * number + candidates[0].config.training.seed)
+        model = train_candidate(replace(candidates[0], config=replace(candidates[0].config, training=training)), table)
+        further_erm.append(compute_test_outputs(model.network, table).half().numpy())
     statistics = {candidate.views: vars(candidate.scored.statistics) for candidate in estimator.search.candidates}
     train = table.split["train"]
     test = table.split["test"]
@@ -117,6 +128,9 @@ def collect(config: RunConfig, out: Path, **facts: Any) -> None:
         "found": outputs,
         "label": table.label[test].numpy(),
         "attribute": table.attribute[test].numpy(),
+        "valid label": table.label[table.split["valid"]].numpy(),
+        "features": features,
+        "further ERM": further_erm,
         "default": list(estimator.finding.views),
         "rows": len(train),
         "usual": list_in_distribution_splits(table),
@@ -131,6 +145,23 @@ def collect(config: RunConfig, out: Path, **facts: Any) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_bytes(pickle.dumps(collected))
     print(f"{out.stem}: {len(outputs)} candidates, {time.monotonic() - started:.0f} s", flush=True)
+
+
+@torch.no_grad()
+def compute_test_outputs(network: Callable[[Any], torch.Tensor], table: DataTable, split: str = "test") -> torch.Tensor:
+    """Return what a network gives for all rows of a split, one line each."""
+    return torch.cat([network(batch.inputs).flatten(1) for batch in BatchLoader(table, split).epoch()])
+
+
+def collect_features(network: torch.nn.Module, table: DataTable) -> dict[str, Any]:
+    """Return the features of the test rows in front of a network's head, and their mean and deviation in training.
+
+    A network without features gives none.
+    """
+    if not hasattr(network, "features"):
+        return {}
+    test, train = (compute_test_outputs(network.features, table, split).float() for split in ("test", "train"))
+    return {"test": test.half().numpy(), "mean": train.mean(dim=0).numpy(), "scale": train.std(dim=0).numpy()}
 
 
 def collect_drawn(number: int, seed: int, out: Path, sources: Path) -> None:
