@@ -14,7 +14,7 @@ Rules; new rows are asked about whether or not a change of the inputs was seen, 
 - select: rows by disagreement, one candidate if it is ahead of ERM by a margin; as it was
 - greatest gain: the same rows and gains, no margin
 - average, dispute: rows by disagreement; members weighted by the probability of being best
-- average: rows half by disagreement, half uniform
+- average: five rows by disagreement, the others half by disagreement and half uniform, as an audit asks
 - advised: the average where a change was seen and its gain is above 0, or its 90 % interval does not hold 0, else ERM
 - advised if sure: the average where its interval does not hold 0, else ERM
 - taught: ``advised`` with the correction learned from the same labels, what an audit does; taught all: advised or not
@@ -170,7 +170,7 @@ def compare_rules(
             result |= compare_averages(kept, sample, predictions, rows, probability, accuracy)
         else:
             result |= dict.fromkeys(("select", "greatest gain", "average, dispute"), accuracy[0])
-        rows, probability = draw_rows(predictions, count, seed, sampling.UNIFORM_SHARE)
+        rows, probability = draw_rows(predictions, count, seed, sampling.compute_uniform_share(count))
         result |= compare_teaching(kept, sample, predictions, rows, probability, accuracy[0])
         if published and len(kept["features"]):
             result["DFR"] = measure_retrained_layer(kept, sample, count, seed, accuracy[0])
@@ -209,7 +209,7 @@ def compare_teaching(
     probability: np.ndarray,
     erm: float,
 ) -> dict[str, float]:
-    """Return the accuracy of the average by rows that are half uniform, and of what its correction learns of them."""
+    """Return the accuracy of the average by rows as an audit asks, and of what its correction learns of them."""
     labelled = sample.pool[rows]
     label = sample.label[labelled]
     weight, prior = weigh_candidates(kept, sample, predictions, rows, probability)

@@ -26,7 +26,7 @@ from logit_correction.pages.answering import OpenSheet, RowToLabel
 from logit_correction.pages.plots import encode_picture
 from logit_correction.serialization import from_json_values
 from logit_correction.shortcuts.new_rows_table import FIELDS, KNOWN_BY, NewRows, describe_row
-from logit_correction.shortcuts.sampling import UNIFORM_SHARE
+from logit_correction.shortcuts.sampling import compute_uniform_share
 from logit_correction.shortcuts.selection import sample_rows_to_label
 from logit_correction.spreadsheets import format_spreadsheet_rows, read_spreadsheet_csv
 
@@ -51,14 +51,15 @@ def sample_sheet(rows: NewRows, count: int, seed: int) -> tuple[NewRows, pd.Data
     open_positions = rows.find_open()
     if len(open_positions) < count:
         number = max(0, int(rows.rounds.max())) + 1
+        num_new = count - len(open_positions)
         order = rows.sort_canonically()
         ordered = rows.take(order)
         in_order, probability_in_order = sample_rows_to_label(
             ordered.predictions,
-            count - len(open_positions),
+            num_new,
             seed + number,
             np.flatnonzero(ordered.rounds >= 0).tolist(),
-            UNIFORM_SHARE if can_decide(rows) else 0.0,
+            compute_uniform_share(num_new, int((rows.rounds >= 1).sum())) if can_decide(rows) else 0.0,
         )
         sampled = order[in_order]
         probability = np.zeros(len(order))
