@@ -199,14 +199,18 @@ def test_new_rows_and_answers_about_them_choose_what_is_trained(door: Door, here
     wrong = sheet.assign(answer="maybe")
     wrong.to_csv(tmp_path / "wrong.csv", index=False)
     answer = door("audit", "--answers", tmp_path / "wrong.csv", "--out", folder)
-    assert answer.status == 2 and "'maybe' is no label" in answer.err
+    assert answer.status == 2 and "'maybe' is not a label" in answer.err
     sheet.assign(answer=truth["outcome"].iloc[sheet["row"]].str.upper().to_numpy()).to_csv(folder / "sheet.csv")
     assert door(*words, "--answers", folder / "sheet.csv", "--out", tmp_path / "second").status == 0
     found = json.loads((folder / "audit.json").read_text())["new_rows"]
     assert "ERM without the column sex" in [one["name"] for one in found["candidates"]]
     assert found["answers"] == 20 and found["chosen"] in [one["name"] for one in found["candidates"]]
     report = json.loads((tmp_path / "second" / "report.json").read_text())
-    assert report["method"] == ("ERM" if found["chosen"].startswith("ERM") else "LC")
+    assert report["method"] == ("ERM" if found["chosen"] == "ERM" else "Average")
+    assert door(*words, "--answers", folder / "sheet.csv", "--single", "--out", tmp_path / "third").status == 0
+    found = json.loads((folder / "audit.json").read_text())["new_rows"]
+    report = json.loads((tmp_path / "third" / "report.json").read_text())
+    assert found["single"] and report["method"] == ("ERM" if found["chosen"].startswith("ERM") else "LC")
     assert door("audit", "--ask", "5", "--out", folder).status == 0
     assert len(pd.read_csv(folder / "sheet.csv")) == 5
 

@@ -127,7 +127,7 @@ def test_files_and_keys_of_an_audit(run: Run) -> None:
 def test_files_and_keys_of_an_audit_of_new_rows(run: Run) -> None:
     folder = run("audit-asked")
     named = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
-    assert named == AUDIT_FILES - {"fix.yaml"} | {"sheet.csv", "new_rows.parquet"}
+    assert named == AUDIT_FILES - {"fix.yaml"} | {"sheet.csv", "new_rows.parquet", "new_rows.npz"}
     audit = json.loads((folder / "audit.json").read_text())
     of_trial = {one for one in AUDIT.split() if one.startswith("cost.") or "fixed" in one}
     assert {*AUDIT.split(), *NEW_ROWS.split()} - of_trial - set(keys(audit)) == set()
