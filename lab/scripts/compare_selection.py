@@ -14,7 +14,7 @@ Rules; new rows are asked about whether or not a change of the inputs was seen, 
 - select: rows by disagreement, one candidate if it is ahead of ERM by a margin; as it was
 - greatest gain: the same rows and gains, no margin
 - average, dispute: rows by disagreement; members weighted by the probability of being best
-- average: five rows by disagreement, the others half by disagreement and half uniform, as an audit asks
+- average: rows as an audit asks, of 20 and more half by disagreement and half uniform
 - advised: the average where a change was seen and its gain is above 0, or its 90 % interval does not hold 0, else ERM
 - advised if sure: the average where its interval does not hold 0, else ERM
 - taught: ``advised`` with the correction learned from the same labels, what an audit does; taught all: advised or not

@@ -55,10 +55,10 @@ def test_half_of_a_sample_is_spread_over_all_rows() -> None:
     np.testing.assert_allclose(probability[:10], 0.5 + 0.05)
 
 
-def test_the_first_rows_are_drawn_where_candidates_differ() -> None:
-    shares = [sampling.compute_uniform_share(count) for count in (1, 5, 6, 15, 105)]
-    np.testing.assert_allclose(shares, [0, 0, 1 / 12, 1 / 3, 10 / 21])
-    assert [sampling.compute_uniform_share(10, asked) for asked in (0, 3, 5, 50)] == [0.25, 0.4, 0.5, 0.5]
+def test_a_few_rows_are_drawn_where_candidates_differ_and_half_of_many_uniformly() -> None:
+    shares = [sampling.compute_uniform_share(count) for count in (1, 5, 8, 20, 100)]
+    np.testing.assert_allclose(shares, [0, 0, 0.1, 0.5, 0.5])
+    assert [sampling.compute_uniform_share(3, asked) for asked in (0, 2, 5, 50)] == [0, 0, 0.1, 0.5]
 
 
 def test_rows_are_drawn_as_often_as_their_probability_says() -> None:
