@@ -135,7 +135,8 @@ def test_files_and_keys_of_an_audit_of_new_rows(run: Run) -> None:
     rows = pd.read_parquet(folder / "new_rows.parquet")
     says = [f"says_{number}" for number in range(len(audit["new_rows"]["candidates"]))]
     apart = [name.replace("says", "apart") for name in says]
-    assert list(rows) == ["row", "line", "content", "label_number", "round", *says, *apart, "chance_1"]
+    described = ["row", "line", "content", "fields"]
+    assert list(rows) == [*described, "label_number", "round", *says, *apart, "chance_1"]
     assert len(rows) == audit["new_rows"]["rows"] and rows["row"].tolist() == list(range(len(rows)))
     assert (rows["label_number"] == -1).all() and (rows["round"] == 1).sum() == 8 == audit["new_rows"]["asked"]
     sheet = pd.read_csv(folder / "sheet.csv")

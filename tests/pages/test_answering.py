@@ -111,9 +111,9 @@ def test_of_many_labels_one_is_found_by_typing(browser: Any, tmp_path: Path) -> 
 
 
 def test_clicks_alone_do_on_a_narrow_screen(tmp_path: Path) -> None:
-    from selenium.webdriver.common.by import By
-
     for browser in open_browser(tmp_path, width=500):
+        from selenium.webdriver.common.by import By
+
         open_page(browser, tmp_path, render_sheet(make_sheet(2), LABELS))
         find_part(browser, "labels").find_elements(By.TAG_NAME, "button")[0].click()
         find_part(browser, "grid").click()

@@ -70,7 +70,7 @@ def test_options_of_a_component_without_a_name_are_those_of_the_default() -> Non
     ("flat", "expected"),
     [
         ({"network": {"hidden": [5]}}, "`network` has options, but no name: give `network` too"),
-        ({"method": None, "preset": "stagd"}, "'stagd' (did you mean staged?)"),
+        ({"method": None, "preset": "stagd"}, "'stagd' does not exist (did you mean staged?)"),
         ({"preset": "paper", "method": "StagedLC"}, "preset paper is for method LC, not StagedLC"),
         ({"gradient_clip": None}, "`gradient_clip`"),
         ({"learning_rate": float("nan")}, "`learning_rate`"),

@@ -28,7 +28,7 @@ Array: TypeAlias = NDArray[Any]
 MetricFunction: TypeAlias = Callable[[Array, Array], float]
 
 #: A metric as the user gives it: a name, a dotted path, a function, or several of these.
-MetricSpec: TypeAlias = str | MetricFunction | Sequence[str | MetricFunction]
+MetricSpec: TypeAlias = str | MetricFunction | Sequence[str | MetricFunction] | Mapping[str, MetricFunction]
 
 #: Names of second parameters that take the probability of the label. Others take whether the label is predicted.
 PROBABILITY_PARAMETERS = ("y_score", "y_prob", "y_proba", "pred_decision", "probability")
@@ -42,12 +42,17 @@ def find_metrics(metrics: MetricSpec, taken_names: Sequence[str] = ()) -> dict[s
 
     Args:
         metrics: One or several of: a name of ``METRICS``, a dotted path such as ``sklearn.metrics.f1_score``, or a
-            function, which is shown by its ``__name__``.
+            function, which is shown by its ``__name__``. Or what this function returned, which is returned again.
         taken_names: Columns that the table has already; a metric of such a name is shown by its whole path.
 
     Raises:
         InputError: A name is unknown, or cannot be imported.
     """
+    if isinstance(metrics, Mapping):
+        return {
+            f"{function.__module__}.{name}" if name in taken_names else name: function
+            for name, function in metrics.items()
+        }
     functions: dict[str, MetricFunction] = {}
     for metric in [metrics] if isinstance(metrics, str) or callable(metrics) else metrics:
         function = metric if callable(metric) else import_component("metric", metric, METRICS)

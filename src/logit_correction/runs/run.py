@@ -230,7 +230,7 @@ class Run(os.PathLike[str]):
         Raises:
             InputError: The data have changed since the training, or rows cannot be read.
         """
-        find_metrics(metrics)  # raises before anything is read
+        metrics = find_metrics(metrics)  # raises before anything is read, and imports what the caller has named
         if isinstance(data, str) and label is None:
             return self._evaluate_split(data, metrics)
         model = self.model
