@@ -155,7 +155,7 @@ def test_a_good_classifier_is_left_alone() -> None:
 
 
 def test_few_labels_teach_nothing() -> None:
-    features, offset, label = draw_rows(6, 4)
+    features, offset, label = draw_rows(6, 9)
     correction = teaching.teach_logit_correction(features, offset, label, np.zeros(6), 1.0)
     assert correction.strength is None
     assert not correction(features).any()

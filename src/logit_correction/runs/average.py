@@ -60,7 +60,7 @@ def read_labelled_rows(path: Path) -> LabelledRows:
     """Read what ``write_labelled_rows`` wrote.
 
     Raises:
-        InputError: The file is missing, damaged, or named by a folder that nobody has said to trust.
+        InputError: The file is missing, damaged, or named by an untrusted folder.
     """
     refuse_untrusted_path("labelled rows", str(path))
     try:
@@ -116,7 +116,7 @@ class AverageTrainer(Trainer):
             config = build_member_config(self.run_config, member)
             checkpoint = self.checkpoint_path and self.checkpoint_path.with_name(f"member-{number}-{RESUME}")
             if checkpoint is not None and not resume:
-                checkpoint.unlink(missing_ok=True)  # of a training that somebody began anew
+                checkpoint.unlink(missing_ok=True)  # a new training begins
             self.display.show_message(f"member {number + 1} of {num_members}: {member.get('name', config.method.name)}")
             trainer = train_member(
                 config, self.table, self.display, self.device, checkpoint, after_epoch=self.after_epoch

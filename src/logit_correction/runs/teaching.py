@@ -46,8 +46,8 @@ GUARD_CONFIDENCE = 0.93
 #: has the least variance, but overrates rows that were asked about since the candidates contradict ERM there.
 WEIGHT_POWER = 0.5
 
-#: Fewest labelled rows from which anything is learned: fewer give a fold of one row.
-MIN_LABELLED_ROWS = 5
+#: Fewest labelled rows from which anything is learned: with 5, a fold of one row each, sets lost up to 1.6 points.
+MIN_LABELLED_ROWS = 10
 
 #: Iterations of the optimizer; the problem is convex and has at most as many unknowns per label as labelled rows.
 MAX_ITERATIONS = 200

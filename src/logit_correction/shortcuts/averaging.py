@@ -3,8 +3,8 @@
 After a few labels it is rarely clear which of several trained candidates is most accurate on the unlabelled target
 data (the new rows). Selecting one of them throws away what the labels say about the others: two candidates that are
 half a point apart get the weights 1 and 0. This module weights each candidate by the posterior probability that its
-gain over ERM is the greatest, and averages the logits. A candidate that is clearly best gets nearly all weight; of
-candidates that cannot be told apart yet each gets its share, and their average is usually better than either.
+gain over ERM is the greatest, and averages the logits. A candidate that is clearly best gets nearly all weight;
+candidates that are still level share it, and their average is usually better than either.
 
 - ``compute_prior_gain``: what the validation rows say about each candidate before any new row is labelled.
 - ``estimate_gain_posterior``: the gains and their errors, by the labels and the prior.
@@ -69,7 +69,7 @@ def compute_prior_gain(predictions: Array, label: Array) -> Array:
 
     Where the new rows are seen to be like the validation rows, a candidate that loses on the validation rows loses on
     the new rows too, so this is the mean of the prior of its gain there, worth ``UNCHANGED_PRIOR_ROWS`` labelled rows.
-    Where the inputs have changed, the validation rows are no guide: ERM is at its best on them.
+    Where the inputs have changed, the validation rows do not show it: ERM is at its best on them.
 
     Args:
         predictions: (C, V) predicted labels of the candidates on the validation rows; the first candidate is ERM.

@@ -1,4 +1,4 @@
-"""The files beside the table of new rows: logits of the candidates, inputs of the networks, and the labelled rows."""
+"""Archives next to the table of new rows: logits of the candidates, inputs of the networks, and labelled rows."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ class CandidateResult:
         gain: Estimated gain in accuracy over ERM on the new rows; None without labelled new rows.
         num_answers: Labelled new rows on which it and ERM predict different labels.
         probability_best: Probability that it is the best candidate on the new rows; None without answers.
-        weight: In the average, 0 of candidates that are no members; None where there is no average.
+        weight: In the average, 0 for candidates outside the average; None where there is no average.
     """
 
     name: str
