@@ -31,7 +31,7 @@ def _searching(length: Callable[..., tuple[int, int]]) -> Iterator[None]:
     from logit_correction.shortcuts.auto import Auto
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Auto, "compute_schedule", length)
+        patch.setattr(Auto, "compute_epochs_and_batch_size", length)
         yield
 
 
@@ -40,7 +40,7 @@ def whole_search() -> Iterator[Callable[[], AbstractContextManager[None]]]:
     """Searches train for a sixth of their epochs, since plain shortcuts show as well; in this context, for all."""
     from logit_correction.shortcuts.auto import Auto
 
-    whole = Auto.compute_schedule
+    whole = Auto.compute_epochs_and_batch_size
 
     def short(estimator: Auto) -> tuple[int, int]:
         epochs, rows_of_a_step = whole(estimator)

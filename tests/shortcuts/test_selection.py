@@ -284,11 +284,11 @@ def test_the_best_of_many_equal_candidates_is_told_to_gain_about_nothing() -> No
 
 
 def test_further_answers_are_asked_for_until_the_best_is_told_from_erm() -> None:
-    assert selection.count_labels_needed(gains([0, 0.1], [0, 0.05]), 1, 20) == 0
+    assert selection.estimate_num_further_labels(gains([0, 0.1], [0, 0.05]), 1, 20) == 0
     # An error falls with the root of the answers: from 0.1 to 0.1 / 1.645 takes 2.7 times as many.
-    assert selection.count_labels_needed(gains([0, 0.1], [0, 0.1]), 1, 20) == 40
+    assert selection.estimate_num_further_labels(gains([0, 0.1], [0, 0.1]), 1, 20) == 40
     assert (
-        selection.count_labels_needed(gains([0, 0.1, -0.3], [0, 0.1, 0.1]), 0, 20) == 40
+        selection.estimate_num_further_labels(gains([0, 0.1, -0.3], [0, 0.1, 0.1]), 0, 20) == 40
     )  # of ERM, the best of the others
-    assert selection.count_labels_needed(gains([0, -0.1], [0, 0.05]), 0, 20) == 0
-    assert selection.count_labels_needed(gains([0, 0.0], [0, 0.1]), 0, 20) == 200  # so many at the most
+    assert selection.estimate_num_further_labels(gains([0, -0.1], [0, 0.05]), 0, 20) == 0
+    assert selection.estimate_num_further_labels(gains([0, 0.0], [0, 0.1]), 0, 20) == 200  # so many at the most

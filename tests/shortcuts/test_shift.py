@@ -25,7 +25,7 @@ def draw_normal(rows: int, features: int, seed: int, mean: float = 0.0) -> np.nd
 def test_a_shifted_feature_separates_as_the_normal_distribution_says() -> None:
     shift = measure_view_shift("made", draw_normal(2000, 1, 0), draw_normal(2000, 1, 1, mean=1), seed=0)
     assert shift.auc == pytest.approx(0.760, abs=0.02)  # the normal distribution at 1 / sqrt(2)
-    assert shift.auc_low < 0.760 < shift.auc_high and shift.differs
+    assert shift.auc_low < 0.760 < shift.auc_high and shift.is_significant
 
 
 @pytest.mark.parametrize("features", [1, 30, 3 * MAX_FEATURES])
@@ -35,7 +35,7 @@ def test_rows_of_one_distribution_are_not_separated(features: int) -> None:
         measure_view_shift("made", draw_normal(150, features, 2 * seed), draw_normal(100, features, 2 * seed + 1), seed)
         for seed in range(20)
     ]
-    assert sum(shift.differs for shift in shifts) <= 4
+    assert sum(shift.is_significant for shift in shifts) <= 4
     assert abs(np.mean([shift.auc for shift in shifts]) - 0.5) < 0.04
 
 
@@ -48,7 +48,7 @@ def test_the_area_is_that_of_the_rank_test() -> None:
 
 def test_constant_features_tell_nothing() -> None:
     shift = measure_view_shift("made", np.ones((20, MAX_FEATURES + 1)), np.ones((20, MAX_FEATURES + 1)), seed=0)
-    assert shift.auc == pytest.approx(0.5) and not shift.differs
+    assert shift.auc == pytest.approx(0.5) and not shift.is_significant
 
 
 def test_the_standard_error_without_separation_is_that_of_the_rank_sum() -> None:

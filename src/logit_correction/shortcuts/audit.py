@@ -447,7 +447,7 @@ def audit_into(
         )
     opened = None if new_rows is None else open_new_rows(new_rows, built)
     known_rows = read_new_rows(opened, built) if has_new_rows else None
-    held_out = _predict_by_given(built, run, predictions)
+    held_out = _predict_by_given_classifier(built, run, predictions)
     estimator = built.algorithm.attributes
     assert isinstance(estimator, Auto)
     run_folder.make_folder(folder)
@@ -505,7 +505,7 @@ def _collect_auto_options(config: RunConfig, view_options: Mapping[str, Any]) ->
     return {**options, **view_options, "name": "Auto", "search": True}
 
 
-def _predict_by_given(
+def _predict_by_given_classifier(
     built: PreparedRun, run: Path | str | None, predictions: Path | str | None
 ) -> HeldOutPredictions | None:
     """Return the predictions of the classifier that was given; None if none was."""

@@ -50,29 +50,34 @@ REMEDY = "run the audit again"
 
 
 def write_selection(
-    out: Path, folder: Path, summary: AuditSummary, selection: Selection, rows: NewRows, known_views: KnownViews | None
+    out_dir: Path,
+    audit_dir: Path,
+    summary: AuditSummary,
+    selection: Selection,
+    rows: NewRows,
+    known_views: KnownViews | None,
 ) -> SelectionSummary:
     """Select what to train, write the new rows and the config of what is advised, and return the summary.
 
     Args:
-        out: Folder to write to; its files will replace those of ``folder``.
-        folder: The audit's folder.
+        out_dir: Folder to write to; its files will replace those of ``audit_dir``.
+        audit_dir: The audit's folder.
         summary: Of the search, or the selection by earlier answers.
         selection: Of the candidates, by earlier answers or none.
         rows: With all answers.
         known_views: What the user said of views.
     """
-    rows.to_frame().to_parquet(out / NEW_ROWS, index=False)
-    if rows.logits is not None and not (folder / VALUES).is_file():
-        write_values(out / VALUES, rows)
+    rows.to_frame().to_parquet(out_dir / NEW_ROWS, index=False)
+    if rows.logits is not None and not (audit_dir / VALUES).is_file():
+        write_values(out_dir / VALUES, rows)
     selection = select_from_answers(rows, selection, summary.record.training.seed)
-    (out / FIX).unlink(missing_ok=True)  # that of the search
+    (out_dir / FIX).unlink(missing_ok=True)  # that of the search
     if selection.members:
-        has_answers = write_answers(out / ANSWERS, rows)
-        config = build_average_config(selection, folder.resolve() / ANSWERS if has_answers else None)
-        write_text_file(out / FIX, config.to_yaml())
+        has_answers = write_answers(out_dir / ANSWERS, rows)
+        config = build_average_config(selection, audit_dir.resolve() / ANSWERS if has_answers else None)
+        write_text_file(out_dir / FIX, config.to_yaml())
     elif selection.correction is not None:
-        write_text_file(out / FIX, RunConfig.from_dict(selection.correction.config).to_yaml())
+        write_text_file(out_dir / FIX, RunConfig.from_dict(selection.correction.config).to_yaml())
     return SelectionSummary(summary.record, selection, known_views)
 
 
@@ -101,54 +106,54 @@ def build_average_config(selection: Selection, answers: Path | None) -> RunConfi
     return RunConfig.from_dict({**erm, "method": method})
 
 
-def write_pictures(out: Path, rows: NewRows) -> None:
+def write_pictures(out_dir: Path, rows: NewRows) -> None:
     """Keep pictures of the rows to label, so that a page that is written later does not need their files.
 
     Args:
-        out: Folder to write to.
+        out_dir: Folder to write to.
         rows: All new rows; pictures are those of open rows that are image files.
     """
     pictures = read_pictures(rows)
     if pictures:
-        run_folder.write_json(out / PICTURES, pictures)
+        run_folder.write_json(out_dir / PICTURES, pictures)
 
 
-def write_summary(out: Path, summary: AuditSummary, folder: Path, is_trusted: bool) -> None:
+def write_summary(out_dir: Path, summary: AuditSummary, audit_dir: Path, is_trusted: bool) -> None:
     """Write the page, ``audit.json`` and the checksums.
 
     Args:
-        out: Folder to write to; its files will replace those of ``folder``.
+        out_dir: Folder to write to; its files will replace those of ``audit_dir``.
         summary: Of the audit.
-        folder: The audit's folder.
+        audit_dir: The audit's folder.
         is_trusted: Mark the audit as trusted: all classes and paths that it names are this user's.
     """
-    save_page(render_audit_page(summary, folder, read_open_sheet(out, folder)), out / PAGE)
-    run_folder.write_json(out / AUDIT, summary.to_dict())
-    write_checksums(out, SEALED, folder)
+    save_page(render_audit_page(summary, audit_dir, read_open_sheet(out_dir, audit_dir)), out_dir / PAGE)
+    run_folder.write_json(out_dir / AUDIT, summary.to_dict())
+    write_checksums(out_dir, SEALED, audit_dir)
     if not is_trusted:
         return
     with suppress(OSError):  # then the audit is as one from elsewhere
-        mark = get_trust_mark(out, folder)
+        mark = get_trust_mark(out_dir, audit_dir)
         mark.parent.mkdir(parents=True, exist_ok=True)
         mark.touch()
 
 
-def read_open_sheet(out: Path, folder: Path) -> OpenSheet | None:
+def read_open_sheet(out_dir: Path, audit_dir: Path) -> OpenSheet | None:
     """Return the rows to label that have no answer yet; None of an audit without such rows.
 
     Args:
-        out: Folder whose files will replace those of ``folder``.
-        folder: The audit's folder.
+        out_dir: Folder whose files will replace those of ``audit_dir``.
+        audit_dir: The audit's folder.
     """
-    if not (out / NEW_ROWS).is_file():
+    if not (out_dir / NEW_ROWS).is_file():
         return None
     pictures: dict[str, str] = {}
-    if (out / PICTURES).is_file():
-        pictures = _read_pictures(out / PICTURES)
-    elif (folder / PICTURES).is_file():
-        verify_checksum(folder / PICTURES, REMEDY)
-        pictures = _read_pictures(folder / PICTURES)
-    sheet = build_open_sheet(NewRows.from_frame(read_frame(out / NEW_ROWS)), pictures)
+    if (out_dir / PICTURES).is_file():
+        pictures = _read_pictures(out_dir / PICTURES)
+    elif (audit_dir / PICTURES).is_file():
+        verify_checksum(audit_dir / PICTURES, REMEDY)
+        pictures = _read_pictures(audit_dir / PICTURES)
+    sheet = build_open_sheet(NewRows.from_frame(read_frame(out_dir / NEW_ROWS)), pictures)
     return sheet if sheet.rows else None
 
 
@@ -157,17 +162,17 @@ def _read_pictures(file: Path) -> dict[str, str]:
     return pictures
 
 
-def get_trust_mark(folder: Path, config_folder: Path | None = None) -> Path:
+def get_trust_mark(audit_dir: Path, config_dir: Path | None = None) -> Path:
     """Return the file in the cache that exists if a process of this user wrote what the audit in a folder names.
 
     Args:
-        folder: Of the audit.
-        config_folder: Folder of the audit's config, if that is not in ``folder``.
+        audit_dir: Of the audit.
+        config_dir: Folder of the audit's config, if that is not in ``audit_dir``.
     """
     contents = []
     for name in (CHECKSUMS_FILE, FIX, run_folder.CONFIG):
-        file = folder / name
-        if name == run_folder.CONFIG and config_folder is not None and not file.is_file():
-            file = config_folder / name
+        file = audit_dir / name
+        if name == run_folder.CONFIG and config_dir is not None and not file.is_file():
+            file = config_dir / name
         contents.append(file.read_bytes() if file.is_file() else b"")
     return get_cache_folder() / "audits" / compute_digest(contents)

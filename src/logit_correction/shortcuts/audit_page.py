@@ -24,9 +24,9 @@ from logit_correction.pages.page import build_evidence_context, render_template
 from logit_correction.shortcuts.audit_text import (
     build_price_table,
     describe_audit,
-    get_cost,
+    get_classifier_accuracies,
+    get_classifier_display_names,
     list_headline_terms,
-    name_classifiers,
 )
 from logit_correction.shortcuts.summaries import (
     AuditSummary,
@@ -41,12 +41,12 @@ from logit_correction.view_names import is_plural, name_views, spell_out_views
 MAX_PAIRS = 8
 
 
-def render_audit_page(summary: AuditSummary, folder: Path, sheet: OpenSheet | None = None) -> str:
+def render_audit_page(summary: AuditSummary, audit_dir: Path, sheet: OpenSheet | None = None) -> str:
     """Return the page of an audit.
 
     Args:
         summary: Of the audit.
-        folder: That of the audit, which commands name.
+        audit_dir: That of the audit, which commands name.
         sheet: Rows to label, if there are any.
     """
     record = summary.record
@@ -58,7 +58,7 @@ def render_audit_page(summary: AuditSummary, folder: Path, sheet: OpenSheet | No
     source = record.data.source or record.data.name
     return render_template(
         "audit.html.j2",
-        **_build_first_screen(summary, shlex.quote(format_path(folder))),
+        **_build_first_screen(summary, shlex.quote(format_path(audit_dir))),
         title=f"Audit of {source}",
         what=source,
         verdict=summary.verdict,
@@ -97,8 +97,8 @@ def _build_first_screen(summary: AuditSummary, place: str = "audit") -> dict[str
         "examined": summary.examined if isinstance(summary, ClassifierCheckSummary) else None,
         "spelled_out": spell_out_views(result.views for result in selection.candidates) if selection else [],
         "price": build_price_table(summary),
-        "classifiers": name_classifiers(summary),
-        "has_cost": bool(get_cost(summary)),
+        "classifiers": get_classifier_display_names(summary),
+        "has_cost": bool(get_classifier_accuracies(summary)),
     }
 
 
@@ -120,7 +120,7 @@ def print_audit(summary: AuditSummary, page: Path) -> None:
         for line in spell_out_views(result.views for result in summary.selection.candidates):
             print_wrapped(console, line)
     elif price:
-        names = name_classifiers(summary)
+        names = get_classifier_display_names(summary)
         lines = [[line["name"], *(_format_interval(line[name]) for name in names)] for line in price]
         columns = ["Accuracy, %, on rows not trained on", *names.values()]
         console.print(build_console_table(pd.DataFrame(lines, columns=columns)))

@@ -28,7 +28,7 @@ from logit_correction.shortcuts.rows import (
     CSV,
     add_predictions,
     build_rows_frame,
-    compute_cost,
+    compute_classifier_accuracies,
     select_shown_rows,
     summarize_groups,
     write_rows,
@@ -53,13 +53,13 @@ FIX_COMMENT = "# Keeps the last epoch: rows.csv has no validation rows, by which
 
 
 def write_search_results(
-    out: Path, folder: Path, built: PreparedRun, examined: str | None, try_fix: bool, quiet: bool
+    out_dir: Path, audit_dir: Path, built: PreparedRun, examined: str | None, try_fix: bool, quiet: bool
 ) -> SearchSummary | ClassifierCheckSummary:
     """Write the rows, the config and the fix of an audit after its search, and return the summary.
 
     Args:
-        out: Folder to write to; its files will be in ``folder``.
-        folder: The audit's folder, which the fix names.
+        out_dir: Folder to write to; its files will be in ``audit_dir``.
+        audit_dir: The audit's folder, which the fix names.
         built: The prepared run, after its search.
         examined: The run or the file of predictions that was given.
         try_fix: Train LC in folds where a correction is advised, unless a classifier was given.
@@ -75,21 +75,21 @@ def write_search_results(
     question = make_question(finding)
     doubtful = search.get_candidate(question.views) if question and not views else None
     frame = build_rows_frame(table, estimator, views, doubtful)
-    write_text_file(out / run_folder.CONFIG, replace(config, method=ComponentConfig("LC")).to_yaml())
+    write_text_file(out_dir / run_folder.CONFIG, replace(config, method=ComponentConfig("LC")).to_yaml())
     num_shortcuts = len(estimator.heads)
     if views:
         comment = "" if num_shortcuts > 1 else FIX_COMMENT
-        fix = _build_fix(config, finding, views, num_shortcuts, folder / CSV)
-        write_text_file(out / FIX, comment + fix.to_yaml())
+        fix = _build_fix(config, finding, views, num_shortcuts, audit_dir / CSV)
+        write_text_file(out_dir / FIX, comment + fix.to_yaml())
         if try_fix and not examined:
-            write_rows(frame, out)
-            fix = _build_fix(config, finding, views, num_shortcuts, out / CSV)
+            write_rows(frame, out_dir)
+            fix = _build_fix(config, finding, views, num_shortcuts, out_dir / CSV)
             probabilities = predict_corrected(fix, table, estimator, quiet)
             frame = add_predictions(frame, "fixed", search.held_out.rows, probabilities, table)
-    write_rows(frame, out)
+    write_rows(frame, out_dir)
     shown_views = views or (doubtful.views if doubtful else ())
     record = _build_record(built, estimator, finding, frame, shown_views, examined)
-    cost = compute_cost(frame, finding.classifier, num_shortcuts)
+    cost = compute_classifier_accuracies(frame, finding.classifier, num_shortcuts)
     if examined is None:
         return SearchSummary(record, cost)
     return ClassifierCheckSummary(record, {} if describe_missing_rows(finding) else cost, examined)
@@ -117,7 +117,7 @@ def predict_corrected(config: RunConfig, table: DataTable, estimator: Auto, quie
         estimator: After its search.
         quiet: Show no progress.
     """
-    epochs, rows_per_step = estimator.compute_schedule()
+    epochs, rows_per_step = estimator.compute_epochs_and_batch_size()
     batch_size = rows_per_step - rows_per_step // FOLDS
     training = replace(config.training, selection="last", epochs=epochs, batch_size=batch_size)
     config = replace(config, method=complete_part("method", config.method), training=training)
@@ -168,7 +168,9 @@ def _build_record(
             warnings=tuple(table.notes),
         ),
         network=AuditedNetwork(config.network.name, config.network.options),
-        training=AuditTraining(None if examined else estimator.compute_schedule()[0], config.training.seed),
+        training=AuditTraining(
+            None if examined else estimator.compute_epochs_and_batch_size()[0], config.training.seed
+        ),
         labels_read={"train": ["label"], "valid": ["label"], "test": []},
         environment=describe_environment(device),
     )

@@ -86,17 +86,17 @@ def _describe_search(summary: SearchSummary, place: str) -> AuditText:
         commands["If it will not be known in use, leave it out:"] = train
     if question:
         decide = "Rows that the model will be used on decide, labelled or not. If you have some:"
-        commands[decide] = _repeat_audit(place, "--new-rows new-rows")
+        commands[decide] = _format_audit_command(place, "--new-rows new-rows")
     if question and summary.verdict == "cannot tell" and not summary.views:
         options = format_view_options("shortcut", question.views)
-        commands["If it is an accident:"] = _repeat_audit(place, options)
+        commands["If it is an accident:"] = _format_audit_command(place, options)
     if summary.views:
         condition = "If it is an accident, train" if question else "Train"
         if trial or relies_on_shortcut(finding) is False:
             condition = "If you are sure that it is an accident all the same, train"
         commands |= _list_fix_commands(summary, condition, place)
     if question:
-        commands |= _ask_for_legitimate(question.views, place)
+        commands |= _build_legitimate_command(question.views, place)
     if summary.views and summary.verdict == "shortcut":
         headline = _describe_reliance(record.classifier, summary)
     else:
@@ -120,14 +120,14 @@ def _describe_check(summary: ClassifierCheckSummary, place: str) -> AuditText:
     commands = {}
     if question and summary.verdict == "cannot tell" and not summary.views:
         options = format_view_options("shortcut", question.views)
-        commands["If it is an accident:"] = _repeat_audit(place, options)
+        commands["If it is an accident:"] = _format_audit_command(place, options)
     if summary.views and relies_on_shortcut(finding):
         commands |= _list_fix_commands(summary, "If it is an accident, train" if question else "Train", place)
     elif summary.views and not summary.examined.endswith((".csv", ".parquet")):  # a run
         test = "Test it on labelled rows from elsewhere, in which the shortcut does not hold:"
         commands[test] = f"logit-correction evaluate {shlex.quote(summary.examined)} --on new-rows"
     if question:
-        commands |= _ask_for_legitimate(question.views, place)
+        commands |= _build_legitimate_command(question.views, place)
     return AuditText(
         headline=_describe_reliance("this classifier", summary) if summary.views else _describe_doubt(summary),
         sentences=[describe_missing_rows(finding) or describe_finding(finding)],
@@ -156,13 +156,13 @@ def _describe_doubt(summary: SearchSummary | ClassifierCheckSummary) -> str:
     return "It cannot be told whether there is a shortcut."
 
 
-def _repeat_audit(place: str, options: str) -> str:
+def _format_audit_command(place: str, options: str) -> str:
     return f"logit-correction audit --config {place}/config.yaml {options} --out another-audit"
 
 
-def _ask_for_legitimate(views: Sequence[str], place: str) -> dict[str, str]:
+def _build_legitimate_command(views: Sequence[str], place: str) -> dict[str, str]:
     options = format_view_options("legitimate", views)
-    return {"If it is a legitimate cause, look for another shortcut:": _repeat_audit(place, options)}
+    return {"If it is a legitimate cause, look for another shortcut:": _format_audit_command(place, options)}
 
 
 def _list_fix_commands(summary: SearchSummary | ClassifierCheckSummary, condition: str, place: str) -> dict[str, str]:
@@ -196,20 +196,22 @@ def list_headline_terms(contrasts: Sequence[Contrast]) -> list[str]:
 # -- accuracies
 
 
-def name_classifiers(summary: AuditSummary) -> dict[str, str]:
+def get_classifier_display_names(summary: AuditSummary) -> dict[str, str]:
     """Return classifier -> its name in tables: that which was examined, and LC where it was tried."""
     names = {"network": capitalize(summary.record.classifier.removeprefix("the "))}
-    return names | ({"fixed": "LC"} if "fixed" in get_cost(summary) else {})
+    return names | ({"fixed": "LC"} if "fixed" in get_classifier_accuracies(summary) else {})
 
 
-def get_cost(summary: AuditSummary) -> dict[str, Any]:
+def get_classifier_accuracies(summary: AuditSummary) -> dict[str, Any]:
     """Return the accuracies of classifiers; none of a selection."""
     return {} if isinstance(summary, SelectionSummary) else summary.cost
 
 
 def build_price_table(summary: AuditSummary) -> list[dict[str, Any]]:
     """Return a line for each kind of rows: its ``name``, and each classifier's accuracy; empty if that is unknown."""
-    costs = {name: cost for name, cost in get_cost(summary).items() if cost.balanced.accuracy is not None}
+    costs = {
+        name: cost for name, cost in get_classifier_accuracies(summary).items() if cost.balanced.accuracy is not None
+    }
     if not costs:
         return []
     cost = next(iter(costs.values()))
@@ -227,7 +229,7 @@ def build_price_table(summary: AuditSummary) -> list[dict[str, Any]]:
 
 def describe_price(summary: AuditSummary) -> str:
     """Return what correcting changes, in a sentence; empty if LC was not tried."""
-    cost = get_cost(summary)
+    cost = get_classifier_accuracies(summary)
     if "fixed" not in cost or not build_price_table(summary):
         return ""
     before = cost["network"]
@@ -270,21 +272,21 @@ def _describe_selection(selection: Selection, place: str) -> AuditText:
     if selection.answers and selection.num_needed:
         sentences.append(f"To be sure takes about {selection.num_needed:,} further answers")
     return AuditText(
-        headline=_headline_selection(selection),
+        headline=_format_selection_headline(selection),
         sentences=sentences,
         commands=_list_selection_commands(selection, place),
         candidates=build_candidates_table(selection),
     )
 
 
-def _headline_selection(selection: Selection) -> str:
+def _format_selection_headline(selection: Selection) -> str:
     if selection.chosen is None:
         rows = f"{selection.num_asked:,}" if selection.num_asked else "some"
         return f"The new rows differ from the training data. Label {rows} of them."
     gain = _format_points(selection.gain)
     if selection.average is not None and selection.correction is not None:
         doubt = "unsure, " if selection.average.is_unsure else ""
-        return f"Train {_name_average(selection)}: {doubt}about {gain} points on the new rows."
+        return f"Train {_format_average_name(selection)}: {doubt}about {gain} points on the new rows."
     if selection.correction is not None:
         doubt = ", but that is not sure yet" if selection.num_needed else ""
         return f"Train `{selection.chosen}`: about {gain} points on the new rows{doubt}."
@@ -297,7 +299,7 @@ def _headline_selection(selection: Selection) -> str:
     return f"Train {selection.chosen}: {reason}."
 
 
-def _name_average(selection: Selection) -> str:
+def _format_average_name(selection: Selection) -> str:
     return "an average of the likely candidates" if len(selection.members) > 1 else f"`{selection.chosen}`"
 
 
@@ -315,7 +317,8 @@ def _describe_average(selection: Selection) -> str:
     likely = ", ".join(
         f"`{result.name}` {format_percent(result.probability_best, unit=' %')}" for result in selection.members
     )
-    text = f"{basis}, {_name_average(selection)} changes accuracy there by {interval}. Likely to be the best: {likely}"
+    text = f"{basis}, {_format_average_name(selection)} changes accuracy there by {interval}. "
+    text += f"Likely to be the best: {likely}"
     if average.accuracy is not None and average.erm_accuracy is not None:
         before = _format_accuracy(average.erm_accuracy)
         after = _format_accuracy(average.accuracy)
@@ -414,7 +417,9 @@ def _list_selection_commands(selection: Selection, place: str) -> dict[str, str]
         return {"Choose rows to label:": sample_rows}
     if selection.correction:
         train = f"logit-correction train --config {place}/fix.yaml --out fixed"
-        commands = {f"Train {_name_average(selection) if selection.members else f'`{selection.chosen}`'}:": train}
+        commands = {
+            f"Train {_format_average_name(selection) if selection.members else f'`{selection.chosen}`'}:": train
+        }
     else:
         train = f"logit-correction train --config {place}/config.yaml --method {BASELINE} --out ordinary"
         commands = {f"Train {BASELINE}:": train}

@@ -163,10 +163,10 @@ class Auto(AttributeEstimator):
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
         is_used = self.fold >= 0
-        epochs, rows_per_step = self.compute_schedule()
+        epochs, rows_per_step = self.compute_epochs_and_batch_size()
         return Stage(epochs, sample_weight=None if is_used.all() else is_used.long(), step_rows=rows_per_step)
 
-    def compute_schedule(self) -> tuple[int, int]:
+    def compute_epochs_and_batch_size(self) -> tuple[int, int]:
         """Return the epochs of the search's networks, and the rows of a step."""
         steps = STEPS_ON_IMAGES if len(self.info.input_shape) == 3 else STEPS
         epochs = math.ceil(steps * ROWS_PER_STEP / max(1, int((self.fold >= 0).sum())))
@@ -190,7 +190,7 @@ class Auto(AttributeEstimator):
     def finish(self, outputs: Tensor | None) -> None:
         """Search in the predictions (N, L) of the networks, unless the shortcut was named, and estimate it."""
         if outputs is None:
-            self._settle(Finding("shortcut", (*self.shortcut,), user_named=True, decided_by=self.decided_by))
+            self._store_finding(Finding("shortcut", (*self.shortcut,), user_named=True, decided_by=self.decided_by))
             return
         rows = (self.fold >= 0).nonzero().squeeze(1)
         self.examine(HeldOutPredictions("train", rows, outputs[rows], self.fold[rows]))
@@ -206,9 +206,9 @@ class Auto(AttributeEstimator):
             finding = self.search.conclude_user_named(self._find_shortcut_views(self.shortcut))
         else:
             finding = self.search.conclude(self.when_unsure == "correct")
-        self._settle(replace(finding, legitimate=tuple(self._legitimate_views)))
+        self._store_finding(replace(finding, legitimate=tuple(self._legitimate_views)))
 
-    def _settle(self, finding: Finding) -> None:
+    def _store_finding(self, finding: Finding) -> None:
         self.finding = finding
         super().finish(None)
         self._drop_networks()

@@ -250,9 +250,9 @@ def _start_worker(candidates: Sequence[Candidate], table: DataTable) -> None:
     _worker_data.update(candidates=candidates, table=table)
 
 
-def _train_in_worker(number: int) -> bytes:
+def _train_in_worker(candidate_index: int) -> bytes:
     """Return what was trained as bytes, since tensors in shared memory end with the process that made them."""
-    trained = train_candidate(_worker_data["candidates"][number], _worker_data["table"])
+    trained = train_candidate(_worker_data["candidates"][candidate_index], _worker_data["table"])
     return pickle.dumps((trained.network, trained.in_distribution_logits, trained.seconds))
 
 

@@ -61,7 +61,7 @@ MISSING = "(missing)"
 ValueFormatter: TypeAlias = Callable[[NDArray[Any]], list[str]]
 
 
-class Parts(NamedTuple):
+class ColumnParts(NamedTuple):
     """The part of a column that each row is in (N,), and all parts in order."""
 
     part: NDArray[Any]
@@ -81,37 +81,41 @@ def build_contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str])
     inputs = table.view_inputs("train")
     contrasts = []
     for view in find_views(views, inputs):
-        contrast = _contrast_view(table, view, inputs)
+        contrast = _build_view_contrast(table, view, inputs)
         contrasts += [contrast] if contrast else []
     names = [ViewName.of(view) for view in views]
     crop = CROP_SIDE if any(name.family in FINE_FAMILIES for name in names) else None
     if inputs.image_shape is not None:
-        rows = _contrast_images(table, frame[frame["split"] == "train"], crop)
+        rows = _build_image_contrast_rows(table, frame[frame["split"] == "train"], crop)
         cells = () if crop else tuple(name.member for name in names if name.family == "places")
         if rows:
             contrasts.append(Contrast("images", ", ".join(views), tuple(rows), cells, crop))
     return tuple(contrasts)
 
 
-def _contrast_view(table: DataTable, view: View, inputs: ViewInputs) -> Contrast | None:
+def _build_view_contrast(table: DataTable, view: View, inputs: ViewInputs) -> Contrast | None:
     label = table.label[table.split["train"]]
     label_names = np.asarray(table.label_names, dtype=object)[label.numpy()]
     family, member = ViewName.of(view.name)
     if isinstance(view, TermView):
         view.fit(inputs)
-        terms = _contrast_terms(_format_terms(view), view.features(inputs), label, table.label_names)
+        terms = _build_term_contrast_rows(_format_terms(view), view.features(inputs), label, table.label_names)
         return Contrast("terms", view.name, terms)
     if view.name == "missing":
         gaps = {column: find_missing(values) for column, values in inputs.columns.items()}
         gaps = {column: is_missing for column, is_missing in gaps.items() if is_missing.any()}
         features = torch.from_numpy(np.stack([*gaps.values()], axis=1)).float()
-        return Contrast("terms", view.name, _contrast_terms([*gaps], features, label, table.label_names))
+        return Contrast("terms", view.name, _build_term_contrast_rows([*gaps], features, label, table.label_names))
     if family == "column" and member in inputs.columns:
         format_values = partial(table.format_column_values, member)
-        parts = _divide_column(np.asarray(inputs.columns[member]), label_names, format_values)
-        return Contrast("values", view.name, _count_labels(parts, label_names))
+        parts = _assign_column_parts(np.asarray(inputs.columns[member]), label_names, format_values)
+        return Contrast("values", view.name, _build_value_contrast_rows(parts, label_names))
     if isinstance(view, Pairs):
-        return Contrast("values", view.name, _count_labels(_divide_pair(table, view, inputs, label_names), label_names))
+        return Contrast(
+            "values",
+            view.name,
+            _build_value_contrast_rows(_assign_column_pair_parts(table, view, inputs, label_names), label_names),
+        )
     return None
 
 
@@ -126,14 +130,18 @@ def describe_texts(table: DataTable) -> tuple[Contrast, ...]:
         view.fit(inputs)
         features = view.features(inputs)
         if isinstance(view, TermView):
-            rows = _contrast_terms(_format_terms(view), features, label, table.label_names, MAX_TYPICAL_TERMS)
+            rows = _build_term_contrast_rows(_format_terms(view), features, label, table.label_names, MAX_TYPICAL_TERMS)
             contrasts.append(Contrast("terms", view.name, rows))
         elif isinstance(view, Form):
-            contrasts.append(Contrast("numbers", view.name, _contrast_form(features, label, table.label_names)))
+            contrasts.append(
+                Contrast("numbers", view.name, _build_text_form_contrast_rows(features, label, table.label_names))
+            )
     return tuple(contrasts)
 
 
-def _contrast_form(features: Tensor, label: Tensor, label_names: Sequence[str]) -> tuple[ContrastRow, ...]:
+def _build_text_form_contrast_rows(
+    features: Tensor, label: Tensor, label_names: Sequence[str]
+) -> tuple[ContrastRow, ...]:
     """Return what the texts of a label have more of than all others, in standard deviations."""
     values = standardize(features, *torch.std_mean(features, dim=0))
     rows = []
@@ -153,7 +161,7 @@ def _format_terms(view: TermView) -> list[str]:
     return [term.removeprefix(EDGE_MARK) + note if term.startswith(EDGE_MARK) else term for term in view.terms]
 
 
-def _contrast_terms(
+def _build_term_contrast_rows(
     terms: Sequence[str], features: Tensor, label: Tensor, label_names: Sequence[str], max_terms: int = MAX_TERMS
 ) -> tuple[ContrastRow, ...]:
     """Return the terms that correlate most with each label, and the rows of this and of other labels with them."""
@@ -179,13 +187,13 @@ def _contrast_terms(
     return tuple(sorted(rows, key=lambda row: (row.other_share or 0) - (row.share or 0)))
 
 
-def _divide_column(
+def _assign_column_parts(
     values: NDArray[Any],
     label: NDArray[Any],
     format_values: ValueFormatter,
     max_values: int = MAX_VALUES,
     prefix: str = "",
-) -> Parts:
+) -> ColumnParts:
     """Divide a column into its values, or into the commonest names, or into bins of numbers.
 
     Bins end where the label changes: bins of equally many rows would hide where that is.
@@ -200,7 +208,7 @@ def _divide_column(
         cuts = find_commonest_names(values[values != ""], max_values)
         names = [*cuts, "(others)"]
     order = [prefix + name for name in (*names, MISSING)]
-    return Parts(np.asarray(order, dtype=object)[assign_parts(values, cuts)], order)
+    return ColumnParts(np.asarray(order, dtype=object)[assign_parts(values, cuts)], order)
 
 
 def _format_shortest(values: NDArray[Any]) -> list[str]:
@@ -212,7 +220,7 @@ def _format_shortest(values: NDArray[Any]) -> list[str]:
     return texts
 
 
-def _divide_pair(table: DataTable, pair: Pairs, inputs: ViewInputs, label: NDArray[Any]) -> Parts:
+def _assign_column_pair_parts(table: DataTable, pair: Pairs, inputs: ViewInputs, label: NDArray[Any]) -> ColumnParts:
     """Divide two columns together in the way that predicts the label best.
 
     Ways are: which of two numbers is larger, bins of their difference or ratio, and a part of each column.
@@ -222,27 +230,27 @@ def _divide_pair(table: DataTable, pair: Pairs, inputs: ViewInputs, label: NDArr
     divisions = []
     if is_numeric(first) and is_numeric(second):
         order = [f"{name} < {other_name}", f"{name} = {other_name}", f"{name} > {other_name}", MISSING]
-        divisions.append(Parts(np.asarray(order, dtype=object)[compare_columns(first, second)], order))
+        divisions.append(ColumnParts(np.asarray(order, dtype=object)[compare_columns(first, second)], order))
         x = first.astype(np.float64)
         y = second.astype(np.float64)
-        divisions.append(_divide_column(x - y, label, _format_shortest, prefix=f"{name} − {other_name} "))
+        divisions.append(_assign_column_parts(x - y, label, _format_shortest, prefix=f"{name} − {other_name} "))
         if (y != 0).all():
-            divisions.append(_divide_column(x / y, label, _format_shortest, prefix=f"{name} / {other_name} "))
+            divisions.append(_assign_column_parts(x / y, label, _format_shortest, prefix=f"{name} / {other_name} "))
     parts, others = (
-        _divide_column(values, label, partial(table.format_column_values, column), MAX_PAIR_PARTS, f"{column} ")
+        _assign_column_parts(values, label, partial(table.format_column_values, column), MAX_PAIR_PARTS, f"{column} ")
         for column, values in zip(pair.columns, (first, second), strict=True)
     )
     order = [f"{part}, {other}" for part in parts.order for other in others.order]
-    divisions.append(Parts(parts.part + ", " + others.part, order))
+    divisions.append(ColumnParts(parts.part + ", " + others.part, order))
 
-    def count_right(division: Parts) -> int:
+    def count_right(division: ColumnParts) -> int:
         counts = pd.crosstab(division.part, label)
         return int(counts.max(axis=1).sum()) - len(counts)  # a part has to be worth a row
 
     return max(divisions, key=count_right)
 
 
-def _count_labels(parts: Parts, label: NDArray[Any]) -> tuple[ContrastRow, ...]:
+def _build_value_contrast_rows(parts: ColumnParts, label: NDArray[Any]) -> tuple[ContrastRow, ...]:
     """Return the commonest label of each part that has rows, and how many rows have it and others."""
     counts = pd.crosstab(parts.part, label)
     return tuple(
@@ -251,7 +259,7 @@ def _count_labels(parts: Parts, label: NDArray[Any]) -> tuple[ContrastRow, ...]:
     )
 
 
-def _contrast_images(table: DataTable, train: pd.DataFrame, crop: int | None) -> list[ContrastRow]:
+def _build_image_contrast_rows(table: DataTable, train: pd.DataFrame, crop: int | None) -> list[ContrastRow]:
     """Return bias-aligned and bias-conflicting images of each label, those of the clearest score first.
 
     With a crop they are the middle of the image files, at most so many pixels each way.

@@ -58,19 +58,19 @@ def find_conflicts(probabilities: Tensor, label: Tensor) -> tuple[Tensor, Tensor
 
 
 def evaluate_view(
-    views: Sequence[str], breadth: int, probabilities: Tensor, network: Tensor, label: Tensor
+    views: Sequence[str], breadth: int, probe_probabilities: Tensor, network_probabilities: Tensor, label: Tensor
 ) -> ViewEvidence:
     """Compare the probe of views with a network on the same held-out rows.
 
     Args:
         views: Names of the views.
         breadth: How much they can see, 0 to 3.
-        probabilities: (n, L) of the probe.
-        network: (n, L) probabilities of the network.
+        probe_probabilities: (n, L) of the probe.
+        network_probabilities: (n, L) probabilities of the network.
         label: (n,) of the rows.
     """
-    predicted, is_conflicting = find_conflicts(probabilities, label)
-    network_label = network.argmax(dim=1)
+    predicted, is_conflicting = find_conflicts(probe_probabilities, label)
+    network_label = network_probabilities.argmax(dim=1)
     accuracy = (predicted == label).double().mean()
     network_accuracy = (network_label == label).double().mean()
     accuracy_low, _ = wilson_interval(int((predicted == label).sum()), len(label))
@@ -91,7 +91,7 @@ def evaluate_view(
         follows_label=follows_label / rows if rows else None,
         follows_low=float(follows_low),
         follows_high=float(follows_high),
-        information=compute_information_share(probabilities.numpy(), label.numpy()),
+        information=compute_information_share(probe_probabilities.numpy(), label.numpy()),
     )
 
 
@@ -117,7 +117,7 @@ def compute_information_share(probabilities: Array, label: Array) -> float:
     return float(1 + np.log(of_label).mean() / max(entropy, MIN_PROBABILITY))
 
 
-def compute_typicality(probabilities: Array, label: Array, flagged: Array) -> float:
+def compute_typicality(probabilities: Array, label: Array, is_flagged: Array) -> float:
     """Return how much less typical of their label flagged rows are, to another view, than the other rows.
 
     It is the AUROC of the log odds of the row's label, the mean over labels weighted by their flagged rows: 0.5 where
@@ -126,7 +126,7 @@ def compute_typicality(probabilities: Array, label: Array, flagged: Array) -> fl
     Args:
         probabilities: (n, L) by the other view.
         label: (n,) of the rows.
-        flagged: (n,) boolean.
+        is_flagged: (n,) boolean.
     """
     of_label = probabilities[np.arange(len(label)), label].astype(float).clip(MIN_PROBABILITY, 1 - MIN_PROBABILITY)
     log_odds = np.log(of_label / (1 - of_label))
@@ -134,8 +134,8 @@ def compute_typicality(probabilities: Array, label: Array, flagged: Array) -> fl
     num_rows = 0
     for index in np.unique(label):
         rows = label == index
-        of_flagged = log_odds[rows & flagged]
-        of_others = log_odds[rows & ~flagged]
+        of_flagged = log_odds[rows & is_flagged]
+        of_others = log_odds[rows & ~is_flagged]
         if min(len(of_flagged), len(of_others)) >= MIN_FLAGGED_ROWS:
             total += compute_auroc(of_others, of_flagged) * len(of_flagged)
             num_rows += len(of_flagged)
@@ -143,18 +143,23 @@ def compute_typicality(probabilities: Array, label: Array, flagged: Array) -> fl
 
 
 def compute_statistics(
-    label: Array, network: Array, attribute: Array, probe: Array, others: Sequence[Array]
+    label: Array,
+    network_probabilities: Array,
+    attribute: Array,
+    probe_probabilities: Array,
+    other_view_probabilities: Sequence[Array],
 ) -> CandidateStatistics:
     """Return the statistics of a candidate that ``EvidenceModel`` weighs.
 
     Args:
         label: (n,) of held-out rows.
-        network: (n, L) probabilities of ordinary networks.
+        network_probabilities: (n, L) probabilities of ordinary networks.
         attribute: (n,) that the candidate estimates; a row is flagged where it differs from the label.
-        probe: (n, L) probabilities of the probe on the candidate's views.
-        others: (n, L) of each other view; none where the candidate sees a single thing, and so not the object.
+        probe_probabilities: (n, L) probabilities of the probe on the candidate's views.
+        other_view_probabilities: (n, L) of each other view; none where the candidate sees a single thing, and so not
+            the object.
     """
-    network_label = network.argmax(1)
+    network_label = network_probabilities.argmax(1)
     flagged = attribute != label
     num_flagged = int(flagged.sum())
     is_error = network_label != label
@@ -164,7 +169,7 @@ def compute_statistics(
     explained = (follows & flagged & is_error).sum()
     typicalities = [
         compute_typicality(probabilities, label, flagged)
-        for probabilities in others
+        for probabilities in other_view_probabilities
         if compute_information_share(probabilities, label) >= MIN_VIEW_INFORMATION
     ]
     return CandidateStatistics(
@@ -172,8 +177,8 @@ def compute_statistics(
         error=error,
         excess=shrunk_share - error,
         explains=float(explained / (is_error.sum() + SHRINKAGE_ERRORS)),
-        plain_information=compute_information_share(probe, label),
-        typical=min(typicalities, default=DEFAULT_TYPICALITY if others else 0.5),
+        plain_information=compute_information_share(probe_probabilities, label),
+        typical=min(typicalities, default=DEFAULT_TYPICALITY if other_view_probabilities else 0.5),
     )
 
 

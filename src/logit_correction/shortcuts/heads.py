@@ -90,7 +90,7 @@ def standardize(features: Tensor, deviation: Tensor, mean: Tensor) -> Tensor:
     return scaled.mul_(deviation > 0).clamp_(-MAX_DEVIATIONS, MAX_DEVIATIONS)
 
 
-def get_max_per_label(views: Sequence[View]) -> int | None:
+def get_max_features_per_label(views: Sequence[View]) -> int | None:
     """Return how many features per label a head on these views uses; None for all."""
     return next((view.max_per_label for view in views if view.max_per_label is not None), None)
 
@@ -328,7 +328,7 @@ def estimate_by_heads(
         features = torch.cat(compute_features(views, rows.view_inputs), dim=1)
     deviation, mean = torch.std_mean(features, dim=0)
     features = standardize(features, deviation, mean)
-    max_per_label = get_max_per_label(views)
+    max_per_label = get_max_features_per_label(views)
     is_linear = max_per_label is not None or features.shape[1] <= MAX_LINEAR_FEATURES
     num_labels = correlation.num_labels
     target = rows.label

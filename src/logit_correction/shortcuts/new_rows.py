@@ -105,7 +105,7 @@ def read_new_rows(opened: Sequence[Rows] | None, built: PreparedRun) -> pd.DataF
     errors: list[RowErrors] = []
     count = 0
     for part, _, forms in built.build_model().read(opened, keep_bad=True):
-        frame = _describe_part(part, built, forms).assign(row=np.arange(count, count + len(part)))
+        frame = _build_row_descriptions(part, built, forms).assign(row=np.arange(count, count + len(part)))
         frames.append(frame[part.errors.good.numpy()])
         errors += [part.errors] if part.errors else []
         count += len(part)
@@ -145,7 +145,7 @@ def iterate_inputs(opened: Sequence[Rows] | None, built: PreparedRun) -> Iterato
             yield encoded.fetch(positions)
 
 
-def _describe_part(rows: Rows, built: PreparedRun, forms: dict[str, Any]) -> pd.DataFrame:
+def _build_row_descriptions(rows: Rows, built: PreparedRun, forms: dict[str, Any]) -> pd.DataFrame:
     column = str(built.config.data.options.get("label") or "label")
     labels: Sequence[str | None] = rows.label or [None] * len(rows)
     if rows.frame is not None and column in rows.frame.columns:
@@ -208,13 +208,13 @@ def build_new_rows_table(frames: Sequence[pd.DataFrame], table: DataTable) -> pd
 
 
 def predict_candidates(
-    built: PreparedRun, known: pd.DataFrame, inputs: Iterable[Inputs], display: Display
+    built: PreparedRun, described_rows: pd.DataFrame, inputs: Iterable[Inputs], display: Display
 ) -> tuple[NewRows, Selection]:
     """Train all candidates, predict the new rows with each, and test for a shift of the distribution.
 
     Args:
         built: The prepared run, after its search for shortcuts.
-        known: From ``build_new_rows_table``.
+        described_rows: From ``build_new_rows_table``.
         inputs: Batches of the same rows, see ``iterate_inputs``.
         display: Shows the progress.
 
@@ -237,9 +237,9 @@ def predict_candidates(
             tensors = list(batch.values()) if isinstance(batch, dict) else [batch]
             num_bytes += sum(tensor.numel() * tensor.element_size() for tensor in tensors)
             input_batches = [*input_batches, batch] if num_bytes <= MAX_INPUT_BYTES else []
-    label = known[LABEL].to_numpy()
+    label = described_rows[LABEL].to_numpy()
     rows = NewRows(
-        descriptions=known.drop(columns=LABEL),
+        descriptions=described_rows.drop(columns=LABEL),
         label=label,
         rounds=np.where(label >= 0, 0, -1),
         predictions=torch.cat(predictions, dim=1).numpy(),
@@ -249,7 +249,7 @@ def predict_candidates(
         inputs=concatenate_inputs(input_batches) if num_bytes <= MAX_INPUT_BYTES else None,
     )
     valid_label = built.table.label[built.table.split["valid"]].numpy()
-    return rows, _test_for_shift(rows, models, valid_label)
+    return rows, _test_candidates_for_shift(rows, models, valid_label)
 
 
 def concatenate_inputs(batches: Sequence[Inputs]) -> Inputs:
@@ -272,7 +272,7 @@ def compute_total_variation_to_erm(logits: Tensor) -> Tensor:
     return (probability - probability[0]).abs().sum(dim=2) / 2
 
 
-def _test_for_shift(rows: NewRows, models: Sequence[TrainedCandidate], valid_label: Array) -> Selection:
+def _test_candidates_for_shift(rows: NewRows, models: Sequence[TrainedCandidate], valid_label: Array) -> Selection:
     """Return how far new rows differ from in-distribution ones, the first V of which are labelled."""
     rows = rows.take(rows.sort_canonically())
     logits = torch.stack([model.in_distribution_logits for model in models])
@@ -301,9 +301,9 @@ def _test_for_shift(rows: NewRows, models: Sequence[TrainedCandidate], valid_lab
     )
 
 
-def _estimate_disagreement(key: str, predictions: Array, candidate: int) -> dict[str, Any]:
+def _estimate_disagreement(key_prefix: str, predictions: Array, candidate_index: int) -> dict[str, Any]:
     """Return the share of rows on which a candidate contradicts ERM, with its interval."""
-    count = int((predictions[candidate] != predictions[0]).sum())
+    count = int((predictions[candidate_index] != predictions[0]).sum())
     num_rows = predictions.shape[1]
     low, high = map(float, wilson_interval(count, num_rows))
-    return {key: count / num_rows, f"{key}_low": low, f"{key}_high": high}
+    return {key_prefix: count / num_rows, f"{key_prefix}_low": low, f"{key_prefix}_high": high}

@@ -197,7 +197,7 @@ def compute_accuracy(rows: pd.DataFrame, classifier: str) -> Accuracy:
     return Accuracy(accuracy, float(low), float(high), len(predicted))
 
 
-def compute_cost(
+def compute_classifier_accuracies(
     frame: pd.DataFrame, classifier: str = BASELINE, num_shortcuts: int = 1
 ) -> dict[str, ClassifierAccuracy]:
     """Return the accuracies of each classifier, as columns are named, by kinds of rows.
@@ -250,9 +250,9 @@ def select_shown_rows(frame: pd.DataFrame) -> tuple[ShownRow, ...]:
     return tuple(ShownRow(**record) for record in records)
 
 
-def write_rows(frame: pd.DataFrame, out: Path) -> None:
+def write_rows(frame: pd.DataFrame, out_dir: Path) -> None:
     """Write ``rows.csv`` and ``rows.parquet`` into a folder."""
-    write_spreadsheet_csv(frame.drop(columns=CONTENT, errors="ignore"), out / CSV)
+    write_spreadsheet_csv(frame.drop(columns=CONTENT, errors="ignore"), out_dir / CSV)
     typed = frame.astype({name: "boolean" for name in frame if name in ("conflicting", "sure")})
-    with replace_atomically(out / PARQUET) as temporary:
+    with replace_atomically(out_dir / PARQUET) as temporary:
         typed.to_parquet(temporary, index=False)

@@ -38,37 +38,37 @@ CONFIDENCE = 0.9
 PRIOR_COUNT = 0.5
 
 
-def compute_uniform_share(count: int, num_asked: int = 0) -> float:
+def compute_uniform_share(sample_size: int, num_sampled_before: int = 0) -> float:
     """Return the share of the rows to label that is drawn uniformly: half, but less of a few.
 
     Args:
-        count: Rows to label.
-        num_asked: Rows that were asked about before.
+        sample_size: Rows to label.
+        num_sampled_before: Rows that were asked about before.
 
     >>> compute_uniform_share(5), compute_uniform_share(11), compute_uniform_share(20), compute_uniform_share(5, 20)
     (0.0, 0.2, 0.5, 0.5)
     """
-    excess = count + num_asked - NUM_TARGETED_ROWS
+    excess = sample_size + num_sampled_before - NUM_TARGETED_ROWS
     return UNIFORM_SHARE * min(max(excess / (NUM_EVEN_ROWS - NUM_TARGETED_ROWS), 0.0), 1.0)
 
 
 def compute_inclusion_probabilities(
-    predictions: Array, count: int, labelled: Sequence[int] = (), uniform_share: float = UNIFORM_SHARE
+    predictions: Array, sample_size: int, labelled: Sequence[int] = (), uniform_share: float = UNIFORM_SHARE
 ) -> Array:
-    """Return the probability of each row to be in a sample of ``count`` rows to label.
+    """Return the probability of each row to be in a sample of ``sample_size`` rows to label.
 
-    The probability is ``(1 - u) count s_i / sum(s) + u count / n`` over the ``n`` rows without a label, with ``u`` the
-    uniform share and ``s_i`` the square root of the share of candidates that contradict ERM on row i. Probabilities
-    above 1 are set to 1, and the others are scaled so that they still sum to ``count``. Where no candidate contradicts
-    ERM on any row, all rows are drawn uniformly.
+    The probability is ``(1 - u) m s_i / sum(s) + u m / n`` over the ``n`` rows without a label, with ``m`` the sample
+    size, ``u`` the uniform share and ``s_i`` the square root of the share of candidates that contradict ERM on row i.
+    Probabilities above 1 are set to 1, and the others are scaled so that they still sum to ``sample_size``. Where no
+    candidate contradicts ERM on any row, all rows are drawn uniformly.
 
     Args:
         predictions: (C, M) predicted labels of the candidates; the first candidate is ERM.
-        count: Number of rows to draw; at most all rows without a label are drawn.
+        sample_size: Number of rows to draw; at most all rows without a label are drawn.
         labelled: Rows that are not drawn again.
         uniform_share: Share of the sample that is drawn uniformly, from 0 to 1. With 0 only rows on which some
-            candidate contradicts ERM are drawn, and there may be fewer than ``count``. Accuracy on all rows can then
-            not be estimated.
+            candidate contradicts ERM are drawn, and there may be fewer than ``sample_size``. Accuracy on all rows can
+            then not be estimated.
 
     Returns:
         (M,) probabilities that sum to the size of the sample.
@@ -84,15 +84,15 @@ def compute_inclusion_probabilities(
         size = (1 - uniform_share) * disagreement / disagreement.sum() + uniform_share * is_open / is_open.sum()
     else:
         size = is_open * float(uniform_share > 0)
-    return _cap_probabilities(size, min(count, int((size > 0).sum())))
+    return _cap_probabilities(size, min(sample_size, int((size > 0).sum())))
 
 
-def _cap_probabilities(size: Array, count: int) -> Array:
-    """Return probabilities (M,) in proportion to ``size``, none above 1, that sum to ``count``."""
-    certain = np.zeros(len(size), dtype=bool)
+def _cap_probabilities(relative_size: Array, sample_size: int) -> Array:
+    """Return probabilities (M,) in proportion to ``relative_size``, none above 1, that sum to ``sample_size``."""
+    certain = np.zeros(len(relative_size), dtype=bool)
     while True:
-        remaining = np.where(certain, 0.0, size)
-        probability = remaining * (count - certain.sum()) / max(remaining.sum(), 1e-300)
+        remaining = np.where(certain, 0.0, relative_size)
+        probability = remaining * (sample_size - certain.sum()) / max(remaining.sum(), 1e-300)
         exceeds = probability > 1
         if not exceeds.any():
             return np.where(certain, 1.0, probability)

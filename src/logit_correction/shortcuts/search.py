@@ -34,7 +34,7 @@ from logit_correction.shortcuts.evidence import (
 from logit_correction.shortcuts.heads import (
     AttributeEstimate,
     estimate_by_heads,
-    get_max_per_label,
+    get_max_features_per_label,
     make_logistic_learner,
     select_family_members,
     select_features_by_correlation,
@@ -210,7 +210,7 @@ class Search:
             views = [views[number] for number in chosen]
             members = [members[number] for number in chosen]
         learner = make_logistic_learner(
-            torch.cat(members, dim=1), self._label, self.num_labels, get_max_per_label(views)
+            torch.cat(members, dim=1), self._label, self.num_labels, get_max_features_per_label(views)
         )
         predictions = predict_out_of_fold(learner, self._fold, self.num_labels)[self._fold >= 0]
         names = tuple(view.name for view in views)
@@ -237,9 +237,9 @@ class Search:
         """
         for views in self.select_promising():
             self._score_candidate(views)
-        for views in self._list_narrower():
+        for views in self._list_narrower_views():
             self._score_candidate(views)
-        candidates = [self._share_probability(candidate) for candidate in self.candidates]
+        candidates = [self._take_max_probability_of_broader_candidates(candidate) for candidate in self.candidates]
 
         def rank(candidate: EstimatedCandidate) -> tuple[bool, int, int, float]:
             evidence = self.evidence[candidate.views]
@@ -248,7 +248,7 @@ class Search:
 
         self.candidates = sorted(candidates, key=rank)
 
-    def _list_narrower(self) -> list[Views]:
+    def _list_narrower_views(self) -> list[Views]:
         """Return views without a score that are narrower than a candidate and flag the same rows."""
         scored = {candidate.views for candidate in self.candidates}
         narrower = []
@@ -263,7 +263,7 @@ class Search:
                 narrower.append(evidence.views)
         return narrower
 
-    def _share_probability(self, candidate: EstimatedCandidate) -> EstimatedCandidate:
+    def _take_max_probability_of_broader_candidates(self, candidate: EstimatedCandidate) -> EstimatedCandidate:
         """Give a candidate the largest probability of itself and of all broader ones that flag the same rows."""
         flagged = candidate.attribute != self.label
         breadth = self.evidence[candidate.views].breadth
@@ -277,8 +277,8 @@ class Search:
         probability = max([candidate.scored.probability, *broader])
         return replace(candidate, scored=replace(candidate.scored, probability=probability))
 
-    def _flags_same_rows(self, candidate: EstimatedCandidate, flagged: Tensor) -> bool:
-        return compute_dice(candidate.attribute != self.label, flagged) >= MIN_SAME_ROWS
+    def _flags_same_rows(self, candidate: EstimatedCandidate, is_flagged: Tensor) -> bool:
+        return compute_dice(candidate.attribute != self.label, is_flagged) >= MIN_SAME_ROWS
 
     def rank_informative(self) -> list[ViewEvidence]:
         """Return the evidence of views that are informative about the label, the most informative first.
@@ -291,7 +291,7 @@ class Search:
         narrow = [
             evidence
             for evidence in self.evidence.values()
-            if evidence.breadth < EVERYTHING and not is_pair(evidence.views)
+            if evidence.breadth < EVERYTHING and not is_pair_view(evidence.views)
         ]
         useful = [evidence for evidence in narrow if evidence.information > MIN_USEFUL_INFORMATION]
         return sorted(useful or narrow, key=lambda evidence: -evidence.information)
@@ -313,7 +313,7 @@ class Search:
             return shared_errors / max(1, int((predicted != self.label).sum()))
 
         best = [informative[0], max(informative, key=explain_errors), *informative[1:2]]
-        pairs = filter(is_pair, self.evidence)
+        pairs = filter(is_pair_view, self.evidence)
         return list(dict.fromkeys([*(evidence.views for evidence in best), *pairs]))
 
     def _score_candidate(self, names: Views) -> EstimatedCandidate:
@@ -419,15 +419,15 @@ class Search:
         return [word for word in dict.fromkeys(words) if re.fullmatch(WORD_PATTERN, word)]
 
 
-def compute_dice(rows: Tensor, others: Tensor) -> float:
+def compute_dice(is_flagged: Tensor, is_other_flagged: Tensor) -> float:
     """Return the Dice coefficient of two sets of rows (m,) bool: twice the rows of both over the sum of their sizes.
 
     >>> compute_dice(torch.tensor([True, True, False]), torch.tensor([True, False, False]))
     0.6666666666666666
     """
-    return 2 * int((rows & others).sum()) / max(1, int(rows.sum()) + int(others.sum()))
+    return 2 * int((is_flagged & is_other_flagged).sum()) / max(1, int(is_flagged.sum()) + int(is_other_flagged.sum()))
 
 
-def is_pair(views: Views) -> bool:
+def is_pair_view(views: Views) -> bool:
     """Return whether a probe sees the relation of two columns."""
     return ViewName.of(views[0]).family == "pair"

@@ -71,7 +71,7 @@ SELECTION_MARGIN_WITHOUT_SHIFT = 1.5
 #: Bootstrap samples of the answers that correct the selected candidate's gain for the selection.
 NUM_BOOTSTRAP_SAMPLES = 500
 
-#: Gain, from 0 to 1, below which ``count_labels_needed`` counts no closer: smaller ones are not worth labels.
+#: Gain, from 0 to 1, below which ``estimate_num_further_labels`` counts no closer: smaller ones are not worth labels.
 MIN_RELEVANT_GAIN = 0.005
 
 #: Most further labels that are recommended at a time.
@@ -90,7 +90,7 @@ def compute_disagreement(predictions: Array) -> Array:
     return np.asarray((predictions != predictions[0]).mean(axis=1))
 
 
-def compute_shift_p_value(new: Array, in_distribution: Array, seed: int = 0) -> float:
+def compute_shift_p_value(new_distances: Array, in_distribution_distances: Array, seed: int = 0) -> float:
     """Return the p-value of a permutation test for a shift of the distribution.
 
     The statistic is the largest increase, over all candidates and in standard errors, of the mean distance to ERM. The
@@ -98,12 +98,12 @@ def compute_shift_p_value(new: Array, in_distribution: Array, seed: int = 0) -> 
     ``SHIFT_LEVEL``, something that held in the training data does not hold in the new rows.
 
     Args:
-        new: (C, M) distances of the candidates to ERM on new rows, see ``compute_total_variation_to_erm``.
-        in_distribution: (C, U) the same on held-out rows like those of training.
+        new_distances: (C, M) distances of the candidates to ERM on new rows, see ``compute_total_variation_to_erm``.
+        in_distribution_distances: (C, U) the same on held-out rows like those of training.
         seed: Of the permutations.
     """
-    distances = np.concatenate([new, in_distribution], axis=1).T.astype(np.float64)
-    num_new = new.shape[1]
+    distances = np.concatenate([new_distances, in_distribution_distances], axis=1).T.astype(np.float64)
+    num_new = new_distances.shape[1]
     num_others = len(distances) - num_new
     total = distances.sum(axis=0)
     deviation = distances.std(axis=0)
@@ -124,7 +124,7 @@ def compute_shift_p_value(new: Array, in_distribution: Array, seed: int = 0) -> 
 
 
 def sample_rows_to_label(
-    predictions: Array, count: int, seed: int, labelled: Sequence[int] = (), uniform_share: float = 0.0
+    predictions: Array, sample_size: int, seed: int, labelled: Sequence[int] = (), uniform_share: float = 0.0
 ) -> tuple[Array, Array]:
     """Sample the rows whose labels say most about which candidate is best.
 
@@ -134,7 +134,7 @@ def sample_rows_to_label(
 
     Args:
         predictions: (C, M) of the candidates.
-        count: Number of rows; fewer if fewer can decide anything.
+        sample_size: Number of rows; fewer if fewer can decide anything.
         seed: Of the sample.
         labelled: Positions of rows that are not sampled.
         uniform_share: Share of the rows that is sampled uniformly from all, see ``compute_inclusion_probabilities``.
@@ -142,7 +142,7 @@ def sample_rows_to_label(
     Returns:
         Positions (n,) of the sampled rows in random order, and the inclusion probability (M,) of each row.
     """
-    probability = compute_inclusion_probabilities(predictions, count, labelled, uniform_share)
+    probability = compute_inclusion_probabilities(predictions, sample_size, labelled, uniform_share)
     _, pattern = np.unique(predictions, axis=1, return_inverse=True)
     return draw_systematic_sample(probability, pattern.ravel(), seed), probability
 
@@ -296,17 +296,17 @@ def correct_gain_for_selection(
     return float(gains.shrunk_gain[selected] - max(0.0, float(np.mean(falls))))
 
 
-def count_labels_needed(gains: Gains, selected: int, num_labelled: int) -> int:
+def estimate_num_further_labels(gains: Gains, selected_index: int, num_labelled: int) -> int:
     """Return how many further labels should decide whether the best candidate beats ERM; 0 if that is decided.
 
     The standard error falls with the square root of the number of labels.
 
     Args:
         gains: Of all candidates.
-        selected: Index of the selected candidate.
+        selected_index: Index of the selected candidate.
         num_labelled: Labels that the gains are estimated from.
     """
-    best = selected or 1 + int(gains.shrunk_gain[1:].argmax())
+    best = selected_index or 1 + int(gains.shrunk_gain[1:].argmax())
     gain = abs(float(gains.shrunk_gain[best]))
     half_width = Z_90 * float(gains.standard_error[best])
     if gain >= half_width:
@@ -356,12 +356,12 @@ def select_from_answers(rows: NewRows, selection: Selection, seed: int) -> Selec
             replace(
                 candidate,
                 num_answers=int(gains.num_answers[number]),
-                **_make_interval(gains.gain[number], half_width[number]),
+                **_build_gain_interval(gains.gain[number], half_width[number]),
             )
             for number, candidate in enumerate(selection.candidates)
         ),
         chosen=selection.candidates[selected].name,
-        num_needed=min(num_open, count_labels_needed(gains, selected, selection.answers)),
+        num_needed=min(num_open, estimate_num_further_labels(gains, selected, selection.answers)),
         average=None,
     )
     if rows.logits is not None and not selection.single:
@@ -369,7 +369,7 @@ def select_from_answers(rows: NewRows, selection: Selection, seed: int) -> Selec
     if not selected:
         return selection
     gain = correct_gain_for_selection(*answers, selection.changed, seed)
-    return replace(selection, **_make_interval(gain, half_width[selected]))
+    return replace(selection, **_build_gain_interval(gain, half_width[selected]))
 
 
 def _average_candidates(rows: NewRows, weight: Array, selection: Selection, num_open: int) -> Selection:
@@ -407,9 +407,9 @@ def _average_candidates(rows: NewRows, weight: Array, selection: Selection, num_
     likeliest = 1 + int(member_weight[1:].argmax())
     is_advised = advice.use == "average" and member_weight[likeliest] > 0
     gains = estimate_gains(both, *answers)
-    interval = _make_interval(advice.gain, advice.gain_high - advice.gain)
+    interval = _build_gain_interval(advice.gain, advice.gain_high - advice.gain)
     if gains.unlabelled_share[1] < 1e-9:  # all rows are labelled on which the average contradicts ERM
-        interval = _make_interval(gains.gain[1], advice.gain_high - advice.gain)
+        interval = _build_gain_interval(gains.gain[1], advice.gain_high - advice.gain)
     return replace(
         selection,
         candidates=tuple(
@@ -417,11 +417,11 @@ def _average_candidates(rows: NewRows, weight: Array, selection: Selection, num_
             for candidate, best, member in zip(selection.candidates, probability, member_weight, strict=True)
         ),
         chosen=selection.candidates[likeliest].name if is_advised else BASELINE,
-        num_needed=min(num_open, count_labels_needed(gains, 1, selection.answers)),
+        num_needed=min(num_open, estimate_num_further_labels(gains, 1, selection.answers)),
         average=AverageResult(
             is_unsure=advice.unsure,
-            accuracy=_make_accuracy(accuracy[0]),
-            erm_accuracy=_make_accuracy(accuracy[1]),
+            accuracy=_convert_to_interval(accuracy[0]),
+            erm_accuracy=_convert_to_interval(accuracy[1]),
             **interval,
         ),
         **(interval if is_advised else {}),
@@ -439,9 +439,9 @@ def _estimate_prior_gain(selection: Selection) -> Array:
     return np.asarray(prior_gain.clip(-1, 1))
 
 
-def _make_accuracy(estimate: AccuracyEstimate | None) -> Interval | None:
+def _convert_to_interval(estimate: AccuracyEstimate | None) -> Interval | None:
     return None if estimate is None else Interval(estimate.accuracy, estimate.low, estimate.high)
 
 
-def _make_interval(gain: float, half_width: float) -> dict[str, Any]:
+def _build_gain_interval(gain: float, half_width: float) -> dict[str, Any]:
     return {"gain": float(gain), "gain_low": float(gain - half_width), "gain_high": float(gain + half_width)}

@@ -40,18 +40,18 @@ PICTURE_SIDE = 640
 MAX_FAULTS = 5
 
 
-def sample_sheet(rows: NewRows, count: int, seed: int) -> tuple[NewRows, pd.DataFrame]:
-    """Return the rows, and a sheet of at most ``count`` of them: first those still open, then newly sampled ones.
+def sample_sheet(rows: NewRows, sample_size: int, seed: int) -> tuple[NewRows, pd.DataFrame]:
+    """Return the rows, and a sheet of at most ``sample_size`` of them: first those still open, then newly sampled ones.
 
     Args:
         rows: With the answers of all rounds.
-        count: Rows of the sheet.
+        sample_size: Rows of the sheet.
         seed: Of the audit; each round samples by another one.
     """
     open_positions = rows.find_open()
-    if len(open_positions) < count:
+    if len(open_positions) < sample_size:
         number = max(0, int(rows.rounds.max())) + 1
-        num_new = count - len(open_positions)
+        num_new = sample_size - len(open_positions)
         order = rows.sort_canonically()
         ordered = rows.take(order)
         in_order, probability_in_order = sample_rows_to_label(
@@ -59,7 +59,7 @@ def sample_sheet(rows: NewRows, count: int, seed: int) -> tuple[NewRows, pd.Data
             num_new,
             seed + number,
             np.flatnonzero(ordered.rounds >= 0).tolist(),
-            compute_uniform_share(num_new, int((rows.rounds >= 1).sum())) if can_decide(rows) else 0.0,
+            compute_uniform_share(num_new, int((rows.rounds >= 1).sum())) if has_deciding_rows(rows) else 0.0,
         )
         sampled = order[in_order]
         probability = np.zeros(len(order))
@@ -71,7 +71,7 @@ def sample_sheet(rows: NewRows, count: int, seed: int) -> tuple[NewRows, pd.Data
     return rows, build_sheet(rows)
 
 
-def can_decide(rows: NewRows) -> bool:
+def has_deciding_rows(rows: NewRows) -> bool:
     """Return whether candidates contradict ERM on a row that was neither labelled nor put on a sheet."""
     return bool((rows.predictions != rows.predictions[0]).any(axis=0)[rows.rounds < 0].any())
 
@@ -89,17 +89,17 @@ def add_answers(rows: NewRows, sheet: Path | str | pd.DataFrame, label_names: Se
     """
     place = "The answers" if isinstance(sheet, pd.DataFrame) else str(sheet)
     frame, row_numbers, answers = _read_sheet(sheet, place)
-    label_by_name = {_fold(name): index for index, name in enumerate(label_names)}
+    label_by_name = {_normalize_case_and_spaces(name): index for index, name in enumerate(label_names)}
     position_by_row = {str(row): position for position, row in enumerate(rows.descriptions["row"].tolist())}
     known_by = [name for name in KNOWN_BY if name in frame and name in rows.descriptions]
     faults = []
     labels: dict[int, int] = {}
     for line, (row, answer) in enumerate(zip(row_numbers, answers, strict=True)):
         position = position_by_row.get(str(row), -1)
-        label = None if answer is None else label_by_name.get(_fold(answer))
+        label = None if answer is None else label_by_name.get(_normalize_case_and_spaces(answer))
         if position < 0 or rows.rounds[position] < 1:
             faults.append(f"row {str(row)[:20]} was not asked")
-        elif any(_is_different(frame[name].iloc[line], rows.descriptions[name].iloc[position]) for name in known_by):
+        elif any(_differs_as_text(frame[name].iloc[line], rows.descriptions[name].iloc[position]) for name in known_by):
             faults.append(f"row {row} is another one here: the sheet is that of another audit")
         elif answer is None or not answer.strip():
             continue
@@ -119,11 +119,11 @@ def add_answers(rows: NewRows, sheet: Path | str | pd.DataFrame, label_names: Se
     return replace(rows, label=label_with_answers)
 
 
-def _fold(name: str) -> str:
+def _normalize_case_and_spaces(name: str) -> str:
     return " ".join(name.casefold().split())
 
 
-def _is_different(value: Any, other: Any) -> bool:
+def _differs_as_text(value: Any, other: Any) -> bool:
     return str(value).strip() != str(other).strip()
 
 
@@ -135,13 +135,13 @@ def has_unread_answers(rows: NewRows, sheet: Path) -> bool:
 
 
 def _read_sheet(
-    sheet: Path | str | pd.DataFrame, place: str
+    sheet: Path | str | pd.DataFrame, source_name: str
 ) -> tuple[pd.DataFrame, list[str | None], list[str | None]]:
     """Return a sheet, the numbers of its rows and the answers; ``InputError`` without such columns."""
     if not isinstance(sheet, pd.DataFrame):
         sheet = read_spreadsheet_csv(read_frame(Path(sheet), _detect_utf16(Path(sheet))))
     sheet = sheet.rename(columns={name: str(name).strip().casefold() for name in sheet})
-    check_columns(sheet, place, ("row", ANSWER))
+    check_columns(sheet, source_name, ("row", ANSWER))
     row_numbers = convert_series_to_texts(sheet["row"])
     without_decimals = [row if row is None else re.sub(r"\.0+$", "", row) for row in row_numbers]
     return sheet, without_decimals, convert_series_to_texts(sheet[ANSWER])

@@ -62,27 +62,27 @@ class ViewShift:
     values: tuple[ValueShare, ...] = ()
 
     @property
-    def differs(self) -> bool:
+    def is_significant(self) -> bool:
         """Whether the interval excludes 0.5: the view separates new rows better than by chance."""
         return self.auc_low > 0.5
 
 
-def compute_auc_error(auc: float, num_positive: int, num_negative: int) -> float:
+def compute_auc_error(auroc: float, num_positive: int, num_negative: int) -> float:
     """Compute the standard error of an area under the ROC curve (Hanley and McNeil, Radiology 1982).
 
     Args:
-        auc: The area, 0 to 1.
+        auroc: The area, 0 to 1.
         num_positive: Rows of one class, at least 1.
         num_negative: Rows of the other class, at least 1.
 
     >>> round(compute_auc_error(0.5, 100, 100), 3)
     0.041
     """
-    positive_pairs = auc / (2 - auc)
-    negative_pairs = 2 * auc**2 / (1 + auc)
-    variance = auc * (1 - auc)
-    variance += (num_positive - 1) * (positive_pairs - auc**2)
-    variance += (num_negative - 1) * (negative_pairs - auc**2)
+    positive_pairs = auroc / (2 - auroc)
+    negative_pairs = 2 * auroc**2 / (1 + auroc)
+    variance = auroc * (1 - auroc)
+    variance += (num_positive - 1) * (positive_pairs - auroc**2)
+    variance += (num_negative - 1) * (negative_pairs - auroc**2)
     return math.sqrt(max(0.0, variance) / (num_positive * num_negative))
 
 
@@ -109,7 +109,7 @@ def score_rows_by_side(old_features: NDArray[Any], new_features: NDArray[Any], s
     is_new = np.repeat([0, 1], [len(old_features), len(new_features)])
     steps = [StandardScaler(), LogisticRegression(class_weight="balanced", max_iter=300)]
     if features.shape[1] > MAX_FEATURES:
-        steps.insert(0, SelectKBest(_correlate_with_side, k=MAX_FEATURES))
+        steps.insert(0, SelectKBest(_compute_correlation_with_side, k=MAX_FEATURES))
     folds = StratifiedKFold(2, shuffle=True, random_state=seed % 2**32)
     scores: NDArray[np.float64] = cross_val_predict(
         make_pipeline(*steps), features, is_new, cv=folds, method="decision_function"
@@ -117,7 +117,7 @@ def score_rows_by_side(old_features: NDArray[Any], new_features: NDArray[Any], s
     return scores
 
 
-def _correlate_with_side(features: NDArray[Any], is_new: NDArray[Any]) -> NDArray[np.float64]:
+def _compute_correlation_with_side(features: NDArray[Any], is_new: NDArray[Any]) -> NDArray[np.float64]:
     """Absolute correlation (F,) of each feature with the side; 0 for constant features."""
     deviation = features.std(axis=0)
     difference = features[is_new == 1].mean(axis=0) - features[is_new == 0].mean(axis=0)

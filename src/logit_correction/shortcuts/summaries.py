@@ -435,7 +435,7 @@ class SearchSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``audit.json``."""
-        return _to_dict(self, cost=self.cost)
+        return _summary_to_dict(self, cost=self.cost)
 
 
 @dataclass(frozen=True)
@@ -465,7 +465,7 @@ class ClassifierCheckSummary:
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``audit.json``."""
         sentence = describe_missing_rows(self.record.finding) or describe_finding(self.record.finding)
-        return _to_dict(self, cost=self.cost, examined=self.examined, sentence=sentence, would_change="")
+        return _summary_to_dict(self, cost=self.cost, examined=self.examined, sentence=sentence, would_change="")
 
 
 @dataclass(frozen=True)
@@ -496,7 +496,7 @@ class SelectionSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``audit.json``."""
-        return _to_dict(self, new_rows=self.selection, known=self.known_views)
+        return _summary_to_dict(self, new_rows=self.selection, known=self.known_views)
 
 
 AuditSummary: TypeAlias = SearchSummary | ClassifierCheckSummary | SelectionSummary
@@ -520,7 +520,7 @@ def advise_on_finding(finding: Finding) -> str:
     return "" if finding.user_named else f"{advise_user(finding, question.views if question else ())}."
 
 
-def _to_dict(summary: AuditSummary, **values: Any) -> dict[str, Any]:
+def _summary_to_dict(summary: AuditSummary, **values: Any) -> dict[str, Any]:
     """Return the keys of all audits, with the values that one kind adds."""
     finding = summary.record.finding
     defaults: dict[str, Any] = {
