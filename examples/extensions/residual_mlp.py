@@ -7,7 +7,7 @@ import math
 from torch import Tensor, nn
 
 from logit_correction.errors import check_range
-from logit_correction.networks.base import Network, refuse_tokens
+from logit_correction.networks.base import Network, check_inputs_are_not_tokens
 from logit_correction.types import DataInfo
 
 
@@ -39,7 +39,7 @@ class ResidualMLP(Network):
             InputError: If a number is not positive, or the inputs are tokens.
         """
         super().__init__()
-        refuse_tokens(info, "ResidualMLP")
+        check_inputs_are_not_tokens(info, "ResidualMLP")
         check_range("width", width, 1)
         check_range("blocks", blocks, 1)
         first = nn.Linear(math.prod(info.input_shape), width)

@@ -65,28 +65,28 @@ def replace_atomically(path: Path | str) -> Iterator[Path]:
             yield temporary
             os.replace(temporary, path)
     finally:
-        _remove(temporary)
+        _remove_file_or_folder(temporary)
 
 
 @contextmanager
 def change_folder_atomically(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder; its files replace those of ``folder`` together when the block ends without error.
 
-    However the process ends, ``folder`` has all its old files, or ``finish_folder_change`` gives it all new ones. The
-    caller holds the lock of the folder.
+    However the process ends, ``folder`` has all its old files, or ``complete_interrupted_change`` gives it all new
+    ones. The caller holds the lock of the folder.
 
     Raises:
         DiskFullError: The disk is full.
         InputError: The folder may not be written.
     """
-    finish_folder_change(folder)
+    complete_interrupted_change(folder)
     with _translate_system_errors(folder), replace_atomically(folder / CHANGE_FOLDER) as temporary:
         temporary.mkdir()
         yield temporary
-    finish_folder_change(folder)
+    complete_interrupted_change(folder)
 
 
-def finish_folder_change(folder: Path) -> None:
+def complete_interrupted_change(folder: Path) -> None:
     """Move the files of a change to their places, after a process was stopped while it did so; else do nothing."""
     change = folder / CHANGE_FOLDER
     if change.is_symlink() or not change.is_dir():
@@ -101,7 +101,7 @@ def finish_folder_change(folder: Path) -> None:
         shutil.rmtree(change)
 
 
-def _remove(path: Path) -> None:
+def _remove_file_or_folder(path: Path) -> None:
     """Remove a file or a folder, as far as the system permits."""
     shutil.rmtree(path, ignore_errors=True)
     with suppress(OSError):
@@ -110,22 +110,22 @@ def _remove(path: Path) -> None:
 
 def _make_temporary_path(path: Path) -> Path:
     """Return a hidden name next to a path; remove what killed processes of this machine left under such names."""
-    prefix = f".{path.stem}-{_machine_name()}-"
+    prefix = f".{path.stem}-{_get_machine_name()}-"
     for candidate in path.parent.glob(f"{glob.escape(prefix)}*{glob.escape(path.suffix)}"):
-        if is_abandoned(candidate):
-            _remove(candidate)
+        if is_abandoned_temporary_path(candidate):
+            _remove_file_or_folder(candidate)
     return path.with_name(f"{prefix}{os.getpid()}-{uuid.uuid4().hex[:8]}{path.suffix}")
 
 
-def _machine_name() -> str:
+def _get_machine_name() -> str:
     """Return eight digits that stand for this machine."""
     return f"{zlib.crc32(socket.gethostname().encode()):08x}"
 
 
-def is_abandoned(path: Path) -> bool:
+def is_abandoned_temporary_path(path: Path) -> bool:
     """Return whether a path is temporary and its process, on this machine, has ended."""
     match = _TEMPORARY_NAME.match(path.name)
-    return match is not None and match["machine"] == _machine_name() and not _process_exists(int(match["process"]))
+    return match is not None and match["machine"] == _get_machine_name() and not _process_exists(int(match["process"]))
 
 
 def _process_exists(process_id: int) -> bool:
@@ -176,7 +176,7 @@ def create_folder_atomically(path: Path) -> Iterator[Path]:
             else:
                 os.replace(temporary, path)
     finally:
-        _remove(temporary)
+        _remove_file_or_folder(temporary)
 
 
 def check_new_folder(folder: Path, allowed_names: Collection[str] = (), kind: str = "") -> None:
@@ -194,7 +194,7 @@ def check_new_folder(folder: Path, allowed_names: Collection[str] = (), kind: st
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{format_option('out', folder)} is a file: give a folder")
         if folder.is_dir() and any(
-            path.name not in allowed_names and not is_abandoned(path) for path in folder.iterdir()
+            path.name not in allowed_names and not is_abandoned_temporary_path(path) for path in folder.iterdir()
         ):
             no_such = f" and holds no {kind}" if kind else ""
             raise InputError(f"{format_option('out', folder)} is not empty{no_such}: give a new or empty folder")

@@ -18,7 +18,7 @@ DECIDED_BY: dict[Decider, str] = {
 }
 
 
-def name_conclusion(finding: Finding) -> str:
+def describe_conclusion(finding: Finding) -> str:
     """Return the views of the shortcut as a phrase; the verdict where nothing is corrected."""
     return name_views(finding.views) or finding.verdict
 
@@ -45,11 +45,11 @@ def _explain_missing_evidence(finding: Finding) -> str:
 def _describe_evidence(finding: Finding, evidence: ViewEvidence) -> list[str]:
     forms = choose_word_forms(evidence.views)
     subject = capitalize(forms.subject)
-    sentences = [_compare_accuracies(finding, evidence)]
+    sentences = [_describe_accuracies(finding, evidence)]
     if finding.verdict == "none found" and finding.is_uninformative:
         return [*sentences, f"{subject} {forms.be} not significantly better than the majority-class baseline"]
     if evidence.rows:
-        sentences.append(_count_followed_rows(finding.classifier, evidence))
+        sentences.append(_describe_followed_rows(finding.classifier, evidence))
     else:
         sentences.append(f"{subject} never clearly {forms.point} to another label")
     if evidence.may_leak(finding.majority_share):
@@ -59,7 +59,7 @@ def _describe_evidence(finding: Finding, evidence: ViewEvidence) -> list[str]:
     return sentences
 
 
-def _compare_accuracies(finding: Finding, evidence: ViewEvidence) -> str:
+def _describe_accuracies(finding: Finding, evidence: ViewEvidence) -> str:
     views = capitalize(name_views(evidence.views))
     accuracy = format_percent(evidence.accuracy, unit=" %")
     network = format_percent(evidence.network_accuracy, unit=" %")
@@ -71,7 +71,7 @@ def _compare_accuracies(finding: Finding, evidence: ViewEvidence) -> str:
     )
 
 
-def _count_followed_rows(classifier: str, evidence: ViewEvidence) -> str:
+def _describe_followed_rows(classifier: str, evidence: ViewEvidence) -> str:
     forms = choose_word_forms(evidence.views)
     with_view = round(evidence.rows * (evidence.follows_view or 0))
     with_label = round(evidence.rows * (evidence.follows_label or 0))

@@ -121,7 +121,7 @@ class GroupPrior(nn.Module):
         starts_at_zero = self.estimator == "published" and self.averaging in ("moving", "moving-rows", "batch")
         self.register_buffer("table", torch.zeros_like(uniform) if starts_at_zero else uniform)
         self.register_buffer("unknown", uniform[:, :1].t().clone(), persistent=False)
-        self.register_buffer("log_rows", self._compute_log_rows(), persistent=False)
+        self.register_buffer("log_rows", self._build_log_prior_rows(), persistent=False)
         self.register_buffer("visited", torch.zeros(shape, dtype=torch.bool, device=device))
         self.register_buffer("epoch_sums", torch.zeros(shape, device=device))
         self.register_buffer("epoch_counts", torch.zeros(shape, device=device))
@@ -235,7 +235,7 @@ class GroupPrior(nn.Module):
         if not bool((table.isfinite() & (table >= 0)).all()) or not bool(table.any()):
             raise ValueError("A group prior must be finite, 0 or more, and not 0 everywhere: give counts.")
         self.table.copy_(table)
-        self.log_rows.copy_(self._compute_log_rows())
+        self.log_rows.copy_(self._build_log_prior_rows())
         self.visited.fill_(True)
 
     def resize(self, num_attributes: int) -> None:
@@ -248,7 +248,7 @@ class GroupPrior(nn.Module):
         if f"{prefix}table" in state_dict:
             self.resize(state_dict[f"{prefix}table"].shape[1])
         super()._load_from_state_dict(state_dict, prefix, *args)
-        self.log_rows.copy_(self._compute_log_rows())
+        self.log_rows.copy_(self._build_log_prior_rows())
 
     def for_attribute(self, attribute: Tensor) -> Tensor:
         """Return P(y, a_x) of every label y for rows of known or estimated attributes.
@@ -260,7 +260,7 @@ class GroupPrior(nn.Module):
         Returns:
             (B, L).
         """
-        return _look_up_rows(self._compute_rows(), attribute)
+        return _look_up_rows(self._build_prior_rows(), attribute)
 
     def log_for_attribute(self, attribute: Tensor) -> Tensor:
         """Return the logarithm of ``for_attribute`` less each row's greatest value: what is added to logits (eq. 7).
@@ -271,13 +271,13 @@ class GroupPrior(nn.Module):
         Returns:
             (B, L), finite.
         """
-        return _look_up_rows(self.log_rows if self.averaging == "fixed" else self._compute_log_rows(), attribute)
+        return _look_up_rows(self.log_rows if self.averaging == "fixed" else self._build_log_prior_rows(), attribute)
 
     def log(self, prior: Tensor) -> Tensor:
         """Return the logarithm of a prior of any shape, with the floor added to the prior."""
         return torch.log(prior + self.floor if self.floor else prior)
 
-    def _compute_rows(self) -> Tensor:
+    def _build_prior_rows(self) -> Tensor:
         """Return P(y, a) of an unknown attribute, -1, and of each value, (1 + K, L)."""
         rows = self.table.t()
         if self.normalize_columns:
@@ -285,8 +285,8 @@ class GroupPrior(nn.Module):
             rows = torch.where(total > 0, rows / total, rows)
         return torch.cat((self.unknown, rows))
 
-    def _compute_log_rows(self) -> Tensor:
-        return shift_log_prior(self.log(self._compute_rows()))
+    def _build_log_prior_rows(self) -> Tensor:
+        return shift_log_prior(self.log(self._build_prior_rows()))
 
 
 def _look_up_rows(rows: Tensor, attribute: Tensor) -> Tensor:

@@ -43,7 +43,7 @@ class ComponentConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the part as ``config.yaml`` holds it: one mapping of the name and the options."""
-        return {"name": self.name, **_convert_components(self.options, ComponentConfig.to_dict)}
+        return {"name": self.name, **_map_components(self.options, ComponentConfig.to_dict)}
 
     def make(self, *args: Any, **kwargs: Any) -> Any:
         """Return the part itself, made with its own arguments and with these, which the run adds."""
@@ -64,10 +64,10 @@ class CompleteComponent(ComponentConfig):
 
     def make(self, *args: Any, **kwargs: Any) -> Any:
         """Return the part itself, made with its own arguments and with these, which the run adds."""
-        return self.factory(*args, **_convert_components(self.arguments, lambda part: part.make()), **kwargs)
+        return self.factory(*args, **_map_components(self.arguments, lambda part: part.make()), **kwargs)
 
 
-def _convert_components(values: dict[str, Any], function: Callable[[ComponentConfig], Any]) -> dict[str, Any]:
+def _map_components(values: dict[str, Any], function: Callable[[ComponentConfig], Any]) -> dict[str, Any]:
     """Return a mapping with a function applied to the values that are parts themselves."""
     return {name: function(value) if isinstance(value, ComponentConfig) else value for name, value in values.items()}
 
@@ -128,7 +128,7 @@ def refuse_untrusted_path(role: str, path: str) -> None:
         )
 
 
-def disable_download(part: ComponentConfig) -> ComponentConfig:
+def copy_without_download(part: ComponentConfig) -> ComponentConfig:
     """Return a complete data source that downloads nothing: it reads only data that exist on this machine."""
     if isinstance(part, CompleteComponent) and part.arguments.get("download"):
         return replace(part, arguments={**part.arguments, "download": False})
@@ -226,17 +226,17 @@ def _get_version(package: str) -> str:
 
 def format_install_command(extra: str) -> str:
     """Return the command that installs an extra, from the checkout that this package was installed from, if any."""
-    package = _find_checkout() or "logit-correction"
+    package = _find_checkout_folder() or "logit-correction"
     return f"`pip install {shlex.quote(f'{package}[{extra}]')}`"
 
 
 def format_laboratory_install_command() -> str:
     """Return the command that installs the laboratory, which lies in the same checkout."""
-    folder = _find_checkout()
+    folder = _find_checkout_folder()
     return f"`pip install {shlex.quote(f'{folder}/lab' if folder else 'logit-correction-lab')}`"
 
 
-def _find_checkout() -> str:
+def _find_checkout_folder() -> str:
     """Return the folder that this package was installed from; empty if it came from elsewhere."""
     with suppress(PackageNotFoundError):
         origin = json.loads(distribution("logit-correction").read_text("direct_url.json") or "{}")

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from logit_correction import Clusters, Online
-from logit_correction.attributes.clusters import find_shared_values
+from logit_correction.attributes.clusters import find_labels_by_shared_attributes
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.networks.small import MLP
@@ -107,6 +107,6 @@ def test_labels_that_share_their_values_are_clustered_together() -> None:
 def test_impossible_rows_and_tables_are_refused() -> None:
     for table in ([[0, 1], [1, 2]], [[0, 1], [1]], [[0, 1, 2], [0, 1]]):
         with pytest.raises(InputError, match=r"overlap .* but are not the same"):
-            find_shared_values(Correlation.from_table(table))
+            find_labels_by_shared_attributes(Correlation.from_table(table))
     with pytest.raises(InputError, match="label 0 has 2 attribute values, but 1 rows"):
         fitted(ONE_TO_MANY, torch.rand(3, 12), torch.tensor([0, 1, 2]))

@@ -70,7 +70,7 @@ def trained(networks: FoldNetworks, changed: int | None = None) -> FoldNetworks:
             batch.inputs = torch.where(mark.unsqueeze(1), -batch.inputs, batch.inputs)
             optimizer.zero_grad()
             batch.label = (batch.label + mark) % 3
-            networks.loss(batch, q=0.5).backward()
+            networks.compute_loss(batch, q=0.5).backward()
             optimizer.step()
     return networks
 

@@ -70,7 +70,7 @@ def test_rows_that_erm_gets_wrong_have_at_most_half_of_the_weight(build, make_ta
     said = method.erm_head(method.features).argmax(1)
     for wrong, least in ((torch.arange(99) < 1, 0.2), (torch.arange(99) < 31, 0.48)):
         method.label, method.group = said.where(~wrong, (said + 1) % 3), torch.zeros(99).long()
-        method._compute_features_and_weights()
+        method._store_features_and_weights()
         assert least < float(method.weight[wrong].sum()) <= 0.5
     assert float(method.weight[wrong].min() / method.weight[~wrong].max()) > 1  # and yet each weighs more
 
@@ -84,7 +84,7 @@ def test_the_last_layer_is_retrained_without_dropout(build, batches, make_table)
     table = make_table(valid=99)
     method = build("LastLayer", table, stage=1, network=network).train()
     weight = method.weight.clone()
-    method._compute_features_and_weights()
+    method._store_features_and_weights()
     assert torch.equal(method.weight, weight)
     batch = next(batches(method, table))
     head = method.network.head

@@ -13,7 +13,7 @@ import pytest
 from logit_correction.errors import InputError
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.formatting import NBSP
-from logit_correction.pages.compare import RunFolder, group_runs_by_task, share_estimates
+from logit_correction.pages.compare import RunFolder, group_runs_by_task, share_attribute_estimates
 from logit_correction.pages.page import render_report_page
 
 Make = Callable[..., Path]
@@ -115,7 +115,9 @@ def test_the_estimate_of_one_run_serves_the_others(birds: Make, tmp_path: Path) 
     given = {"attribute_names": None, "estimated": True}
     folders = [birds(tmp_path / name, name, skill=skill, **given) for name, skill in skills.items()]
     ground, shares = np.repeat([0, 1, 0, 1], [2255, 2255, 642, 642]), []
-    for folder, run in zip(folders, share_estimates([RunFolder.read(folder) for folder in folders]), strict=True):
+    for folder, run in zip(
+        folders, share_attribute_estimates([RunFolder.read(folder) for folder in folders]), strict=True
+    ):
         rows = Predictions.load(folder / "predictions.parquet")
         shares.append(float((rows.prediction == rows.label)[ground != rows.label].mean()))
         assert run.report.test.get_metric("estimated_minority") == pytest.approx(shares[-1])

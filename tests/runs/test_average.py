@@ -13,7 +13,7 @@ from torch import nn
 
 from logit_correction import InputError, RunConfig, export, from_table, load, train
 from logit_correction.errors import TrainingInterrupted
-from logit_correction.methods.average import Average, AveragedNetwork, fold_average
+from logit_correction.methods.average import Average, AveragedNetwork, write_average_into_head
 from logit_correction.networks.small import MLP, Linear
 from logit_correction.runs.average import LabelledRows, read_labelled_rows, write_labelled_rows
 from logit_correction.types import DataInfo
@@ -177,7 +177,7 @@ def test_folding_is_exact(size: int) -> None:
     assert average.correction is not None
     nn.init.normal_(average.correction.weight)
     head = nn.Linear(size, 3)
-    fold_average(average, head)
+    write_average_into_head(average, head)
     inputs = torch.randn(20, size)
     torch.testing.assert_close(head(inputs), average(inputs), atol=1e-4, rtol=1e-4)
 

@@ -11,7 +11,7 @@ from PIL import Image
 from torch import Tensor
 
 from logit_correction.data.augment import DRAW_RANGE, MAX_ASPECT, Augmentation, draw_area, draw_aspect, resample
-from logit_correction.data.image_files import find_orientation
+from logit_correction.data.image_files import read_exif_orientation
 from logit_correction.data.stores import InputStore
 from logit_correction.paths import reject_special_file
 from logit_correction.threads import map_in_threads
@@ -86,7 +86,7 @@ def read_image_sizes(paths: Sequence[Path]) -> Tensor:
     def read_size(path: Path) -> tuple[int, int]:
         with Image.open(reject_special_file(path), formats=IMAGE_FORMATS) as file:
             width, height = file.size
-            lies_on_its_side = find_orientation(file) >= 5
+            lies_on_its_side = read_exif_orientation(file) >= 5
         return (width, height) if lies_on_its_side else (height, width)
 
     return torch.tensor(list(map_in_threads(read_size, paths)), dtype=torch.long).reshape(-1, 2)

@@ -224,12 +224,12 @@ class AttributeEstimator(nn.Module, ABC):
         """
         return BatchEstimate(self.row_attribute.index_select(0, batch.index))
 
-    def predict_attributes(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
+    def predict_attributes(self, label: Tensor, inputs: ViewInputs) -> Tensor | None:
         """Return the attribute (n,) of rows that were not trained on; the networks are in evaluation mode.
 
         Args:
             label: (n,) long, the labels of the rows.
-            rows: The rows.
+            inputs: The rows.
 
         Returns:
             (n,) long, -1 where unknown; None, as by default, if the estimator knows its training rows only.
@@ -289,20 +289,22 @@ def select_attribute(posterior: Tensor, label: Tensor, correlation: Correlation,
 
 
 @torch.no_grad()
-def compute_outputs(network: Callable[[Inputs], Tensor], rows: ViewInputs, device: torch.device) -> Tensor:
+def compute_network_outputs(
+    network: Callable[[Inputs], Tensor], view_inputs: ViewInputs, device: torch.device
+) -> Tensor:
     """Return the outputs of a network for all rows, computed in chunks.
 
     Args:
         network: Maps inputs on ``device`` to (B, C).
-        rows: The n rows.
+        view_inputs: The n rows.
         device: Where the network is.
 
     Returns:
         (n, C) float32 on the CPU.
     """
     outputs = []
-    for chunk in rows.chunks():
-        inputs = rows.inputs(chunk)
+    for chunk in view_inputs.chunks():
+        inputs = view_inputs.inputs(chunk)
         if isinstance(inputs, Tensor):
             inputs = inputs.to(device)
         else:

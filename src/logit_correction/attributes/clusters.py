@@ -83,7 +83,7 @@ class Clusters(AttributeEstimator):
 
     def attach(self, build: NetworkBuilder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
-        find_shared_values(self.correlation)  # refuses a table whose clusters could not be named
+        find_labels_by_shared_attributes(self.correlation)  # refuses a table whose clusters could not be named
         self.inner.attach(build, network, info, seed)
         self.inner.correlation = Correlation.one_to_one(info.num_labels)  # its posterior is divided here
         group_shape = (info.num_labels, self.num_attributes)
@@ -128,7 +128,7 @@ class Clusters(AttributeEstimator):
             label: (N,) long on the CPU.
         """
         table = self.table.cpu()
-        for values, labels in find_shared_values(self.correlation).items():
+        for values, labels in find_labels_by_shared_attributes(self.correlation).items():
             rows = torch.isin(label, torch.tensor(labels))
             seed = derive_seed(self.seed, "clusters", *values) % 2**32
             center, variance, size = find_clusters(features[rows].double(), label[rows], labels, len(values), seed)
@@ -189,10 +189,10 @@ class Clusters(AttributeEstimator):
         """Return P(a | x), (B, K), from class probabilities and features, (B, L + F)."""
         probability, features = outputs.tensor_split([self.info.num_labels], dim=1)
         log_weight = self.compute_weights().log().masked_fill(self.table == 0, float("-inf"))
-        shares = (self._compute_log_fit(features).unsqueeze(1) + log_weight).softmax(dim=2)  # (B, L, K)
+        shares = (self._compute_log_likelihoods(features).unsqueeze(1) + log_weight).softmax(dim=2)  # (B, L, K)
         return (probability.unsqueeze(2) * shares).sum(dim=1)
 
-    def _compute_log_fit(self, features: Tensor) -> Tensor:
+    def _compute_log_likelihoods(self, features: Tensor) -> Tensor:
         """Return -|z - c|^2 / (2 s^2), (B, K), up to a constant for each row."""
         # -|z - c|^2 = 2 z.c - |c|^2 - |z|^2. The centres have no part in the directions that were taken out.
         # No matrix product: under autocast it would round to half precision.
@@ -202,13 +202,13 @@ class Clusters(AttributeEstimator):
     def _assign_clusters(self, features: Tensor, label: Tensor) -> Tensor:
         """Return the nearest of the own label's clusters, (B,)."""
         is_other_label = (self.table == 0).index_select(0, label)
-        return self._compute_log_fit(features).masked_fill(is_other_label, float("-inf")).argmax(dim=1)
+        return self._compute_log_likelihoods(features).masked_fill(is_other_label, float("-inf")).argmax(dim=1)
 
     def describe(self) -> str:
         return f"{self.inner.describe()}, values of one label separated by clusters"
 
 
-def find_shared_values(correlation: Correlation) -> dict[tuple[int, ...], list[int]]:
+def find_labels_by_shared_attributes(correlation: Correlation) -> dict[tuple[int, ...], list[int]]:
     """Return each set of several attribute values that a label has, with the labels that have it.
 
     Raises:
@@ -229,14 +229,14 @@ def find_shared_values(correlation: Correlation) -> dict[tuple[int, ...], list[i
 
 
 def find_clusters(
-    features: Tensor, label: Tensor, labels: Sequence[int], num_clusters: int, seed: int
+    features: Tensor, label: Tensor, label_indices: Sequence[int], num_clusters: int, seed: int
 ) -> tuple[Tensor, float, Tensor]:
     """Cluster features, scaled to length 1, without the directions in which the labels differ.
 
     Args:
         features: (N, F) float64.
-        label: (N,) long, one of ``labels`` for each row.
-        labels: The labels that are clustered together.
+        label: (N,) long, one of ``label_indices`` for each row.
+        label_indices: The labels that are clustered together.
         num_clusters: P.
         seed: Of k-means.
 
@@ -248,19 +248,19 @@ def find_clusters(
     """
     points = normalize(features, dim=1)
     label_means = []
-    for value in labels:
+    for value in label_indices:
         label_points = points[label == value]
         if len(label_points) < num_clusters:
             raise InputError(
                 f"label {value} has {num_clusters} attribute values, but {len(label_points)} rows: give more rows"
             )
         # The mean of the centres, not of the rows: labels may have the values in different proportions.
-        centers = _run_k_means(label_points, num_clusters, seed)[0] if len(labels) > 1 else label_points
+        centers = _run_k_means(label_points, num_clusters, seed)[0] if len(label_indices) > 1 else label_points
         label_means.append(centers.mean(dim=0))
-    label_directions = _find_directions(torch.stack(label_means))
+    label_directions = _compute_span_of_differences(torch.stack(label_means))
     points = points - (points @ label_directions.t()) @ label_directions
     center, member = _run_k_means(points, num_clusters, seed)
-    directions = _find_directions(center)
+    directions = _compute_span_of_differences(center)
     squared_distance = ((points - center[member]) @ directions.t()).square().sum(dim=1)
     variance = squared_distance.mean() / max(len(directions), 1)
     return center, float(variance.clamp_min(MIN_VARIANCE)), torch.bincount(member, minlength=num_clusters)
@@ -274,7 +274,7 @@ def _run_k_means(points: Tensor, num_clusters: int, seed: int) -> tuple[Tensor, 
     return torch.from_numpy(k_means.cluster_centers_), torch.from_numpy(k_means.labels_).long()
 
 
-def _find_directions(points: Tensor) -> Tensor:
+def _compute_span_of_differences(points: Tensor) -> Tensor:
     """Return orthonormal directions (R, F) in which a few points (P, F) differ from each other, R <= P - 1."""
     _, strength, directions = torch.linalg.svd(points - points.mean(dim=0), full_matrices=False)
     return directions[strength > 1e-6 * points.norm(dim=1).max()]

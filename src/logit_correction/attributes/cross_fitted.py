@@ -9,7 +9,12 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from logit_correction.attributes.base import AttributeEstimator, ParameterGroup, compute_outputs, select_attribute
+from logit_correction.attributes.base import (
+    AttributeEstimator,
+    ParameterGroup,
+    compute_network_outputs,
+    select_attribute,
+)
 from logit_correction.attributes.folds import FoldNetworks, draw_halves, ramp_up_q
 from logit_correction.errors import check_range
 from logit_correction.functional import GCE_EXPONENT
@@ -72,7 +77,7 @@ class CrossFitted(AttributeEstimator):
         """
         q = ramp_up_q(self.Q, epoch, self.Q_RAMP_UP_SHARE * self.epochs)
         generator = randomness.next(batch.label.device) if self.input_dropout else None
-        total = self.networks.loss(batch, q, self.input_dropout, generator)
+        total = self.networks.compute_loss(batch, q, self.input_dropout, generator)
         return Step(total, {"loss_biased": total.detach() / len(self.networks)})
 
     def collect_outputs(self, batch: Batch) -> Tensor:
@@ -83,18 +88,18 @@ class CrossFitted(AttributeEstimator):
 
     def predict(self, inputs: Inputs) -> Tensor:
         """Return the logarithm (B, L) of the mean softmax of all networks, for rows that none was trained on."""
-        return self.networks.log_probabilities(inputs).logsumexp(dim=0) - math.log(len(self.networks))
+        return self.networks.compute_log_probabilities(inputs).logsumexp(dim=0) - math.log(len(self.networks))
 
     def assign_training(self, outputs: Tensor) -> Tensor:
         self.row_posterior = self.correlation.posterior(outputs)
         return select_attribute(self.row_posterior, self.rows.label, self.correlation)
 
-    def predict_attributes(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
+    def predict_attributes(self, label: Tensor, inputs: ViewInputs) -> Tensor | None:
         """Return the attributes by the mean prediction of all networks, which have not seen the rows.
 
         Args: as in ``AttributeEstimator.predict_attributes``.
         """
-        probability = compute_outputs(self.predict, rows, self.row_attribute.device).softmax(dim=1)
+        probability = compute_network_outputs(self.predict, inputs, self.row_attribute.device).softmax(dim=1)
         return select_attribute(self.correlation.posterior(probability), label, self.correlation)
 
     def describe(self) -> str:

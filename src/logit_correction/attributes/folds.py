@@ -97,7 +97,7 @@ class FoldNetworks(nn.ModuleList):
             fold = self.fold[number // self.num_folds].index_select(0, index)
             yield network, fold == number % self.num_folds
 
-    def loss(
+    def compute_loss(
         self,
         batch: Batch,
         q: float = 0,
@@ -117,7 +117,7 @@ class FoldNetworks(nn.ModuleList):
         """
         total = torch.zeros((), device=batch.label.device)
         for network, is_left_out in self._iterate_left_out(batch.index):
-            rows, weight = select_members(~is_left_out, 1 - 1 / self.num_folds)
+            rows, weight = select_padded_member_rows(~is_left_out, 1 - 1 / self.num_folds)
             inputs = take_rows(batch.inputs, rows)
             if generator is None:
                 logits = network(inputs)
@@ -144,7 +144,7 @@ class FoldNetworks(nn.ModuleList):
                 total.index_add_(0, rows, network(take_rows(batch.inputs, rows)).float().softmax(dim=1))
         return total / len(self.fold)
 
-    def log_probabilities(self, inputs: Inputs) -> Tensor:
+    def compute_log_probabilities(self, inputs: Inputs) -> Tensor:
         """Return the log-softmax (M, B, L) of each network, for rows that none was trained on."""
         return torch.stack([log_softmax(network(inputs).float(), dim=1) for network in self])
 
@@ -158,14 +158,14 @@ class FoldNetworks(nn.ModuleList):
         return [make_parameter_group(network, f"{name}_{number}", **options) for number, network in enumerate(self)]
 
 
-def take_rows(inputs: Inputs, rows: Tensor) -> Inputs:
+def take_rows(inputs: Inputs, row_indices: Tensor) -> Inputs:
     """Return some rows (n,) long of a batch of inputs."""
     if isinstance(inputs, Tensor):
-        return inputs.index_select(0, rows)
-    return {name: tokens.index_select(0, rows) for name, tokens in inputs.items()}
+        return inputs.index_select(0, row_indices)
+    return {name: tokens.index_select(0, row_indices) for name, tokens in inputs.items()}
 
 
-def select_members(is_member: Tensor, expected_share: float = 0.5) -> tuple[Tensor, Tensor]:
+def select_padded_member_rows(is_member: Tensor, expected_share: float = 0.5) -> tuple[Tensor, Tensor]:
     """Return the rows of a batch that are members, padded to a fixed number so that nothing waits for the device.
 
     The number of rows is C = ``expected_share`` of the batch and four standard deviations more: a member is left out
@@ -188,18 +188,18 @@ def select_members(is_member: Tensor, expected_share: float = 0.5) -> tuple[Tens
     return rows, (position < count) / count.clamp(1, num_selected)
 
 
-def ramp_up_q(q: float, epoch: float, length: float) -> float:
-    """Return the exponent q after ``epoch`` epochs; it rises linearly from 0 over ``length`` epochs.
+def ramp_up_q(max_q: float, epoch: float, ramp_epochs: float) -> float:
+    """Return the exponent q after ``epoch`` epochs; it rises linearly from 0 over ``ramp_epochs`` epochs.
 
     Args:
-        q: Exponent of the generalized cross-entropy at the end.
+        max_q: Exponent of the generalized cross-entropy at the end.
         epoch: Epochs so far.
-        length: Epochs of the ramp-up; 0 for none.
+        ramp_epochs: Epochs of the ramp-up; 0 for none.
 
     >>> ramp_up_q(0.8, 0.5, 2.0), ramp_up_q(0.8, 5.0, 2.0), ramp_up_q(0.8, 0.0, 0.0)
     (0.2, 0.8, 0.8)
     """
-    return q * min(1.0, epoch / length) if length else q
+    return max_q * min(1.0, epoch / ramp_epochs) if ramp_epochs else max_q
 
 
 def apply_input_dropout(inputs: Inputs, probability: float, generator: torch.Generator) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.attributes.base import AttributeEstimator, NetworkBuilder
-from logit_correction.data.cells import check_column_names, convert_attributes_to_texts
+from logit_correction.data.cells import check_required_column_names, convert_attributes_to_texts
 from logit_correction.data.row_file import RowFile
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_option
@@ -52,7 +52,7 @@ class Given(AttributeEstimator):
 
     def setup(self, rows: TrainingRows) -> None:
         super().setup(rows)
-        names = self._read_column(rows) if self.file is None else self._read_file(self.file, rows)
+        names = self._read_attribute_column(rows) if self.file is None else self._read_attribute_file(self.file, rows)
         self.attribute_names = sorted({name for name in names if name is not None})
         index = {name: number for number, name in enumerate(self.attribute_names)}
         self.given_attribute = torch.tensor([UNKNOWN_ATTRIBUTE if name is None else index[name] for name in names])
@@ -60,11 +60,11 @@ class Given(AttributeEstimator):
             rows.label, self.given_attribute, self.info.num_labels, len(index)
         )
 
-    def _read_column(self, rows: TrainingRows) -> list[str | None]:
+    def _read_attribute_column(self, rows: TrainingRows) -> list[str | None]:
         """Return the attribute name of each row in the feature column, None where unknown."""
         columns = {} if rows.view_inputs is None else rows.view_inputs.columns
         column = str(self.column)
-        check_column_names(list(columns), "the data", [column])
+        check_required_column_names(list(columns), "the data", [column])
         names = convert_attributes_to_texts(columns[column])
         count = len({*names} - {None})
         if not 1 < count <= MAX_COLUMN_VALUES:
@@ -73,7 +73,7 @@ class Given(AttributeEstimator):
             )
         return names
 
-    def _read_file(self, file: Path, rows: TrainingRows) -> list[str | None]:
+    def _read_attribute_file(self, file: Path, rows: TrainingRows) -> list[str | None]:
         """Return the attribute name of each row in the file, None where unknown."""
         row_file = RowFile(file)
         column = self.column or "attribute"

@@ -11,7 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from logit_correction.attributes.base import AttributeEstimator, ParameterGroup, compute_outputs, make_parameter_group
+from logit_correction.attributes.base import (
+    AttributeEstimator,
+    ParameterGroup,
+    compute_network_outputs,
+    make_parameter_group,
+)
 from logit_correction.errors import check_range
 from logit_correction.seeds import StepRandomness, make_generator
 from logit_correction.types import Batch, Inputs, Stage, Step, ViewInputs
@@ -96,12 +101,12 @@ class MST(AttributeEstimator):
     def assign_training(self, outputs: Tensor) -> Tensor:
         return self.compute_attribute(outputs, self.rows.label)
 
-    def predict_attributes(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
+    def predict_attributes(self, label: Tensor, inputs: ViewInputs) -> Tensor | None:
         """Return the attributes by the early network's predictions.
 
         Args: as in ``AttributeEstimator.predict_attributes``.
         """
-        return self.compute_attribute(compute_outputs(self.predict, rows, self.row_attribute.device), label)
+        return self.compute_attribute(compute_network_outputs(self.predict, inputs, self.row_attribute.device), label)
 
     def describe(self) -> str:
         return "what an early network answers"

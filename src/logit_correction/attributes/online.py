@@ -14,7 +14,7 @@ from logit_correction.attributes.base import (
     AttributeEstimator,
     BatchEstimate,
     ParameterGroup,
-    compute_outputs,
+    compute_network_outputs,
     make_parameter_group,
 )
 from logit_correction.attributes.folds import apply_input_dropout, ramp_up_q
@@ -123,7 +123,7 @@ class Online(AttributeEstimator):
 
         Args: as in ``AttributeEstimator.step``.
         """
-        loss = self._train_on(batch, epoch, randomness, torch.is_grad_enabled())[0]
+        loss = self._compute_loss_and_log_probability(batch, epoch, randomness, torch.is_grad_enabled())[0]
         return Step(loss, {"loss_biased": loss.detach()})
 
     def collect_outputs(self, batch: Batch) -> Tensor:
@@ -132,12 +132,12 @@ class Online(AttributeEstimator):
     def assign_training(self, outputs: Tensor) -> Tensor:
         return self.correlation.posterior(outputs).argmax(dim=1)
 
-    def predict_attributes(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
+    def predict_attributes(self, label: Tensor, inputs: ViewInputs) -> Tensor | None:
         """Return the attribute of the biased network's greatest posterior.
 
         Args: as in ``AttributeEstimator.predict_attributes``.
         """
-        log_probability = compute_outputs(self.predict, rows, self.row_attribute.device)
+        log_probability = compute_network_outputs(self.predict, inputs, self.row_attribute.device)
         return self.correlation.posterior(self.compute_probability(log_probability)).argmax(dim=1)
 
     def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> BatchEstimate:
@@ -146,14 +146,14 @@ class Online(AttributeEstimator):
             return super().forward(batch, epoch, randomness)
         total_epoch = epoch + self.epochs
         is_training = torch.is_grad_enabled() and (self.last_epoch is None or total_epoch < self.last_epoch)
-        loss, log_probability = self._train_on(batch, total_epoch, randomness, is_training)
+        loss, log_probability = self._compute_loss_and_log_probability(batch, total_epoch, randomness, is_training)
         with torch.no_grad():
             probability = self.compute_probability(log_probability)
             posterior = self.correlation.posterior(probability)
             label_probability = probability.gather(1, batch.label.unsqueeze(1)).squeeze(1)
             return BatchEstimate(posterior.argmax(dim=1), posterior, label_probability, loss)
 
-    def _train_on(
+    def _compute_loss_and_log_probability(
         self, batch: Batch, epoch: float, randomness: StepRandomness, is_training: bool
     ) -> tuple[Tensor, Tensor]:
         """Return the loss (0-d), and the log-softmax (B, L) that the attribute is estimated from."""

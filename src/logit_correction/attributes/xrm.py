@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from logit_correction.attributes.base import AttributeEstimator, ParameterGroup, compute_outputs
+from logit_correction.attributes.base import AttributeEstimator, ParameterGroup, compute_network_outputs
 from logit_correction.attributes.folds import FoldNetworks, draw_halves
 from logit_correction.errors import check_range
 from logit_correction.seeds import StepRandomness, make_generator
@@ -53,7 +53,7 @@ class XRM(AttributeEstimator):
         Args: as in ``AttributeEstimator.step``.
         """
         # Each twin sees the whole batch: it learns from its own half and predicts the other.
-        log_probability = self.twins.log_probabilities(batch.inputs)
+        log_probability = self.twins.compute_log_probabilities(batch.inputs)
         half = self.twins.fold[0].index_select(0, batch.index)
         rows = torch.arange(len(half), device=half.device)
         target = self.target.index_select(0, batch.index)
@@ -75,18 +75,18 @@ class XRM(AttributeEstimator):
         return self.twins.parameter_groups("twin", schedule="none")
 
     def predict(self, inputs: Inputs) -> Tensor:
-        return self.twins.log_probabilities(inputs).logsumexp(dim=0)
+        return self.twins.compute_log_probabilities(inputs).logsumexp(dim=0)
 
     def assign_training(self, outputs: Tensor) -> Tensor:
         self.row_posterior = outputs
         return outputs.argmax(dim=1)
 
-    def predict_attributes(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
+    def predict_attributes(self, label: Tensor, inputs: ViewInputs) -> Tensor | None:
         """Return the label that both twins together predict.
 
         Args: as in ``AttributeEstimator.predict_attributes``.
         """
-        return compute_outputs(self.predict, rows, self.row_attribute.device).argmax(dim=1)
+        return compute_network_outputs(self.predict, inputs, self.row_attribute.device).argmax(dim=1)
 
     def describe(self) -> str:
         return "twin networks that imitate each other's held-out mistakes (XRM)"

@@ -108,10 +108,10 @@ def parse_arguments(command: str, function: Callable[..., int], words: Sequence[
     run_options = [name for name in run_options if name not in (*parameters, *fixed)]
 
     positional = [name for name, parameter in parameters.items() if parameter.kind is Parameter.POSITIONAL_OR_KEYWORD]
-    user_values, help_name = _read_words(words, parameters, positional, run_options)
+    user_values, help_name = _parse_words(words, parameters, positional, run_options)
     parser = OptionParser()
     parser.add_options(function, skip=filled_from_run)
-    _check_names(command, user_values, [*run_options, *parser.actions])
+    _check_option_names(command, user_values, [*run_options, *parser.actions])
     command_options = {name: user_values.pop(name) for name in parameters if name in user_values}
     file_options = read_yaml_file(Path(user_values.pop("config")), as_written=True) if "config" in user_values else {}
     if help_name:
@@ -127,7 +127,11 @@ def parse_arguments(command: str, function: Callable[..., int], words: Sequence[
     if not run_options:
         return arguments
 
-    if not (file_options or "preset" in user_values or any(map(_has_name, (user_values.get(part) for part in PARTS)))):
+    if not (
+        file_options
+        or "preset" in user_values
+        or any(map(_includes_part_name, (user_values.get(part) for part in PARTS)))
+    ):
         file_options = _read_config_of_run(arguments)
     merged = options.merge_options(file_options, user_values)
     chosen = {name: value for name, value in merged.items() if name not in fixed}
@@ -141,7 +145,7 @@ def parse_arguments(command: str, function: Callable[..., int], words: Sequence[
     return arguments | {part: getattr(config, part) for part in parts}
 
 
-def _has_name(part: Any) -> bool:
+def _includes_part_name(part: Any) -> bool:
     """Return whether the options user_values for a part of a run include its name."""
     return isinstance(part, str) or "name" in (part or {})
 
@@ -157,7 +161,7 @@ def _read_config_of_run(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return read_yaml_file(first_run / "config.yaml")
 
 
-def _check_names(command: str, user_values: Mapping[str, Any], known_names: Sequence[str]) -> None:
+def _check_option_names(command: str, user_values: Mapping[str, Any], known_names: Sequence[str]) -> None:
     """Raise ``InputError`` if an option is not among ``known_names``."""
     where = f"; `logit-correction {command} --help` shows what there is"
     for name, value in user_values.items():
@@ -166,12 +170,12 @@ def _check_names(command: str, user_values: Mapping[str, Any], known_names: Sequ
         options.check_option_name(name if is_near else full_name, known_names, where)
 
 
-def _read_words(
+def _parse_words(
     words: Iterable[str], parameters: Mapping[str, Parameter], positional: Sequence[str], run_options: Sequence[str]
 ) -> tuple[dict[str, Any], str]:
     """Return the options that words give, nested as in a config file, and ``help`` or ``help_all`` if it is asked for.
 
-    >>> _read_words(["--method.q=1", "--method", "LC"], {}, [], ["method"])
+    >>> _parse_words(["--method.q=1", "--method", "LC"], {}, [], ["method"])
     ({'method': {'q': '1', 'name': 'LC'}}, '')
     """
     user_values: dict[str, Any] = {}
@@ -256,7 +260,7 @@ def _format_help(
     sections: dict[str, dict[str, Action]] = {}
     for option, action in parser.actions.items():
         name = option.removesuffix(".name")
-        sections.setdefault(_choose_section(name, parser, takes_run), {})[name] = action
+        sections.setdefault(_choose_help_section(name, parser, takes_run), {})[name] = action
     advanced = {} if show_all else sections.pop(ADVANCED, {})
     width = min(100, shutil.get_terminal_size().columns)
     description = cleandoc(text).partition("\n\nArgs:")[0]
@@ -274,7 +278,7 @@ def _format_help(
     return "\n".join(lines)
 
 
-def _choose_section(name: str, parser: OptionParser, takes_run: bool) -> str:
+def _choose_help_section(name: str, parser: OptionParser, takes_run: bool) -> str:
     """Return the title of the section of the help that an option belongs to."""
     if takes_run:
         for title, names in SECTIONS.items():

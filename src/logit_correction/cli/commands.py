@@ -39,7 +39,7 @@ def quickstart_command(*, out: Path = Path("quickstart"), seed: int = 0) -> int:
     """
     common = {"data": {"name": "Digits", "seed": seed}, "seed": seed, **QUICKSTART}
     configs = {out / method: complete_config({**common, "method": method}) for method in ("ERM", "LC")}
-    return _train_all(configs, out, resume=True)
+    return _train_runs(configs, out, resume=True)
 
 
 def train_command(
@@ -87,16 +87,16 @@ def train_command(
 def _train_seeds(config: RunConfig, out: Path, resume: bool, seeds: int) -> int:
     """Train one run into ``out``, or one for each of several seeds into a folder of its own there."""
     if seeds == 1:
-        return _train_all({out: config}, out, resume)
+        return _train_runs({out: config}, out, resume)
     first_seed = config.training.seed
     check_range("the last --seed", first_seed + seeds - 1, 0, 2**63 - 1)
     configs = {}
     for seed in range(first_seed, first_seed + seeds):
         configs[out / f"seed-{seed}"] = replace(config, training=replace(config.training, seed=seed))
-    return _train_all(configs, out, resume=True)
+    return _train_runs(configs, out, resume=True)
 
 
-def _train_all(configs: Mapping[Path, RunConfig], out: Path, resume: bool) -> int:
+def _train_runs(configs: Mapping[Path, RunConfig], out: Path, resume: bool) -> int:
     """Train each config into its folder unless it is trained already, print all, and compare several on one page."""
     from logit_correction.data.table import DataTable
     from logit_correction.pages.console import print_data_summary, print_runs
@@ -136,7 +136,7 @@ def _audit_new_rows(
     check_unlocked(out)
     if new_rows is not None and answers is not None:
         raise InputError("--answers are of new rows that an audit has: leave --new-rows out")
-    _check_method_is_free(config, user_options, "--new-rows" if answers is None else "--answers")
+    _check_method_not_chosen(config, user_options, "--new-rows" if answers is None else "--answers")
     folder = out.with_name(f"{out.name}-audit")
     if answers is None:
         audit = audits.audit_into(folder, config, new_rows=new_rows, single=single, progress=True)
@@ -150,7 +150,7 @@ def _audit_new_rows(
     return audit
 
 
-def _check_method_is_free(config: RunConfig, user_options: Collection[str], chooser: str) -> None:
+def _check_method_not_chosen(config: RunConfig, user_options: Collection[str], chooser: str) -> None:
     """Raise ``InputError`` if the user chose a method, which the option ``chooser`` does; its views are allowed."""
     allowed = {f"method.attributes.{name}" for name in ESTIMATOR_OPTIONS}
     if config.method.name == "LC":

@@ -15,7 +15,7 @@ from logit_correction.data.labels import (
     combine_attributes,
     describe_equal_numbers,
     encode_labels,
-    find_positions,
+    find_name_positions,
     is_number,
 )
 from logit_correction.data.reader import FittedInputs, Reader
@@ -78,14 +78,14 @@ def build_table(
     errors.raise_if_any(splitting.on_bad_rows)
     label, label_names = encode_labels(rows.label, errors.good & ~is_new)
     _check_label_names(rows, label_names)
-    unit = find_positions(units, list(dict.fromkeys(map(str, units)))) if split_by else None
+    unit = find_name_positions(units, list(dict.fromkeys(map(str, units)))) if split_by else None
     try:
         split, origin = make_splits(label, given_splits, label_names, splitting, unit, split_by)
     except InputError as error:
         raise InputError(f"{rows.place}: {error}") from error
     if bool(is_new.any()):  # their labels are not read where the other splits are drawn
         split[NEW] = (is_new & errors.good).nonzero().flatten()
-        label[split[NEW]] = find_positions([rows.label[row] for row in split[NEW].tolist()], label_names)
+        label[split[NEW]] = find_name_positions([rows.label[row] for row in split[NEW].tolist()], label_names)
     fitted = reader.fit_transform(content, split["train"], errors)
     left_out = errors.raise_if_any(splitting.on_bad_rows)
     split = {name: part[errors.good[part]] for name, part in split.items()}  # less the files that cannot be read

@@ -159,47 +159,49 @@ def convert_to_storable(values: pd.Series[Any]) -> pd.Series[Any]:
     return array.to_pandas(integer_object_nulls=True, maps_as_pydicts="lossy").set_axis(values.index)
 
 
-def normalize_column_names(frame: pd.DataFrame, place: str) -> pd.DataFrame:
+def normalize_column_names(frame: pd.DataFrame, source_name: str) -> pd.DataFrame:
     """Return a table whose columns have their names as texts; raise ``InputError`` if two have the same.
 
     Args:
         frame: The table.
-        place: What messages call it.
+        source_name: What messages call it.
     """
     renamed = frame.set_axis([normalize_text(str(name)).strip() for name in frame.columns], axis="columns")
     if renamed.columns.has_duplicates:
         duplicate = renamed.columns[renamed.columns.duplicated()][0]
-        raise InputError(f"{place} has more than one column {duplicate!r}: rename all but one")
+        raise InputError(f"{source_name} has more than one column {duplicate!r}: rename all but one")
     return renamed
 
 
-def check_column_names(names: Sequence[str], place: str, wanted: Sequence[str]) -> None:
+def check_required_column_names(names: Sequence[str], source_name: str, required_columns: Sequence[str]) -> None:
     """Raise ``InputError`` unless the wanted columns are among the names of a table's columns.
 
     Args:
         names: The columns of the table.
-        place: What messages call the table.
-        wanted: The columns that it must have.
+        source_name: What messages call the table.
+        required_columns: The columns that it must have.
     """
-    missing = [f"{name!r}{suggest_name(name, names)}" for name in dict.fromkeys(wanted) if name not in names]
+    missing = [f"{name!r}{suggest_name(name, names)}" for name in dict.fromkeys(required_columns) if name not in names]
     if missing:
-        raise InputError(f"{place} has no column {', '.join(missing)}: it has {format_first(names, MAX_NAMES_SHOWN)}")
+        raise InputError(
+            f"{source_name} has no column {', '.join(missing)}: it has {format_first(names, MAX_NAMES_SHOWN)}"
+        )
 
 
-def check_columns(frame: pd.DataFrame, place: str, wanted: Sequence[str]) -> None:
+def check_required_columns(frame: pd.DataFrame, source_name: str, required_columns: Sequence[str]) -> None:
     """Raise ``InputError`` unless a table has these columns, of single values.
 
     Args:
         frame: The table.
-        place: What messages call it.
-        wanted: The columns that it must have.
+        source_name: What messages call it.
+        required_columns: The columns that it must have.
     """
     from pandas.api.types import is_list_like
 
-    check_column_names(list(frame.columns), place, wanted)
-    for name in wanted:
+    check_required_column_names(list(frame.columns), source_name, required_columns)
+    for name in required_columns:
         if frame[name].dtype == object and any(map(is_list_like, frame[name])):
-            raise InputError(f"{place}: column {name} holds lists or mappings: write what is in it into columns")
+            raise InputError(f"{source_name}: column {name} holds lists or mappings: write what is in it into columns")
 
 
 def get_row_noun(numbers: range | pd.Index) -> str:

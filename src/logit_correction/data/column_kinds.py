@@ -20,8 +20,8 @@ from logit_correction.data.dates import (
     YEAR_LAST,
     DateOrder,
     describe_date_remedy,
-    find_date_order,
     format_days,
+    infer_date_order,
     parse_days,
     rewrite_iso_dates,
 )
@@ -161,7 +161,7 @@ def infer_written_kind(values: pd.Series[Any]) -> ColumnKind:
     for pattern, doubt in MISREAD.items():
         if texts and sum(re.match(pattern, text) is not None for text in texts) >= MOST * len(texts):
             doubt = doubt.format(
-                remedy=describe_date_remedy(find_date_order(texts)),
+                remedy=describe_date_remedy(infer_date_order(texts)),
                 decimal=format_option("data.decimal"),
                 thousands=format_option("data.thousands"),
             )
@@ -182,7 +182,7 @@ def infer_column_kind(values: pd.Series[Any], number_format: NumberFormat = Numb
     sample = list_present_texts(values.iloc[:: max(1, len(values) // SAMPLED_ROWS)])
     if not any(YEAR_LAST.match(text) or YEAR_FIRST.match(text) for text in sample):
         return written_kind
-    order = find_date_order(list_present_texts(values))
+    order = infer_date_order(list_present_texts(values))
     if order and number_format.dayfirst is not None:
         order = "day" if number_format.dayfirst else "month"
     rewritten = infer_written_kind(rewrite_iso_dates(values, order))

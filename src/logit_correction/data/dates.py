@@ -99,11 +99,13 @@ def rewrite_iso_dates(values: pd.Series[Any], order: DateOrder) -> pd.Series[Any
     )
 
 
-def find_date_order(texts: Sequence[str]) -> DateOrder:
+def infer_date_order(texts: Sequence[str]) -> DateOrder:
     """Return what stands first in most of the texts, by those in which one part alone can be a month.
 
-    >>> find_date_order(["04/28/2024", "08/11/2024"]), find_date_order(["08/11/2024"]), find_date_order(["2024-04-28"])
-    ('month', 'either', '')
+    >>> infer_date_order(["04/28/2024", "08/11/2024"]), infer_date_order(["2024-04-28"])
+    ('month', '')
+    >>> infer_date_order(["08/11/2024"])
+    'either'
     """
     matches = [match for text in texts if (match := YEAR_LAST.match(text))]
     if not matches or len(matches) < MOST * len(texts):
@@ -162,7 +164,7 @@ def format_days(days: float) -> str:
     return text.removesuffix("T00:00:00").replace("T", " ")
 
 
-def find_far_date(days: NDArray[np.float64]) -> str:
+def describe_outlying_date(days: NDArray[np.float64]) -> str:
     """Return the first or last date if the deviation without it is less than a tenth, else an empty text."""
     present = days[np.isfinite(days)]
     for end in (present.min(), present.max()) if len(present) else ():

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from logit_correction.data.cells import check_columns, match_names
+from logit_correction.data.cells import check_required_columns, match_names
 from logit_correction.data.column_kinds import (
     MIN_ROWS_PER_NAME,
     NAMES,
@@ -30,7 +30,7 @@ from logit_correction.data.dates import (
     DateOrder,
     count_zoned_dates,
     describe_date_order,
-    find_far_date,
+    describe_outlying_date,
     rewrite_iso_dates,
 )
 from logit_correction.data.reader import FittedInputs, Reader, compute_mean_and_std
@@ -100,7 +100,7 @@ class ColumnReader(Reader):
         self.number_format = number_format
         for option, chosen in (("categorical", categorical), ("numbers", numbers)):
             for name in chosen:
-                if name in others or not (self._takes_all or name in names):
+                if name in others or not (self._takes_all_columns or name in names):
                     raise InputError(
                         f"{format_option(f'data.{option}', name)} is not one of the features"
                         f": add it to {format_option('data.features')}"
@@ -110,7 +110,7 @@ class ColumnReader(Reader):
         self.orders: dict[str, DateOrder] = {}
 
     @property
-    def _takes_all(self) -> bool:
+    def _takes_all_columns(self) -> bool:
         return self.names == ["*"]
 
     def validate(self, rows: Rows) -> tuple[ParsedColumns, Sequence[str], list[str]]:
@@ -118,8 +118,8 @@ class ColumnReader(Reader):
         if self.has_loaded_state:
             return self.validate_new(rows), rows.names, []
         assert rows.frame is not None
-        names = [str(name) for name in rows.frame if name not in self.others] if self._takes_all else self.names
-        check_columns(rows.frame, rows.place, [*names, *self.categorical, *self.numbers])
+        names = [str(name) for name in rows.frame if name not in self.others] if self._takes_all_columns else self.names
+        check_required_columns(rows.frame, rows.place, [*names, *self.categorical, *self.numbers])
         frame = self.number_format.normalize(rows.frame, names)
         notes: dict[str, list[str]] = defaultdict(list)
         columns: ParsedColumns = {}
@@ -132,7 +132,7 @@ class ColumnReader(Reader):
                 column_kind = ColumnKind("numbers")
             cells = rewrite_iso_dates(frame[name], column_kind.order) if column_kind.kind == "dates" else frame[name]
             values = parse_column(cells, column_kind.kind, rows.errors.add, coerce=name in self.numbers)
-            if self._is_left_out(name, column_kind, values, rows.place, notes):
+            if self._is_column_left_out(name, column_kind, values, rows.place, notes):
                 continue
             columns[name] = column_kind.kind, values
             self.orders[name] = column_kind.order
@@ -144,7 +144,7 @@ class ColumnReader(Reader):
                 zoned = count_zoned_dates(texts)
                 if zoned:
                     notes["zone"].append(f"{name!r} in {zoned:,} of {len(rows):,} rows")
-                far = find_far_date(np.asarray(values, np.float64))
+                far = describe_outlying_date(np.asarray(values, np.float64))
                 if far:
                     notes["far"].append(f"{name!r} ({far})")
             if column_kind.doubt:
@@ -166,7 +166,7 @@ class ColumnReader(Reader):
         ]
         return columns, rows.names, sentences
 
-    def _is_left_out(
+    def _is_column_left_out(
         self, name: str, column_kind: ColumnKind, values: NDArray[Any], place: str, notes: dict[str, list[str]]
     ) -> bool:
         """Return whether a column is not a feature and note why; raise ``InputError`` if it was named as one."""
@@ -174,7 +174,7 @@ class ColumnReader(Reader):
             different = len(set(values.tolist()))
             if different <= FEWEST_NAMES or different * MIN_ROWS_PER_NAME <= len(values):
                 return False
-            if not self._takes_all:
+            if not self._takes_all_columns:
                 fault = f"column {name!r} holds {different:,} different texts in {len(values):,} rows"
                 fault += f" ({column_kind.doubt})" if column_kind.doubt else ""
                 remedy = f"leave it out of the features, or give it as {format_option('data.text')}"
@@ -182,7 +182,7 @@ class ColumnReader(Reader):
             example = column_kind.doubt or f"such as {values[0][:40]!r}"
             notes["text"].append(f"{name!r} ({different:,} different texts, {example})")
             return True
-        may_be_identifier = self._takes_all and column_kind.kind == "numbers" and name not in self.numbers
+        may_be_identifier = self._takes_all_columns and column_kind.kind == "numbers" and name not in self.numbers
         if not may_be_identifier or len(values) <= FEWEST_NAMES or len(np.unique(values)) < len(values):
             return False
         is_identifier = bool((values % 1 == 0).all())
@@ -195,7 +195,9 @@ class ColumnReader(Reader):
         self.fitted_columns = list(preparation.get("columns", []))
         self.input_columns = list(preparation.get("given", [column["name"] for column in self.fitted_columns]))
         trained = set(self.input_columns)
-        changed = trained.intersection(self.others) if self._takes_all else trained.symmetric_difference(self.names)
+        changed = (
+            trained.intersection(self.others) if self._takes_all_columns else trained.symmetric_difference(self.names)
+        )
         if self.fitted_columns and changed:
             names = "', '".join(sorted(trained))
             raise InputError(
@@ -266,7 +268,7 @@ class ColumnReader(Reader):
                 raise InputError(f"inputs must be a table with the columns {names}, or a number for each")
             frame = pd.DataFrame(rows.values, columns=self.input_columns)
         fitted_names = [column["name"] for column in self.fitted_columns]
-        check_columns(frame, rows.place, fitted_names)
+        check_required_columns(frame, rows.place, fitted_names)
         frame = self.number_format.normalize(frame, fitted_names)
         columns: ParsedColumns = {}
         for column in self.fitted_columns:
@@ -283,7 +285,7 @@ class ColumnReader(Reader):
                 if is_unknown.any():
                     fact = f"column {name!r} holds names that the model was not trained on"
                     example = repr(min(values[is_unknown]))
-                    rows.errors.remark(fact, "they count as none of the names", int(is_unknown.sum()), example)
+                    rows.errors.add_remark(fact, "they count as none of the names", int(is_unknown.sum()), example)
             columns[name] = kind, values
         return columns
 

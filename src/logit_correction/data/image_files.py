@@ -84,7 +84,7 @@ class Picture(NamedTuple):
     is_animated: bool
 
 
-def find_depth(file: Image.Image) -> str:
+def read_pixel_depth(file: Image.Image) -> str:
     """Return which pixels a file declares: ``8 bits`` or one of ``DEPTHS``."""
     if not file.mode.startswith(DEEP_MODES):
         return BYTES
@@ -96,7 +96,7 @@ def find_depth(file: Image.Image) -> str:
     return f"{bits} bits with a sign" if is_signed else f"{bits} bits"
 
 
-def find_orientation(file: Image.Image) -> int:
+def read_exif_orientation(file: Image.Image) -> int:
     """Return how an image is turned by its EXIF, 1 if its EXIF cannot be read, since the image itself can."""
     try:
         return int(file.getexif().get(ORIENTATION, 1))
@@ -113,7 +113,7 @@ def ignore_image_warnings() -> Iterator[None]:
         yield
 
 
-def check_pixels(file: Image.Image) -> None:
+def check_num_pixels(file: Image.Image) -> None:
     """Raise ``ValueError`` if decoding a file would take too much memory."""
     width, height = file.size
     if width * height > MAX_PIXELS:
@@ -138,18 +138,18 @@ def read_picture(
     box = size and (size[1], size[0])
     is_outside = False
     with Image.open(reject_special_file(path), formats=IMAGE_FORMATS) as file:
-        depth = find_depth(file)
+        depth = read_pixel_depth(file)
         is_animated = bool(getattr(file, "is_animated", False))
         if box is not None:
             # JPEG can be decoded at a half, a quarter or an eighth of its size, which takes a fraction of the time.
             # Twice the size that is asked for is kept, so that the resizing below has something to average over.
             file.draft("RGB", (2 * box[0], 2 * box[1]))
-            check_pixels(file)
+            check_num_pixels(file)
         file.load()  # Pillow turns TIFF upright here, and its orientation is 1 afterwards
         image: Image.Image = file
         if depth != BYTES:  # Pillow would clip it
             image, is_outside = _scale_deep_image(file, depth, ranges)
-        orientation = find_orientation(file)
+        orientation = read_exif_orientation(file)
         if orientation in UPRIGHT:
             image = image.transpose(UPRIGHT[orientation])
         if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
@@ -209,9 +209,9 @@ def survey_image_files(paths: Sequence[Path]) -> tuple[int, dict[str, Range]]:
             Image.open(reject_special_file(path), formats=IMAGE_FORMATS) as file,
         ):
             sides.append(min(file.size))
-            depth = find_depth(file)
+            depth = read_pixel_depth(file)
             if depth != BYTES:
-                check_pixels(file)
+                check_num_pixels(file)
                 pixels = np.nan_to_num(np.asarray(file))
                 ends.setdefault(depth, []).extend([float(pixels.min()), float(pixels.max())])
     side = min(DEFAULT_MAX_SIDE, int(np.median(sides))) if sides else DEFAULT_MAX_SIDE

@@ -49,12 +49,12 @@ def list_visible_folders(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if not is_hidden(path.name) and path.is_dir())
 
 
-def list_visible_files(folder: Path, hidden: list[Path] | None = None) -> list[Path]:
+def list_visible_files(folder: Path, found_hidden_paths: list[Path] | None = None) -> list[Path]:
     """Return the files in a folder and in those below it, in order, links to folders among them.
 
     Args:
         folder: The folder.
-        hidden: Gets hidden folders that hold something, and hidden files that are images by name.
+        found_hidden_paths: Gets hidden folders that hold something, and hidden files that are images by name.
     """
 
     def refuse(error: OSError) -> None:
@@ -62,15 +62,15 @@ def list_visible_files(folder: Path, hidden: list[Path] | None = None) -> list[P
 
     paths: list[Path] = []
     for parent, folders, files in os.walk(folder, onerror=refuse):
-        if hidden is not None:
-            hidden += find_hidden(Path(parent), folders, files)
+        if found_hidden_paths is not None:
+            found_hidden_paths += find_hidden_paths(Path(parent), folders, files)
         folders[:] = [name for name in folders if not is_hidden(name)]
         links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
         paths += [Path(parent, name) for name in (*files, *links) if not is_hidden(name)]
     return sorted(paths)
 
 
-def find_hidden(parent: Path, folders: Iterable[str], files: Iterable[str]) -> list[Path]:
+def find_hidden_paths(parent: Path, folders: Iterable[str], files: Iterable[str]) -> list[Path]:
     """Return the hidden folders that hold something, and the hidden files that are images by name.
 
     Args:
@@ -128,7 +128,7 @@ def find_images(root: Path, folders: Mapping[Path, str | None]) -> tuple[Rows, l
     """
     hidden: list[Path] = []
     for parent in {root, *(folder.parent for folder in folders)} - {*folders}:
-        hidden += find_hidden(parent, [path.name for path in parent.iterdir() if path.is_dir()], [])
+        hidden += find_hidden_paths(parent, [path.name for path in parent.iterdir() if path.is_dir()], [])
     folder_of_file: dict[Path, Path] = {}
     other = []
     notes = []

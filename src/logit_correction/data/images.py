@@ -16,7 +16,7 @@ from PIL import UnidentifiedImageError
 from torch import Tensor
 
 from logit_correction.data.cache import cache_array, compute_digest, get_cache_folder
-from logit_correction.data.cells import check_columns, convert_series_to_texts
+from logit_correction.data.cells import check_required_columns, convert_series_to_texts
 from logit_correction.data.image_files import (
     DEPTHS,
     Range,
@@ -210,16 +210,16 @@ class ImageReader(Reader):
         """Return the files of all rows, and their names."""
         if rows.files is not None:
             return list(rows.files), list(rows.names), []
-        paths, names = self._find_files(rows, self.root or rows.folder or Path())
+        paths, names = self._find_row_files(rows, self.root or rows.folder or Path())
         return paths, [escape_undecodable(name or "") for name in names], []
 
-    def _find_files(
+    def _find_row_files(
         self, rows: Rows, folder: Path, fallback: Path | None = None
     ) -> tuple[list[Path], list[str | None]]:
         """Return the files in a folder that the rows of a table name, and these names."""
         assert rows.frame is not None
         column = self.column or next((name for name in FILE_COLUMNS if name in rows.frame), FILE_COLUMNS[0])
-        check_columns(rows.frame, rows.place, [column])
+        check_required_columns(rows.frame, rows.place, [column])
         names = convert_series_to_texts(rows.frame[column], as_written=True)
         return find_files_within(folder, names, rows.errors, column, fallback=fallback), names
 
@@ -240,7 +240,7 @@ class ImageReader(Reader):
         if self.allows_constant is None:
             self.depths = sorted(facts.depths)
             self.allows_constant = 2 * len(facts.constant) > sum(map(len, facts.depths.values()))
-        self._note_facts(facts, errors)
+        self._add_remarks_of_facts(facts, errors)
         form = f"resized to {self.size[0]}x{self.size[1]}, {self.resizing}"
         for depth, (low, high) in self.ranges.items():
             form += f"; of {depth}: {low:g} black and {high:g} white"
@@ -253,7 +253,7 @@ class ImageReader(Reader):
             notes += (f"pixels of several depths, each with a range of its own: {format_list(counts)} pictures",)
         return FittedInputs(store, {"files": content}, {"images": form}, preparation, notes)
 
-    def _note_facts(self, facts: PictureFacts, errors: RowErrors) -> None:
+    def _add_remarks_of_facts(self, facts: PictureFacts, errors: RowErrors) -> None:
         """Note bad rows, and what users should know of others."""
         if not self.allows_constant:
             for row in facts.constant:
@@ -261,11 +261,11 @@ class ImageReader(Reader):
         for depth, rows in facts.depths.items():
             if self.depths and depth not in self.depths:
                 fact = f"pixels have {depth}, and those of training {format_list(self.depths)},"
-                errors.remark(fact, "save them as those of training", len(rows), errors.rows[rows[0]])
+                errors.add_remark(fact, "save them as those of training", len(rows), errors.rows[rows[0]])
         for trait, (fact, consequence) in REMARKS.items():
             rows = getattr(facts, trait)
             if rows:
-                errors.remark(fact, consequence, len(rows), errors.rows[rows[0]])
+                errors.add_remark(fact, consequence, len(rows), errors.rows[rows[0]])
 
     def find_unreadable(self, content: list[Path], errors: RowErrors) -> None:
         ranges = self.ranges or survey_image_files(content)[1]
@@ -286,12 +286,12 @@ class ImageReader(Reader):
         if rows.values is not None:
             return build_array_store(convert_to_channels_first(rows.values), rows.errors, self.scale), {}
         if rows.frame is not None:
-            paths, _ = self._find_files(rows, rows.folder or self.root or Path(), fallback=self.root)
+            paths, _ = self._find_row_files(rows, rows.folder or self.root or Path(), fallback=self.root)
         elif rows.files is not None:
             paths = list(rows.files)
         else:
             raise InputError("this model takes images: give image files, or arrays")
         assert self.size is not None
         images, facts = self._read_images(paths, self.size, self.ranges, rows.errors)
-        self._note_facts(facts, rows.errors)
+        self._add_remarks_of_facts(facts, rows.errors)
         return ArrayStore(torch.from_numpy(images), self.scale), {"files": paths}

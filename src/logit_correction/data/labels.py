@@ -15,15 +15,15 @@ from logit_correction.formatting import format_first
 from logit_correction.unicode_text import normalize_text
 
 
-def find_positions(values: Sequence[str | None], names: Sequence[str]) -> Tensor:
+def find_name_positions(values: Sequence[str | None], label_names: Sequence[str]) -> Tensor:
     """Return the position (M,) long of each value among the names, -1 for others; 1.0 is 1, see ``match_names``.
 
     Args:
         values: M values.
-        names: The names.
+        label_names: The names.
     """
-    position: dict[str | None, int] = {name: i for i, name in enumerate(names)}
-    for written, name in match_names(values, names).items():
+    position: dict[str | None, int] = {name: i for i, name in enumerate(label_names)}
+    for written, name in match_names(values, label_names).items():
         position[written] = position[name]
     return torch.tensor([position.get(value, -1) for value in values], dtype=torch.long)
 
@@ -39,7 +39,7 @@ def encode_labels(values: Sequence[str | None], good: Tensor) -> tuple[Tensor, l
     names = {value for value in usable if value is not None}
     numeric = all(map(is_number, names))
     in_order = sorted(names, key=(lambda name: (float(name), name)) if numeric else None)
-    return find_positions(usable, in_order), in_order
+    return find_name_positions(usable, in_order), in_order
 
 
 def is_number(name: str) -> bool:
@@ -65,13 +65,13 @@ def combine_attributes(attributes: Mapping[str, Sequence[str | None]], num_rows:
     ]
 
 
-def check_labels_distinct(labels: Sequence[str | None], names: Sequence[str], place: str) -> None:
+def check_labels_distinct(labels: Sequence[str | None], names: Sequence[str], source_name: str) -> None:
     """Raise ``InputError`` if two names of labels look alike to people.
 
     Args:
         labels: The label of each row, to count them.
         names: The names of the labels.
-        place: Where the rows are from, for messages.
+        source_name: Where the rows are from, for messages.
     """
     by_look: dict[str, list[str]] = {}
     for name in names:
@@ -80,7 +80,7 @@ def check_labels_distinct(labels: Sequence[str | None], names: Sequence[str], pl
     alike = [" and ".join(names) for names in by_look.values() if len(names) > 1]
     if alike:
         raise InputError(
-            f"{place}: labels that differ only in case, blanks or the form of letters: "
+            f"{source_name}: labels that differ only in case, blanks or the form of letters: "
             f"{format_first(alike, MAX_SHOWN)}: write them alike if they mean the same, else give each a name of its "
             "own"
         )

@@ -90,9 +90,9 @@ class BatchLoader:
         self.label = table.label[rows].to(device)
         self.num_rows = len(rows)
         self.sample_weight = None if sample_weight is None else sample_weight.detach().cpu()
-        self._set_length(drop_last)
+        self._set_num_steps(drop_last)
 
-    def _set_length(self, drop_last: bool) -> None:
+    def _set_num_steps(self, drop_last: bool) -> None:
         """Decide the rows and the batches of an epoch."""
         total = self.num_rows
         if self.sample_weight is not None and not self.sample_weight.is_floating_point():
@@ -121,7 +121,7 @@ class BatchLoader:
             first_step: The first batch to yield; those before it are not read.
         """
         order = self._draw_order(epoch)
-        shares = [self._find_share(step) for step in range(self.steps)]
+        shares = [self._compute_process_bounds(step) for step in range(self.steps)]
         draws = None
         if self.augment is not None:  # drawn for all processes together, by the place in the order
             generator = make_generator(self.seed, "augment", epoch)
@@ -136,7 +136,7 @@ class BatchLoader:
         row_parts = (rows.cpu() if self._reads_ahead else rows).split(sizes)
         labels = self.label.index_select(0, order).split(sizes)
         indices = order.split(sizes)
-        for step, inputs in enumerate(self._read(row_parts[first_step:]), first_step):
+        for step, inputs in enumerate(self._iterate_inputs(row_parts[first_step:]), first_step):
             if isinstance(inputs, Tensor):
                 inputs = inputs.to(self.device)
                 if self.augment is not None and draws is not None:
@@ -145,19 +145,19 @@ class BatchLoader:
                     inputs = inputs.float().mul_(self._factor)
             yield Batch(inputs, labels[step], indices[step])
 
-    def _read(self, parts: Sequence[Tensor]) -> Iterator[Inputs]:
+    def _iterate_inputs(self, parts: Sequence[Tensor]) -> Iterator[Inputs]:
         """Yield the inputs of parts of the rows; from a file the next part is read while the caller works."""
         if not self._reads_ahead:
-            yield from map(self._fetch, parts)
+            yield from map(self._fetch_inputs, parts)
             return
         with ThreadPoolExecutor(1) as reader:
-            pending = [reader.submit(self._fetch, rows) for rows in parts[:1]]
+            pending = [reader.submit(self._fetch_inputs, rows) for rows in parts[:1]]
             for rows in parts[1:]:
-                pending.append(reader.submit(self._fetch, rows))
+                pending.append(reader.submit(self._fetch_inputs, rows))
                 yield pending.pop(0).result()
             yield from (read.result() for read in pending)
 
-    def _fetch(self, rows: Tensor) -> Inputs:
+    def _fetch_inputs(self, rows: Tensor) -> Inputs:
         """Return the inputs of rows, as unsigned bytes if they are augmented, or moved to the device."""
         if self.augment is None and not (self._reads_ahead and self._store.holds_bytes):
             return self._store.fetch(rows)
@@ -166,21 +166,21 @@ class BatchLoader:
             raise InputError("only images can be augmented: take augment none")
         return images
 
-    def _find_batch(self, step: int) -> tuple[int, int]:
+    def _compute_batch_bounds(self, step: int) -> tuple[int, int]:
         """Return where the batch of all processes begins in the order, and where it ends."""
         start = step * self.batch_size
         return start, self.total if step == self.steps - 1 else start + self.batch_size
 
-    def _find_share(self, step: int) -> tuple[int, int]:
+    def _compute_process_bounds(self, step: int) -> tuple[int, int]:
         """Return where this process's part of a batch begins and ends; parts differ by a row at most."""
-        start, end = self._find_batch(step)
+        start, end = self._compute_batch_bounds(step)
         size = end - start
         return start + size * self.rank // self.world_size, start + size * (self.rank + 1) // self.world_size
 
     def compute_loss_weight(self, step: int) -> float:
         """Return how much this process's mean over its part of a batch counts; 1 if all parts have the same size."""
-        start, end = self._find_batch(step)
-        first, last = self._find_share(step)
+        start, end = self._compute_batch_bounds(step)
+        first, last = self._compute_process_bounds(step)
         return (last - first) * self.world_size / (end - start)
 
     def _draw_order(self, epoch: int) -> Tensor:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.data.cells import (
-    check_columns,
+    check_required_columns,
     convert_attributes_to_texts,
     convert_series_to_texts,
     convert_to_label_array,
@@ -23,7 +23,7 @@ from logit_correction.data.cells import (
 )
 from logit_correction.data.image_folders import find_images, find_label_folders, is_image_name
 from logit_correction.data.images import ImageReader
-from logit_correction.data.labels import find_positions
+from logit_correction.data.labels import find_name_positions
 from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.table_files import is_table_file, read_frame
 from logit_correction.errors import InputError, InputWarning
@@ -163,7 +163,7 @@ def get_row_values(rows: Rows, values: RowValues, kind: str) -> Sequence[str | N
         column = normalize_text(str(values))
         if rows.frame is None:
             raise InputError(f"{kind} {column!r} names a column, and {rows.place} have none: give one {kind} a row")
-        check_columns(rows.frame, rows.place, [column])
+        check_required_columns(rows.frame, rows.place, [column])
         return convert_series_to_texts(rows.frame[column])
     array = convert_to_label_array(values)
     if len(array) != len(rows):
@@ -186,7 +186,7 @@ def get_label_indices(rows: Rows, label: RowValues | None, label_names: Sequence
     if row_labels is None:
         raise InputError("new rows can be judged only by their labels: give label=, a list of names or a column")
     labels = get_row_values(rows, row_labels, "label")
-    index = find_positions(labels, label_names)
+    index = find_name_positions(labels, label_names)
     errors = RowErrors(rows.place, rows.names)
     errors.by_row |= rows.errors.by_row
     for row in (index < 0).nonzero().flatten().tolist():

@@ -19,8 +19,8 @@ from logit_correction.data.augment import AugmentationName, build_augmentation
 from logit_correction.data.build import build_table
 from logit_correction.data.cache import cache_file, get_cache_folder, is_cached_file
 from logit_correction.data.cells import (
-    check_column_names,
-    check_columns,
+    check_required_column_names,
+    check_required_columns,
     convert_attributes_to_texts,
     convert_series_to_texts,
     convert_to_label_array,
@@ -208,7 +208,7 @@ class Table(DataSource):
         if self.SPLIT in frame.columns and self.SPLIT not in self.chosen_columns:
             notes.append(f"the column 'split' is not used: give {format_option('data.split', 'split')} to use it")
         parts = [name for name in (self.label, self.split, self.split_by, *self.attributes) if name]
-        check_columns(frame, place, parts)
+        check_required_columns(frame, place, parts)
         texts = {name: convert_series_to_texts(frame[name]) for name in parts}
         rows = Rows(
             place,
@@ -319,7 +319,7 @@ def from_arrays(
         saved[name] = np.asarray([text or "" for text in texts])
     content = BytesIO()
     np.savez(content, **{name: np.ascontiguousarray(array) for name, array in saved.items()})  # type: ignore[arg-type]
-    return _save_source("Arrays", "arrays", content.getvalue(), ".npz", folder, options)
+    return _save_file_source("Arrays", "arrays", content.getvalue(), ".npz", folder, options)
 
 
 def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **options: Any) -> ComponentConfig:
@@ -348,7 +348,7 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
         )
     if not len(frame):
         raise InputError("the table has no rows: give one with some")
-    check_column_names(list(frame.columns), "the table", [normalize_text(str(label))])
+    check_required_column_names(list(frame.columns), "the table", [normalize_text(str(label))])
     try:
         content = frame.to_parquet(index=False)
     except pyarrow.ArrowException as error:
@@ -356,10 +356,10 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
         raise InputError(f"{fault}: leave the column out, or write what is in it anew") from error
     if "path" in options:
         options.setdefault("root", str(Path.cwd()))
-    return _save_source("Table", "tables", content, ".parquet", folder, {"label": str(label), **options})
+    return _save_file_source("Table", "tables", content, ".parquet", folder, {"label": str(label), **options})
 
 
-def _save_source(
+def _save_file_source(
     source: str, kind: str, content: bytes, suffix: str, folder: Path | str | None, options: dict[str, Any]
 ) -> ComponentConfig:
     """Save rows to a file named by its content, and return the source that reads it."""

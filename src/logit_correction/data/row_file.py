@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from logit_correction.data.cells import check_column_names, convert_series_to_texts
+from logit_correction.data.cells import check_required_column_names, convert_series_to_texts
 from logit_correction.data.table_files import read_frame
 from logit_correction.errors import InputError
 from logit_correction.spreadsheets import read_spreadsheet_csv
@@ -40,7 +40,7 @@ class RowFile:
         if self.key == "line" and {"0", "1"} & set(self.names):
             raise InputError(f"{self.path} has a row for line 1, but line 1 is the header: begin with line 2")
 
-    def find_positions(self, rows: TrainingRows) -> Tensor:
+    def find_row_positions(self, rows: TrainingRows) -> Tensor:
         """Return the position (N,) long of each of these rows in the file; -1 for rows that it does not name."""
         position = {name: number for number, name in enumerate(self.names)}
         if self.key == "path":
@@ -67,9 +67,9 @@ class RowFile:
             column: The column.
             rows: N rows of the data.
         """
-        check_column_names(list(self.frame.columns), str(self.path), [column])
+        check_required_column_names(list(self.frame.columns), str(self.path), [column])
         texts = convert_series_to_texts(self.frame[column])
-        return [texts[position] if position >= 0 else None for position in self.find_positions(rows).tolist()]
+        return [texts[position] if position >= 0 else None for position in self.find_row_positions(rows).tolist()]
 
     def check_labels(self, rows: TrainingRows, label_names: Sequence[str]) -> None:
         """Raise ``InputError`` if its column ``label`` gives one of these rows another label than the data do.
@@ -78,7 +78,7 @@ class RowFile:
             rows: N rows of the data.
             label_names: The name of each label.
         """
-        positions = self.find_positions(rows).tolist()
+        positions = self.find_row_positions(rows).tolist()
         labels = [str(label_names[label]) for label in rows.label.tolist()]
         for position, text, label in zip(positions, self.get_values("label", rows), labels, strict=True):
             if text not in (None, label):

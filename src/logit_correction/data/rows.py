@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.data.cells import format_row_names
-from logit_correction.data.table_files import find_header_rows
+from logit_correction.data.table_files import find_repeated_header_rows
 from logit_correction.errors import InputError, InputWarning
 from logit_correction.formatting import format_first, format_option, format_row_count
 from logit_correction.paths import is_within
@@ -67,7 +67,7 @@ class RowErrors:
         """
         self.by_row.setdefault(int(row), fault)
 
-    def remark(self, fact: str, consequence: str, count: int, example: str) -> None:
+    def add_remark(self, fact: str, consequence: str, count: int, example: str) -> None:
         """Note what is true of rows that are not bad.
 
         Args:
@@ -177,7 +177,7 @@ class Rows:
         """Their errors, as far as they were read."""
         errors = RowErrors(self.place, self.names)
         if self.frame is not None:
-            for row in find_header_rows(self.frame):
+            for row in find_repeated_header_rows(self.frame):
                 errors.add(row, "holds the names of the columns again, as where files were joined")
             for line, fault in self.frame.attrs.get("swallowed", {}).items():
                 for row in np.flatnonzero(np.asarray(self.numbers) == line).tolist():

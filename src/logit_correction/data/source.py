@@ -90,6 +90,6 @@ class DataSource(ABC):
                 if not bad_too:
                     part.errors.raise_if_any()
                 for (fact, consequence), (count, example) in part.errors.remarks.items():
-                    remarks.remark(fact, consequence, count, example)
+                    remarks.add_remark(fact, consequence, count, example)
                 yield part, store, forms
             remarks.warn()

@@ -135,12 +135,12 @@ class DataTable:
             return [str(self.texts[row])[:SHOWN_CHARACTERS] for row in rows.tolist()]
         if not self.columns:
             return None
-        fields = self.list_fields(rows, first_columns, max_columns)
+        fields = self.list_row_fields(rows, first_columns, max_columns)
         num_more = len(self.columns) - max_columns
         more = f" and {num_more} more" if num_more > 0 else ""
         return [", ".join(f"{name} {value}" for name, value in row_fields) + more for row_fields in fields]
 
-    def list_fields(
+    def list_row_fields(
         self, rows: Tensor, first_columns: Sequence[str] = (), max_columns: int = 8
     ) -> list[list[tuple[str, str]]]:
         """Return name and value, for people, of each column of each row; see ``describe_rows``."""

@@ -87,12 +87,12 @@ def _read_parquet(file: Path) -> pd.DataFrame:
 
     # What pandas noted of types and index may fit another version.
     frame = parquet.read_table(file).to_pandas(ignore_metadata=True, integer_object_nulls=True)
-    categories = [name for name in find_category_columns(file) if name in frame]
+    categories = [name for name in find_categorical_dtype_columns(file) if name in frame]
     frame = frame.astype(dict.fromkeys(categories, "category"))
     return frame.drop(columns=[name for name in frame if re.fullmatch(r"__index_level_\d+__", str(name))])
 
 
-def find_category_columns(file: Path) -> list[str]:
+def find_categorical_dtype_columns(file: Path) -> list[str]:
     """Return the columns of a Parquet file that were categories when it was written.
 
     Parquet itself keeps those of texts alone; for others there are only the notes of pandas and of Arrow.
@@ -113,7 +113,7 @@ def find_category_columns(file: Path) -> list[str]:
 def _read_csv(file: Path, encoding: str) -> pd.DataFrame:
     import pandas as pd
 
-    separator = _find_separator(file, encoding)
+    separator = _detect_separator(file, encoding)
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # of rows that are too long
         frame = pd.read_csv(
@@ -143,7 +143,7 @@ def _open_csv(file: Path, encoding: str) -> IO[str]:
     return open_file(file, "rt", encoding=encoding, errors="replace")
 
 
-def _find_separator(file: Path, encoding: str) -> str:
+def _detect_separator(file: Path, encoding: str) -> str:
     with _open_csv(file, encoding) as lines:
         # Names between quotes may hold separators and line ends.
         unquoted = re.sub(r'(?<![^\t;,|\n])"(?:[^"]|"")*"', "", lines.read(HEAD_CHARACTERS))
@@ -174,7 +174,7 @@ def find_line_of_record(file: Path, encoding: str, record: int) -> int:
     """
     line = 1
     with _open_csv(file, encoding) as lines, suppress(csv.Error):
-        reader = csv.reader(lines, delimiter=_find_separator(file, encoding))
+        reader = csv.reader(lines, delimiter=_detect_separator(file, encoding))
         for number, _ in enumerate(reader, 1):
             if number == record:
                 break
@@ -202,7 +202,7 @@ def find_swallowed_lines(frame: pd.DataFrame, separator: str) -> dict[int, str]:
     breaks = np.sum([column.str.count("\n") for column in columns], axis=0)
     header_lines = 1 + sum(str(name).count("\n") for name in frame)
     first_line = 1 + header_lines + np.arange(len(frame)) + np.cumsum(breaks) - breaks
-    usual_values = [_find_usual_values(column) for column in columns]
+    usual_values = [_find_shared_values_and_is_number(column) for column in columns]
     faults = {}
     for place in quoted_places:
         usual = [values if other != place else (set[str](), False) for other, values in enumerate(usual_values)]
@@ -223,7 +223,7 @@ def find_swallowed_lines(frame: pd.DataFrame, separator: str) -> dict[int, str]:
     return faults
 
 
-def _find_usual_values(column: pd.Series[str]) -> tuple[set[str], bool]:
+def _find_shared_values_and_is_number(column: pd.Series[str]) -> tuple[set[str], bool]:
     """Return the values that rows share, if most rows do, and whether a column holds numbers."""
     counts = column.value_counts()
     shared = counts[counts > 1]
@@ -243,7 +243,7 @@ def _looks_like_row(cells: Sequence[str], usual: Sequence[tuple[set[str], bool]]
     return bool(matches) and all(matches)
 
 
-def find_header_rows(frame: pd.DataFrame) -> list[int]:
+def find_repeated_header_rows(frame: pd.DataFrame) -> list[int]:
     """Return the places of rows that hold the names of the columns again, as in files that were joined."""
     import pandas as pd
 

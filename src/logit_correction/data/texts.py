@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from logit_correction.data.cache import compute_digest
-from logit_correction.data.cells import check_columns, convert_series_to_texts, convert_to_text
+from logit_correction.data.cells import check_required_columns, convert_series_to_texts, convert_to_text
 from logit_correction.data.reader import FittedInputs, Reader
 from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.stores import InputStore
@@ -126,7 +126,7 @@ class TextReader(Reader):
         """Return the texts, and their beginnings as names; empty ones are noted."""
         cells: Sequence[str | None]
         if rows.frame is not None and self.column:
-            check_columns(rows.frame, rows.place, [self.column])
+            check_required_columns(rows.frame, rows.place, [self.column])
             cells = convert_series_to_texts(rows.frame[self.column])
         elif rows.texts:
             cells = list(map(convert_to_text, rows.texts))

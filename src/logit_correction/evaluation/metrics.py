@@ -111,15 +111,15 @@ def takes_probability(metric: MetricFunction) -> bool:
     return is_listed or (len(parameters) > 1 and parameters[1] in PROBABILITY_PARAMETERS)
 
 
-def _call_metric(name: str, metric: MetricFunction, has_label: Array, predicted: Array) -> float:
+def _call_metric(name: str, metric: MetricFunction, has_label: Array, is_predicted: Array) -> float:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # such as scikit-learn's where a metric is not defined
-            return float(metric(has_label, predicted))
+            return float(metric(has_label, is_predicted))
     except Exception as error:  # a user's own function may raise anything
         if isinstance(error, ValueError) and has_label.all():  # many metrics refuse rows of one label
             return float("nan")
-        cause = f"({len(predicted):,} rows): {type(error).__name__}: {format_reason(error)}"
+        cause = f"({len(is_predicted):,} rows): {type(error).__name__}: {format_reason(error)}"
         raise InputError(
             f"metric {name} fails {cause}. It is called with two arrays (n,), whether rows have a label and whether it "
             "is predicted, and must return a number"

@@ -267,13 +267,15 @@ def _check_shape(name: str, values: Array, shape: tuple[int, ...]) -> None:
         raise ValueError(f"{name} must have shape {shape}, but has {values.shape}")
 
 
-def _convert_to_integers(name: str, values: Any, num_rows: int, least: int = 0, size: int | None = None) -> Array:
-    """Return values as (num_rows,) int64; raise ``ValueError`` unless they are whole numbers in least..size-1."""
+def _convert_to_integers(
+    name: str, values: Any, num_rows: int, min_value: int = 0, num_names: int | None = None
+) -> Array:
+    """Return values as (num_rows,) int64; raise ``ValueError`` unless they are in [min_value, num_names)."""
     array = to_numpy(values)
     _check_shape(name, array, (num_rows,))
     fractions = array[array != np.floor(array)] if array.dtype.kind == "f" else array[:0]
     if len(fractions):
         raise ValueError(f"{name} must be whole numbers, but some are not, such as {fractions[0]}")
-    if size is not None and len(array) and (array.min() < least or array.max() >= size):
-        raise ValueError(f"{name} must lie in {least}..{size - 1}, as there are {size} names")
+    if num_names is not None and len(array) and (array.min() < min_value or array.max() >= num_names):
+        raise ValueError(f"{name} must lie in {min_value}..{num_names - 1}, as there are {num_names} names")
     return array.astype(np.int64)

@@ -144,7 +144,7 @@ def export(
     folder = Path(out)
     loaded = load(run, trust_code=trust_code)
     with create_folder_atomically(folder) as temporary:
-        prepare, description = describe_input(loaded)
+        prepare, description = build_input_module_and_description(loaded)
         settings = {
             "library_name": "logit-correction",
             "library_version": __version__,
@@ -198,7 +198,7 @@ def write_onnx(exported: ExportedModel, folder: Path) -> str:
     return "run it by: onnxruntime.InferenceSession('model.onnx') in FOLDER"
 
 
-def write_program(exported: ExportedModel, folder: Path) -> str:
+def write_torch_program(exported: ExportedModel, folder: Path) -> str:
     """Write ``model.pt2``: ``torch.export.load("model.pt2").module()(images)`` gives the logits of any rows.
 
     Args:
@@ -245,7 +245,7 @@ def _translate_errors(action: str) -> Iterator[None]:
 # -- how inputs are prepared
 
 
-class Scaled(nn.Module):
+class InputScaling(nn.Module):
     """Brings numbers, or the bytes of images, to the scale of training: (values - mean) * factor."""
 
     factor: Tensor
@@ -260,14 +260,14 @@ class Scaled(nn.Module):
         return (values.float() - self.mean) * self.factor
 
 
-class Tokens(nn.Module):
+class TokenInputs(nn.Module):
     """Gives numbers of tokens and their mask the names that networks of texts take."""
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> dict[str, Tensor]:
         return dict(zip(TOKENS, (input_ids, attention_mask), strict=True))
 
 
-def describe_input(run: Run) -> tuple[nn.Module, dict[str, Any]]:
+def build_input_module_and_description(run: Run) -> tuple[nn.Module, dict[str, Any]]:
     """Return the module that prepares unseen rows, and the entry ``input`` of ``config.json``: how to make them."""
     info = run.model.input_info
     reader = run.source.reader
@@ -277,7 +277,7 @@ def describe_input(run: Run) -> tuple[nn.Module, dict[str, Any]]:
         inputs = [_describe_tensor(name, "int64", [None]) for name in TOKENS]
         max_tokens = reader.max_tokens if isinstance(reader, TextReader) else None
         padding = {"max_tokens": max_tokens, "padding": "longest", "truncation": True}
-        return Tokens(), {"kind": "tokens", "inputs": inputs, **padding}
+        return TokenInputs(), {"kind": "tokens", "inputs": inputs, **padding}
     if len(shape) == 3:
         description: dict[str, Any] = {"kind": "images", "inputs": [_describe_tensor("images", "uint8", shape)]}
         description |= {"range": [0, 255], "channels": "RGB"}
@@ -285,7 +285,7 @@ def describe_input(run: Run) -> tuple[nn.Module, dict[str, Any]]:
             description |= {"resize": list(shape[1:]), "fit": reader.resizing, "resampling": "bilinear"}
             if reader.ranges:
                 description["ranges_of_files"] = reader.ranges
-        return Scaled(reader.scale / 255), description
+        return InputScaling(reader.scale / 255), description
     if columns:
         inputs = [_describe_tensor("columns", "float64", [len(columns)])]
         return ColumnEncoder(columns), {"kind": "columns", "inputs": inputs, "columns": columns}
@@ -302,8 +302,8 @@ def describe_input(run: Run) -> tuple[nn.Module, dict[str, Any]]:
         }
     description = {"kind": "numbers", "inputs": [_describe_tensor("numbers", "float32", shape)]}
     if isinstance(reader, NumericReader) and reader.mean is not None:
-        return Scaled(1 / reader.std, reader.mean), description
-    return Scaled(reader.scale), description
+        return InputScaling(1 / reader.std, reader.mean), description
+    return InputScaling(reader.scale), description
 
 
 def _describe_tensor(name: str, dtype: str, shape: Sequence[int | None]) -> dict[str, Any]:

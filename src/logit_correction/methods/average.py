@@ -62,12 +62,12 @@ class AveragedNetwork(nn.Module):
 
     def forward(self, inputs: Inputs) -> Tensor:
         if self.correction is None:
-            return self.average(inputs)
+            return self.average_logits(inputs)
         features = self.compute_features(inputs)
         first: Network = self.members[0]  # type: ignore[assignment]
-        return self.average(inputs, first.head(features)) + self.correction(features)
+        return self.average_logits(inputs, first.head(features)) + self.correction(features)
 
-    def average(self, inputs: Inputs, first_logits: Tensor | None = None) -> Tensor:
+    def average_logits(self, inputs: Inputs, first_logits: Tensor | None = None) -> Tensor:
         """Return the average (B, L) without the correction; ``first_logits`` are those of the first member if known."""
         logits = [member(inputs) for member in self.members] if first_logits is None else [first_logits]
         logits += [] if first_logits is None else [member(inputs) for member in list(self.members)[1:]]
@@ -87,17 +87,18 @@ def has_linear_head(network: nn.Module) -> bool:
 
 
 @torch.no_grad()
-def fold_average(average: AveragedNetwork, head: nn.Linear) -> None:
+def write_average_into_head(averaged_network: AveragedNetwork, head: nn.Linear) -> None:
     """Write the average of networks that are linear in the inputs (B, F) into one linear head.
 
     A function that is linear in the inputs is given by its values at 0 and at the unit vectors.
 
     Args:
-        average: Whose members are linear in the inputs, such as heads on frozen features of which some are masked.
+        averaged_network: Its members are linear in the inputs, such as heads on frozen features of which some are
+            masked.
         head: (F to L) that gets weights and bias.
     """
     size = head.in_features
-    bias = average(torch.zeros(1, size, dtype=head.weight.dtype))[0]
+    bias = averaged_network(torch.zeros(1, size, dtype=head.weight.dtype))[0]
     unit_vectors = torch.eye(size, dtype=head.weight.dtype) if size <= ROWS_PER_CHUNK else None
     for start in range(0, size, ROWS_PER_CHUNK):
         stop = min(start + ROWS_PER_CHUNK, size)
@@ -105,11 +106,11 @@ def fold_average(average: AveragedNetwork, head: nn.Linear) -> None:
         if rows is None:
             rows = torch.zeros(stop - start, size, dtype=head.weight.dtype)
             rows[torch.arange(stop - start), torch.arange(start, stop)] = 1.0
-        head.weight[:, start:stop] = (average(rows) - bias).T
+        head.weight[:, start:stop] = (averaged_network(rows) - bias).T
     head.bias.copy_(bias)
 
 
-def _get_weight(member: Any) -> float:
+def _get_member_weight(member: Any) -> float:
     weight = member.get("weight") if isinstance(member, Mapping) else None
     if not isinstance(weight, int | float) or "method" not in member:
         raise InputError(f"members: each needs a weight and a method, but one is {member!r:.100}")
@@ -147,7 +148,7 @@ class Average(Algorithm):
         self.members = list(members or [])
         self.answers = answers
         self.is_linear = is_linear
-        weight = [_get_weight(member) for member in self.members]
+        weight = [_get_member_weight(member) for member in self.members]
         if not weight or min(weight) <= 0 or abs(sum(weight) - 1) > 1e-3 or len(weight) > MAX_MEMBERS:
             raise InputError(
                 f"members: there must be 1 to {MAX_MEMBERS}, whose weights are positive and sum to 1, not "
@@ -172,7 +173,7 @@ class Average(Algorithm):
         """Make the predicting network of the trained members."""
         if self.is_linear:
             head: nn.Linear = self.network.head  # type: ignore[assignment]
-            fold_average(self.averaged_network, head)
+            write_average_into_head(self.averaged_network, head)
 
     def compute_loss(self, batch: Batch, epoch: float) -> Step:
         raise InputError("method Average trains its members one after another: call `train`")

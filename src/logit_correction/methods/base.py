@@ -138,7 +138,7 @@ class Algorithm(nn.Module):
         estimator.attach(self.build, network, self.info, self.seed)
         self.attributes = estimator
         self.needs_attributes = estimator.needs_attributes
-        self._count_stages()
+        self._set_num_stages()
 
     def use_prior(self, prior: PriorRule | str | None, static_default: PriorRule | None = None) -> None:
         """Set the rule that computes the group prior from the estimated attributes.
@@ -153,7 +153,7 @@ class Algorithm(nn.Module):
         self.prior_rule = make_component("prior", prior, PRIORS, PriorRule)
         self.group_prior = self.prior_rule.build_prior(self.attributes)
 
-    def _count_stages(self) -> None:
+    def _set_num_stages(self) -> None:
         if self.attributes is not None:
             self.num_stages = self.attributes.num_stages + 1
             self.stage = self.num_stages - 1
@@ -180,7 +180,7 @@ class Algorithm(nn.Module):
         """Use facts of all training rows, once, before training begins or resumes; must not take long."""
         if self.attributes is not None:
             self.attributes.setup(rows)
-            self._count_stages()  # the estimator may have found that it needs no stage
+            self._set_num_stages()  # the estimator may have found that it needs no stage
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
         """Prepare a stage and return what it asks of the loop.

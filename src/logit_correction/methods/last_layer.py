@@ -15,7 +15,12 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes import ESTIMATORS
-from logit_correction.attributes.base import AttributeEstimator, ParameterGroup, compute_outputs, make_parameter_group
+from logit_correction.attributes.base import (
+    AttributeEstimator,
+    ParameterGroup,
+    compute_network_outputs,
+    make_parameter_group,
+)
 from logit_correction.attributes.given import Given, TrueAttributes
 from logit_correction.errors import InputError, check_range
 from logit_correction.methods.base import Algorithm
@@ -106,16 +111,16 @@ class LastLayer(Algorithm):
         if not self.in_last_stage:
             return Stage()
         self.erm_head.load_state_dict(self.network.head.state_dict())
-        self._compute_features_and_weights()
+        self._store_features_and_weights()
         return Stage(epochs=self.EPOCHS, learning_rate=self.LEARNING_RATE)
 
     @torch.no_grad()
-    def _compute_features_and_weights(self) -> None:
+    def _store_features_and_weights(self) -> None:
         """Keep the features of the validation rows, which change no more, and the weights of the rows."""
         parameter = next(self.parameters())
         device = parameter.device
         self.network.eval()
-        self.features = compute_outputs(self.network.features, self.rows, device).to(parameter)
+        self.features = compute_network_outputs(self.network.features, self.rows, device).to(parameter)
         self.network.train(self.training)
         self.label = self.label.to(device)
         is_known = self.group >= 0
@@ -141,7 +146,7 @@ class LastLayer(Algorithm):
             return Step(loss, {"loss": loss.detach()})
         if self.features is None:  # a resumed training
             with torch.autocast(self.label.device.type, enabled=False):  # as at the beginning of the stage
-                self._compute_features_and_weights()
+                self._store_features_and_weights()
         logits = self.network.head.eval()(self.features)  # which were computed without dropout
         loss = cross_entropy(logits, self.label, reduction="none") @ self.weight
         pairs = zip(self.network.head.parameters(), self.erm_head.parameters(), strict=True)

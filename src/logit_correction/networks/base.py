@@ -14,7 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from logit_correction.errors import InputError
 from logit_correction.types import DataInfo, Inputs
 
-_AWAITS_CHECKPOINT: ContextVar[bool] = ContextVar("awaits_checkpoint", default=False)
+_AWAITS_CHECKPOINT: ContextVar[bool] = ContextVar("is_awaiting_checkpoint", default=False)
 
 
 class Network(nn.Module):
@@ -63,14 +63,14 @@ def check_image_shape(info: DataInfo, network: str) -> tuple[int, int, int]:
     Raises:
         InputError: The inputs are not images.
     """
-    refuse_tokens(info, network)
+    check_inputs_are_not_tokens(info, network)
     if len(info.input_shape) != 3:
         raise InputError(f"network {network} takes images, not inputs {tuple(info.input_shape)}: take MLP or Linear")
     channels, height, width = info.input_shape
     return channels, height, width
 
 
-def refuse_tokens(info: DataInfo, network: str) -> None:
+def check_inputs_are_not_tokens(info: DataInfo, network: str) -> None:
     """Refuse tokens in a network that takes numbers: the number of a token is a name, not a quantity.
 
     Args:
@@ -84,7 +84,7 @@ def refuse_tokens(info: DataInfo, network: str) -> None:
         raise InputError(f"network {network} takes numbers, but the inputs are texts as tokens: take TextClassifier")
 
 
-def awaits_checkpoint() -> bool:
+def is_awaiting_checkpoint() -> bool:
     """Return whether a checkpoint will replace the weights of the network being built, so that it reads none itself."""
     return _AWAITS_CHECKPOINT.get()
 

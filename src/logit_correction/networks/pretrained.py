@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from logit_correction.checksums import compute_file_checksum
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_option, format_reason, suggest_name
-from logit_correction.networks.base import DropoutLinear, Network, awaits_checkpoint, check_image_shape
+from logit_correction.networks.base import DropoutLinear, Network, check_image_shape, is_awaiting_checkpoint
 from logit_correction.registry import import_optional, is_untrusted_config, refuse_untrusted_path
 from logit_correction.types import DataInfo
 
@@ -129,7 +129,7 @@ class ResNet(Network):
             stem = "cifar" if weights == "none" and max(size) <= 64 else "imagenet"
         self.metadata = {"stem": stem, "weights": weights}
         trunk: Any = models.get_model(self.kind, weights=None)
-        if weights == "imagenet" and not awaits_checkpoint():
+        if weights == "imagenet" and not is_awaiting_checkpoint():
             _load_imagenet_weights(trunk, models.get_model_weights(self.kind).IMAGENET1K_V1.url, name)
         if stem == "cifar":
             trunk.conv1 = _make_first_convolution(colors, 3, stride=1)
@@ -200,7 +200,7 @@ class Timm(Network):
             refuse_untrusted_path("weights", weights)
         colors = 3 if channels == 1 else channels  # grey images are repeated in three channels
         shape = shape if size is None else [size, size]
-        reads_weights = not awaits_checkpoint()
+        reads_weights = not is_awaiting_checkpoint()
         file = find_packaged_weights(model) if weights == "pretrained" and reads_weights and colors == 3 else None
         options: dict[str, Any] = {"in_chans": colors}
         if weights == "pretrained":
@@ -277,7 +277,7 @@ class TextClassifier(Network):
         refuse_untrusted_path("text model", model)
         try:
             config = load_from_transformers("AutoConfig", model)
-            if weights == "none" or awaits_checkpoint():
+            if weights == "none" or is_awaiting_checkpoint():
                 encoder = transformers.AutoModel.from_config(config, trust_remote_code=False)
             else:
                 encoder = load_from_transformers("AutoModel", model, use_safetensors=True)  # never by pickle

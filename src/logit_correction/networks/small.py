@@ -9,7 +9,7 @@ from itertools import pairwise
 from torch import nn
 
 from logit_correction.errors import InputError
-from logit_correction.networks.base import Network, check_image_shape, refuse_tokens
+from logit_correction.networks.base import Network, check_image_shape, check_inputs_are_not_tokens
 from logit_correction.types import DataInfo
 
 
@@ -18,7 +18,7 @@ class Linear(Network):
 
     def __init__(self, info: DataInfo) -> None:
         super().__init__()
-        refuse_tokens(info, "Linear")
+        check_inputs_are_not_tokens(info, "Linear")
         self.features = nn.Flatten()
         self.head = nn.Linear(math.prod(info.input_shape), info.num_labels)
 
@@ -40,7 +40,7 @@ class MLP(Network):
             hidden: Widths of the hidden layers; the paper has three on Colored MNIST, its published code 100, 100, 16.
         """
         super().__init__()
-        refuse_tokens(info, "MLP")
+        check_inputs_are_not_tokens(info, "MLP")
         if min(hidden, default=0) < 1:
             raise InputError(f"hidden widths {list(hidden)} must be positive, such as [100, 100, 100]")
         widths = [math.prod(info.input_shape), *hidden]

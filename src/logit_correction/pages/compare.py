@@ -45,13 +45,13 @@ _IGNORED_OPTIONS = ("threads", "log_every", "logger", "deterministic", "device",
 _TABLE_METRICS = {name: metric for name, metric in get_metrics(GroupReport).items() if metric.in_tables}
 
 
-def _estimate_metric(name: str, rows: str) -> Metric:
+def _make_estimated_metric(name: str, rows: str) -> Metric:
     return replace(_TABLE_METRICS[name], heading=f"Estimated {rows}", meaning=f"rows estimated to be {rows}")
 
 
 _ESTIMATED_METRICS = {
-    "estimated_minority": _estimate_metric("minority", "bias-conflicting"),
-    "estimated_majority": _estimate_metric("majority", "bias-aligned"),
+    "estimated_minority": _make_estimated_metric("minority", "bias-conflicting"),
+    "estimated_majority": _make_estimated_metric("majority", "bias-aligned"),
 }
 
 #: Metrics that tables and pages show, by the names that ``GroupReport.get_metric`` takes.
@@ -100,15 +100,15 @@ def select_shown_metrics(tests: Sequence[GroupReport]) -> dict[str, Metric]:
     }
 
 
-def find_best_value(name: str, values: Iterable[float | None]) -> float | None:
+def find_best_value(metric_name: str, values: Iterable[float | None]) -> float | None:
     """Return the best value of a metric, or None if all known values are equal.
 
     Args:
-        name: A name of ``SHOWN_METRICS``, which says whether more or less is better.
+        metric_name: A name of ``SHOWN_METRICS``, which says whether more or less is better.
         values: Values of several runs; None and NaN are ignored.
     """
     different = {value for value in values if not is_missing(value)}
-    return SHOWN_METRICS[name].best(different) if len(different) > 1 else None
+    return SHOWN_METRICS[metric_name].best(different) if len(different) > 1 else None
 
 
 def sum_groups_by_alignment(groups: Any) -> pd.DataFrame:
@@ -169,7 +169,7 @@ class RunFolder:
             if network:
                 settings[name] = {"name": network.name, **network.options}
         settings.update((name, value) for name, value in report.training.items() if name not in _IGNORED_OPTIONS)
-        return _flatten(settings | {"epochs": report.epochs, "selection": report.selection.rule})
+        return _flatten_settings(settings | {"epochs": report.epochs, "selection": report.selection.rule})
 
     def get_task_options(self) -> dict[str, Any]:
         """Return the options of the data source that define the task, as flat names with values.
@@ -178,10 +178,10 @@ class RunFolder:
         """
         data = self.report.data
         ignored = ("seed",) if is_user_data(data) else ("seed", "root", "download")
-        return _flatten({name: value for name, value in data.options.items() if name not in ignored})
+        return _flatten_settings({name: value for name, value in data.options.items() if name not in ignored})
 
 
-def share_estimates(runs: Sequence[RunFolder]) -> list[RunFolder]:
+def share_attribute_estimates(runs: Sequence[RunFolder]) -> list[RunFolder]:
     """Return the runs with one estimate of attributes for the same test rows: that of the first run that has one.
 
     Without it each run would be evaluated on groups of its own, which cannot be compared. Runs whose test rows have
@@ -207,12 +207,12 @@ def share_estimates(runs: Sequence[RunFolder]) -> list[RunFolder]:
 
 def _identify_test_rows(run: RunFolder, predictions: Predictions) -> tuple[Any, ...]:
     data = run.report.data
-    return _as_key([data.name, data.options]), predictions.index.tobytes(), predictions.label.tobytes()
+    return _make_key([data.name, data.options]), predictions.index.tobytes(), predictions.label.tobytes()
 
 
 def read_reports(folders: Iterable[Path]) -> list[Report]:
-    """Return the reports of several run folders, made comparable by ``share_estimates``."""
-    return [run.report for run in share_estimates([RunFolder.read(folder) for folder in folders])]
+    """Return the reports of several run folders, made comparable by ``share_attribute_estimates``."""
+    return [run.report for run in share_attribute_estimates([RunFolder.read(folder) for folder in folders])]
 
 
 def build_comparison_table(reports: Sequence[Report]) -> pd.DataFrame:
@@ -276,7 +276,7 @@ class Series:
         ]
         return pd.DataFrame({name: np.mean([values[name] for values in runs], axis=0) for name in metrics})
 
-    def differs(self, other: Series, metric: str) -> bool:
+    def differs_significantly(self, other: Series, metric: str) -> bool:
         """Return whether the difference of a metric is more than chance: whether its 90 % interval excludes 0.
 
         Runs with two or more seeds in common are compared seed by seed, by Student's interval of the mean difference.
@@ -300,9 +300,11 @@ class Series:
         (lower, _, lower_end), (higher, higher_start, _) = intervals
         return higher - lower > math.hypot(higher - higher_start, lower_end - lower)
 
-    def beats(self, other: Series, metric: str) -> bool:
-        """Return whether a metric is greater by more than chance; arguments as of ``differs``."""
-        return (self.compute_mean(metric) or 0.0) > (other.compute_mean(metric) or 0.0) and self.differs(other, metric)
+    def is_significantly_greater(self, other: Series, metric: str) -> bool:
+        """Return whether a metric is greater by more than chance; arguments as of ``differs_significantly``."""
+        return (self.compute_mean(metric) or 0.0) > (other.compute_mean(metric) or 0.0) and self.differs_significantly(
+            other, metric
+        )
 
     def _get_values_by_seed(self, metric: str) -> dict[tuple[Any, Any], float]:
         """Return a metric of every run by the seeds of training and data; empty if a run lacks it."""
@@ -335,8 +337,11 @@ def group_runs_by_task(runs: Sequence[RunFolder]) -> list[tuple[str, list[Series
     def identify_task(run: RunFolder) -> list[Any]:
         return [run.get_task_options(), run.report.test.groups[["label", "attribute"]].to_numpy().tolist()]
 
-    tasks = _split_runs(runs, lambda run: run.report.data.name, identify_task, RunFolder.get_task_options)
-    return [(", ".join([name, *options]), _build_series(share_estimates(members))) for name, options, members in tasks]
+    tasks = _group_runs(runs, lambda run: run.report.data.name, identify_task, RunFolder.get_task_options)
+    return [
+        (", ".join([name, *options]), _build_series(share_attribute_estimates(members)))
+        for name, options, members in tasks
+    ]
 
 
 def _build_series(runs: Sequence[RunFolder]) -> list[Series]:
@@ -344,7 +349,7 @@ def _build_series(runs: Sequence[RunFolder]) -> list[Series]:
     baseline_first = sorted(runs, key=lambda run: run.report.training_name != BASELINE)
     settings = RunFolder.get_settings
     runs_by_name = {}
-    for name, options, members in _split_runs(baseline_first, lambda run: run.report.training_name, settings, settings):
+    for name, options, members in _group_runs(baseline_first, lambda run: run.report.training_name, settings, settings):
         uncorrected = sum(not run.report.is_corrected for run in members)
         if uncorrected:
             share = "" if uncorrected == len(members) else f"{uncorrected} of {len(members)} "
@@ -354,7 +359,7 @@ def _build_series(runs: Sequence[RunFolder]) -> list[Series]:
     return [Series(name, colors[name], tuple(members)) for name, members in runs_by_name.items()]
 
 
-def _split_runs(
+def _group_runs(
     runs: Iterable[RunFolder],
     get_name: Callable[[RunFolder], str],
     get_key: Callable[[RunFolder], Any],
@@ -363,12 +368,12 @@ def _split_runs(
     """Return runs of equal name and key, with the options in which they differ from others of that name (``q 0.7``)."""
     runs_by_name: dict[str, dict[str, list[RunFolder]]] = {}
     for run in runs:
-        runs_by_name.setdefault(get_name(run), {}).setdefault(_as_key(get_key(run)), []).append(run)
+        runs_by_name.setdefault(get_name(run), {}).setdefault(_make_key(get_key(run)), []).append(run)
     parts = []
     for name, runs_by_key in runs_by_name.items():
         options = [get_options(members[0]) for members in runs_by_key.values()]
         names = dict.fromkeys(option for values in options for option in values)
-        differing = [option for option in names if len({_as_key(values.get(option)) for values in options}) > 1]
+        differing = [option for option in names if len({_make_key(values.get(option)) for values in options}) > 1]
         for values, members in zip(options, runs_by_key.values(), strict=True):
             texts = [
                 f"{format_name(option)} {format_value(shorten_paths(values[option]))}"
@@ -379,11 +384,11 @@ def _split_runs(
     return parts
 
 
-def _as_key(value: Any) -> str:
+def _make_key(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=str)
 
 
-def _flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _flatten_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings that are not None; options of a part as ``part option``, the part's name as ``part``."""
     flat = pd.json_normalize(dict(settings), sep=" ").to_dict("records")[0] if settings else {}
     return {str(name).removesuffix(" name"): value for name, value in flat.items() if value is not None}
@@ -435,8 +440,8 @@ def describe_comparison(
     if len(series) > 1 and decisive != "worst_class":
         headline += f" {_describe_best(series, baseline, decisive)}."
     for member in series:
-        is_price = decisive == "worst_class" or not (baseline and member.beats(baseline, decisive))
-        if baseline and is_price and baseline.beats(member, "average"):
+        is_price = decisive == "worst_class" or not (baseline and member.is_significantly_greater(baseline, decisive))
+        if baseline and is_price and baseline.is_significantly_greater(member, "average"):
             headline += f" On all test rows {_describe_difference(member, baseline, 'average')}."
     details = [
         _describe_metric(series, name, metrics[name].heading) for name in common if name not in _DECIDING_METRICS
@@ -474,7 +479,7 @@ def _describe_best(series: Sequence[Series], baseline: Series | None, metric: st
     ranked = sorted(series, key=lambda member: member.compute_mean(metric) or 0.0, reverse=True)
     best = next(member for member in ranked if member is not baseline)
     other = baseline or ranked[1]
-    if not best.differs(other, metric):
+    if not best.differs_significantly(other, metric):
         return f"{best.name} and {other.name} do not differ by more than chance"
     return _describe_difference(best, other, metric)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from logit_correction.evaluation.report import GroupRow, Report, get_metrics
-from logit_correction.finding_text import advise_user, describe_finding, name_conclusion
+from logit_correction.finding_text import advise_user, describe_conclusion, describe_finding
 from logit_correction.formatting import (
     format_decimal,
     format_first,
@@ -64,7 +64,7 @@ def render_run_html(report: Report) -> str:
 def _describe_shortcut(report: Report) -> str:
     """Return what the search of a run concluded; empty if the run made no search."""
     finding = report.finding
-    return f"shortcut: {name_conclusion(finding)}. {describe_finding(finding)}" if finding else ""
+    return f"shortcut: {describe_conclusion(finding)}. {describe_finding(finding)}" if finding else ""
 
 
 def make_console(stderr: bool = False) -> Console:

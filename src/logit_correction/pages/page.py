@@ -21,7 +21,7 @@ from logit_correction.atomic_files import DiskFullError, write_text_file
 from logit_correction.errors import InputError
 from logit_correction.evaluation.metrics import MetricFunction, MetricSpec, find_metrics
 from logit_correction.finding import Finding
-from logit_correction.finding_text import advise_user, describe_finding, name_conclusion
+from logit_correction.finding_text import advise_user, describe_conclusion, describe_finding
 from logit_correction.formatting import NBSP, format_list, format_option, format_percent, is_missing
 from logit_correction.pages import plots
 from logit_correction.pages.compare import (
@@ -85,7 +85,7 @@ def render_report_page(
     runs = [RunFolder.read(folder) for folder in folders]
     tasks = group_runs_by_task(runs)
     methods = dict.fromkeys(run.report.display_name for run in runs)
-    sources = dict.fromkeys(_name_data(run) for run in runs)
+    sources = dict.fromkeys(_get_data_name(run) for run in runs)
     metric_list = [metrics] if isinstance(metrics, str) or callable(metrics) else metrics
     metric_words = [word for metric in metric_list if isinstance(metric, str) for word in ("--metric", metric)]
     places = [format_path(folder) for folder in folders]
@@ -99,7 +99,7 @@ def render_report_page(
     )
 
 
-def _name_data(run: RunFolder) -> str:
+def _get_data_name(run: RunFolder) -> str:
     """Return the name of a run's data source; of a user's own data the name of the file or folder."""
     data = run.report.data
     return str((is_user_data(data) and data.facts.get("source")) or data.name)
@@ -207,13 +207,13 @@ def _build_task_context(
             {member.name: member.color for member in series},
         ),
         "several_seeds": any(has_seeds),
-        "ends": _describe_interval_ends(has_seeds),
+        "ends": _describe_interval_bounds(has_seeds),
         "minorities": [context for member in series if (context := _build_minority_context(member))],
         "provenance": {member.name: _format_provenance(member) for member in series},
     }
 
 
-def _describe_interval_ends(has_seeds: Sequence[bool]) -> str:
+def _describe_interval_bounds(has_seeds: Sequence[bool]) -> str:
     """Return what the ends of bands mean, by whether each series has several seeds."""
     seeds = "reach from the worst to the best run"
     single = "are 90 % intervals (Wilson)"
@@ -279,7 +279,7 @@ def build_evidence_context(finding: Finding) -> dict[str, Any]:
             }
         )
     return {
-        "answer": name_conclusion(finding),
+        "answer": describe_conclusion(finding),
         "sentence": describe_finding(finding),
         "advice": advise_user(finding),
         "rows": rows,

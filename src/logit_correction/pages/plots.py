@@ -110,14 +110,14 @@ _IMAGE_URI = re.compile(r"data:image/(?:png|jpeg);base64,[A-Za-z0-9+/]+={0,2}")
 _MAX_EXACT_SIDE = 128
 
 
-def encode_png_uris(images: Tensor, longest: int = 128) -> list[str]:
+def encode_png_uris(images: Tensor, max_side: int = 128) -> list[str]:
     """Encode images as PNG data URIs.
 
     Args:
         images: (N, 1 or 3, H, W) uint8.
-        longest: Larger images are reduced until their longer side has so many pixels.
+        max_side: Larger images are reduced until their longer side has so many pixels.
     """
-    return [_encode_image(pixels, longest, "png") for pixels in images.cpu().permute(0, 2, 3, 1).numpy()]
+    return [_encode_image(pixels, max_side, "png") for pixels in images.cpu().permute(0, 2, 3, 1).numpy()]
 
 
 def encode_picture(pixels: NDArray[np.uint8], max_side: int) -> str:

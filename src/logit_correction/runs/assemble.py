@@ -170,7 +170,7 @@ def choose_encoder(config: RunConfig, table: DataTable) -> tuple[RunConfig, Data
     return config, table, [f"{action} of {model.rpartition('/')[2]} ({alternative} does without)"]
 
 
-def prepare_like(report: Report, source: DataSource, run: Path) -> None:
+def load_preparation_of_run(report: Report, source: DataSource, run: Path) -> None:
     """Have a data source read rows as a finished run read them, with the run's means, vocabularies and sizes.
 
     Args:
@@ -183,7 +183,7 @@ def prepare_like(report: Report, source: DataSource, run: Path) -> None:
     """
     preparation = report.data.preparation
     try:
-        if not all(0 < deviation < math.inf for deviation in _iterate_deviations(preparation)):
+        if not all(0 < deviation < math.inf for deviation in _iterate_standard_deviations(preparation)):
             raise ValueError("a standard deviation is not a positive number")
         source.reader.load_state(preparation)
     except InputError as error:
@@ -192,14 +192,14 @@ def prepare_like(report: Report, source: DataSource, run: Path) -> None:
         raise InputError(f"{run}: data.preparation does not fit ({error!r}): train again") from error
 
 
-def _iterate_deviations(preparation: Any) -> Iterator[float]:
+def _iterate_standard_deviations(preparation: Any) -> Iterator[float]:
     """Yield all standard deviations by which inputs are divided."""
     is_mapping = isinstance(preparation, Mapping)
     if is_mapping and preparation.get("std") is not None:
         yield from np.atleast_1d(preparation["std"])
     for part in preparation.values() if is_mapping else preparation:
         if isinstance(part, Mapping | list):
-            yield from _iterate_deviations(part)
+            yield from _iterate_standard_deviations(part)
 
 
 def read_earlier_reports(config: RunConfig) -> dict[Path, Report]:
@@ -306,13 +306,13 @@ def prepare_run(
         InputError: The run cannot be trained as it is configured.
     """
     rule = choose_rule(config.training)
-    check_torch(config.training)
+    check_training_environment(config.training)
     earlier = read_earlier_reports(config)
     if examined is not None:
         earlier[examined] = Report.read(examined)
     source = config.data.make()
     for run, report in earlier.items():  # their networks expect inputs as these were prepared for them
-        prepare_like(report, source, run)
+        load_preparation_of_run(report, source, run)
         if report.data.preparation != next(iter(earlier.values())).data.preparation:
             raise InputError(f"{' and '.join(map(str, earlier))} read their inputs in different ways: take one of them")
     table = source.build().check(splits)
@@ -342,7 +342,7 @@ def prepare_run(
     return PreparedRun(config, table, algorithm)
 
 
-def check_torch(training: TrainingConfig) -> None:
+def check_training_environment(training: TrainingConfig) -> None:
     """Raise ``InputError`` unless torch is in a state to train, and devices and packages are there."""
     if not torch.is_grad_enabled() or torch.get_default_dtype() != torch.float32:
         raise InputError(

@@ -136,12 +136,12 @@ class AverageTrainer(Trainer):
         self.progress.plan = Stage()
         averaged.eval()
         if algorithm.answers is not None:
-            self._teach(read_labelled_rows(Path(algorithm.answers)))
+            self._fit_correction_to_labelled_rows(read_labelled_rows(Path(algorithm.answers)))
         algorithm.finish()
         algorithm.to(self.device)
 
     @torch.no_grad()
-    def _teach(self, rows: LabelledRows) -> None:
+    def _fit_correction_to_labelled_rows(self, rows: LabelledRows) -> None:
         """Learn the correction of the average's logits from labelled new rows."""
         algorithm: Average = self.algorithm  # type: ignore[assignment]
         averaged = algorithm.averaged_network
@@ -156,7 +156,7 @@ class AverageTrainer(Trainer):
             count += len(batch_features)
         mean = (total / max(count, 1)).numpy()
         features = _compute_in_batches(averaged.compute_features, rows.inputs)
-        offset = _compute_in_batches(averaged.average, rows.inputs)
+        offset = _compute_in_batches(averaged.average_logits, rows.inputs)
         # The labelled rows stand for all new rows by their weights.
         scale = compute_feature_scale(features, mean, rows.weight)
         correction = teach_logit_correction(features, offset, rows.label, mean, scale, weight=rows.weight)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.data.cells import convert_series_to_texts
-from logit_correction.data.labels import combine_attributes, find_positions
+from logit_correction.data.labels import combine_attributes, find_name_positions
 from logit_correction.data.new_rows import RowValues, get_label_indices, get_row_values
 from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.source import DataSource
@@ -212,7 +212,7 @@ class FittedModel:
             if set(names) <= set(self.attribute_names):
                 names = list(self.attribute_names)
                 correlation = self.info.correlation
-            attributes = {"attribute": find_positions(values, names).numpy(), "attribute_names": names}
+            attributes = {"attribute": find_name_positions(values, names).numpy(), "attribute_names": names}
         errors = RowErrors(rows.place, rows.names)
         logits = [torch.zeros(0, self.info.num_labels)]
         estimates = []

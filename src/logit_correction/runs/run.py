@@ -30,9 +30,9 @@ from logit_correction.evaluation.report import Report
 from logit_correction.networks.base import skip_pretrained_weights
 from logit_correction.pages.compare import build_comparison_table, read_reports
 from logit_correction.pages.console import render_run_html
-from logit_correction.registry import disable_download, forbid_untrusted_names
+from logit_correction.registry import copy_without_download, forbid_untrusted_names
 from logit_correction.runs import folder as run_folder
-from logit_correction.runs.assemble import check_same_data, prepare_like
+from logit_correction.runs.assemble import check_same_data, load_preparation_of_run
 from logit_correction.runs.encode import Encoder
 from logit_correction.runs.model import FittedModel, build_info, check_network_sizes
 from logit_correction.runs.options import RunConfig, complete_config
@@ -118,8 +118,8 @@ class Run(os.PathLike[str]):
     def source(self) -> DataSource:
         """The data source; it reads rows as it did for the training."""
         data = self.config.data
-        source: DataSource = (data if self.trust_code else disable_download(data)).make()
-        prepare_like(self.report, source, self.path)
+        source: DataSource = (data if self.trust_code else copy_without_download(data)).make()
+        load_preparation_of_run(self.report, source, self.path)
         return source
 
     @cached_property

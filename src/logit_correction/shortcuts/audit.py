@@ -25,17 +25,17 @@ from logit_correction.atomic_files import (
     REMOVED_FILES,
     change_folder_atomically,
     check_new_folder,
-    finish_folder_change,
+    complete_interrupted_change,
     write_text_file,
 )
 from logit_correction.checksums import CHECKSUMS_FILE, verify_checksum
-from logit_correction.data.cells import check_columns
+from logit_correction.data.cells import check_required_columns
 from logit_correction.data.splits import NEW
 from logit_correction.data.table_files import read_frame
 from logit_correction.errors import InputError, check_range
 from logit_correction.formatting import NBSP, format_option, format_reason
 from logit_correction.pages.answering import LabelSheet
-from logit_correction.registry import ComponentConfig, disable_download, forbid_untrusted_names, parse_names
+from logit_correction.registry import ComponentConfig, copy_without_download, forbid_untrusted_names, parse_names
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import PreparedRun, launch_processes, prepare_run
 from logit_correction.runs.inference import keep_num_threads
@@ -116,7 +116,7 @@ class Audit:
         file = self.path / AUDIT
         if (self.path / run_folder.LOCK).exists() or (self.path / CHANGE_FOLDER).exists():
             with run_folder.lock_folder(self.path):
-                finish_folder_change(self.path)
+                complete_interrupted_change(self.path)
         if not file.is_file():
             raise InputError(
                 f"{self.path} holds no finished audit: audit the data first, with it as {format_option('out')}"
@@ -164,7 +164,9 @@ class Audit:
         verify_checksum(file, REMEDY)
         table = read_frame(file)
         numbers = range(len(self.result.selection.candidates))
-        check_columns(table, str(file), [f"{kind}_{number}" for kind in ("says", "apart") for number in numbers])
+        check_required_columns(
+            table, str(file), [f"{kind}_{number}" for kind in ("says", "apart") for number in numbers]
+        )
         return table
 
     def ask(self, count: int = DEFAULT_SHEET_ROWS) -> pd.DataFrame:
@@ -300,7 +302,7 @@ class Audit:
         if config.method.options.get("answers"):  # a path from elsewhere is not followed
             options = {name: value for name, value in config.method.options.items() if name != "answers"}
             config = replace(config, method=complete_part("method", ComponentConfig(config.method.name, options)))
-        return replace(config, data=disable_download(config.data))
+        return replace(config, data=copy_without_download(config.data))
 
     def fix(self, out: Path | str | None = None, *, progress: bool = False) -> Run:
         """Train what the audit advises, and return the run: a correction, or ERM where it advises none.

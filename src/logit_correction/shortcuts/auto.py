@@ -173,7 +173,7 @@ class Auto(AttributeEstimator):
         return min(MAX_EPOCHS, max(MIN_EPOCHS, epochs)), ROWS_PER_STEP
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
-        total = self.networks.loss(batch)
+        total = self.networks.compute_loss(batch)
         return Step(total, {"loss_ordinary": total.detach() / FOLDS})
 
     def collect_outputs(self, batch: Batch) -> Tensor:
@@ -183,7 +183,7 @@ class Auto(AttributeEstimator):
         return self.networks.parameter_groups("ordinary_network")
 
     def predict(self, inputs: Inputs) -> Tensor:
-        return self.networks.log_probabilities(inputs).mean(dim=0)
+        return self.networks.compute_log_probabilities(inputs).mean(dim=0)
 
     # -- search and estimate
 
@@ -261,29 +261,29 @@ class Auto(AttributeEstimator):
         table = [[label * step] for label in range(num_labels)]
         self.correlation = Correlation.from_table(table, num_labels ** len(values))
 
-    def predict_attributes(self, label: Tensor, rows: ViewInputs) -> Tensor | None:
+    def predict_attributes(self, label: Tensor, inputs: ViewInputs) -> Tensor | None:
         """Return the attribute (n,) of unseen rows by the same odds as of training rows; None without heads for them.
 
         Args:
             label: (n,) of the rows.
-            rows: What views need of them.
+            inputs: What views need of them.
         """
-        if not self.heads or not all(view.is_applicable(rows) for heads in self.heads for view in heads.views):
+        if not self.heads or not all(view.is_applicable(inputs) for heads in self.heads for view in heads.views):
             return None
-        attributes = [attribute for attribute, _ in self.predict_shortcuts(label, rows)]
+        attributes = [attribute for attribute, _ in self.predict_shortcuts(label, inputs)]
         return join_attributes(attributes, self.info.num_labels)
 
-    def predict_shortcuts(self, label: Tensor, rows: ViewInputs) -> list[tuple[Tensor, Tensor]]:
+    def predict_shortcuts(self, label: Tensor, inputs: ViewInputs) -> list[tuple[Tensor, Tensor]]:
         """Return attribute (n,) and class probabilities (n, L) of unseen rows by each shortcut.
 
         Args:
             label: (n,) of the rows.
-            rows: What views need of them.
+            inputs: What views need of them.
         """
         correlation = Correlation.one_to_one(self.info.num_labels)
         estimates = []
         for heads in self.heads:
-            probabilities = heads.predict(rows)
+            probabilities = heads.predict(inputs)
             posterior = correlation.posterior(probabilities)
             estimates.append((select_attribute(posterior, label, correlation, heads.odds), probabilities))
         return estimates

@@ -260,9 +260,9 @@ class FittedHeads:
     heads: Sequence[Head]
     odds: float
 
-    def predict(self, rows: ViewInputs) -> Tensor:
+    def predict(self, inputs: ViewInputs) -> Tensor:
         """Return class probabilities (n, L) of rows by the views."""
-        return self.predict_features(torch.cat(compute_features(self.views, rows), dim=1))
+        return self.predict_features(torch.cat(compute_features(self.views, inputs), dim=1))
 
     @torch.no_grad()
     def predict_features(self, features: Tensor) -> Tensor:

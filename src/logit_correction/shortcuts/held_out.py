@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from logit_correction.attributes.base import compute_outputs
-from logit_correction.data.cells import check_column_names
+from logit_correction.attributes.base import compute_network_outputs
+from logit_correction.data.cells import check_required_column_names
 from logit_correction.data.row_file import RowFile
 from logit_correction.errors import InputError
 from logit_correction.finding import BASELINE, EXAMINED
@@ -54,7 +54,7 @@ def predict_held_out(run: str, info: DataInfo, rows: TrainingRows, device: torch
     valid = rows.held_out
     assert valid is not None and valid.view_inputs is not None
     network: nn.Module = import_component("network", "FromRun", NETWORKS)(info=info, run=run).eval().to(device)
-    probabilities = compute_outputs(network, valid.view_inputs, device).softmax(dim=1)
+    probabilities = compute_network_outputs(network, valid.view_inputs, device).softmax(dim=1)
     positions = torch.arange(len(valid.label))
     return HeldOutPredictions("valid", positions, probabilities, torch.zeros_like(positions), EXAMINED)
 
@@ -77,7 +77,7 @@ def load_class_probabilities(
     file = RowFile(path)
     prefix = "p_" if f"p_{labels[0]}" in file.frame else "probability_"
     columns = [f"{prefix}{label}" for label in labels]
-    check_column_names(list(file.frame.columns), str(file.path), columns)
+    check_required_column_names(list(file.frame.columns), str(file.path), columns)
     try:
         values = file.frame[columns].to_numpy(dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -92,7 +92,7 @@ def load_class_probabilities(
     for split, split_rows in (("train", rows), ("valid", rows.held_out)):
         if split_rows is None:
             continue
-        positions = file.find_positions(split_rows)  # in the file
+        positions = file.find_row_positions(split_rows)  # in the file
         matched = (positions >= 0).nonzero().squeeze(1)
         if len(matched):
             fold = draw_folds(len(matched)) if split == "train" else torch.zeros_like(matched)

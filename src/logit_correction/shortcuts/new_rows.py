@@ -22,7 +22,7 @@ from torch import Tensor
 from logit_correction.data.cells import convert_series_to_texts, get_row_noun
 from logit_correction.data.image_files import IMAGE_SUFFIXES
 from logit_correction.data.image_folders import list_visible_folders
-from logit_correction.data.labels import find_positions
+from logit_correction.data.labels import find_name_positions
 from logit_correction.data.loading import BatchLoader, compute_evaluation_batch_size
 from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.splits import NEW
@@ -171,7 +171,7 @@ def _build_descriptions(
     if content is not None:
         frame["content"] = content
     if table.columns:
-        frame[FIELDS] = [json.dumps(fields) for fields in table.list_fields(rows, max_columns=MAX_SHOWN_COLUMNS)]
+        frame[FIELDS] = [json.dumps(fields) for fields in table.list_row_fields(rows, max_columns=MAX_SHOWN_COLUMNS)]
     return frame
 
 
@@ -192,7 +192,7 @@ def build_new_rows_table(frames: Sequence[pd.DataFrame], table: DataTable) -> pd
     numbers = rows.pop("row") if "row" in rows else np.arange(len(rows))
     rows.insert(0, "row", numbers)
     label_names = [str(name) for name in table.label_names]
-    label = find_positions([None if pd.isna(name) else name for name in rows["label"]], label_names).numpy()
+    label = find_name_positions([None if pd.isna(name) else name for name in rows["label"]], label_names).numpy()
     unknown = rows[rows["label"].notna() & (label < 0)]
     if len(unknown):
         first = unknown.iloc[0]

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from logit_correction.data.cells import check_columns, convert_series_to_texts
+from logit_correction.data.cells import check_required_columns, convert_series_to_texts
 from logit_correction.data.image_files import read_picture
 from logit_correction.data.table_files import read_frame
 from logit_correction.errors import InputError
@@ -141,7 +141,7 @@ def _read_sheet(
     if not isinstance(sheet, pd.DataFrame):
         sheet = read_spreadsheet_csv(read_frame(Path(sheet), _detect_utf16(Path(sheet))))
     sheet = sheet.rename(columns={name: str(name).strip().casefold() for name in sheet})
-    check_columns(sheet, source_name, ("row", ANSWER))
+    check_required_columns(sheet, source_name, ("row", ANSWER))
     row_numbers = convert_series_to_texts(sheet["row"])
     without_decimals = [row if row is None else re.sub(r"\.0+$", "", row) for row in row_numbers]
     return sheet, without_decimals, convert_series_to_texts(sheet[ANSWER])

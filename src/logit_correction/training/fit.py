@@ -387,13 +387,13 @@ class Trainer:
 
 
 @torch.no_grad()
-def predict_row_attributes(algorithm: Algorithm, label: Tensor, rows: ViewInputs) -> PredictedAttributes | None:
+def predict_row_attributes(algorithm: Algorithm, label: Tensor, view_inputs: ViewInputs) -> PredictedAttributes | None:
     """Return the attributes that a method's estimator predicts for rows; no attribute label is read.
 
     Args:
         algorithm: The trained method.
         label: (n,) long, the labels of the rows.
-        rows: The rows.
+        view_inputs: The rows.
 
     Returns:
         None without an estimator, if it has abstained, and if it knows its training rows only.
@@ -405,11 +405,11 @@ def predict_row_attributes(algorithm: Algorithm, label: Tensor, rows: ViewInputs
 
     def get_inputs(part: Tensor) -> Inputs:
         """Return rows in the precision of the network's weights, which need not be float32 in a user's own network."""
-        inputs = rows.inputs(part)
+        inputs = view_inputs.inputs(part)
         return inputs.to(dtype) if isinstance(inputs, Tensor) and inputs.is_floating_point() else inputs
 
     with evaluation_mode(estimator):
-        attribute = estimator.predict_attributes(label, replace(rows, inputs=get_inputs))
+        attribute = estimator.predict_attributes(label, replace(view_inputs, inputs=get_inputs))
     if attribute is None:
         return None
     names = get_attribute_names(algorithm)

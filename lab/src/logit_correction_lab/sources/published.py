@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.data.cells import check_column_names
+from logit_correction.data.cells import check_required_column_names
 from logit_correction.data.image_files import IMAGE_SUFFIXES
 from logit_correction.data.image_folders import list_visible_files
 from logit_correction.data.reader import Reader
@@ -114,7 +114,7 @@ def read_columns(
         frame.index = pd.RangeIndex(skipped_lines + 1, skipped_lines + 1 + len(frame), name="line")
     else:
         frame = read_frame(file, remedy="get it again")
-    check_column_names(list(frame.columns), str(file), columns)
+    check_required_column_names(list(frame.columns), str(file), columns)
     return frame[list(columns)]
 
 
