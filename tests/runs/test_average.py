@@ -189,7 +189,7 @@ def test_the_correction_is_added_to_the_centred_average() -> None:
     logits = [member(inputs) - member(inputs).mean(dim=1, keepdim=True) for member in members]
     expected = 0.75 * logits[0] + 0.25 * logits[1]
     torch.testing.assert_close(average(inputs), expected)
-    torch.testing.assert_close(average.average(inputs), expected)
+    torch.testing.assert_close(average.average_logits(inputs), expected)
     assert average.correction is not None
     nn.init.ones_(average.correction.bias)
     torch.testing.assert_close(average(inputs), expected + 1)
