@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from logit_correction.spreadsheets import read_spreadsheet_csv, write_spreadsheet_csv
+from logit_correction.spreadsheets import unescape_spreadsheet_texts, write_spreadsheet_csv
 
 TEXTS = st.lists(st.text(alphabet="ab1.,;|\t\n\r\"' =+-@\uff1d", max_size=8), min_size=1, max_size=5)
 NUMBER = re.compile(r"[+-][\d.,]+")
@@ -20,7 +20,7 @@ NUMBER = re.compile(r"[+-][\d.,]+")
 def write_and_read(texts: list[str], file: Path) -> pd.DataFrame:
     frame = pd.DataFrame({"name": "x", "text": texts, "kind": pd.Categorical(texts), "number": -1.5})
     write_spreadsheet_csv(frame, file)
-    return read_spreadsheet_csv(pd.read_csv(file, dtype=str, keep_default_na=False))
+    return unescape_spreadsheet_texts(pd.read_csv(file, dtype=str, keep_default_na=False))
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -61,4 +61,4 @@ def test_numbers_and_other_texts_stay_as_they_are(tmp_path: Path) -> None:
 def test_a_heading_that_would_be_a_formula(tmp_path: Path) -> None:
     write_spreadsheet_csv(pd.DataFrame({"=1+1": [1]}), tmp_path / "sheet.csv")
     assert (tmp_path / "sheet.csv").read_text().startswith("'=1+1")
-    assert list(read_spreadsheet_csv(pd.read_csv(tmp_path / "sheet.csv"))) == ["=1+1"]
+    assert list(unescape_spreadsheet_texts(pd.read_csv(tmp_path / "sheet.csv"))) == ["=1+1"]

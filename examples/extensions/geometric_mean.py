@@ -10,8 +10,8 @@ from logit_correction.training.rules import SelectionRule
 class GeometricMean(SelectionRule):
     """The geometric mean of the accuracies of all labels that have rows: 0 if one of them is lost."""
 
-    def score(self, rows: Predictions) -> float:
+    def score(self, predictions: Predictions) -> float:
         """Return the geometric mean."""
-        accuracy = group_mean(rows.right, rows.label_groups())
+        accuracy = group_mean(predictions.right, predictions.label_groups())
         accuracy = accuracy[~accuracy.isnan()]
         return float(accuracy.prod() ** (1 / len(accuracy)))

@@ -244,7 +244,7 @@ def measure_taught(
     mean = kept["features"]["mean"].astype(np.float64)
     scale = teaching.compute_feature_scale(features[sample.pool], mean)
     labelled = sample.pool[rows]
-    correction = teaching.teach_logit_correction(
+    correction = teaching.fit_guarded_logit_correction(
         features[labelled], logits[labelled], sample.label[labelled], mean, scale, weight=1 / probability[rows]
     )
     return sample.measure_accuracy(logits if correction.strength is None else logits + correction(features))

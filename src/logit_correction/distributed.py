@@ -43,13 +43,13 @@ def concatenate_over_processes(value: Tensor) -> Tensor:
     """Return the rows (B, ...) of all processes one after another, without a gradient; B may differ."""
     if num_processes() == 1:
         return value
-    sizes = torch.cat(_gather(torch.tensor([len(value)], device=value.device))).tolist()
+    sizes = torch.cat(_gather_from_processes(torch.tensor([len(value)], device=value.device))).tolist()
     padded = value.new_zeros((max(sizes), *value.shape[1:]))
     padded[: len(value)] = value.detach()
-    return torch.cat([part[:size] for part, size in zip(_gather(padded), sizes, strict=True)])
+    return torch.cat([part[:size] for part, size in zip(_gather_from_processes(padded), sizes, strict=True)])
 
 
-def _gather(value: Tensor) -> list[Tensor]:
+def _gather_from_processes(value: Tensor) -> list[Tensor]:
     """Return the tensors of all processes, which have the same shape."""
     parts = [torch.empty_like(value) for _ in range(num_processes())]
     torch.distributed.all_gather(parts, value)

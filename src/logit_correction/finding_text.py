@@ -8,7 +8,7 @@ from typing import Any
 from logit_correction.finding import MIN_HELD_OUT_ROWS, Decider, Finding, ViewEvidence
 from logit_correction.formatting import capitalize, format_percent, format_row_count
 from logit_correction.serialization import to_json_values
-from logit_correction.view_names import choose_word_forms, format_view_options, name_views
+from logit_correction.view_names import choose_word_forms, format_view_names, format_view_options
 
 #: Who named a shortcut -> its sentence.
 DECIDED_BY: dict[Decider, str] = {
@@ -20,7 +20,7 @@ DECIDED_BY: dict[Decider, str] = {
 
 def describe_conclusion(finding: Finding) -> str:
     """Return the views of the shortcut as a phrase; the verdict where nothing is corrected."""
-    return name_views(finding.views) or finding.verdict
+    return format_view_names(finding.views) or finding.verdict
 
 
 def describe_finding(finding: Finding) -> str:
@@ -60,7 +60,7 @@ def _describe_evidence(finding: Finding, evidence: ViewEvidence) -> list[str]:
 
 
 def _describe_accuracies(finding: Finding, evidence: ViewEvidence) -> str:
-    views = capitalize(name_views(evidence.views))
+    views = capitalize(format_view_names(evidence.views))
     accuracy = format_percent(evidence.accuracy, unit=" %")
     network = format_percent(evidence.network_accuracy, unit=" %")
     baseline = format_percent(finding.majority_share, unit=" %")
@@ -99,7 +99,7 @@ def advise_user(finding: Finding, asked_views: Sequence[str] | None = None) -> s
     if finding.verdict != "shortcut":
         return f"Only you can tell: add `{format_view_options('shortcut', views)}` or `{legitimate}`"
     forms = choose_word_forms(views)
-    cause = f"{name_views(views)} {forms.be} {forms.legitimate_cause}"
+    cause = f"{format_view_names(views)} {forms.be} {forms.legitimate_cause}"
     return f"If {cause} of the label, add `{legitimate}`" if finding.evidence else ""
 
 

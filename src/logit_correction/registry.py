@@ -72,13 +72,13 @@ def _map_components(values: dict[str, Any], function: Callable[[ComponentConfig]
     return {name: function(value) if isinstance(value, ComponentConfig) else value for name, value in values.items()}
 
 
-def parse_names(names: str | Sequence[str] | None) -> list[str]:
+def parse_name_list(names: str | Sequence[str] | None) -> list[str]:
     """Return an option that holds names as a list of names in normal form.
 
     Args:
         names: A list, a single name, several in a text such as ``[a, b]``, or None for an empty list.
 
-    >>> parse_names("[site, 'age']"), parse_names("site"), parse_names(None)
+    >>> parse_name_list("[site, 'age']"), parse_name_list("site"), parse_name_list(None)
     (['site', 'age'], ['site'], [])
     """
     if names is None:

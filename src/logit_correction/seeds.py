@@ -25,18 +25,18 @@ def derive_seed(*parts: int | str) -> int:
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]) >> 1
 
 
-def compute_step_seed(first: int, step: int) -> int:
+def compute_step_seed(training_seed: int, step: int) -> int:
     """Return the seed of a training step, which is quicker than ``derive_seed``: that takes 2 % of a small step.
 
     Args:
-        first: Seed of the whole training.
+        training_seed: Seed of the whole training.
         step: Number of the step, 0 or more. It is multiplied by 2^64 over the golden ratio: the multiples spread
             evenly, and none repeats, since the factor is odd.
 
     Returns:
         A number of 64 bits.
     """
-    return (first + step * 0x9E3779B97F4A7C15) % 2**64
+    return (training_seed + step * 0x9E3779B97F4A7C15) % 2**64
 
 
 def make_generator(*parts: int | str) -> torch.Generator:

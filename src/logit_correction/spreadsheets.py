@@ -33,12 +33,12 @@ def write_spreadsheet_csv(frame: pd.DataFrame, path: Path) -> None:
     """Write a CSV in which an apostrophe precedes each part of a text or a heading that would be a formula.
 
     Args:
-        frame: The table; its index is left out. ``read_spreadsheet_csv`` restores the texts.
+        frame: The table; its index is left out. ``unescape_spreadsheet_texts`` restores the texts.
         path: The file, which is complete or absent.
     """
-    escaped = _map_texts(frame, escape_formula)
+    escaped = _apply_to_texts(frame, escape_formula)
     with replace_atomically(path) as temporary:
-        escaped.to_csv(temporary, index=False, quoting=_choose_quoting(escaped))
+        escaped.to_csv(temporary, index=False, quoting=_choose_csv_quoting(escaped))
 
 
 def format_spreadsheet_rows(frame: pd.DataFrame) -> list[str]:
@@ -46,16 +46,16 @@ def format_spreadsheet_rows(frame: pd.DataFrame) -> list[str]:
 
     A cell may hold line breaks, so the parts are not the lines of the file.
     """
-    escaped = _map_texts(frame, escape_formula)
-    quoting = _choose_quoting(escaped)
+    escaped = _apply_to_texts(frame, escape_formula)
+    quoting = _choose_csv_quoting(escaped)
     heading = escaped.iloc[:0].to_csv(index=False, quoting=quoting)
     rows = [escaped.iloc[[place]].to_csv(index=False, header=False, quoting=quoting) for place in range(len(frame))]
     return [part.removesuffix("\n") for part in (heading, *rows)]
 
 
-def read_spreadsheet_csv(frame: pd.DataFrame) -> pd.DataFrame:
+def unescape_spreadsheet_texts(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a table, read from such a CSV, without the apostrophes of ``write_spreadsheet_csv``."""
-    return _map_texts(frame, lambda text: re.sub(_START + "'" + _FORMULA, "", text))
+    return _apply_to_texts(frame, lambda text: re.sub(_START + "'" + _FORMULA, "", text))
 
 
 def escape_formula(text: str) -> str:
@@ -67,29 +67,29 @@ def escape_formula(text: str) -> str:
     return text if _NUMBER.fullmatch(text) else re.sub(_START + _FORMULA, "'", text)
 
 
-def _choose_quoting(frame: pd.DataFrame) -> Literal[0, 2]:
+def _choose_csv_quoting(frame: pd.DataFrame) -> Literal[0, 2]:
     """Return an option of ``to_csv``: quote all texts if one of them holds a carriage return.
 
     Python's csv module does not quote a text for a carriage return alone, at which a reader of the file begins a new
     row.
     """
-    cells = chain(frame.columns, _select_texts(frame).to_numpy().flat)
+    cells = chain(frame.columns, _select_text_columns(frame).to_numpy().flat)
     has_return = any(isinstance(cell, str) and "\r" in cell for cell in cells)
     return csv.QUOTE_NONNUMERIC if has_return else csv.QUOTE_MINIMAL
 
 
-def _select_texts(frame: pd.DataFrame) -> pd.DataFrame:
+def _select_text_columns(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the columns that may hold texts."""
     return frame.select_dtypes(["object", "string", "category"])
 
 
-def _map_texts(frame: pd.DataFrame, function: Callable[[str], str]) -> pd.DataFrame:
+def _apply_to_texts(frame: pd.DataFrame, function: Callable[[str], str]) -> pd.DataFrame:
     """Return a table with a function applied to each text and each heading."""
 
     def convert(value: Any) -> Any:
         return function(value) if isinstance(value, str) else value
 
     converted = frame.copy()
-    for name in _select_texts(frame):
+    for name in _select_text_columns(frame):
         converted[name] = frame[name].map(convert)
     return converted.rename(columns=convert)

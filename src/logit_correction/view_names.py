@@ -40,7 +40,7 @@ FAMILY_PHRASES = {
 class ViewName(NamedTuple):
     """The name of a view in its parts: a family, such as ``colour``, and of most families a member of it.
 
-    >>> ViewName.of("column:scanner"), str(ViewName("places", "1,1"))
+    >>> ViewName.parse("column:scanner"), str(ViewName("places", "1,1"))
     (ViewName(family='column', member='scanner'), 'places:1,1')
     """
 
@@ -48,7 +48,7 @@ class ViewName(NamedTuple):
     member: str = ""
 
     @classmethod
-    def of(cls, name: str) -> ViewName:
+    def parse(cls, name: str) -> ViewName:
         """Return the parts of a name."""
         family, _, member = name.partition(":")
         return cls(family, member)
@@ -72,26 +72,26 @@ SINGULAR = WordForms("it", "it", "is", "predicts", "points", "a legitimate cause
 PLURAL = WordForms("they", "them", "are", "predict", "point", "legitimate causes")
 
 
-def is_plural(views: Sequence[str]) -> bool:
-    """Return whether the phrase of ``name_views`` is a plural."""
+def is_plural_phrase(views: Sequence[str]) -> bool:
+    """Return whether the phrase of ``format_view_names`` is a plural."""
     return len(views) > 1 or any(view in FAMILY_PHRASES and view != "form" for view in views)
 
 
 def choose_word_forms(views: Sequence[str]) -> WordForms:
-    """Return the pronouns and verbs that agree with the phrase of ``name_views``.
+    """Return the pronouns and verbs that agree with the phrase of ``format_view_names``.
 
     >>> choose_word_forms(["colour"]).predict, choose_word_forms(["column:age", "column:site"]).subject
     ('predicts', 'they')
     """
-    return PLURAL if is_plural(views) else SINGULAR
+    return PLURAL if is_plural_phrase(views) else SINGULAR
 
 
-def are_columns(views: Sequence[str]) -> bool:
+def are_column_views(views: Sequence[str]) -> bool:
     """Return whether all views are columns of a table; False without views."""
-    return {ViewName.of(view).family for view in views} == {"column"}
+    return {ViewName.parse(view).family for view in views} == {"column"}
 
 
-def name_views(views: Sequence[str], terms: Sequence[str] = (), short: bool = False) -> str:
+def format_view_names(views: Sequence[str], terms: Sequence[str] = (), short: bool = False) -> str:
     """Return the phrase by which a sentence or a table calls views.
 
     Args:
@@ -99,21 +99,25 @@ def name_views(views: Sequence[str], terms: Sequence[str] = (), short: bool = Fa
         terms: Words that are named where the view ``word``, which sees all words, is among the views.
         short: Use the short form of tables: count the members of a family, and name the first two.
 
-    >>> name_views(["colour"]), name_views(["column:scanner"]), name_views(["places:1,1", "places:4,4"])
-    ('colour', 'the column `scanner`', 'the places row 1 column 1 and row 4 column 4')
-    >>> name_views(["word"], ["north", "south"])
+    >>> format_view_names(["colour"]), format_view_names(["column:scanner"])
+    ('colour', 'the column `scanner`')
+    >>> format_view_names(["places:1,1", "places:4,4"])
+    'the places row 1 column 1 and row 4 column 4'
+    >>> format_view_names(["word"], ["north", "south"])
     'the words `north` and `south`'
-    >>> name_views([f"word:{letter}" for letter in "abcdefgh"], ["north"])
+    >>> format_view_names([f"word:{letter}" for letter in "abcdefgh"], ["north"])
     'the words `a`, `b`, `c`, `d`, `e`, `f` and 2 more'
-    >>> name_views([f"word:{letter}" for letter in "abc"], short=True)
+    >>> format_view_names([f"word:{letter}" for letter in "abc"], short=True)
     '3 words: `a`, `b` ...'
     """
     families = _group_by_family(views, terms).items()
-    return format_list([phrase for family, members in families for phrase in _name_family(family, members, short)])
+    return format_list(
+        [phrase for family, members in families for phrase in _format_family_names(family, members, short)]
+    )
 
 
-def _name_family(family: str, members: Sequence[str], short: bool) -> list[str]:
-    names = _name_members(family, members)
+def _format_family_names(family: str, members: Sequence[str], short: bool) -> list[str]:
+    names = _format_member_names(family, members)
     limit = MAX_NAMED_MEMBERS_SHORT if short else MAX_NAMED_MEMBERS
     noun = family.rstrip("s") + ("s" if len(members) > 1 else "")
     if family == "pair":
@@ -129,30 +133,32 @@ def _name_family(family: str, members: Sequence[str], short: bool) -> list[str]:
     return [f"the {noun} {format_first(names, limit)}"]
 
 
-def spell_out_views(groups: Iterable[Sequence[str]]) -> list[str]:
+def list_full_view_names(groups: Iterable[Sequence[str]]) -> list[str]:
     """Return a line for each list of members that the short names of these groups of views cut, each list once.
 
-    >>> spell_out_views([["colour", *(f"word:{letter}" for letter in "abc")], ["word:a"]])
+    >>> list_full_view_names([["colour", *(f"word:{letter}" for letter in "abc")], ["word:a"]])
     ['3 words: `a`, `b` and `c`']
     """
     lines = []
     for views in groups:
         for family, members in _group_by_family(views).items():
             if len(members) > MAX_NAMED_MEMBERS_SHORT and family != "pair":
-                lines.append(f"{len(members)} {family.rstrip('s')}s: {format_list(_name_members(family, members))}")
+                lines.append(
+                    f"{len(members)} {family.rstrip('s')}s: {format_list(_format_member_names(family, members))}"
+                )
     return list(dict.fromkeys(lines))
 
 
 def _group_by_family(views: Sequence[str], terms: Sequence[str] = ()) -> dict[str, list[str]]:
     members: dict[str, list[str]] = {}
-    for family, member in map(ViewName.of, views):
+    for family, member in map(ViewName.parse, views):
         members.setdefault(family, []).extend([member] if member else [])
     if "word" in views:
         members["word"] = list(dict.fromkeys([*members["word"], *terms]))
     return members
 
 
-def _name_members(family: str, members: Sequence[str]) -> list[str]:
+def _format_member_names(family: str, members: Sequence[str]) -> list[str]:
     if family == "places":
         return [f"row {member.replace(',', ' column ')}" for member in members]
     if family == "pair":
@@ -160,19 +166,19 @@ def _name_members(family: str, members: Sequence[str]) -> list[str]:
     return [f"`{member}`" for member in members] if family in ("column", "word") else list(members)
 
 
-def name_training(method: str, hidden_views: Sequence[str] = ()) -> str:
+def format_training_name(method: str, hidden_views: Sequence[str] = ()) -> str:
     """Return how tables call a training of a method whose network does not see the hidden views.
 
     Args:
         method: Name of the method.
         hidden_views: Names of views.
 
-    >>> name_training("ERM", ["column:site"])
+    >>> format_training_name("ERM", ["column:site"])
     'ERM without the column site'
     """
     if not hidden_views:
         return method
-    return f"{method} without {name_views(hidden_views, short=True)}".replace("`", "")
+    return f"{method} without {format_view_names(hidden_views, short=True)}".replace("`", "")
 
 
 def format_view_options(option: str, views: Sequence[str]) -> str:
@@ -185,7 +191,7 @@ def format_view_options(option: str, views: Sequence[str]) -> str:
     >>> format_view_options("shortcut", ["colour", "column:the site"])
     "--shortcut colour --shortcut 'column:the site'"
     """
-    families = [ViewName.of(view).family for view in views]
+    families = [ViewName.parse(view).family for view in views]
     values = [
         family if families.count(family) > MAX_NAMED_MEMBERS else view
         for family, view in zip(families, views, strict=True)

@@ -60,7 +60,7 @@ def test_what_rows_are(given: Any, form: str) -> None:
     (rows,) = iterate_rows(given, texts=True)
     held = [name for name in ("frame", "texts", "values", "files") if getattr(rows, name) is not None]
     assert held == [form] and len(rows) == 40
-    assert sum(len(part) for part in rows.parts(7)) == 40
+    assert sum(len(part) for part in rows.iterate_parts(7)) == 40
 
 
 def table(file: Path, **options: Any) -> Table:

@@ -12,7 +12,7 @@ import pytest
 from logit_correction.pages.answering import OpenSheet, RowToLabel, build_answering_form
 from logit_correction.pages.page import render_template
 from logit_correction.pages.plots import encode_picture
-from logit_correction.spreadsheets import format_spreadsheet_rows, read_spreadsheet_csv, write_spreadsheet_csv
+from logit_correction.spreadsheets import format_spreadsheet_rows, unescape_spreadsheet_texts, write_spreadsheet_csv
 from tests.pages.browser import open_browser
 
 ATTACK = """</script><img src=x onerror="document.title='attacked'"><b>"'"""
@@ -74,7 +74,7 @@ def test_keys_fill_in_the_sheet_that_the_command_reads(browser: Any, tmp_path: P
     expected = sheet.assign(answer=["cat", "=1+1", LABELS[2], "", "=1+1", ""])
     write_spreadsheet_csv(expected, tmp_path / "expected.csv")
     assert read_saved(tmp_path) == (tmp_path / "expected.csv").read_text(encoding="utf-8")
-    read_back = read_spreadsheet_csv(pd.read_csv(tmp_path / "sheet.csv", keep_default_na=False))
+    read_back = unescape_spreadsheet_texts(pd.read_csv(tmp_path / "sheet.csv", keep_default_na=False))
     pd.testing.assert_frame_equal(read_back, expected)
     assert browser.title == "Rows to label"
 

@@ -14,7 +14,7 @@ import pytest
 
 from logit_correction import train
 from logit_correction.atomic_files import create_folder_atomically, replace_atomically
-from logit_correction.runs.folder import LOCK, FolderHeld, check_unlocked, lock_folder
+from logit_correction.runs.folder import LOCK, FolderHeld, check_folder_unlocked, lock_folder
 
 HOLD = """
 import os, sys, time
@@ -45,7 +45,7 @@ def holding(folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
 def test_a_lock_is_given_back(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="mine"), lock_folder(tmp_path):
         with lock_folder(tmp_path / "." / ".." / tmp_path.name):  # a block within one is free, by whatever path
-            check_unlocked(tmp_path)
+            check_folder_unlocked(tmp_path)
         raise RuntimeError("mine")
     assert list(tmp_path.iterdir()) == []
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig
 from logit_correction.runs.assemble import choose_network, fill_defaults_from_data
-from logit_correction.runs.options import RUN_ARGUMENTS, complete_config, find_class, get_component_kinds
+from logit_correction.runs.options import RUN_ARGUMENTS, complete_config, find_component_class, get_component_kinds
 from logit_correction.types import DataInfo
 
 
@@ -105,7 +105,7 @@ PARTS_OF_A_KIND = [
 
 @pytest.mark.parametrize(("kind", "name"), PARTS_OF_A_KIND)
 def test_no_option_takes_what_is_no_finite_number(kind: str, name: str) -> None:
-    taken = {one: p for one, p in inspect.signature(find_class(kind, name)).parameters.items()}
+    taken = {one: p for one, p in inspect.signature(find_component_class(kind, name)).parameters.items()}
     taken = {
         one: p for one, p in taken.items() if one not in RUN_ARGUMENTS.get(kind, ()) and p.kind is not p.VAR_KEYWORD
     }

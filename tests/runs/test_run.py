@@ -29,7 +29,7 @@ from logit_correction import (
 )
 from logit_correction.data.digits import Digits
 from logit_correction.data.table import DataTable
-from logit_correction.runs.model import build_algorithm, build_info
+from logit_correction.runs.model import build_algorithm, build_data_info
 from logit_correction.runs.options import complete_config
 from logit_correction.training.record import read_checkpoint, write_checkpoint
 from logit_correction_lab.sources.planted import Planted
@@ -241,7 +241,7 @@ def test_damaged_files_and_dead_links_are_named_together(tmp_path: Path) -> None
 def test_a_run_without_the_sizes_of_its_data_loads_as_before(run: Run, tmp_path: Path) -> None:
     rows = people(40, 2)
     state = read_checkpoint(run / "checkpoint.pt")
-    assert build_info(state["info"]) == run.model.info and run.model.info.input_names
+    assert build_data_info(state["info"]) == run.model.info and run.model.info.input_names
     old = shutil.copytree(run, tmp_path / "old")
     write_checkpoint(old / "checkpoint.pt", algorithm=state["algorithm"])
     assert replace(load(old).model.info, augmented=run.model.info.augmented) == run.model.info

@@ -120,8 +120,8 @@ def test_the_order_of_rows_does_not_change_what_is_learned() -> None:
     features, offset, label = draw_rows(5, 40)
     mean = np.zeros(6)
     order = np.random.default_rng(0).permutation(40)
-    first = teaching.teach_logit_correction(features, offset, label, mean, 2.0)
-    second = teaching.teach_logit_correction(features[order], offset[order], label[order], mean, 2.0)
+    first = teaching.fit_guarded_logit_correction(features, offset, label, mean, 2.0)
+    second = teaching.fit_guarded_logit_correction(features[order], offset[order], label[order], mean, 2.0)
     assert first.strength == second.strength is not None
     np.testing.assert_allclose(first.coefficients, second.coefficients, atol=1e-3)
 
@@ -135,7 +135,7 @@ def test_rows_of_a_new_kind_are_learned_from_few_labels() -> None:
     offset = np.stack([-3 * features[:, 1], 3 * features[:, 1]], axis=1)  # wrong on half of the new kind
     rows = generator.permutation(400)[:30]
     scale = teaching.compute_feature_scale(features, np.zeros(20))
-    correction = teaching.teach_logit_correction(features[rows], offset[rows], label[rows], np.zeros(20), scale)
+    correction = teaching.fit_guarded_logit_correction(features[rows], offset[rows], label[rows], np.zeros(20), scale)
     assert correction.strength is not None
     before = (offset.argmax(axis=1) == label).mean()
     after = ((offset + correction(features)).argmax(axis=1) == label).mean()
@@ -149,25 +149,25 @@ def test_a_good_classifier_is_left_alone() -> None:
         features = generator.normal(size=(20, 30))
         offset = np.stack([-2 * features[:, 0], 2 * features[:, 0]], axis=1)
         label = (generator.random(20) < 1 / (1 + np.exp(-4 * features[:, 0]))).astype(int)  # offset is the truth
-        correction = teaching.teach_logit_correction(features, offset, label, np.zeros(30), 5.0)
+        correction = teaching.fit_guarded_logit_correction(features, offset, label, np.zeros(30), 5.0)
         changed += correction.strength is not None
     assert changed <= 6
 
 
 def test_few_labels_teach_nothing() -> None:
     features, offset, label = draw_rows(6, 9)
-    correction = teaching.teach_logit_correction(features, offset, label, np.zeros(6), 1.0)
+    correction = teaching.fit_guarded_logit_correction(features, offset, label, np.zeros(6), 1.0)
     assert correction.strength is None
     assert not correction(features).any()
 
 
 def test_labels_of_one_kind_alone_are_no_error() -> None:
     features, offset, _ = draw_rows(7, 12)
-    correction = teaching.teach_logit_correction(features, offset, np.zeros(12, int), np.zeros(6), 1.0)
+    correction = teaching.fit_guarded_logit_correction(features, offset, np.zeros(12, int), np.zeros(6), 1.0)
     assert np.isfinite(correction(features)).all()
 
 
 def test_features_without_variance_are_no_error() -> None:
     _, offset, label = draw_rows(8, 12)
-    correction = teaching.teach_logit_correction(np.ones((12, 6)), offset, label, np.ones(6), 1.0)
+    correction = teaching.fit_guarded_logit_correction(np.ones((12, 6)), offset, label, np.ones(6), 1.0)
     assert not correction(np.ones((3, 6))).any()

@@ -16,7 +16,7 @@ from PIL import Image
 from scipy.stats import binomtest
 
 from logit_correction import Audit, audit, from_table
-from logit_correction.spreadsheets import read_spreadsheet_csv
+from logit_correction.spreadsheets import unescape_spreadsheet_texts
 
 from ..reading import Known, check_figures, interval, tables_of, text_of
 from .conftest import CHANGED, OLD, filled
@@ -27,7 +27,7 @@ class Read:
 
     def __init__(self, found: Audit) -> None:
         self.page, self.told = found.path / "report.html", json.loads((found.path / "audit.json").read_text())
-        rows = read_spreadsheet_csv(pd.read_csv(found.path / "rows.csv", dtype=object))
+        rows = unescape_spreadsheet_texts(pd.read_csv(found.path / "rows.csv", dtype=object))
         rows["content"] = pd.read_parquet(found.path / "rows.parquet").get("content", pd.Series(dtype=object))
         rows = rows.assign(**{name: rows[name].astype(str).eq("True") for name in ("conflicting", "sure")})
         self.rows = rows.assign(row=rows["row"].astype(int), score=rows["score"].astype(float))

@@ -13,7 +13,7 @@ import pytest
 
 from logit_correction import Audit, InputError, audit, train
 from logit_correction.cli import main
-from logit_correction.spreadsheets import read_spreadsheet_csv, write_spreadsheet_csv
+from logit_correction.spreadsheets import unescape_spreadsheet_texts, write_spreadsheet_csv
 
 from .conftest import LABELS, data_of, online_alone
 
@@ -39,7 +39,7 @@ def test_a_cell_comes_back_as_it_was_and_is_no_formula(named: Audit, asked: Audi
     texts = ["=1", "'=1", "''-x", "-x", "@", "+1 day", "\t=1", "-", "plain", "'quoted'", "-1.5", "+3"]
     write_spreadsheet_csv(pd.DataFrame({"a": texts, "b": -1.5}), tmp_path / "x.csv")
     held = pd.read_csv(tmp_path / "x.csv", dtype=str, keep_default_na=False)
-    assert set(held["b"]) == {"-1.5"} and read_spreadsheet_csv(held)["a"].tolist() == texts
+    assert set(held["b"]) == {"-1.5"} and unescape_spreadsheet_texts(held)["a"].tolist() == texts
     assert "'=<b>no</b>" in cells(named.path / "rows.csv")
     for file in (named.path / "rows.csv", asked.path / "sheet.csv", tmp_path / "x.csv"):
         formulas = [cell for cell in cells(file) if cell.startswith(("=", "+", "-", "@", "\t"))]

@@ -62,9 +62,9 @@ def test_a_later_epoch_is_level_within_one_standard_error_of_the_difference(lost
     difference, error = (lost - 1) / 40 / 4, math.sqrt((lost + 1) / 40 / 40) / 4
     rule = build_rule("valid_estimated_within_error")
     before = torch.from_numpy(earlier.prediction)
-    assert rule.is_tied(later, before) is (difference <= error)
-    assert not build_rule("valid_estimated_group_balanced").is_tied(later, before)
-    assert not rule.is_tied(replace(later, estimate=None), before)
+    assert rule.is_tied_with_best(later, before) is (difference <= error)
+    assert not build_rule("valid_estimated_group_balanced").is_tied_with_best(later, before)
+    assert not rule.is_tied_with_best(replace(later, estimate=None), before)
 
 
 def test_the_latest_level_epoch_is_taken_and_what_is_better_counts_from_then_on() -> None:

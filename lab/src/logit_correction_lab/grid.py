@@ -17,7 +17,7 @@ import yaml
 
 from logit_correction.errors import InputError
 from logit_correction.formatting import suggest_name
-from logit_correction.registry import parse_names
+from logit_correction.registry import parse_name_list
 from logit_correction.runs.options import RunConfig, complete_config, merge_options
 from logit_correction.yaml_files import read_yaml_file
 
@@ -135,7 +135,7 @@ class Cell:
         """Return the ``after_epoch`` of the run's training; None if none of ``MONITOR_OPTIONS`` is given."""
         from logit_correction_lab.monitor import TrainingMonitor
 
-        options = {name: parse_names(self.options[name]) for name in MONITOR_OPTIONS if self.options.get(name)}
+        options = {name: parse_name_list(self.options[name]) for name in MONITOR_OPTIONS if self.options.get(name)}
         with self._name_in_errors():
             return TrainingMonitor(self.folder.absolute(), **options) if options else None
 

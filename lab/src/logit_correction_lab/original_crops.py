@@ -10,7 +10,14 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from logit_correction.data.augment import DRAW_RANGE, MAX_ASPECT, Augmentation, draw_area, draw_aspect, resample
+from logit_correction.data.augment import (
+    DRAW_RANGE,
+    MAX_ASPECT,
+    Augmentation,
+    resample_image_parts,
+    scale_to_aspect_ratio,
+    scale_to_crop_area,
+)
 from logit_correction.data.image_files import read_exif_orientation
 from logit_correction.data.stores import InputStore
 from logit_correction.paths import reject_special_file
@@ -58,8 +65,8 @@ class OriginalCropFlip(Augmentation):
         original = self.originals[rows.to(images.device)]
         height, width = original.split(1, dim=1)  # each (B, 1), to be compared with every try
         uniform = draws[:, : 2 * self.TRIES].float() / DRAW_RANGE
-        area = draw_area(uniform[:, : self.TRIES]) * height * width
-        aspect = draw_aspect(uniform[:, self.TRIES :])
+        area = scale_to_crop_area(uniform[:, : self.TRIES]) * height * width
+        aspect = scale_to_aspect_ratio(uniform[:, self.TRIES :])
         down = (area / aspect).sqrt().round().long()
         across = (area * aspect).sqrt().round().long()
         fits = (down <= height) & (across <= width)
@@ -77,7 +84,7 @@ class OriginalCropFlip(Augmentation):
         room = original - box
         corner = torch.where(fits_once, draws[:, -3:-1] % (room + 1), room // 2)
         middle = (2 * corner + box) / original - 1
-        return resample(images, middle, box / original, draws[:, -1] % 2 == 1, self.size)
+        return resample_image_parts(images, middle, box / original, draws[:, -1] % 2 == 1, self.size)
 
 
 def read_image_sizes(paths: Sequence[Path]) -> Tensor:

@@ -19,7 +19,7 @@ from typing import Any
 
 from logit_correction.errors import InputError
 from logit_correction.formatting import capitalize, suggest_name
-from logit_correction.registry import parse_names
+from logit_correction.registry import parse_name_list
 from logit_correction.runs import options
 from logit_correction.runs.options import ESTIMATOR_OPTIONS, LIST_OPTIONS, PARTS, VIEW_OPTIONS, OptionParser
 from logit_correction.training.config import TrainingConfig
@@ -205,7 +205,10 @@ def _parse_words(
         if not value:
             raise InputError(f"--{name} needs a value")
         if name in lists:
-            user_values[name] = [*user_values.get(name, []), *(parse_names(value) if name in REPEATABLE else [value])]
+            user_values[name] = [
+                *user_values.get(name, []),
+                *(parse_name_list(value) if name in REPEATABLE else [value]),
+            ]
         else:
             _set_option(user_values, name.split("."), None if value == "null" else value)
     return user_values, help_name
@@ -222,7 +225,7 @@ def _set_option(user_values: dict[str, Any], path: Sequence[str], value: Any) ->
     if isinstance(before, dict) and value is not None:
         before["name"] = value
     elif outer and before is not None and value is not None:  # given again: for options that are lists
-        user_values[last] = [*parse_names(before), *parse_names(value)]
+        user_values[last] = [*parse_name_list(before), *parse_name_list(value)]
     else:
         user_values[last] = value
 

@@ -129,11 +129,11 @@ def _audit_new_rows(
     trust_code: bool,
 ) -> Any:
     """Return the audit that chooses what to train by new rows, and by the labels in ``answers`` if given."""
-    from logit_correction.runs.folder import check_unlocked
+    from logit_correction.runs.folder import check_folder_unlocked
     from logit_correction.shortcuts import audit as audits
     from logit_correction.shortcuts.audit_page import print_audit
 
-    check_unlocked(out)
+    check_folder_unlocked(out)
     if new_rows is not None and answers is not None:
         raise InputError("--answers are of new rows that an audit has: leave --new-rows out")
     _check_method_not_chosen(config, user_options, "--new-rows" if answers is None else "--answers")
@@ -334,7 +334,7 @@ def _predict_lines(run: Any, inputs: list[Path]) -> Iterator[list[list[str]]]:
             lines.append([escape_formula(names[row]), *cells])
         if part.errors:
             errors.append(part.errors)
-        has_good_row = has_good_row or bool(part.errors.good.any())
+        has_good_row = has_good_row or bool(part.errors.is_good.any())
         if has_good_row:
             yield lines
             lines = []

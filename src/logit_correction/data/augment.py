@@ -93,11 +93,11 @@ class ResizedCropFlip(Augmentation):
 
     def __call__(self, images: Tensor, draws: Tensor, rows: Tensor) -> Tensor:
         uniform = draws[:, :4].float() / DRAW_RANGE
-        area = draw_area(uniform[:, 0])
-        aspect = draw_aspect(uniform[:, 1])
+        area = scale_to_crop_area(uniform[:, 0])
+        aspect = scale_to_aspect_ratio(uniform[:, 1])
         part = torch.stack([(area / aspect).sqrt(), (area * aspect).sqrt()], dim=1).clamp(max=1)
         middle = (1 - part) * (2 * uniform[:, 2:] - 1)
-        return resample(images, middle, part, draws[:, 4] % 2 == 1, images.shape[2:])
+        return resample_image_parts(images, middle, part, draws[:, 4] % 2 == 1, images.shape[2:])
 
 
 def build_augmentation(name: AugmentationName) -> Augmentation | None:
@@ -107,31 +107,33 @@ def build_augmentation(name: AugmentationName) -> Augmentation | None:
     return CropFlip() if name == "crop-flip" else ResizedCropFlip()
 
 
-def draw_area(uniform: Tensor) -> Tensor:
+def scale_to_crop_area(uniform: Tensor) -> Tensor:
     """Return the share of the area of each crop, in [``MIN_AREA``, 1], by uniform numbers in [0, 1)."""
     return MIN_AREA + (1 - MIN_AREA) * uniform
 
 
-def draw_aspect(uniform: Tensor) -> Tensor:
+def scale_to_aspect_ratio(uniform: Tensor) -> Tensor:
     """Return the width of each crop over its height, log-uniform in [1 / ``MAX_ASPECT``, ``MAX_ASPECT``]."""
     return (math.log(MAX_ASPECT) * (2 * uniform - 1)).exp()
 
 
-def resample(images: Tensor, middle: Tensor, part: Tensor, mirror: Tensor, size: Sequence[int]) -> Tensor:
+def resample_image_parts(
+    images: Tensor, part_middle: Tensor, part_size: Tensor, is_mirrored: Tensor, size: Sequence[int]
+) -> Tensor:
     """Return a part of each image, resized bilinearly, as unsigned bytes (B, C, *size).
 
     Args:
         images: (B, C, H, W) unsigned bytes.
-        middle: (B, 2) floats, the part's middle down and across; the edges of the image are -1 and 1.
-        part: (B, 2) floats, the part's height and width; those of the image are 1.
-        mirror: (B,) bool, whether left and right are swapped.
+        part_middle: (B, 2) floats, the part's middle down and across; the edges of the image are -1 and 1.
+        part_size: (B, 2) floats, the part's height and width; those of the image are 1.
+        is_mirrored: (B,) bool, whether left and right are swapped.
         size: Height and width of the result.
     """
-    down, across = part.unbind(1)
-    across = torch.where(mirror, -across, across)
+    down, across = part_size.unbind(1)
+    across = torch.where(is_mirrored, -across, across)
     # Where each row and column of the result lies in the image.
-    y = middle[:, :1] + down[:, None] * _pixel_middles(size[0], images.device)
-    x = middle[:, 1:] + across[:, None] * _pixel_middles(size[1], images.device)
+    y = part_middle[:, :1] + down[:, None] * _pixel_middles(size[0], images.device)
+    x = part_middle[:, 1:] + across[:, None] * _pixel_middles(size[1], images.device)
     shape = (len(images), *size)
     grid = torch.stack([x[:, None, :].expand(shape), y[:, :, None].expand(shape)], dim=-1)
     changed = torch.nn.functional.grid_sample(images.float(), grid, padding_mode="border", align_corners=False)

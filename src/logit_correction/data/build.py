@@ -76,7 +76,7 @@ def build_table(
     if errors and splitting.on_bad_rows == "error":
         reader.find_unreadable(content, errors)
     errors.raise_if_any(splitting.on_bad_rows)
-    label, label_names = encode_labels(rows.label, errors.good & ~is_new)
+    label, label_names = encode_labels(rows.label, errors.is_good & ~is_new)
     _check_label_names(rows, label_names)
     unit = find_name_positions(units, list(dict.fromkeys(map(str, units)))) if split_by else None
     try:
@@ -84,12 +84,12 @@ def build_table(
     except InputError as error:
         raise InputError(f"{rows.place}: {error}") from error
     if bool(is_new.any()):  # their labels are not read where the other splits are drawn
-        split[NEW] = (is_new & errors.good).nonzero().flatten()
+        split[NEW] = (is_new & errors.is_good).nonzero().flatten()
         label[split[NEW]] = find_name_positions([rows.label[row] for row in split[NEW].tolist()], label_names)
     fitted = reader.fit_transform(content, split["train"], errors)
     left_out = errors.raise_if_any(splitting.on_bad_rows)
-    split = {name: part[errors.good[part]] for name, part in split.items()}  # less the files that cannot be read
-    attribute, attribute_names = encode_labels(combine_attributes(attributes or {}, len(rows)), errors.good)
+    split = {name: part[errors.is_good[part]] for name, part in split.items()}  # less the files that cannot be read
+    attribute, attribute_names = encode_labels(combine_attributes(attributes or {}, len(rows)), errors.is_good)
     if len(attribute_names) > MAX_ATTRIBUTES and len(attribute_names) * MIN_ROWS_PER_NAME > len(rows):
         raise InputError(
             f"{rows.place}: the attribute has {len(attribute_names):,} different values in {len(rows):,} rows: name "
@@ -143,7 +143,7 @@ def _check_labels_of_rows(
             errors.add(row, "has no label")
     if splits is None:
         return
-    good = errors.good.nonzero().flatten().tolist()
+    good = errors.is_good.nonzero().flatten().tolist()
     trained = {labels[row] for row in good if splits[row] == "train"}
     for row in good:
         if trained and labels[row] is not None and labels[row] not in trained:

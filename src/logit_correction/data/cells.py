@@ -32,7 +32,7 @@ NUMBER = re.compile(r"[+-]?\d{1,40}(?:\.\d{0,40})?(?:[eE][+-]?\d{1,3})?", re.ASC
 MAX_NAMES_SHOWN = 20
 
 
-def is_gap(value: Any) -> bool:
+def is_missing_cell(value: Any) -> bool:
     """Return whether a value stands for none: None, NaN, NaT and NA of any library."""
     import pandas as pd
 
@@ -48,7 +48,7 @@ def convert_to_text(value: Any, as_written: bool = False) -> str | None:
         value: A cell.
         as_written: Whether texts that merely look alike stay different, as names of files are.
     """
-    if is_gap(value):
+    if is_missing_cell(value):
         return None
     if isinstance(value, float | np.floating) and value.is_integer():
         value = int(value)

@@ -123,7 +123,7 @@ class ColumnReader(Reader):
         frame = self.number_format.normalize(rows.frame, names)
         notes: dict[str, list[str]] = defaultdict(list)
         columns: ParsedColumns = {}
-        is_good = rows.errors.good.numpy()  # rows by which kinds are inferred
+        is_good = rows.errors.is_good.numpy()  # rows by which kinds are inferred
         for name in names:
             column_kind = infer_column_kind(frame.loc[is_good, name], self.number_format)
             if name in self.categorical:
@@ -211,7 +211,7 @@ class ColumnReader(Reader):
         """
         import pandas as pd
 
-        is_good = errors.good.numpy()
+        is_good = errors.is_good.numpy()
         rows = train.numpy()
         self.input_columns = list(content)
         varying = [name for name, (_, values) in content.items() if len(pd.unique(values[rows])) > 1]

@@ -82,7 +82,7 @@ class BatchLoader:
         if self.augment is not None:
             self.augment = self.augment.to(self.device)
             store = self.augment.choose_store(store)
-        self._reads_ahead = isinstance(store, ArrayStore) and not store.fits(self.device)
+        self._reads_ahead = isinstance(store, ArrayStore) and not store.fits_on_device(self.device)
         self._store = store if self._reads_ahead else store.to(self.device)
         self._factor = store.scale / 255
         rows = table.split[split]

@@ -119,7 +119,7 @@ def _iterate_paths(paths: Sequence[Path], labelled: bool, tables: bool, encoding
             if labelled:
                 yield replace(rows, folder=None)
                 continue
-            good = rows.errors.good.tolist()
+            good = rows.errors.is_good.tolist()
             files += [file for file, is_good in zip(rows.files or (), good, strict=True) if is_good]
         elif is_table_file(path) or (tables and not is_image) or not (path.exists() or is_image):
             if files:

@@ -42,7 +42,7 @@ from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_option, format_reason
 from logit_correction.paths import reject_special_file
-from logit_correction.registry import ComponentConfig, parse_names
+from logit_correction.registry import ComponentConfig, parse_name_list
 from logit_correction.unicode_text import escape_undecodable, normalize_text
 
 #: Columns and files that a message lists.
@@ -166,10 +166,10 @@ class Table(DataSource):
         self.label, text, path, self.split, self.split_by = (
             name and normalize_text(name) for name in (label, text, path, split, split_by)
         )
-        self.attributes = parse_names(attribute)
-        features = parse_names(features) or ([] if text or path else ["*"])
-        categorical = parse_names(categorical)
-        numbers = parse_names(numbers)
+        self.attributes = parse_name_list(attribute)
+        features = parse_name_list(features) or ([] if text or path else ["*"])
+        categorical = parse_name_list(categorical)
+        numbers = parse_name_list(numbers)
         self._check_columns_chosen(text, path, features)
         self.splitting = Splitting(**splitting)
         self.augment = build_augmentation(augment) if path else None

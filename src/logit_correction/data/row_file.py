@@ -12,7 +12,7 @@ from torch import Tensor
 from logit_correction.data.cells import check_required_column_names, convert_series_to_texts
 from logit_correction.data.table_files import read_frame
 from logit_correction.errors import InputError
-from logit_correction.spreadsheets import read_spreadsheet_csv
+from logit_correction.spreadsheets import unescape_spreadsheet_texts
 from logit_correction.types import TrainingRows
 
 #: Columns that may name the rows; the first that the file has does.
@@ -29,7 +29,7 @@ class RowFile:
     def __init__(self, path: Path | str) -> None:
         """Read the file; ``InputError`` unless it names each row once."""
         self.path = Path(path).expanduser()
-        self.frame = read_spreadsheet_csv(read_frame(self.path))
+        self.frame = unescape_spreadsheet_texts(read_frame(self.path))
         self.key = next((name for name in KEYS if name in self.frame), "")
         if not self.key:
             raise InputError(f"{self.path} has no column row, line or path: name each row by its number or its path")

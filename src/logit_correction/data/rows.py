@@ -97,7 +97,7 @@ class RowErrors:
         return len(self.by_row)
 
     @property
-    def good(self) -> Tensor:
+    def is_good(self) -> Tensor:
         """(M,) bool, whether each row is good."""
         good = torch.ones(len(self.rows), dtype=torch.bool)
         good[list(self.by_row)] = False
@@ -184,12 +184,12 @@ class Rows:
                     errors.add(row, fault)
         return errors
 
-    def parts(self, size: int) -> Iterator[Rows]:
-        """Yield the rows, ``size`` at a time."""
+    def iterate_parts(self, max_rows: int) -> Iterator[Rows]:
+        """Yield the rows, ``max_rows`` at a time."""
         names = ("numbers", "files", "label", "split", "texts", "values")
         held = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        for start in range(0, len(self), size):
-            part = slice(start, start + size)
+        for start in range(0, len(self), max_rows):
+            part = slice(start, start + max_rows)
             frame = None if self.frame is None else self.frame.iloc[part]
             yield replace(self, frame=frame, **{name: values[part] for name, values in held.items()})
 

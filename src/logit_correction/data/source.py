@@ -83,7 +83,7 @@ class DataSource(ABC):
             remarks = RowErrors(rows.place, rows.names)
             reads_files = isinstance(self.reader, ImageReader) and rows.values is None
             max_rows = max(1, PROBABILITIES_AT_A_TIME // info.num_labels)
-            for part in rows.parts(min(max_rows, FILES_AT_A_TIME if reads_files else ROWS_AT_A_TIME)):
+            for part in rows.iterate_parts(min(max_rows, FILES_AT_A_TIME if reads_files else ROWS_AT_A_TIME)):
                 store, forms = self.reader.transform(part)
                 if not info.tokens and tuple(store.input_shape) != tuple(info.input_shape):
                     raise InputError(f"inputs have shape {store.input_shape}, but must have {tuple(info.input_shape)}")

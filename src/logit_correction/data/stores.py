@@ -113,7 +113,7 @@ class ArrayStore(InputStore):
             self._copies[device] = ArrayStore(self.values.to(device), self.scale)
         return self._copies[device]
 
-    def fits(self, device: torch.device) -> bool:
+    def fits_on_device(self, device: torch.device) -> bool:
         """Return whether the inputs lie on ``device``, or would take at most half of the memory that is free there."""
         if device.type != "cuda":
             return self.values.nbytes <= LARGE

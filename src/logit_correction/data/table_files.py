@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from logit_correction.data.cells import NUMBER, is_gap, normalize_column_names
+from logit_correction.data.cells import NUMBER, is_missing_cell, normalize_column_names
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_option, format_reason
 from logit_correction.unicode_text import normalize_text
@@ -249,7 +249,7 @@ def find_repeated_header_rows(frame: pd.DataFrame) -> list[int]:
 
     def split_names(cells: Iterable[Any]) -> list[str]:
         """Return the names that cells hold, sorted; a header of another separator stands in one cell."""
-        text = " , ".join("" if is_gap(cell) else str(cell) for cell in cells)
+        text = " , ".join("" if is_missing_cell(cell) else str(cell) for cell in cells)
         parts = [part.strip(" \"'").casefold() for part in re.split(f"[{SEPARATORS}]", normalize_text(text, "NFKC"))]
         return sorted(filter(None, parts))
 
@@ -260,7 +260,11 @@ def find_repeated_header_rows(frame: pd.DataFrame) -> list[int]:
     rows = np.arange(len(frame))
     for place in range(frame.shape[1]):  # by different cells of a column, for few rows are left after the first
         values = frame.iloc[rows, place]
-        short = [cell for cell in pd.unique(values) if is_gap(cell) or (isinstance(cell, str) and len(cell) < longest)]
+        short = [
+            cell
+            for cell in pd.unique(values)
+            if is_missing_cell(cell) or (isinstance(cell, str) and len(cell) < longest)
+        ]
         names = [cell for cell in short if set(header).issuperset(split_names([cell]))]
         rows = rows[values.isin(names).to_numpy()]
     return [row for row in rows.tolist() if split_names(frame.iloc[row]) == header]

@@ -191,15 +191,15 @@ class LengthNormalization(nn.Module):
         return self.LENGTH * normalize(inputs)
 
 
-def shorten_text(text: str, length: int) -> str:
+def shorten_text(text: str, max_length: int) -> str:
     """Return the beginning of a text in one line, to name its row.
 
     Args:
         text: The text.
-        length: Characters, without the dots that stand for the rest.
+        max_length: Characters, without the dots that stand for the rest.
     """
     line = " ".join(text.split())
-    return line if len(line) <= length else line[:length].rstrip() + " …"
+    return line if len(line) <= max_length else line[:max_length].rstrip() + " …"
 
 
 def compute_word_weights(texts: Sequence[str]) -> dict[str, float]:

@@ -44,7 +44,7 @@ from logit_correction.functional import (
 )
 from logit_correction.serialization import build_frame, from_json_values, read_json_file, to_json_values
 from logit_correction.types import Correlation
-from logit_correction.view_names import name_training
+from logit_correction.view_names import format_training_name
 
 REPORT = "report.json"  # name of the file
 
@@ -196,13 +196,13 @@ class EvaluatedRows:
         return group_mean(self.right, self.membership)
 
     @cached_property
-    def least_margin(self) -> Tensor:
+    def min_margin(self) -> Tensor:
         """(G,) float64, NaN where a group is empty."""
         return group_margin(self.margins, self.membership).double()
 
-    def accuracy_bound(self, end: int) -> NDArray[Any]:
+    def compute_accuracy_bound(self, bound_index: int) -> NDArray[Any]:
         """Return an end of the 90 % interval of each group's accuracy, (G,): the lower one is 0, the upper one 1."""
-        return np.where(self.count == 0, np.nan, wilson_interval(self.correct, self.count)[end])
+        return np.where(self.count == 0, np.nan, wilson_interval(self.correct, self.count)[bound_index])
 
     def apply(self, metric: Callable[[NDArray[Any], NDArray[Any]], float], rows: Any = slice(None)) -> float:
         """Return a metric of all rows, or of some; NaN without rows, or if a probability is not finite.
@@ -221,19 +221,19 @@ class EvaluatedRows:
         values = pd.Series(row).groupby(group).agg(lambda rows: self.apply(metric, rows))
         return values.reindex(range(len(self.group_names)))
 
-    def side_accuracy(self, minority: bool) -> Any:
-        """Return the accuracy of the rows in bias-conflicting groups (``minority``), or in bias-aligned ones."""
+    def compute_side_accuracy(self, is_minority: bool) -> Any:
+        """Return the accuracy of the rows in bias-conflicting groups (``is_minority``), or in bias-aligned ones."""
         if self.minority is None:
             return None
         row, group = self.members
-        rows = row[self.minority[group] == minority].unique()
+        rows = row[self.minority[group] == is_minority].unique()
         return self.right[rows].double().mean()
 
-    def side_margin(self, minority: bool) -> Any:
-        """Return the mean of the least margins of bias-conflicting groups (``minority``), or of bias-aligned ones."""
+    def compute_side_margin(self, is_minority: bool) -> Any:
+        """Return the mean of the least margins of bias-conflicting groups (``is_minority``), or bias-aligned ones."""
         if self.minority is None:
             return None
-        return pd.Series(self.least_margin[self.minority == minority].numpy()).mean()
+        return pd.Series(self.min_margin[self.minority == is_minority].numpy()).mean()
 
     def adjusted_average(self) -> Any:
         """Return the groups' mean accuracy, weighted by training rows as on Waterbirds; None where unknown."""
@@ -255,9 +255,9 @@ class GroupRow:
     count: int = metric_field("Rows", lambda rows: rows.count)
     correct: int = metric_field("Right", lambda rows: rows.correct)
     accuracy: float | None = metric_field("Accuracy", lambda rows: rows.accuracy)
-    low: float | None = metric_field("Low", lambda rows: rows.accuracy_bound(0))
-    high: float | None = metric_field("High", lambda rows: rows.accuracy_bound(1))
-    margin_min: float | None = metric_field("Least margin", lambda rows: rows.least_margin)
+    low: float | None = metric_field("Low", lambda rows: rows.compute_accuracy_bound(0))
+    high: float | None = metric_field("High", lambda rows: rows.compute_accuracy_bound(1))
+    margin_min: float | None = metric_field("Least margin", lambda rows: rows.min_margin)
     margin_mean: float | None = metric_field("Mean margin", lambda rows: group_mean(rows.margins, rows.membership))
     ece: float | None = metric_field("Calibration error", lambda rows: rows.apply_by_group(calibration_error))
     minority: bool | None = metric_field(
@@ -271,12 +271,12 @@ class GroupMetrics:
 
     minority: float | None = metric_field(
         "Bias-conflicting",
-        lambda rows: rows.side_accuracy(True),
+        lambda rows: rows.compute_side_accuracy(True),
         "rows that conflict with the shortcut",
         in_tables=True,
     )
     majority: float | None = metric_field(
-        "Bias-aligned", lambda rows: rows.side_accuracy(False), "rows that follow it", in_tables=True
+        "Bias-aligned", lambda rows: rows.compute_side_accuracy(False), "rows that follow it", in_tables=True
     )
     group_balanced: float | None = metric_field(
         "Group-balanced",
@@ -330,8 +330,10 @@ class GroupReport(GroupMetrics):
     adjusted_average: float | None = metric_field(
         "Adjusted average", lambda rows: rows.adjusted_average(), "groups weighted as in training", in_tables=True
     )
-    minority_margin: float | None = metric_field("Margin, bias-conflicting", lambda rows: rows.side_margin(True))
-    majority_margin: float | None = metric_field("Margin, bias-aligned", lambda rows: rows.side_margin(False))
+    minority_margin: float | None = metric_field(
+        "Margin, bias-conflicting", lambda rows: rows.compute_side_margin(True)
+    )
+    majority_margin: float | None = metric_field("Margin, bias-aligned", lambda rows: rows.compute_side_margin(False))
     auroc: float | None = metric_field("AUROC", lambda rows: rows.apply(macro_auroc))
     f1: float | None = metric_field("Macro F1", lambda rows: rows.apply(macro_f1))
     ece: float | None = metric_field("Calibration error", lambda rows: rows.apply(calibration_error))
@@ -548,7 +550,7 @@ class Report:
     @property
     def training_name(self) -> str:
         """The method's name, and the views that its networks do not get."""
-        return name_training(self.method, self.training.get("leave_out") or ())
+        return format_training_name(self.method, self.training.get("leave_out") or ())
 
     @property
     def display_name(self) -> str:

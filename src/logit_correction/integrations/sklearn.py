@@ -51,7 +51,7 @@ from logit_correction.serialization import to_json_values
 from logit_correction.training.display import choose_display
 from logit_correction.training.fit import get_attribute_names
 from logit_correction.types import UNKNOWN_ATTRIBUTE, to_numpy
-from logit_correction.view_names import ViewName, name_views
+from logit_correction.view_names import ViewName, format_view_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -207,7 +207,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
                 method, leave_out = self._choose_method(source, int(seed), new_rows, new_y)
             model = self._train(self._build_config(source, int(seed), method, leave_out), X)
         if leave_out:
-            self.correction_ = f"{method['name']} that cannot see {name_views(leave_out)}"
+            self.correction_ = f"{method['name']} that cannot see {format_view_names(leave_out)}"
         model.algorithm.eval()
         buffer = io.BytesIO()
         torch.save(model.state(), buffer)
@@ -330,7 +330,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             self.attribute_posterior_ = None if posterior is None else posterior.cpu().numpy()
             self.group_prior_ = None if prior is None else prior.table.double().cpu().numpy()
         views = () if finding is None else finding.views
-        if not hasattr(self, "feature_names_in_") and any(ViewName.of(view).family == "column" for view in views):
+        if not hasattr(self, "feature_names_in_") and any(ViewName.parse(view).family == "column" for view in views):
             warnings.warn(
                 "The shortcut's columns are called by their numbers, since X has no names: give a data frame, or call "
                 '.set_output(transform="pandas") of what makes X',

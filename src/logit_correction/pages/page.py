@@ -36,7 +36,7 @@ from logit_correction.pages.compare import (
     shorten_paths,
 )
 from logit_correction.pages.plots import is_image_uri
-from logit_correction.view_names import EVERYTHING, ViewName, name_views
+from logit_correction.view_names import EVERYTHING, ViewName, format_view_names
 from logit_correction.views import VIEWS
 
 if TYPE_CHECKING:
@@ -268,11 +268,11 @@ def build_evidence_context(finding: Finding) -> dict[str, Any]:
     views = sorted(finding.evidence, key=lambda view: (view.breadth == EVERYTHING, -(view.ratio or 0)))
     rows = []
     for view in views[:MAX_VIEWS]:
-        family = ViewName.of(view.views[0]).family if len(view.views) == 1 else ""
+        family = ViewName.parse(view.views[0]).family if len(view.views) == 1 else ""
         rows.append(
             {
                 **vars(view),
-                "name": name_views(view.views),
+                "name": format_view_names(view.views),
                 "chosen": set(view.views) == set(finding.views),
                 "everything": view.breadth == EVERYTHING,
                 "sees": VIEWS.get(family, ("", ""))[1],

@@ -24,7 +24,7 @@ from logit_correction.runs.assemble import PreparedRun, build_training_rows
 from logit_correction.runs.folder import RESUME
 from logit_correction.runs.model import build_algorithm, build_member_config
 from logit_correction.runs.options import RunConfig
-from logit_correction.runs.teaching import compute_feature_scale, teach_logit_correction
+from logit_correction.runs.teaching import compute_feature_scale, fit_guarded_logit_correction
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Trainer
 from logit_correction.types import Inputs, Stage
@@ -159,7 +159,7 @@ class AverageTrainer(Trainer):
         offset = _compute_in_batches(averaged.average_logits, rows.inputs)
         # The labelled rows stand for all new rows by their weights.
         scale = compute_feature_scale(features, mean, rows.weight)
-        correction = teach_logit_correction(features, offset, rows.label, mean, scale, weight=rows.weight)
+        correction = fit_guarded_logit_correction(features, offset, rows.label, mean, scale, weight=rows.weight)
         coefficients = torch.from_numpy(correction.coefficients / correction.scale)
         averaged.correction.weight.copy_(coefficients.T)
         averaged.correction.bias.copy_(-torch.from_numpy(mean) @ coefficients)

@@ -171,7 +171,7 @@ def check_output_file(path: Path) -> None:
         raise InputError(f"{format_option('out', path)}: its folder does not exist; make it first")
 
 
-def check_unlocked(folder: Path) -> None:
+def check_folder_unlocked(folder: Path) -> None:
     """Raise ``FolderHeld`` if another process, or another thread of this one, writes into the folder."""
     if (folder / LOCK).exists():
         with lock_folder(folder):

@@ -37,7 +37,7 @@ def iterate_batches(store: InputStore, device: torch.device, max_rows: int | Non
     batch_size = compute_evaluation_batch_size(store)
     if max_rows is not None:
         batch_size = min(max_rows, batch_size)
-    moved_by_batch = isinstance(store, ArrayStore) and not store.fits(device)
+    moved_by_batch = isinstance(store, ArrayStore) and not store.fits_on_device(device)
     placed = store if moved_by_batch else store.to(device)
     row_indices = torch.arange(len(store), device="cpu" if moved_by_batch else device)
     for rows in row_indices.split(batch_size):

@@ -30,7 +30,7 @@ COARSE = 4
 PATCHES = 16
 
 
-class Masked(nn.Module):
+class InputMasking(nn.Module):
     """Replaces some of the inputs (B, F) by their mean over the training rows, 0.
 
     Args:
@@ -47,7 +47,7 @@ class Masked(nn.Module):
         return inputs * self.keep
 
 
-class Grey(nn.Module):
+class GreyConversion(nn.Module):
     """Averages images (B, C, H, W) over the channels and gives each mean 0 and standard deviation 1."""
 
     def forward(self, images: Tensor) -> Tensor:
@@ -57,7 +57,7 @@ class Grey(nn.Module):
         return (centred / deviation).expand(-1, images.shape[1], -1, -1)
 
 
-class Centre(nn.Module):
+class CentreCrop(nn.Module):
     """Cuts a frame of an eighth of the shorter side off images (B, C, H, W), and enlarges them to their size."""
 
     def forward(self, images: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ class Centre(nn.Module):
         return interpolate(inner, size=(height, width), mode="bilinear", align_corners=False)
 
 
-class Smooth(nn.Module):
+class PatchAveraging(nn.Module):
     """Averages images (B, C, H, W) over patches: blur, noise, compression and textures are removed, shapes stay."""
 
     def forward(self, images: Tensor) -> Tensor:
@@ -77,7 +77,7 @@ class Smooth(nn.Module):
         return interpolate(small, size=size, mode="bilinear", align_corners=False)
 
 
-class Fine(nn.Module):
+class LowFrequencyRemoval(nn.Module):
     """Subtracts a smooth surface through 4 x 4 points from images (B, C, H, W), whose averages there become 0.
 
     Args:
@@ -99,7 +99,7 @@ class Fine(nn.Module):
         return images - interpolate(points, size=images.shape[2:], mode="bilinear", align_corners=False)
 
 
-class WithoutCell(nn.Module):
+class CellRemoval(nn.Module):
     """Replaces one cell of a grid of 4 x 4 in images (B, C, H, W) by the mean of the rest.
 
     Args:
@@ -122,7 +122,7 @@ class WithoutCell(nn.Module):
         return images * (1 - cell) + mean_outside * cell
 
 
-class Merged(nn.Module):
+class EqualInputMerging(nn.Module):
     """Replaces inputs (B, F) that count as one by their sum, in the place of the first, and the others by 0.
 
     Args:
@@ -149,34 +149,34 @@ def build_view_removal(view: str, info: DataInfo) -> nn.Module | None:
     Returns:
         The module; None where the inputs do not show what the view sees, or it cannot be removed.
     """
-    family, member = ViewName.of(view)
+    family, member = ViewName.parse(view)
     if family in ("column", "pair", "missing"):
-        keep = [not is_seen(family, member, column, value) for column, value in info.input_names]
-        return None if all(keep) else Masked(torch.tensor(keep))
+        keep = [not is_input_seen_by_view(family, member, column, value) for column, value in info.input_names]
+        return None if all(keep) else InputMasking(torch.tensor(keep))
     if family == "spelling":
         return _build_spelling_removal(info)
     if family == "word" and member and info.words:
         hashed = hash_words([member], num_features=info.input_shape[0]).fetch(torch.tensor([0]))[0]
-        return None if bool((hashed == 0).all()) else nn.Sequential(Masked(hashed == 0), LengthNormalization())
+        return None if bool((hashed == 0).all()) else nn.Sequential(InputMasking(hashed == 0), LengthNormalization())
     if len(info.input_shape) != 3:
         return None
     size = info.input_shape[1:]
     if family == "places" and re.fullmatch("[1-4],[1-4]", member) and min(size) >= COARSE:
-        return WithoutCell(*map(int, member.split(",")))
+        return CellRemoval(*map(int, member.split(",")))
     if member:
         return None
     if family == "colour":
-        return Grey()
+        return GreyConversion()
     if family == "border" and min(size) >= COARSE:
-        return Centre()
+        return CentreCrop()
     if family in ("thumbnail", "light") and min(size) >= COARSE:
-        return Fine(size)
+        return LowFrequencyRemoval(size)
     if family in ("spectrum", "stripes", "texture") and min(size) > PATCHES:  # of fewer points no patch has two
-        return Smooth()
+        return PatchAveraging()
     return None
 
 
-def is_seen(family: str, member: str, column: str, value: str) -> bool:
+def is_input_seen_by_view(family: str, member: str, column: str, value: str) -> bool:
     """Return whether a view of a table sees an input.
 
     Args:
@@ -199,12 +199,12 @@ def _build_spelling_removal(info: DataInfo) -> nn.Module | None:
     for place, (column, value) in enumerate(info.input_names):
         plain = "".join(filter(str.isalnum, value.casefold())) or value or str(place)  # a number is one by itself
         group.append(representatives.setdefault((column, plain), place))
-    return None if group == list(range(len(group))) else Merged(torch.tensor(group))
+    return None if group == list(range(len(group))) else EqualInputMerging(torch.tensor(group))
 
 
 def is_linear_removal(views: Sequence[str], info: DataInfo) -> bool:
     """Return whether taking away what these views see is linear in the inputs, as masking a column is."""
-    return all(isinstance(build_view_removal(view, info), Masked | Merged) for view in views)
+    return all(isinstance(build_view_removal(view, info), InputMasking | EqualInputMerging) for view in views)
 
 
 def make_network_factory(choice: ComponentConfig, views: Sequence[str], info: DataInfo) -> NetworkFactory:

@@ -32,7 +32,7 @@ from logit_correction.formatting import format_option, format_reason
 from logit_correction.methods.average import Average
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import skip_pretrained_weights
-from logit_correction.registry import CompleteComponent, parse_names
+from logit_correction.registry import CompleteComponent, parse_name_list
 from logit_correction.runs.encode import Encoder
 from logit_correction.runs.inference import iterate_batches
 from logit_correction.runs.leave_out import is_linear_removal, make_network_factory
@@ -102,7 +102,7 @@ class FittedModel:
         """
         name = fields.get("name", cls.name)
         with skip_pretrained_weights():
-            algorithm = build_algorithm(config, build_info(state["info"], name))
+            algorithm = build_algorithm(config, build_data_info(state["info"], name))
         try:
             weights = state["algorithm"]
             algorithm.load_state_dict(weights)
@@ -173,11 +173,13 @@ class FittedModel:
         estimates = []
         start = 0
         for _, inputs, forms in self.read(rows):
-            estimates.append(self._estimate_part(inputs, forms, label[start : start + len(inputs)]))
+            estimates.append(self._predict_attributes_of_part(inputs, forms, label[start : start + len(inputs)]))
             start += len(inputs)
         return concatenate_estimates(estimates)
 
-    def _estimate_part(self, inputs: InputStore, forms: Mapping[str, Any], label: Tensor) -> PredictedAttributes | None:
+    def _predict_attributes_of_part(
+        self, inputs: InputStore, forms: Mapping[str, Any], label: Tensor
+    ) -> PredictedAttributes | None:
         return predict_row_attributes(self.algorithm, label, build_view_inputs(self.encode(inputs), forms))
 
     def evaluate(
@@ -198,7 +200,7 @@ class FittedModel:
         options = self.config.data.options
         if label is None and rows.frame is not None:
             label = str(options.get("label") or "label")
-        columns = parse_names(options.get("attribute"))
+        columns = parse_name_list(options.get("attribute"))
         if attribute is None and columns and rows.frame is not None and set(columns) <= set(rows.frame.columns):
             texts = {name: convert_series_to_texts(rows.frame[name]) for name in columns}
             attribute = combine_attributes(texts, len(rows))
@@ -223,7 +225,7 @@ class FittedModel:
             if not errors:
                 logits.append(self.compute_logits(inputs))
                 estimates.append(
-                    self._estimate_part(inputs, forms, torch.from_numpy(labels[start : start + len(part)]))
+                    self._predict_attributes_of_part(inputs, forms, torch.from_numpy(labels[start : start + len(part)]))
                 )
             start += len(part)
         errors.raise_if_any()
@@ -247,7 +249,7 @@ def concatenate_estimates(parts: Sequence[PredictedAttributes | None]) -> Predic
     return replace(estimates[0], attribute=np.concatenate([part.attribute for part in estimates]))
 
 
-def build_info(state: DataInfo | Mapping[str, Any], name: str = "the model") -> DataInfo:
+def build_data_info(state: DataInfo | Mapping[str, Any], name: str = "the model") -> DataInfo:
     """Return sizes and names of the data from the entry ``info`` of ``FittedModel.state``.
 
     Args:

@@ -28,7 +28,7 @@ from jsonargparse import ArgumentParser
 from logit_correction.data import resolve_source
 from logit_correction.errors import InputError, check_range
 from logit_correction.formatting import format_option, suggest_name
-from logit_correction.registry import CompleteComponent, ComponentConfig, import_component, parse_names
+from logit_correction.registry import CompleteComponent, ComponentConfig, import_component, parse_name_list
 from logit_correction.serialization import to_json_values
 from logit_correction.training.config import TrainingConfig
 from logit_correction.yaml_files import UnquotedWord, read_yaml_file
@@ -194,7 +194,7 @@ def get_component_kinds() -> dict[str, tuple[str, Mapping[str, tuple[str, str]],
     }
 
 
-def find_class(kind: str, name: str) -> Callable[..., Any]:
+def find_component_class(kind: str, name: str) -> Callable[..., Any]:
     """Return the class of a part or component; of a network it may be a function.
 
     Args:
@@ -277,7 +277,7 @@ def complete_config(config: RunConfig | Mapping[str, Any]) -> RunConfig:
             "data`"
         )
     completed: dict[str, Any] = {part: complete_part(part, options.pop(part)) for part in PARTS if part in options}
-    training = TrainingConfig(**parse_options(build_parser(()), options))
+    training = TrainingConfig(**parse_options(build_option_parser(()), options))
     num_processes = training.devices * training.nodes
     if training.compile == "reduce-overhead" and num_processes > 1:
         raise InputError(
@@ -303,7 +303,7 @@ def complete_part(kind: str, choice: Any) -> CompleteComponent:
         return choice
     choices: dict[str, ResolvedClass] = {}
     options = {kind: resolve_part(kind, kind, choice, choices)}
-    return _build_component(kind, parse_options(build_parser(tuple(choices.items())), options)[kind], choices)
+    return _build_component(kind, parse_options(build_option_parser(tuple(choices.items())), options)[kind], choices)
 
 
 def part_to_mapping(part: str, choice: Any) -> dict[str, Any]:
@@ -355,7 +355,7 @@ def expand_short_options(short_options: Mapping[str, Any]) -> dict[str, Any]:
             options[part] = part_to_mapping(part, options[part])
     for name in (*VIEW_OPTIONS, *LIST_OPTIONS):
         if isinstance(options.get(name), str | list | tuple):
-            options[name] = parse_names(options[name])
+            options[name] = parse_name_list(options[name])
     of_estimator = {name: options.pop(name) for name in ESTIMATOR_OPTIONS if name in options}
     preset = options.pop("preset", None)
     if preset is not None:
@@ -428,7 +428,7 @@ def resolve_part(kind: str, path: str, choice: Any, choices: dict[str, ResolvedC
     if kind == "method" and name in PRESET_OF_METHOD:
         preset = load_preset(PRESET_OF_METHOD[name])["method"]
         options = merge_options(preset, options | {"name": preset["name"]})
-    cls = find_class(kind, name)
+    cls = find_component_class(kind, name)
     choices[path] = (kind, name, cls)
     options["name"] = name
     for argument, inner_kind in get_inner_components(cls).items():
@@ -503,7 +503,7 @@ class OptionParser(ArgumentParser):
 
 
 @lru_cache(maxsize=256)
-def build_parser(choices: tuple[tuple[str, ResolvedClass], ...]) -> OptionParser:
+def build_option_parser(choices: tuple[tuple[str, ResolvedClass], ...]) -> OptionParser:
     """Return the parser of the options of chosen classes, without any of the options of training.
 
     Parsers are kept, since the cells of a grid ask for the same ones again.
@@ -525,7 +525,7 @@ def parse_options(parser: OptionParser, values: Mapping[str, Any]) -> dict[str, 
     Raises:
         InputError: An option does not exist, or has a value of another type or out of range.
     """
-    values = _resolve_words(to_json_values(values, finite_only=False), parser)
+    values = _resolve_unquoted_words(to_json_values(values, finite_only=False), parser)
     options = dict(iterate_options(values, parser.actions))
     for option in options:
         check_option_name(option, parser.actions)
@@ -542,7 +542,7 @@ def parse_options(parser: OptionParser, values: Mapping[str, Any]) -> dict[str, 
         raise InputError(message) from error
     for option, value in iterate_options(parsed, parser.actions):
         for number in value if isinstance(value, list | tuple) else [value]:
-            _check_number(option, number)
+            _check_number_range(option, number)
     return parsed
 
 
@@ -556,13 +556,13 @@ def _describe_type_error(option: str, value: Any, parser: OptionParser) -> str:
     return message
 
 
-def _resolve_words(value: Any, parser: OptionParser, option: str = "") -> Any:
+def _resolve_unquoted_words(value: Any, parser: OptionParser, option: str = "") -> Any:
     """Return options with the values of unquoted words of YAML; ``InputError`` where a text is expected."""
     if isinstance(value, dict) and option not in parser.actions:
         prefix = f"{option}." if option else ""
-        return {name: _resolve_words(part, parser, f"{prefix}{name}") for name, part in value.items()}
+        return {name: _resolve_unquoted_words(part, parser, f"{prefix}{name}") for name, part in value.items()}
     if isinstance(value, list):
-        return [_resolve_words(part, parser, option) for part in value]
+        return [_resolve_unquoted_words(part, parser, option) for part in value]
     if not isinstance(value, UnquotedWord):
         return value
     expected = parser.types.get(option, "")
@@ -620,7 +620,7 @@ def iterate_options(
             yield option, value
 
 
-def _check_number(option: str, value: Any) -> None:
+def _check_number_range(option: str, value: Any) -> None:
     """Raise ``InputError`` if a value is a number that is not finite, or out of the option's range."""
     if isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"{format_option(option)} is {value}, but must be a finite number")

@@ -34,7 +34,7 @@ from logit_correction.registry import copy_without_download, forbid_untrusted_na
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import check_same_data, load_preparation_of_run
 from logit_correction.runs.encode import Encoder
-from logit_correction.runs.model import FittedModel, build_info, check_network_sizes
+from logit_correction.runs.model import FittedModel, build_data_info, check_network_sizes
 from logit_correction.runs.options import RunConfig, complete_config
 from logit_correction.runs.write import evaluate_split
 from logit_correction.training.display import Display
@@ -132,7 +132,7 @@ class Run(os.PathLike[str]):
         file = self.path / run_folder.CHECKPOINT
         state = read_checkpoint(file)
         source = self.source  # refuses a preparation that does not fit
-        info = build_info(state.get("info") or self._build_info_state(), str(file))
+        info = build_data_info(state.get("info") or self._build_info_state(), str(file))
         data = self.report.data
         if tuple(data.input_shape) != tuple(info.input_shape):
             raise InputError(f"{self.path}: data.input_shape is {data.input_shape}, but {file.name} has another one")

@@ -18,7 +18,7 @@ be better than none with a confidence of 93 %: where nothing is to be won, nothi
 - ``LogitCorrection``: the correction; call it with features.
 - ``fit_logit_correction``: the estimate for one strength.
 - ``cross_validate_strengths``, ``select_strength``: the choice of the strength.
-- ``teach_logit_correction``: both; what the fix of an audit does.
+- ``fit_guarded_logit_correction``: both; what the fix of an audit does.
 """
 
 from __future__ import annotations
@@ -194,11 +194,11 @@ def cross_validate_strengths(
     return excess
 
 
-def select_strength(excess: Array, confidence: float = GUARD_CONFIDENCE) -> int | None:
+def select_strength(excess_losses: Array, confidence: float = GUARD_CONFIDENCE) -> int | None:
     """Return the position of the strength that cross-validation prefers, or None where no correction is better.
 
     Args:
-        excess: (S, n) differences of cross-entropy, as ``cross_validate_strengths`` returns them.
+        excess_losses: (S, n) differences of cross-entropy, as ``cross_validate_strengths`` returns them.
         confidence: Of the one-sided t interval of their mean, from 0.5. A strength whose upper end is below 0 is better
             than none. 0.5 selects by the mean alone, which changes a good classifier by chance; greater values keep it
             more often, and learn less from few labels.
@@ -212,14 +212,14 @@ def select_strength(excess: Array, confidence: float = GUARD_CONFIDENCE) -> int 
     >>> select_strength(excess[1:]) is None
     True
     """
-    num_rows = excess.shape[1]
-    standard_error = excess.std(axis=1, ddof=1) / np.sqrt(num_rows)
-    upper_end = excess.mean(axis=1) + student_t(num_rows - 1).ppf(confidence) * standard_error
+    num_rows = excess_losses.shape[1]
+    standard_error = excess_losses.std(axis=1, ddof=1) / np.sqrt(num_rows)
+    upper_end = excess_losses.mean(axis=1) + student_t(num_rows - 1).ppf(confidence) * standard_error
     best = int(upper_end.argmin())
     return best if upper_end[best] < 0 else None
 
 
-def teach_logit_correction(
+def fit_guarded_logit_correction(
     features: Array,
     offset: Array,
     label: Array,
@@ -249,7 +249,7 @@ def teach_logit_correction(
     >>> generator = np.random.default_rng(0)
     >>> features = generator.standard_normal((40, 3))
     >>> label = (features[:, 0] > 0).astype(int)
-    >>> correction = teach_logit_correction(features, np.zeros((40, 2)), label, np.zeros(3), 1.0)
+    >>> correction = fit_guarded_logit_correction(features, np.zeros((40, 2)), label, np.zeros(3), 1.0)
     >>> bool((correction(features).argmax(axis=1) == label).mean() > 0.9)
     True
     """

@@ -149,7 +149,7 @@ def train_into(
     display = progress if isinstance(progress, Display) else choose_display(quiet=not progress)
     display = display if is_first else Display()
     if is_first:
-        run_folder.check_unlocked(folder)
+        run_folder.check_folder_unlocked(folder)
     run_folder.check_run_folder(folder, config, resume)
     if resume and run_folder.is_finished(folder):
         with run_folder.lock_folder(folder) if is_first else nullcontext():
@@ -178,7 +178,7 @@ def train_into(
                 trainer.run(resume=resume and trainer.can_resume())
             if writes:
                 test = write_run(trainer, prepared.build_model(), folder).test.to_dict()
-                _finish(folder, page)
+                _finish_run_folder(folder, page)
                 figures = {f"test/{name}": value for name, value in test.items() if isinstance(value, float)}
                 step = trainer.progress.total_steps
                 notify_loggers(active, lambda logger: logger.log_metrics(figures, step=step))
@@ -198,19 +198,19 @@ def check_launch(training: TrainingConfig) -> None:
         raise InputError("devices is more than 1, and each process starts the script again: write it into a file")
 
 
-def _complete_finished_run(folder: Path, page: bool) -> Run:
+def _complete_finished_run(run_dir: Path, page: bool) -> Run:
     """Write what is missing if the process was ended after the report and before the checksums or the page."""
-    if not (folder / CHECKSUMS_FILE).is_file():
-        write_checksums(folder, run_folder.SEALED)
-    _finish(folder, page and not (folder / run_folder.PAGE).is_file())
-    return Run(folder, trust_code=True)
+    if not (run_dir / CHECKSUMS_FILE).is_file():
+        write_checksums(run_dir, run_folder.SEALED)
+    _finish_run_folder(run_dir, page and not (run_dir / run_folder.PAGE).is_file())
+    return Run(run_dir, trust_code=True)
 
 
-def _finish(out: Path, page: bool) -> None:
+def _finish_run_folder(run_dir: Path, page: bool) -> None:
     """Remove what only an unfinished run needs, and write the page."""
-    (out / run_folder.RESUME).unlink(missing_ok=True)
-    remove_member_checkpoints(out)
+    (run_dir / run_folder.RESUME).unlink(missing_ok=True)
+    remove_member_checkpoints(run_dir)
     if page:
         from logit_correction.pages.page import write_report_page
 
-        write_report_page([out], out / run_folder.PAGE)
+        write_report_page([run_dir], run_dir / run_folder.PAGE)

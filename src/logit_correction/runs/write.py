@@ -46,7 +46,7 @@ from logit_correction.training.fit import Trainer, get_attribute_names
 from logit_correction.training.record import write_checkpoint
 from logit_correction.training.rules import build_rule
 from logit_correction.types import UNKNOWN_ATTRIBUTE
-from logit_correction.view_names import name_views
+from logit_correction.view_names import format_view_names
 
 #: Rows that a report shows of those estimated to be bias-conflicting.
 MAX_EXAMPLES = 24
@@ -157,19 +157,19 @@ def list_labels_read(algorithm: Algorithm, table: DataTable, rule_reads_attribut
     return labels_read
 
 
-def describe_collapse(validation: Predictions, corrects: bool) -> list[str]:
+def describe_collapse(valid_predictions: Predictions, corrects: bool) -> list[str]:
     """Return a warning if the network is no better than the majority-class baseline, else nothing.
 
     Args:
-        validation: Predictions of the validation rows.
+        valid_predictions: Predictions of the validation rows.
         corrects: Whether the method corrects by estimated attributes.
     """
-    counts = np.bincount(validation.label, minlength=len(validation.label_names))
-    accuracy = float((validation.prediction == validation.label).mean())
+    counts = np.bincount(valid_predictions.label, minlength=len(valid_predictions.label_names))
+    accuracy = float((valid_predictions.prediction == valid_predictions.label).mean())
     baseline = float(counts.max() / counts.sum())
     if not accuracy <= baseline < 1:
         return []
-    name = validation.label_names[int(counts.argmax())]
+    name = valid_predictions.label_names[int(counts.argmax())]
     remedy = COLLAPSE_REMEDY if corrects else f"train longer, or lower {format_option('learning_rate')}"
     return [
         f"the network is right in {format_percent(accuracy, unit=' %')} of the validation rows, always saying "
@@ -192,20 +192,20 @@ def describe_unlikely_minority(count: int, num_rows: int, shortcut: Sequence[str
         return []
     estimate = f"{count:,} of {num_rows:,} training rows are taken for bias-conflicting"
     if shortcut:
-        return [f"{estimate} by {name_views(shortcut)}{'' if count else ', so nothing is corrected'}"]
+        return [f"{estimate} by {format_view_names(shortcut)}{'' if count else ', so nothing is corrected'}"]
     return [f"{estimate}: name the shortcut by {format_option('shortcut')}, or try other options of the method"]
 
 
-def evaluate_split(rows: Predictions, table: DataTable, metrics: MetricSpec = ()) -> GroupReport:
+def evaluate_split(predictions: Predictions, table: DataTable, metrics: MetricSpec = ()) -> GroupReport:
     """Evaluate predictions of a split of the data.
 
     Args:
-        rows: The predictions.
+        predictions: The predictions.
         table: The data, which know correlation and group sizes.
         metrics: Further figures of each group; see ``Run.evaluate``.
     """
     train_counts = table.count_groups("train") if table.has_attributes("train") else None
-    return GroupReport.from_predictions(rows, table.correlation, train_counts, metrics)
+    return GroupReport.from_predictions(predictions, table.correlation, train_counts, metrics)
 
 
 def summarize_data(config: RunConfig, table: DataTable, fingerprint: str) -> DataSummary:

@@ -35,7 +35,7 @@ from logit_correction.data.table_files import read_frame
 from logit_correction.errors import InputError, check_range
 from logit_correction.formatting import NBSP, format_option, format_reason
 from logit_correction.pages.answering import LabelSheet
-from logit_correction.registry import ComponentConfig, copy_without_download, forbid_untrusted_names, parse_names
+from logit_correction.registry import ComponentConfig, copy_without_download, forbid_untrusted_names, parse_name_list
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import PreparedRun, launch_processes, prepare_run
 from logit_correction.runs.inference import keep_num_threads
@@ -378,8 +378,8 @@ def audit(
     ('cannot tell', ['colour'])
     """
     view_options = {
-        "shortcut": parse_names(shortcut),
-        "legitimate": parse_names(legitimate),
+        "shortcut": parse_name_list(shortcut),
+        "legitimate": parse_name_list(legitimate),
         "when_unsure": when_unsure,
     }
     folder, tie = run_folder.choose_folder(out, "audit")

@@ -35,7 +35,7 @@ from logit_correction.shortcuts.summaries import (
     SelectionSummary,
     make_question,
 )
-from logit_correction.view_names import is_plural, name_views, spell_out_views
+from logit_correction.view_names import format_view_names, is_plural_phrase, list_full_view_names
 
 #: Pairs of labels that the page shows.
 MAX_PAIRS = 8
@@ -63,20 +63,22 @@ def render_audit_page(summary: AuditSummary, audit_dir: Path, sheet: OpenSheet |
         what=source,
         verdict=summary.verdict,
         answering=build_answering_form(sheet, record.data.label_names) if sheet else None,
-        views=name_views(views),
-        several=is_plural(views),
+        views=format_view_names(views),
+        several=is_plural_phrase(views),
         evidence=build_evidence_context(record.finding),
         colours={"network": plots.METHOD_COLORS[BASELINE], "fixed": plots.METHOD_COLORS["LC"]},
         contrasts=[
             {
                 **vars(contrast),
-                "name": name_views([contrast.view], list_headline_terms([contrast])),
-                "several": is_plural([contrast.view]),
-                "places": name_views([f"places:{cell}" for cell in contrast.cells]),
+                "name": format_view_names([contrast.view], list_headline_terms([contrast])),
+                "several": is_plural_phrase([contrast.view]),
+                "places": format_view_names([f"places:{cell}" for cell in contrast.cells]),
             }
             for contrast in record.contrasts
         ],
-        words=[{**vars(contrast), "name": name_views([contrast.view])} for contrast in record.words if contrast.rows],
+        words=[
+            {**vars(contrast), "name": format_view_names([contrast.view])} for contrast in record.words if contrast.rows
+        ],
         pairs=sorted(conflicting, key=lambda group: -group.rows)[:MAX_PAIRS],
         more_pairs=max(0, len(conflicting) - MAX_PAIRS),
     )
@@ -95,7 +97,7 @@ def _build_first_screen(summary: AuditSummary, place: str = "audit") -> dict[str
         "record": summary.record,
         "selection": selection,
         "examined": summary.examined if isinstance(summary, ClassifierCheckSummary) else None,
-        "spelled_out": spell_out_views(result.views for result in selection.candidates) if selection else [],
+        "spelled_out": list_full_view_names(result.views for result in selection.candidates) if selection else [],
         "price": build_price_table(summary),
         "classifiers": get_classifier_display_names(summary),
         "has_cost": bool(get_classifier_accuracies(summary)),
@@ -117,7 +119,7 @@ def print_audit(summary: AuditSummary, page: Path) -> None:
     price = build_price_table(summary)
     if isinstance(summary, SelectionSummary):
         console.print(build_console_table(pd.DataFrame(text.candidates)))
-        for line in spell_out_views(result.views for result in summary.selection.candidates):
+        for line in list_full_view_names(result.views for result in summary.selection.candidates):
             print_wrapped(console, line)
     elif price:
         names = get_classifier_display_names(summary)

@@ -24,7 +24,7 @@ from logit_correction.shortcuts.summaries import (
     make_question,
     relies_on_shortcut,
 )
-from logit_correction.view_names import are_columns, choose_word_forms, format_view_options, name_views
+from logit_correction.view_names import are_column_views, choose_word_forms, format_view_names, format_view_options
 
 #: Rows to label that are recommended by default.
 DEFAULT_SHEET_ROWS = 20
@@ -80,7 +80,7 @@ def _describe_search(summary: SearchSummary, place: str) -> AuditText:
     trial = describe_failed_trial(summary)
     commands = {}
     leak = finding.main_evidence
-    if leak and leak.may_leak(finding.majority_share) and are_columns(leak.views):
+    if leak and leak.may_leak(finding.majority_share) and are_column_views(leak.views):
         options = format_view_options("leave_out", leak.views)
         train = f"logit-correction train --config {place}/config.yaml --method ERM --out without {options}"
         commands["If it will not be known in use, leave it out:"] = train
@@ -140,7 +140,7 @@ def _describe_check(summary: ClassifierCheckSummary, place: str) -> AuditText:
 
 
 def _describe_reliance(classifier: str, summary: SearchSummary | ClassifierCheckSummary) -> str:
-    views = name_views(summary.views, list_headline_terms(summary.record.contrasts))
+    views = format_view_names(summary.views, list_headline_terms(summary.record.contrasts))
     relies = relies_on_shortcut(summary.record.finding)
     if relies is None:
         return f"It cannot be told whether {classifier} relies on {views}."
@@ -150,7 +150,9 @@ def _describe_reliance(classifier: str, summary: SearchSummary | ClassifierCheck
 def _describe_doubt(summary: SearchSummary | ClassifierCheckSummary) -> str:
     question = make_question(summary.record.finding)
     if question:
-        return f"A network may rely on {name_views(question.views, list_headline_terms(summary.record.contrasts))}."
+        return (
+            f"A network may rely on {format_view_names(question.views, list_headline_terms(summary.record.contrasts))}."
+        )
     if summary.verdict == "none found":
         return "No shortcut was found."
     return "It cannot be told whether there is a shortcut."
@@ -168,7 +170,7 @@ def _build_legitimate_command(views: Sequence[str], place: str) -> dict[str, str
 def _list_fix_commands(summary: SearchSummary | ClassifierCheckSummary, condition: str, place: str) -> dict[str, str]:
     """Return how to train a correction and how to test it."""
     them = choose_word_forms(summary.views).object
-    alternative = f", or leave {them} out of the data" if are_columns(summary.views) else ""
+    alternative = f", or leave {them} out of the data" if are_column_views(summary.views) else ""
     train = f"{condition} a classifier that does not rely on {them}{alternative}:"
     commands = {train: f"logit-correction train --config {place}/fix.yaml --out fixed"}
     evidence = summary.record.finding.main_evidence

@@ -39,7 +39,7 @@ from logit_correction.types import (
     TrainingRows,
     ViewInputs,
 )
-from logit_correction.view_names import EVERYTHING, ViewName, are_columns, name_views
+from logit_correction.view_names import EVERYTHING, ViewName, are_column_views, format_view_names
 from logit_correction.views.base import View, available_views, find_views
 from logit_correction.views.tables import Pairs, find_viewed_columns
 
@@ -110,7 +110,7 @@ class Auto(AttributeEstimator):
             raise InputError(
                 f"view {sorted(contradictory)[0]} is given both as shortcut and as legitimate: leave one out"
             )
-        names = map(ViewName.of, self.legitimate)
+        names = map(ViewName.parse, self.legitimate)
         words = [str(name) for name in names if name.family == "word" and name.member]
         if words:
             raise InputError(
@@ -236,7 +236,7 @@ class Auto(AttributeEstimator):
         shortcuts = _separate_shortcuts(views) if finding.user_named else [views]
         if num_rows < MIN_ROWS_PER_COMBINATION * self.info.num_labels ** (len(shortcuts) + 1):
             shortcuts = [views]
-        is_exact = [finding.user_named and are_columns([view.name for view in shortcut]) for shortcut in shortcuts]
+        is_exact = [finding.user_named and are_column_views([view.name for view in shortcut]) for shortcut in shortcuts]
         candidate = None if self.search is None else self.search.get_candidate(finding.views)
         if candidate and len(candidate.training_estimate.attribute) == num_rows and is_exact == [False]:
             return [candidate.training_estimate]
@@ -251,7 +251,7 @@ class Auto(AttributeEstimator):
         num_labels = self.info.num_labels
         values = []
         for heads in self.heads:
-            names = [ViewName.of(view.name) for view in heads.views]
+            names = [ViewName.parse(view.name) for view in heads.views]
             shortcut = " and ".join(
                 dict.fromkeys(name.member if name.family == "column" else name.family for name in names)
             )
@@ -305,14 +305,14 @@ class Auto(AttributeEstimator):
             return "a search for a shortcut"
         if self.has_abstained:
             return "nowhere, for no shortcut was found"
-        return f"a classifier of {name_views(self.finding.views)} alone, cross-fitted"
+        return f"a classifier of {format_view_names(self.finding.views)} alone, cross-fitted"
 
 
 def _separate_shortcuts(views: Sequence[View]) -> list[list[View]]:
     """Return the views of each shortcut: a column, members of a family that sees one thing, and all broader views."""
     shortcuts: dict[str, list[View]] = {}
     for view in views:
-        family = ViewName.of(view.name).family
+        family = ViewName.parse(view.name).family
         shortcut = "" if view.breadth else view.name if family == "column" else family
         shortcuts.setdefault(shortcut, []).append(view)
     return list(shortcuts.values())

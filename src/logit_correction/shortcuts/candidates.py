@@ -34,7 +34,7 @@ from logit_correction.shortcuts.search import Search
 from logit_correction.threads import count_available_cores
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Trainer
-from logit_correction.view_names import name_training, name_views
+from logit_correction.view_names import format_training_name, format_view_names
 
 #: Attribute estimators that are always tried -> what they take for the attribute.
 ESTIMATORS = {
@@ -100,17 +100,17 @@ def build_candidates(built: PreparedRun) -> list[Candidate]:
         return Candidate(name, description, config, tuple(hidden_views))
 
     candidates = [train_erm(BASELINE, "ordinary training")]
-    for views in _group_views(estimator.search, estimator.shortcut):
+    for views in _list_view_groups(estimator.search, estimator.shortcut):
         attributes = {"name": "Auto", "decided_by": "answers", "shortcut": [*views]}
-        name = f"LC by {name_views(views, short=True)}"
-        candidates.append(correct(name, f"corrects by {name_views(views)}", attributes, views))
+        name = f"LC by {format_view_names(views, short=True)}"
+        candidates.append(correct(name, f"corrects by {format_view_names(views)}", attributes, views))
         hidden = [view for view in views if build_view_removal(view, info) is not None]
         if hidden:
-            description = f"ERM that cannot see {name_views(hidden)}"
-            candidates.append(train_erm(name_training(BASELINE, hidden), description, hidden))
+            description = f"ERM that cannot see {format_view_names(hidden)}"
+            candidates.append(train_erm(format_training_name(BASELINE, hidden), description, hidden))
     if build_view_removal("spelling", info) is not None:
         description = "ERM to which names that differ in case and blanks are one"
-        candidates.append(train_erm(name_training(BASELINE, ["spelling"]), description, ["spelling"]))
+        candidates.append(train_erm(format_training_name(BASELINE, ["spelling"]), description, ["spelling"]))
     for name, attribute in ESTIMATORS.items():
         candidates.append(correct(f"LC by {name}", f"corrects by {attribute}", name))
     return _remove_duplicates(candidates)
@@ -128,7 +128,7 @@ def _remove_duplicates(candidates: Sequence[Candidate]) -> list[Candidate]:
     return unique
 
 
-def _group_views(search: Search, user_views: Sequence[str]) -> list[tuple[str, ...]]:
+def _list_view_groups(search: Search, user_views: Sequence[str]) -> list[tuple[str, ...]]:
     """Return groups of views to correct by: those that the user named, and the promising ones.
 
     The two most informative views are one more group, since there may be two shortcuts. Of texts, the most informative
@@ -151,7 +151,7 @@ def list_in_distribution_splits(table: DataTable) -> list[str]:
     return ["valid", *(["test"] if "test" in table.drawn else [])]
 
 
-def fit_config(config: RunConfig, table: DataTable, display: Display) -> Trainer:
+def train_config(config: RunConfig, table: DataTable, display: Display) -> Trainer:
     """Train a complete config on a table; the trainer then has the weights that ``train`` would keep.
 
     Args:
@@ -178,7 +178,7 @@ def train_candidate(candidate: Candidate, table: DataTable) -> TrainedCandidate:
     """
     started = time.monotonic()
     with keep_num_threads():
-        trainer = fit_config(candidate.config, table, Display())
+        trainer = train_config(candidate.config, table, Display())
         logits = torch.cat([trainer.predict(split) for split in list_in_distribution_splits(table)])
     return TrainedCandidate(candidate, trainer.algorithm.network.cpu().eval(), logits, time.monotonic() - started)
 

@@ -26,11 +26,11 @@ from logit_correction.views.base import View, available_views, find_views
 from logit_correction.views.tables import (
     Pairs,
     assign_parts,
-    compare_columns,
+    compare_column_values,
     compute_edges_by_label,
     describe_bins,
     find_commonest_names,
-    find_missing,
+    find_missing_values,
     is_numeric,
 )
 from logit_correction.views.texts import EDGE_MARK, Form, TermView
@@ -83,7 +83,7 @@ def build_contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str])
     for view in find_views(views, inputs):
         contrast = _build_view_contrast(table, view, inputs)
         contrasts += [contrast] if contrast else []
-    names = [ViewName.of(view) for view in views]
+    names = [ViewName.parse(view) for view in views]
     crop = CROP_SIDE if any(name.family in FINE_FAMILIES for name in names) else None
     if inputs.image_shape is not None:
         rows = _build_image_contrast_rows(table, frame[frame["split"] == "train"], crop)
@@ -96,13 +96,13 @@ def build_contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str])
 def _build_view_contrast(table: DataTable, view: View, inputs: ViewInputs) -> Contrast | None:
     label = table.label[table.split["train"]]
     label_names = np.asarray(table.label_names, dtype=object)[label.numpy()]
-    family, member = ViewName.of(view.name)
+    family, member = ViewName.parse(view.name)
     if isinstance(view, TermView):
         view.fit(inputs)
         terms = _build_term_contrast_rows(_format_terms(view), view.features(inputs), label, table.label_names)
         return Contrast("terms", view.name, terms)
     if view.name == "missing":
-        gaps = {column: find_missing(values) for column, values in inputs.columns.items()}
+        gaps = {column: find_missing_values(values) for column, values in inputs.columns.items()}
         gaps = {column: is_missing for column, is_missing in gaps.items() if is_missing.any()}
         features = torch.from_numpy(np.stack([*gaps.values()], axis=1)).float()
         return Contrast("terms", view.name, _build_term_contrast_rows([*gaps], features, label, table.label_names))
@@ -230,7 +230,7 @@ def _assign_column_pair_parts(table: DataTable, pair: Pairs, inputs: ViewInputs,
     divisions = []
     if is_numeric(first) and is_numeric(second):
         order = [f"{name} < {other_name}", f"{name} = {other_name}", f"{name} > {other_name}", MISSING]
-        divisions.append(ColumnParts(np.asarray(order, dtype=object)[compare_columns(first, second)], order))
+        divisions.append(ColumnParts(np.asarray(order, dtype=object)[compare_column_values(first, second)], order))
         x = first.astype(np.float64)
         y = second.astype(np.float64)
         divisions.append(_assign_column_parts(x - y, label, _format_shortest, prefix=f"{name} − {other_name} "))

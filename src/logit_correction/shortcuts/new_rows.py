@@ -106,7 +106,7 @@ def read_new_rows(opened: Sequence[Rows] | None, built: PreparedRun) -> pd.DataF
     count = 0
     for part, _, forms in built.build_model().read(opened, keep_bad=True):
         frame = _build_row_descriptions(part, built, forms).assign(row=np.arange(count, count + len(part)))
-        frames.append(frame[part.errors.good.numpy()])
+        frames.append(frame[part.errors.is_good.numpy()])
         errors += [part.errors] if part.errors else []
         count += len(part)
     num_left_out = sum(map(len, errors))
@@ -141,7 +141,7 @@ def iterate_inputs(opened: Sequence[Rows] | None, built: PreparedRun) -> Iterato
             return
         rows, store, _ = part
         encoded = model.encode(store)
-        for positions in rows.errors.good.nonzero().flatten().split(compute_evaluation_batch_size(encoded)):
+        for positions in rows.errors.is_good.nonzero().flatten().split(compute_evaluation_batch_size(encoded)):
             yield encoded.fetch(positions)
 
 

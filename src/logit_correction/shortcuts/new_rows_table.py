@@ -100,7 +100,7 @@ class NewRows:
         keys = [*descriptions, *self.predictions, *self.distances.round(4), *more_keys]
         return np.lexsort([pd.factorize(key, sort=True)[0] for key in keys])
 
-    def find_open(self) -> Array:
+    def find_open_positions(self) -> Array:
         """Return the positions of rows that were put on a sheet and have no answer yet, in the order of the sheet.
 
         Rows of earlier rounds come first. Within a round the order is random, so that whoever answers the first few

@@ -44,7 +44,7 @@ from logit_correction.shortcuts.held_out import HeldOutPredictions
 from logit_correction.types import Correlation, TrainingRows
 from logit_correction.view_names import EVERYTHING, RICH, ViewName
 from logit_correction.views.base import View, compute_features
-from logit_correction.views.tables import INCOMPARABLE, Pairs, assign_parts, compare_columns, compute_cuts
+from logit_correction.views.tables import INCOMPARABLE, Pairs, assign_parts, compare_column_values, compute_cuts
 from logit_correction.views.texts import EDGE_MARK, WORD_PATTERN, TermView
 
 #: Share of the label's entropy that a probe must remove for its view to be a candidate, where any probe does.
@@ -148,7 +148,7 @@ class Search:
 
         Of pairs of columns, only the best one is evaluated, if it adds anything to its columns.
         """
-        for family, group in groupby(views, key=lambda view: ViewName.of(view.name).family):
+        for family, group in groupby(views, key=lambda view: ViewName.parse(view.name).family):
             self.report(f"evaluating {family}")
             members = list(group)
             if family == "pair":
@@ -166,7 +166,7 @@ class Search:
         information = {name: max(0.0, self._compute_cell_information(cell)) for name, cell in parts.items()}
         gains = []
         for first, second in (pair.columns for pair in pairs):
-            relation = compare_columns(columns[first], columns[second])
+            relation = compare_column_values(columns[first], columns[second])
             cell = (parts[first] * num_parts + parts[second]) * (INCOMPARABLE + 1) + relation
             gains.append(self._compute_cell_information(cell) - information[first] - information[second])
         best = int(np.argmax(gains))
@@ -430,4 +430,4 @@ def compute_dice(is_flagged: Tensor, is_other_flagged: Tensor) -> float:
 
 def is_pair_view(views: Views) -> bool:
     """Return whether a probe sees the relation of two columns."""
-    return ViewName.of(views[0]).family == "pair"
+    return ViewName.parse(views[0]).family == "pair"

@@ -28,7 +28,7 @@ from logit_correction.serialization import from_json_values
 from logit_correction.shortcuts.new_rows_table import FIELDS, KNOWN_BY, NewRows, describe_row
 from logit_correction.shortcuts.sampling import compute_uniform_share
 from logit_correction.shortcuts.selection import sample_rows_to_label
-from logit_correction.spreadsheets import format_spreadsheet_rows, read_spreadsheet_csv
+from logit_correction.spreadsheets import format_spreadsheet_rows, unescape_spreadsheet_texts
 
 #: The column of a sheet that people fill in.
 ANSWER = "answer"
@@ -48,7 +48,7 @@ def sample_sheet(rows: NewRows, sample_size: int, seed: int) -> tuple[NewRows, p
         sample_size: Rows of the sheet.
         seed: Of the audit; each round samples by another one.
     """
-    open_positions = rows.find_open()
+    open_positions = rows.find_open_positions()
     if len(open_positions) < sample_size:
         number = max(0, int(rows.rounds.max())) + 1
         num_new = sample_size - len(open_positions)
@@ -139,7 +139,7 @@ def _read_sheet(
 ) -> tuple[pd.DataFrame, list[str | None], list[str | None]]:
     """Return a sheet, the numbers of its rows and the answers; ``InputError`` without such columns."""
     if not isinstance(sheet, pd.DataFrame):
-        sheet = read_spreadsheet_csv(read_frame(Path(sheet), _detect_utf16(Path(sheet))))
+        sheet = unescape_spreadsheet_texts(read_frame(Path(sheet), _detect_utf16(Path(sheet))))
     sheet = sheet.rename(columns={name: str(name).strip().casefold() for name in sheet})
     check_required_columns(sheet, source_name, ("row", ANSWER))
     row_numbers = convert_series_to_texts(sheet["row"])
@@ -162,7 +162,7 @@ def read_pictures(rows: NewRows) -> dict[str, str]:
         InputError: A file cannot be read.
     """
     pictures: dict[str, str] = {}
-    for _, row in rows.descriptions.iloc[rows.find_open()].iterrows():
+    for _, row in rows.descriptions.iloc[rows.find_open_positions()].iterrows():
         path = Path(row.get("path", ""))
         if not path.is_file():
             continue
@@ -188,7 +188,7 @@ def build_open_sheet(rows: NewRows, pictures: Mapping[str, str]) -> OpenSheet:
     """
     heading, *lines = format_spreadsheet_rows(build_sheet(rows))
     to_label = []
-    for (_, row), cells in zip(rows.descriptions.iloc[rows.find_open()].iterrows(), lines, strict=True):
+    for (_, row), cells in zip(rows.descriptions.iloc[rows.find_open_positions()].iterrows(), lines, strict=True):
         fields = from_json_values(list[tuple[str, str]], json.loads(row.get(FIELDS) or "[]"), FIELDS)
         to_label.append(
             RowToLabel(
@@ -204,5 +204,5 @@ def build_open_sheet(rows: NewRows, pictures: Mapping[str, str]) -> OpenSheet:
 
 def build_sheet(rows: NewRows) -> pd.DataFrame:
     """Return the sheet of all open rows, its column ``answer`` empty."""
-    sheet = rows.descriptions.iloc[rows.find_open()]
+    sheet = rows.descriptions.iloc[rows.find_open_positions()]
     return sheet[["row", *(name for name in KNOWN_BY if name in sheet)]].assign(**{ANSWER: ""})

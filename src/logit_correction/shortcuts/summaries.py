@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 from logit_correction.finding import MIN_CONFLICTS_TO_CHECK, Finding, Verdict
 from logit_correction.finding_text import advise_user, describe_finding, finding_to_dict
 from logit_correction.serialization import from_json_values, to_json_values
-from logit_correction.view_names import choose_word_forms, name_views
+from logit_correction.view_names import choose_word_forms, format_view_names
 
 #: Share of the conflicting rows in which a classifier must follow a view to be said to rely on it, if its error rate on
 #: other rows is not larger.
@@ -364,7 +364,7 @@ def make_question(finding: Finding) -> Question | None:
     forms = choose_word_forms(views)
     are = forms.be.capitalize()
     return Question(
-        views, f"{are} {name_views(views)} {forms.legitimate_cause} of the label, or an accident of this data?"
+        views, f"{are} {format_view_names(views)} {forms.legitimate_cause} of the label, or an accident of this data?"
     )
 
 

@@ -151,7 +151,9 @@ class Trainer:
             TrainingError: A loss or the weights are not finite.
             TrainingInterrupted: The user asked to stop, and the checkpoint is written.
         """
-        optimizer_state = self._load_checkpoint(self.checkpoint_path) if resume and self.checkpoint_path else None
+        optimizer_state = (
+            self._restore_from_checkpoint(self.checkpoint_path) if resume and self.checkpoint_path else None
+        )
         progress = self.progress
         self._started_at = time.monotonic() - progress.seconds
         devices = [self.device] if self.device.type == "cuda" else []
@@ -168,7 +170,7 @@ class Trainer:
                 self._begin_stage(progress.stage + 1, broadcast_object(outputs))
         progress.seconds = time.monotonic() - self._started_at
 
-    def _load_checkpoint(self, path: Path) -> dict[str, Any]:
+    def _restore_from_checkpoint(self, path: Path) -> dict[str, Any]:
         """Load the state of a training, and return that of its optimizer."""
         content = read_checkpoint(path)
         if content.get("data") != self.fingerprint:
@@ -240,7 +242,7 @@ class Trainer:
             progress.warnings = algorithm.end_epoch()
             progress.epoch += 1
             progress.step = 0
-            self._validate()
+            self._record_validation_metrics()
             self._save_if_due(optimizer, force=progress.epoch == epochs)
 
     def _run_epoch(self, optimizer: Optimizer, loader: BatchLoader, epochs: int) -> None:
@@ -266,25 +268,25 @@ class Trainer:
             progress.step += 1
             progress.total_steps += 1
             if progress.total_steps % config.log_every == 0:
-                self._flush(stage_step + 1, optimizer)
+                self._record_and_show_steps(stage_step + 1, optimizer)
                 self._save_if_due(optimizer)
             elif self._stop_signals and is_single:
                 self._save_if_due(optimizer)
             elif time.monotonic() - self._shown_at > self.SHOW_SECONDS:  # slow steps are shown before their row
-                self._show(stage_step + 1)
-        self._flush((progress.epoch + 1) * num_steps, optimizer)
+                self._show_latest_metrics(stage_step + 1)
+        self._record_and_show_steps((progress.epoch + 1) * num_steps, optimizer)
 
-    def _flush(self, steps_done: int, optimizer: Optimizer) -> None:
+    def _record_and_show_steps(self, steps_done: int, optimizer: Optimizer) -> None:
         """Record and show the steps since the last row of metrics; ``steps_done`` are those of the stage."""
         position = {"stage": self.progress.stage, "epoch": self.progress.epoch}
         if self.record.flush(self.progress.total_steps, **position, learning_rate=optimizer.param_groups[0]["lr"]):
-            self._show(steps_done)
+            self._show_latest_metrics(steps_done)
 
-    def _show(self, steps_done: int) -> None:
+    def _show_latest_metrics(self, steps_done: int) -> None:
         self.display.update(steps_done, self.record.latest())
         self._shown_at = time.monotonic()
 
-    def _validate(self) -> None:
+    def _record_validation_metrics(self) -> None:
         progress = self.progress
         predictions = self.predict_validation_rows([self.rule])
         row: dict[str, float] = {"step": progress.total_steps, "stage": progress.stage, "epoch": progress.epoch}
@@ -337,9 +339,11 @@ class Trainer:
         Returns:
             (n, C) float32 on the CPU.
         """
-        return self._collect(split, predict or (lambda batch: self.algorithm.predict(batch.inputs))).float()
+        return self._collect_outputs_of_split(
+            split, predict or (lambda batch: self.algorithm.predict(batch.inputs))
+        ).float()
 
-    def _collect(self, split: str, function: Callable[[Batch], Tensor]) -> Tensor:
+    def _collect_outputs_of_split(self, split: str, function: Callable[[Batch], Tensor]) -> Tensor:
         loader = self._valid_loader if split == "valid" else BatchLoader(self.table, split, device=self.device)
         with evaluation_mode(self.algorithm), self._autocast():
             return collect_outputs(function, loader.epoch())
@@ -356,7 +360,9 @@ class Trainer:
             return None
         if estimator.is_static:
             return estimator.row_attribute.cpu()
-        return self._collect("train", lambda batch: estimator(batch, 0.0, self.algorithm.randomness).attribute)
+        return self._collect_outputs_of_split(
+            "train", lambda batch: estimator(batch, 0.0, self.algorithm.randomness).attribute
+        )
 
     def _save_if_due(self, optimizer: Optimizer, force: bool = False) -> None:
         """Write the checkpoint if it is due or the user asked to stop; in the latter case raise TrainingInterrupted."""

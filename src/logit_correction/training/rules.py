@@ -52,22 +52,22 @@ class SelectionRule:
         """Whether it scores by estimated attributes."""
         return self.metric.startswith("estimated_")
 
-    def score(self, rows: Predictions) -> float | None:
+    def score(self, predictions: Predictions) -> float | None:
         """Return how good a model is by its predictions of the validation rows; higher is better.
 
         None if it is not defined; the last epoch is then selected.
         """
-        grouped = rows.group_by_estimate() if self.needs_estimate else rows
+        grouped = predictions.group_by_estimate() if self.needs_estimate else predictions
         if grouped is None:
             return None
         return EvaluatedRows.from_predictions(grouped).compute_metric(self.metric.removeprefix("estimated_"))
 
-    def is_tied(self, rows: Predictions, best_prediction: Tensor) -> bool:
+    def is_tied_with_best(self, predictions: Predictions, best_predicted_label: Tensor) -> bool:
         """Return whether an epoch of a lower score counts as good as the best epoch before it.
 
         Args:
-            rows: The predictions of the validation rows after the epoch.
-            best_prediction: (n,) long, the labels that the best epoch predicts for the same rows.
+            predictions: The predictions of the validation rows after the epoch.
+            best_predicted_label: (n,) long, the labels that the best epoch predicts for the same rows.
         """
         return False
 
@@ -77,7 +77,7 @@ class Last(SelectionRule):
 
     labels_read = ()
 
-    def score(self, rows: Predictions) -> float | None:
+    def score(self, predictions: Predictions) -> float | None:
         return None
 
 
@@ -90,12 +90,12 @@ class EstimatedWithinError(SelectionRule):
 
     metric = "estimated_group_balanced"
 
-    def is_tied(self, rows: Predictions, best_prediction: Tensor) -> bool:
-        grouped = rows.group_by_estimate()
+    def is_tied_with_best(self, predictions: Predictions, best_predicted_label: Tensor) -> bool:
+        grouped = predictions.group_by_estimate()
         if grouped is None:
             return False
         groups = EvaluatedRows.from_predictions(grouped).membership
-        loss = (best_prediction == torch.from_numpy(rows.label)).double() - rows.right.double()
+        loss = (best_predicted_label == torch.from_numpy(predictions.label)).double() - predictions.right.double()
         difference = group_mean(loss, groups).nanmean()
         # Of independent groups of n rows each; the second moment is the variance under equal accuracies.
         group_variance = group_mean(loss.square(), groups) / group_count(groups)
@@ -157,7 +157,7 @@ def update_best_weights(
     best: dict[str, SelectedWeights],
     rule: SelectionRule,
     score: float | None,
-    rows: Predictions,
+    predictions: Predictions,
     epoch: int,
     state: dict[str, object],
 ) -> None:
@@ -170,16 +170,16 @@ def update_best_weights(
         best: The selected weights by the rule's name; changed in place.
         rule: The selection rule.
         score: Its score of the epoch.
-        rows: The predictions of the validation rows after the epoch.
+        predictions: The predictions of the validation rows after the epoch.
         epoch: The epoch, from 1.
         state: The weights after the epoch, which are copied.
     """
     if score is None:
         return
     selected = best.get(rule.name)
-    prediction = torch.from_numpy(rows.prediction)
+    prediction = torch.from_numpy(predictions.prediction)
     if selected is not None and score < selected.score:
-        if not rule.is_tied(rows, selected.prediction):
+        if not rule.is_tied_with_best(predictions, selected.prediction):
             return
         score = selected.score
         prediction = selected.prediction

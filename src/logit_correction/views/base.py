@@ -158,7 +158,7 @@ def find_views(names: Sequence[str], inputs: ViewInputs) -> list[View]:
 
 def _find_family_views(name: str, inputs: ViewInputs) -> list[View]:
     """Return all views of a family, or the one member that a name means."""
-    family, member = ViewName.of(name)
+    family, member = ViewName.parse(name)
     if family not in VIEWS and "." not in family and family in inputs.columns:
         raise InputError(f"view {family!r} is unknown: of a column give column:{family}")
     cls = import_component("view", family, VIEWS, View)
@@ -167,7 +167,7 @@ def _find_family_views(name: str, inputs: ViewInputs) -> list[View]:
         raise InputError(f"view {family!r} does not apply to these inputs: it needs {cls.needs}")
     if not member:
         return views
-    candidates = [view for view in views if ViewName.of(view.name).member == member] or [
+    candidates = [view for view in views if ViewName.parse(view.name).member == member] or [
         cls.make_member(member, inputs)
     ]
     if candidates == [None]:
@@ -182,7 +182,7 @@ def get_view_state(view: View) -> dict[str, Any] | None:
 
     None for a class of a user's own, which no checkpoint may name, since loading it would import the class.
     """
-    family = ViewName.of(view.name).family
+    family = ViewName.parse(view.name).family
     path, _ = VIEWS.get(family, ("", ""))
     is_shipped = path == f"{type(view).__module__}.{type(view).__qualname__}"
     return {"family": family, "values": dict(vars(view))} if is_shipped else None

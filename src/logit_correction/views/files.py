@@ -50,7 +50,7 @@ class FileFacts(View):
         files = [Path(file) for file in inputs.files or ()]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about huge or oddly written images, which are not decoded here
-            facts = torch.tensor(list(map_in_threads(_read_facts, files, threads=threads)))
+            facts = torch.tensor(list(map_in_threads(_read_file_facts, files, threads=threads)))
         order = torch.zeros(inputs.num_rows, 7)
         if inputs.position is not None:
             position = torch.as_tensor(inputs.position, dtype=torch.float64).unsqueeze(1)
@@ -60,7 +60,7 @@ class FileFacts(View):
         return torch.cat([facts, order], dim=1)
 
 
-def _read_facts(file: Path) -> list[float]:
+def _read_file_facts(file: Path) -> list[float]:
     """Return 43 numbers of the header, zeros if it cannot be read, and 25 of the name."""
     name = [
         *_hash_one_hot(file.suffix.lower(), 8),
@@ -75,12 +75,12 @@ def _read_facts(file: Path) -> list[float]:
             formats = [float(image.format == known_format) for known_format in FORMATS]
             tables = getattr(image, "quantization", None) or {}  # the coarser, the greater
             sums = [math.log1p(sum(tables.get(index, ()))) for index in range(4)]
-            return [*shape, *formats, float(image.format not in FORMATS), *sums, *_read_exif(image), *name]
+            return [*shape, *formats, float(image.format not in FORMATS), *sums, *_read_exif_facts(image), *name]
     except Exception:  # Pillow raises errors of many kinds for damaged files, which must not stop the others
         return [0.0] * 43 + name
 
 
-def _read_exif(image: Image.Image) -> list[float]:
+def _read_exif_facts(image: Image.Image) -> list[float]:
     """Return 28 numbers: of EXIF entries, camera and software, and hour as sine, cosine and whether it is known."""
     if image.format == "PNG" and "exif" not in image.info:
         return [0.0] * 28  # Pillow would decode the whole image to search it
@@ -97,7 +97,7 @@ def _read_exif(image: Image.Image) -> list[float]:
     return [math.log1p(len(exif) + len(photo_entries)), *camera, *hour]
 
 
-def _hash_one_hot(text: str, slots: int) -> list[float]:
-    """Return ``slots`` numbers, 1 at the slot of the text's hash; zeros if the text is empty."""
-    hot = zlib.crc32(text.encode(errors="replace")) % slots if text else -1
-    return [float(slot == hot) for slot in range(slots)]
+def _hash_one_hot(text: str, num_slots: int) -> list[float]:
+    """Return ``num_slots`` numbers, 1 at the slot of the text's hash; zeros if the text is empty."""
+    hot = zlib.crc32(text.encode(errors="replace")) % num_slots if text else -1
+    return [float(slot == hot) for slot in range(num_slots)]

@@ -75,7 +75,7 @@ def compute_brightness(images: Tensor) -> Tensor:
     return red.add_(green).add_(blue)
 
 
-def halve_until_small(images: Tensor) -> Tensor:
+def halve_until_below_64_pixels(images: Tensor) -> Tensor:
     """Return images (B, C, H, W), floats, halved by averaging until their shorter side is below 64 pixels."""
     while min(images.shape[2:]) >= 64:
         images = avg_pool2d(images, 2)
@@ -122,14 +122,14 @@ class Colour(ImageView):
         below = in_order[..., position.floor().long()].double()
         above = in_order[..., position.ceil().long()].double()
         inner = torch.lerp(below, above, position - position.floor()).transpose(1, 2).flatten(1)
-        features = [_compute_moments(flat.double()), in_order[..., -1], in_order[..., 0], inner]
+        features = [_compute_colour_moments(flat.double()), in_order[..., -1], in_order[..., 0], inner]
         return (torch.cat(features, dim=1) / 255).float()
 
 
-def _compute_moments(points: Tensor) -> Tensor:
+def _compute_colour_moments(pixels: Tensor) -> Tensor:
     """Return means, then deviations (B, 2 C) of points (B, C, P); they are whole numbers, so that sums are exact."""
-    mean = points.mean(2)
-    variance = points.square().mean(2) - mean.square()
+    mean = pixels.mean(2)
+    variance = pixels.square().mean(2) - mean.square()
     return torch.cat([mean, variance.clamp_min(0).sqrt()], dim=1)
 
 
@@ -155,9 +155,9 @@ class Border(ImageView):
         is_frame = to_edge < max(1, round(min(height, width) / 8))
         is_outer = to_edge < max(1, round(min(height, width) / 16))
         points = images.double()
-        frame = _compute_moments(points[..., is_frame])
-        centre = _compute_moments(points[..., ~is_frame])
-        outer = _compute_moments(points[..., is_outer])
+        frame = _compute_colour_moments(points[..., is_frame])
+        centre = _compute_colour_moments(points[..., ~is_frame])
+        outer = _compute_colour_moments(points[..., is_outer])
         return (torch.cat([frame, centre, frame - centre, outer], dim=1) / 255).float()
 
 
@@ -175,7 +175,7 @@ class Light(ImageView):
 
     def image_features(self, images: Tensor) -> Tensor:
         # 4 is added to bytes before the logarithm, so that rounding of the dark ones hardly matters.
-        light = halve_until_small(compute_brightness(images).unsqueeze(1)).squeeze(1).add(4).log_()
+        light = halve_until_below_64_pixels(compute_brightness(images).unsqueeze(1)).squeeze(1).add(4).log_()
         features: list[Tensor] = []
         for step in (1, 3):
             for turned in (light, light.transpose(1, 2)):
@@ -247,10 +247,10 @@ class Spectrum(ImageView):
         grey = compute_brightness(images)
         along_rows = _compute_neighbour_differences(grey)
         along_columns = _compute_neighbour_differences(grey.transpose(1, 2))
-        return torch.cat([_compute_power(grey / 255), along_rows, along_columns], dim=1)
+        return torch.cat([_compute_power_features(grey / 255), along_rows, along_columns], dim=1)
 
 
-def _compute_power(grey: Tensor) -> Tensor:
+def _compute_power_features(grey: Tensor) -> Tensor:
     """Return log power in bands and the share of fine detail: (B, H, W) in [0, 1] -> (B, bands + 2)."""
     window, bands, total, fine = _make_spectrum_weights(*grey.shape[1:])
     # The window fades the edges out: they would look like fine detail where the image does not repeat.
@@ -318,12 +318,12 @@ class Stripes(ImageView):
 
     def image_features(self, images: Tensor) -> Tensor:
         grey = compute_brightness(images).unsqueeze(1)
-        energies = _compute_energies(grey)
-        small = halve_until_small(grey)
-        return energies if small.shape == grey.shape else torch.cat([energies, _compute_energies(small)], dim=1)
+        energies = _compute_filter_energies(grey)
+        small = halve_until_below_64_pixels(grey)
+        return energies if small.shape == grey.shape else torch.cat([energies, _compute_filter_energies(small)], dim=1)
 
 
-def _compute_energies(grey: Tensor) -> Tensor:
+def _compute_filter_energies(grey: Tensor) -> Tensor:
     """Return the log energy of each width and direction: (B, 1, H, W) in 0..255 -> (B, 32)."""
     filters = _make_gabor_filters()
     stride = max(1, math.ceil((max(grey.shape[2:]) - filters.shape[3] + 1) / 12))
@@ -371,7 +371,7 @@ class Texture(ImageView):
 
     def fit(self, inputs: ViewInputs) -> None:
         generator = make_generator(0, "texture")
-        patches = _draw_patches(inputs, generator)
+        patches = _sample_patches(inputs, generator)
         self._side = math.isqrt(patches.shape[1])
         patches = patches.flatten(1)
         mean = patches.mean(0)
@@ -391,20 +391,20 @@ class Texture(ImageView):
         if len(self._mean) != images.shape[1] * self._side**2 or min(images.shape[2:]) < self._side:
             raise InputError(f"Images of shape {tuple(images.shape[1:])} are not like those of training: give such")
         # The responses of 16 images stay in the processor's cache.
-        return torch.cat([self._compute_statistics(part) for part in _shrink_to_64_pixels(images).split(16)])
+        return torch.cat([self._compute_patch_statistics(part) for part in _shrink_to_64_pixels(images).split(16)])
 
-    def _compute_statistics(self, images: Tensor) -> Tensor:
+    def _compute_patch_statistics(self, images: Tensor) -> Tensor:
         """Return the statistics (B, 3 D + 512) of images (B, C, H, W) of at most 64 pixels a side.
 
         It works in place, so that all stays in the processor's cache.
         """
         patches = _cut_patches(images, self._side)
-        response = _compute_responses(patches, self._components, -(self._mean @ self._components))
+        response = _compute_filter_responses(patches, self._components, -(self._mean @ self._components))
         mean = response.mean(1)
         square = response.sub_(mean.unsqueeze(1)).square_()
         variance = square.mean(1)
         fourth = square.square_().mean(1)
-        response = _compute_responses(patches[:, ::2, ::2], self._filters, -(self._mean @ self._filters) - 0.5)
+        response = _compute_filter_responses(patches[:, ::2, ::2], self._filters, -(self._mean @ self._filters) - 0.5)
         tails = [response.clamp_min(0), response.add_(1.0).clamp_max_(0)]  # above 0.5, below -0.5
         above, below = (tail.mean(1) for tail in tails)
         deviations = [
@@ -415,7 +415,7 @@ class Texture(ImageView):
         return torch.cat([mean, 0.5 * (variance + 1e-4).log(), kurtosis, above, -below, *deviations], dim=1)
 
 
-def _compute_responses(patches: Tensor, weights: Tensor, shift: Tensor) -> Tensor:
+def _compute_filter_responses(patches: Tensor, weights: Tensor, shift: Tensor) -> Tensor:
     """Return responses (B, P, F) of patches (B, h, w, D) in 0..255 to the weights (D, F) of patches in [0, 1]."""
     flat = patches.flatten(0, 2)
     return torch.addmm(shift, flat, weights / 255).view(patches.shape[0], -1, weights.shape[1])
@@ -443,7 +443,7 @@ def _cut_patches(images: Tensor, side: int) -> Tensor:
     return cut.flatten(3)
 
 
-def _draw_patches(inputs: ViewInputs, generator: torch.Generator) -> Tensor:
+def _sample_patches(inputs: ViewInputs, generator: torch.Generator) -> Tensor:
     """Return 100,000 patches (P, side * side, C) in [0, 1] from random places of 10,000 random images at most."""
     rows = torch.randperm(inputs.num_rows, generator=generator)[:10_000].sort().values
     patches_per_image = -(-100_000 // len(rows))

@@ -33,7 +33,7 @@ MAX_NUMBERS = 2**27
 #: Limit on the bins of equally many rows that numbers are cut into.
 MAX_BINS = 16
 
-#: Results of ``compare_columns``; the last one where a value is missing.
+#: Results of ``compare_column_values``; the last one where a value is missing.
 LESS, EQUAL, GREATER, INCOMPARABLE = range(4)
 
 
@@ -42,7 +42,7 @@ def is_numeric(values: NDArray[Any]) -> bool:
     return values.dtype.kind in "biuf"
 
 
-def find_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+def find_missing_values(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Return a mask (N,) of the rows in which a column has no value: NaN, infinity, or an empty name."""
     return ~np.isfinite(values.astype(np.float64)) if is_numeric(values) else np.asarray(values == "", dtype=bool)
 
@@ -66,12 +66,12 @@ def find_commonest_names(names: NDArray[Any], max_names: int) -> list[str]:
     return sorted(counts, key=lambda name: (-counts[name], name))[:max_names]
 
 
-def compute_quantile_edges(numbers: NDArray[Any], bins: int) -> list[float]:
+def compute_quantile_edges(numbers: NDArray[Any], num_bins: int) -> list[float]:
     """Return the edges between bins of equally many numbers.
 
     Args:
         numbers: (N,), NaN where missing.
-        bins: Number of bins; there are fewer where many numbers are equal.
+        num_bins: Number of bins; there are fewer where many numbers are equal.
 
     Returns:
         At most ``bins - 1`` rising numbers; each is the least one of the bin above it.
@@ -79,16 +79,16 @@ def compute_quantile_edges(numbers: NDArray[Any], bins: int) -> list[float]:
     present = numbers[np.isfinite(numbers)].astype(np.float64)
     if not len(present):
         return []
-    return np.unique(np.quantile(present, np.arange(1, bins) / bins, method="higher")).tolist()
+    return np.unique(np.quantile(present, np.arange(1, num_bins) / num_bins, method="higher")).tolist()
 
 
-def compute_edges_by_label(numbers: NDArray[Any], label: NDArray[Any], bins: int) -> list[float]:
+def compute_edges_by_label(numbers: NDArray[Any], label: NDArray[Any], num_bins: int) -> list[float]:
     """Return the edges between bins that end where the share of labels changes, by a decision tree.
 
     Args:
         numbers: (N,), NaN where missing.
         label: (N,) labels of any dtype.
-        bins: Limit on the number of bins.
+        num_bins: Limit on the number of bins.
 
     Returns:
         At most ``bins - 1`` rising numbers; none if the labels do not depend on the numbers.
@@ -99,7 +99,7 @@ def compute_edges_by_label(numbers: NDArray[Any], label: NDArray[Any], bins: int
     is_present = np.isfinite(numbers)
     distinct, rank = np.unique(numbers[is_present], return_inverse=True)
     tree = DecisionTreeClassifier(
-        max_leaf_nodes=bins, min_samples_leaf=0.05, min_impurity_decrease=0.001, random_state=0
+        max_leaf_nodes=num_bins, min_samples_leaf=0.05, min_impurity_decrease=0.001, random_state=0
     )
     nodes = tree.fit(rank[:, None], label[is_present].astype(str)).tree_
     return [float(distinct[int(rank) + 1]) for rank in sorted(nodes.threshold[nodes.feature >= 0])]
@@ -139,7 +139,7 @@ def assign_parts(values: NDArray[Any], cuts: Sequence[Any], num_parts: int = 0) 
     else:
         part = pd.Index(cuts, dtype=object).get_indexer(pd.Index(values, dtype=object))
         part = np.where(part < 0, num_parts - 2, part)
-    return np.where(find_missing(values), num_parts - 1, part).astype(np.int64)
+    return np.where(find_missing_values(values), num_parts - 1, part).astype(np.int64)
 
 
 def describe_bins(
@@ -173,7 +173,7 @@ def describe_bins(
     return [f"up to {high[0]}", *names[1:-1], f"from {low[-1]}"]
 
 
-def compare_columns(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.int64]:
+def compare_column_values(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.int64]:
     """Return how the values of two columns compare in each row.
 
     Args:
@@ -190,7 +190,7 @@ def compare_columns(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.int
         order[first < second] = LESS
     if same_kind:
         order[first == second] = EQUAL
-    order[find_missing(first) | find_missing(second)] = INCOMPARABLE
+    order[find_missing_values(first) | find_missing_values(second)] = INCOMPARABLE
     return order.astype(np.int64)
 
 
@@ -201,7 +201,7 @@ def find_viewed_columns(views: Iterable[str], columns: Iterable[str]) -> list[st
         views: Names of views, such as ``column:age`` and ``pair:age & site``.
         columns: All columns of the table.
     """
-    names = [ViewName.of(view) for view in views]
+    names = [ViewName.parse(view) for view in views]
     single = {member for family, member in names if family == "column"}
     pairs = [f" & {member} & " for family, member in names if family == "pair"]
     return [
@@ -217,7 +217,7 @@ def _encode_one_hot(part: NDArray[np.int64], num_parts: int) -> NDArray[np.bool_
     return part[:, None] == np.arange(num_parts)
 
 
-def _to_features(parts: Sequence[NDArray[Any]]) -> Tensor:
+def _concatenate_features(parts: Sequence[NDArray[Any]]) -> Tensor:
     """Return arrays (N, F) as the features of a view."""
     return torch.from_numpy(np.concatenate(parts, axis=1, dtype=np.float32))
 
@@ -257,7 +257,7 @@ class OneColumn(View):
         """Return one view for each column that varies; being missing is a value too."""
         views: list[View] = []
         for name, values in inputs.columns.items():
-            is_missing = find_missing(values)
+            is_missing = find_missing_values(values)
             present = values[~is_missing]
             if len(present) and (is_missing.any() or (present != present[0]).any()):
                 views.append(cls(name))
@@ -271,7 +271,7 @@ class OneColumn(View):
         if not is_numeric(values):
             self._names = compute_cuts(values, compute_max_names(inputs.num_rows))
             return
-        present = values[~find_missing(values)].astype(np.float64)
+        present = values[~find_missing_values(values)].astype(np.float64)
         if not len(present):
             return
         shares = np.linspace(0, 1, self.NUM_QUANTILES)
@@ -293,7 +293,7 @@ class OneColumn(View):
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return the features of the column, (N, F); a missing number has the median's."""
         values = inputs.columns[self.column]
-        is_missing = find_missing(values)[:, None]
+        is_missing = find_missing_values(values)[:, None]
         if is_numeric(values):
             features = [*self._compute_value_and_rank(values, is_missing)]
             if self._edges:
@@ -303,7 +303,7 @@ class OneColumn(View):
             part = assign_parts(values, self._names)
             num_names = len(self._names)
             features = [is_missing, (part == num_names)[:, None], _encode_one_hot(part, num_names)]
-        return _to_features(features)
+        return _concatenate_features(features)
 
     def _compute_value_and_rank(self, values: NDArray[Any], is_missing: NDArray[np.bool_]) -> list[NDArray[Any]]:
         """Return the value in spreads from the median, whether it is missing, and its rank, (N, 1) each."""
@@ -338,7 +338,7 @@ class Pairs(View):
     @classmethod
     def list_views(cls, inputs: ViewInputs) -> list[View]:
         """Return one view for each pair of columns that vary."""
-        columns = [ViewName.of(view.name).member for view in OneColumn.list_views(inputs)]
+        columns = [ViewName.parse(view.name).member for view in OneColumn.list_views(inputs)]
         return [cls(*pair) for pair in combinations(columns, 2)] if len(columns) <= cls.max_columns else []
 
     @classmethod
@@ -371,12 +371,12 @@ class Pairs(View):
         first, second = (assign_parts(column, cuts, side) for column, cuts in zip(values, self._cuts, strict=True))
         features = [
             _encode_one_hot(first * side + second, side**2),
-            _encode_one_hot(compare_columns(*values), INCOMPARABLE),
+            _encode_one_hot(compare_column_values(*values), INCOMPARABLE),
         ]
         difference = self._compute_difference(inputs)
         if self._edges and len(difference):
             features.append(_encode_one_hot(assign_parts(difference, self._edges), len(self._edges) + 1))
-        return _to_features(features)
+        return _concatenate_features(features)
 
 
 class Missing(View):
@@ -391,16 +391,16 @@ class Missing(View):
 
     @classmethod
     def list_views(cls, inputs: ViewInputs) -> list[View]:
-        return [cls()] if any(find_missing(values).any() for values in inputs.columns.values()) else []
+        return [cls()] if any(find_missing_values(values).any() for values in inputs.columns.values()) else []
 
     def is_applicable(self, inputs: ViewInputs) -> bool:
         return bool(inputs.columns)
 
     def fit(self, inputs: ViewInputs) -> None:
-        self._columns = [name for name, values in inputs.columns.items() if find_missing(values).any()]
+        self._columns = [name for name, values in inputs.columns.items() if find_missing_values(values).any()]
 
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return a flag for each of these columns, and how many values a row misses in all of them, (N, F + 1)."""
-        is_missing = {name: find_missing(values)[:, None] for name, values in inputs.columns.items()}
+        is_missing = {name: find_missing_values(values)[:, None] for name, values in inputs.columns.items()}
         count = np.sum(list(is_missing.values()), axis=0)
-        return _to_features([*(is_missing[name] for name in self._columns), count])
+        return _concatenate_features([*(is_missing[name] for name in self._columns), count])
