@@ -53,7 +53,7 @@ def test_a_lock_is_given_back(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_another_process_holds_a_folder_until_it_is_killed(tmp_path: Path) -> None:
     with holding(tmp_path, "fork") as other:
-        with pytest.raises(FolderHeld, match=f"{tmp_path} is in use by another process"):
+        with pytest.raises(FolderHeld, match=f"{tmp_path}'. is in use by another process"):
             train("Digits", tmp_path, method="ERM", epochs=1, threads=1, resume=True)
         assert [path.name for path in tmp_path.iterdir()] == [LOCK]
         other.kill()  # but not its child, which does not keep it
