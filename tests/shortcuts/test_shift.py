@@ -10,9 +10,11 @@ from logit_correction.shortcuts.shift import (
     MAX_FEATURES,
     MAX_VALUES,
     ValueShare,
+    ViewShift,
     compare_term_shares,
     compare_value_shares,
     compute_auc_error,
+    describe_view_shift,
     measure_view_shift,
     score_rows_by_side,
 )
@@ -85,3 +87,22 @@ def test_few_values_are_kept() -> None:
     values = [ValueShare(str(number), 0.0, number / 100) for number in range(20)]
     shift = measure_view_shift("made", draw_normal(9, 1, 0), draw_normal(9, 1, 1), seed=0, values=values)
     assert len(shift.values) == MAX_VALUES and shift.values[0].value == "19"
+
+
+def test_intervals_of_many_views_hold_together() -> None:
+    """So of a hundred views of rows of one distribution at most one or two seem to differ, not five."""
+    old, new = draw_normal(150, 100, 0), draw_normal(100, 100, 1)
+    shifts = [
+        measure_view_shift("made", old[:, [number]], new[:, [number]], seed=0, num_views=100) for number in range(100)
+    ]
+    assert sum(shift.is_significant for shift in shifts) <= 1
+    alone = measure_view_shift("made", old[:, :1], new[:, :1], seed=0)
+    assert shifts[0].auc == alone.auc and shifts[0].auc_high > alone.auc_high
+
+
+def test_a_sentence_names_both_sides_once() -> None:
+    values = (ValueShare("north", 0.48, 0.03), ValueShare("east", 0.0, 0.4))
+    shift = ViewShift("column:site", 0.8, 0.7, 0.9, values)
+    text = describe_view_shift(shift, "`site`", "{:.0%}".format)
+    assert text == "`site`: north 48% of the training data, 3% of the new rows; east 0% and 40%"
+    assert describe_view_shift(ViewShift("colour", 0.8, 0.7, 0.9), "colour", str) == "colour"

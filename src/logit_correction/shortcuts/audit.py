@@ -64,6 +64,7 @@ from logit_correction.shortcuts.audit_text import DEFAULT_SHEET_ROWS, describe_a
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.held_out import HeldOutPredictions, load_class_probabilities, predict_held_out
 from logit_correction.shortcuts.new_rows import iterate_inputs, open_new_rows, predict_candidates, read_new_rows
+from logit_correction.shortcuts.new_rows_sample import NewRowsSample
 from logit_correction.shortcuts.new_rows_table import NewRows
 from logit_correction.shortcuts.new_rows_values import read_values
 from logit_correction.shortcuts.rows import PARQUET
@@ -469,7 +470,9 @@ def audit_into(
             quiet=not progress,
         )
         if known_rows is not None:
-            rows, selection = predict_candidates(built, known_rows, iterate_inputs(opened, built), display)
+            sample = NewRowsSample(built, len(known_rows))
+            inputs = iterate_inputs(opened, built, sample.add_part)
+            rows, selection = predict_candidates(built, known_rows, inputs, display)
             if ask is not None or (selection.changed and not selection.labelled):
                 rows, sheet = sample_sheet(rows, ask or DEFAULT_SHEET_ROWS, config.training.seed)
                 if len(sheet):
@@ -480,7 +483,7 @@ def audit_into(
                 legitimate=tuple(estimator.legitimate),
                 when_unsure=estimator.when_unsure,
             )
-            selection = replace(selection, single=single)
+            selection = replace(selection, single=single, view_shifts=sample.compare_views())
             summary = write_selection(staged, folder, summary, selection, rows, known_views)
         summary = replace(summary, record=replace(summary.record, seconds=time.monotonic() - started))
         write_summary(staged, summary, folder, is_trusted=True)

@@ -24,6 +24,7 @@ from logit_correction.pages.page import build_evidence_context, render_template
 from logit_correction.shortcuts.audit_text import (
     build_price_table,
     describe_audit,
+    describe_view_shifts,
     get_classifier_accuracies,
     get_classifier_display_names,
     list_headline_terms,
@@ -101,6 +102,7 @@ def _build_first_screen(summary: AuditSummary, place: str = "audit") -> dict[str
         "price": build_price_table(summary),
         "classifiers": get_classifier_display_names(summary),
         "has_cost": bool(get_classifier_accuracies(summary)),
+        "view_shifts": describe_view_shifts(selection) if selection else [],
     }
 
 

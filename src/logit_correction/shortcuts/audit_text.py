@@ -5,11 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from logit_correction.finding import BASELINE, MIN_CONFLICTS_TO_CHECK
 from logit_correction.finding_text import describe_finding
 from logit_correction.formatting import capitalize, format_percent, format_row_count
+from logit_correction.shortcuts.shift import describe_view_shift
 from logit_correction.shortcuts.summaries import (
     AuditSummary,
     CandidateResult,
@@ -28,6 +30,9 @@ from logit_correction.view_names import are_column_views, choose_word_forms, for
 
 #: Rows to label that are recommended by default.
 DEFAULT_SHEET_ROWS = 20
+
+#: Views that differ, of which the page shows so many at most.
+MAX_VIEW_SHIFTS = 8
 
 #: Words that a headline names where all words of the texts are the view.
 MAX_HEADLINE_TERMS = 2
@@ -406,6 +411,20 @@ def build_candidates_table(selection: Selection) -> list[dict[str, str]]:
             line["Likely best, %"] = format_percent(result.probability_best, unit="")
         lines.append(line)
     return lines
+
+
+def describe_view_shifts(selection: Selection) -> list[dict[str, str]]:
+    """Return a line for each view that differs: what ``differs``, and the ``area`` under the ROC curve; at most 8."""
+    shifts = [shift for shift in selection.view_shifts or () if shift.is_significant]
+    return [
+        {
+            "differs": capitalize(
+                describe_view_shift(shift, format_view_names([shift.view]), partial(format_percent, unit=" %"))
+            ),
+            "area": f"{shift.auc:.2f} ({shift.auc_low:.2f} to {shift.auc_high:.2f})",
+        }
+        for shift in shifts[:MAX_VIEW_SHIFTS]
+    ]
 
 
 def _list_selection_commands(selection: Selection, place: str) -> dict[str, str]:

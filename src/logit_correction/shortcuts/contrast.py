@@ -99,7 +99,7 @@ def _build_view_contrast(table: DataTable, view: View, inputs: ViewInputs) -> Co
     family, member = ViewName.parse(view.name)
     if isinstance(view, TermView):
         view.fit(inputs)
-        terms = _build_term_contrast_rows(_format_terms(view), view.features(inputs), label, table.label_names)
+        terms = _build_term_contrast_rows(format_terms(view), view.features(inputs), label, table.label_names)
         return Contrast("terms", view.name, terms)
     if view.name == "missing":
         gaps = {column: find_missing_values(values) for column, values in inputs.columns.items()}
@@ -108,7 +108,7 @@ def _build_view_contrast(table: DataTable, view: View, inputs: ViewInputs) -> Co
         return Contrast("terms", view.name, _build_term_contrast_rows([*gaps], features, label, table.label_names))
     if family == "column" and member in inputs.columns:
         format_values = partial(table.format_column_values, member)
-        parts = _assign_column_parts(np.asarray(inputs.columns[member]), label_names, format_values)
+        parts = assign_column_parts(np.asarray(inputs.columns[member]), label_names, format_values)
         return Contrast("values", view.name, _build_value_contrast_rows(parts, label_names))
     if isinstance(view, Pairs):
         return Contrast(
@@ -130,7 +130,7 @@ def describe_texts(table: DataTable) -> tuple[Contrast, ...]:
         view.fit(inputs)
         features = view.features(inputs)
         if isinstance(view, TermView):
-            rows = _build_term_contrast_rows(_format_terms(view), features, label, table.label_names, MAX_TYPICAL_TERMS)
+            rows = _build_term_contrast_rows(format_terms(view), features, label, table.label_names, MAX_TYPICAL_TERMS)
             contrasts.append(Contrast("terms", view.name, rows))
         elif isinstance(view, Form):
             contrasts.append(
@@ -155,7 +155,7 @@ def _build_text_form_contrast_rows(
     return tuple(rows)
 
 
-def _format_terms(view: TermView) -> list[str]:
+def format_terms(view: TermView) -> list[str]:
     """Return the terms of a view for people: those at the edge of a text with a note in words."""
     note = {"opening": " (first word)", "closing": " (last word)"}.get(view.name, "")
     return [term.removeprefix(EDGE_MARK) + note if term.startswith(EDGE_MARK) else term for term in view.terms]
@@ -187,7 +187,7 @@ def _build_term_contrast_rows(
     return tuple(sorted(rows, key=lambda row: (row.other_share or 0) - (row.share or 0)))
 
 
-def _assign_column_parts(
+def assign_column_parts(
     values: NDArray[Any],
     label: NDArray[Any],
     format_values: ValueFormatter,
@@ -197,6 +197,13 @@ def _assign_column_parts(
     """Divide a column into its values, or into the commonest names, or into bins of numbers.
 
     Bins end where the label changes: bins of equally many rows would hide where that is.
+
+    Args:
+        values: (N,) numbers or names.
+        label: (N,) labels, or other sides of which each has other values.
+        format_values: Writes numbers for people.
+        max_values: Values with a part of their own; a column with more distinct numbers is cut into bins.
+        prefix: What stands before the name of each part.
     """
     if is_numeric(values):
         unique = np.unique(values[np.isfinite(values)])
@@ -233,11 +240,11 @@ def _assign_column_pair_parts(table: DataTable, pair: Pairs, inputs: ViewInputs,
         divisions.append(ColumnParts(np.asarray(order, dtype=object)[compare_column_values(first, second)], order))
         x = first.astype(np.float64)
         y = second.astype(np.float64)
-        divisions.append(_assign_column_parts(x - y, label, _format_shortest, prefix=f"{name} − {other_name} "))
+        divisions.append(assign_column_parts(x - y, label, _format_shortest, prefix=f"{name} − {other_name} "))
         if (y != 0).all():
-            divisions.append(_assign_column_parts(x / y, label, _format_shortest, prefix=f"{name} / {other_name} "))
+            divisions.append(assign_column_parts(x / y, label, _format_shortest, prefix=f"{name} / {other_name} "))
     parts, others = (
-        _assign_column_parts(values, label, partial(table.format_column_values, column), MAX_PAIR_PARTS, f"{column} ")
+        assign_column_parts(values, label, partial(table.format_column_values, column), MAX_PAIR_PARTS, f"{column} ")
         for column, values in zip(pair.columns, (first, second), strict=True)
     )
     order = [f"{part}, {other}" for part in parts.order for other in others.order]

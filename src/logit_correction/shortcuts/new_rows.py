@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from logit_correction.data.labels import find_name_positions
 from logit_correction.data.loading import BatchLoader, compute_evaluation_batch_size
 from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.splits import NEW
+from logit_correction.data.stores import build_view_inputs
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, InputWarning
 from logit_correction.evaluation.predictions import Array
@@ -37,7 +38,7 @@ from logit_correction.shortcuts.new_rows_table import FIELDS, LABEL, NewRows, de
 from logit_correction.shortcuts.selection import SHIFT_LEVEL, compute_shift_p_value
 from logit_correction.shortcuts.summaries import CandidateResult, Selection
 from logit_correction.training.display import Display
-from logit_correction.types import Inputs
+from logit_correction.types import Inputs, ViewInputs
 from logit_correction.unicode_text import escape_undecodable, normalize_text
 
 #: Columns of a table that the description of a row shows.
@@ -121,14 +122,18 @@ def read_new_rows(opened: Sequence[Rows] | None, built: PreparedRun) -> pd.DataF
     return build_new_rows_table(frames, table)
 
 
-def iterate_inputs(opened: Sequence[Rows] | None, built: PreparedRun) -> Iterator[Inputs]:
+def iterate_inputs(
+    opened: Sequence[Rows] | None, built: PreparedRun, add_part: Callable[[ViewInputs], None]
+) -> Iterator[Inputs]:
     """Yield batches of network inputs of the rows that ``read_new_rows`` has read, in the same order.
 
     Args:
         opened: From ``open_new_rows``; None takes the rows of the split ``new``.
         built: The prepared run on the training data.
+        add_part: Called with each part of the rows, as views look at them.
     """
     if opened is None:
+        add_part(built.table.view_inputs(NEW))
         yield from (batch.inputs for batch in BatchLoader(built.table, NEW).epoch())
         return
     model = built.build_model()
@@ -139,9 +144,11 @@ def iterate_inputs(opened: Sequence[Rows] | None, built: PreparedRun) -> Iterato
             part = next(parts, None)
         if part is None:
             return
-        rows, store, _ = part
+        rows, store, forms = part
         encoded = model.encode(store)
-        for positions in rows.errors.is_good.nonzero().flatten().split(compute_evaluation_batch_size(encoded)):
+        good = rows.errors.is_good.nonzero().flatten()
+        add_part(build_view_inputs(encoded, forms).take(good))
+        for positions in good.split(compute_evaluation_batch_size(encoded)):
             yield encoded.fetch(positions)
 
 

@@ -185,6 +185,10 @@ class Search:
             probability[is_predicted] = shares[cell[is_predicted]]
         return compute_information_share(probability, label)
 
+    def get_fitted_views(self) -> dict[str, View]:
+        """Return name -> view of all views that were evaluated, fitted to the training rows."""
+        return {name: view for name, (view, _) in self._views.items()}
+
     def _compute_features(self, views: Sequence[View]) -> list[list[Tensor]]:
         """Return the features of each part of the rows, one tensor a view; each view is fitted once."""
         new_views = [view for view in views if view.name not in self._views]

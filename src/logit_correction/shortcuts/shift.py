@@ -13,19 +13,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-#: Two-sided quantile of the normal distribution for intervals of 90 %.
-_NORMAL_QUANTILE = 1.645
+from logit_correction.shortcuts.heads import limit_to_one_thread
+
+#: Probability that an area of 0.5 lies below the interval: intervals are of 90 %, and two-sided.
+ERROR_LEVEL = 0.05
 
 #: Features that a classifier uses at most, chosen within each fold: of thousands of words few differ.
 MAX_FEATURES = 100
 
 #: Values of a view that are shown at most.
 MAX_VALUES = 4
+
+#: Least difference between the shares of a value that is shown.
+MIN_SHARE_DIFFERENCE = 0.01
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,7 @@ class ViewShift:
     Attributes:
         view: Name of the view.
         auc: Area under the ROC curve on rows that the classifier was not trained on, 0 to 1; 0.5 by chance.
-        auc_low: Lower end of its 90 % interval.
+        auc_low: Lower end of its 90 % interval, of all views together where several are compared.
         auc_high: Upper end.
         values: The values whose shares differ most, the largest difference first; empty for views of images.
     """
@@ -111,9 +117,10 @@ def score_rows_by_side(old_features: NDArray[Any], new_features: NDArray[Any], s
     if features.shape[1] > MAX_FEATURES:
         steps.insert(0, SelectKBest(_compute_correlation_with_side, k=MAX_FEATURES))
     folds = StratifiedKFold(2, shuffle=True, random_state=seed % 2**32)
-    scores: NDArray[np.float64] = cross_val_predict(
-        make_pipeline(*steps), features, is_new, cv=folds, method="decision_function"
-    )
+    with limit_to_one_thread():
+        scores: NDArray[np.float64] = cross_val_predict(
+            make_pipeline(*steps), features, is_new, cv=folds, method="decision_function"
+        )
     return scores
 
 
@@ -132,6 +139,7 @@ def measure_view_shift(
     new_features: NDArray[Any],
     seed: int,
     values: Sequence[ValueShare] = (),
+    num_views: int = 1,
 ) -> ViewShift:
     """Measure how well the features of a view separate new rows from held-out training rows.
 
@@ -141,6 +149,8 @@ def measure_view_shift(
         new_features: (m, F) of new rows, at least 2.
         seed: Decides which rows a classifier is trained on.
         values: Shares of values on both sides; the ``MAX_VALUES`` that differ most are kept.
+        num_views: Views that are compared. Intervals hold for all of them together (Bonferroni), so that of many views
+            none seems to differ by chance.
     """
     from sklearn.metrics import roc_auc_score
 
@@ -148,8 +158,10 @@ def measure_view_shift(
     num_new = len(new_features)
     scores = score_rows_by_side(old_features, new_features, seed)
     auc = float(roc_auc_score(np.repeat([0, 1], [num_old, num_new]), scores))
-    margin = _NORMAL_QUANTILE * compute_auc_error(auc, num_new, num_old)
-    by_difference = sorted(values, key=lambda value: -abs(value.new_share - value.old_share))
+    quantile = NormalDist().inv_cdf(1 - ERROR_LEVEL / num_views)
+    margin = quantile * compute_auc_error(auc, num_new, num_old)
+    different = [value for value in values if abs(value.new_share - value.old_share) >= MIN_SHARE_DIFFERENCE]
+    by_difference = sorted(different, key=lambda value: -abs(value.new_share - value.old_share))
     return ViewShift(
         view=view,
         auc=auc,
@@ -193,9 +205,9 @@ def describe_view_shift(shift: ViewShift, name: str, format_share: Callable[[flo
     """
     if not shift.values:
         return name
-    described = []
-    for value in shift.values:
-        old_share = format_share(value.old_share)
-        new_share = format_share(value.new_share)
-        described.append(f"{value.value} {old_share} of the training data, {new_share} of the new rows")
+    first, *others = [
+        (value.value, format_share(value.old_share), format_share(value.new_share)) for value in shift.values
+    ]
+    described = ["{} {} of the training data, {} of the new rows".format(*first)]
+    described += ["{} {} and {}".format(*value) for value in others]
     return f"{name}: {'; '.join(described)}"

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 from logit_correction.finding import MIN_CONFLICTS_TO_CHECK, Finding, Verdict
 from logit_correction.finding_text import advise_user, describe_finding, finding_to_dict
 from logit_correction.serialization import from_json_values, to_json_values
+from logit_correction.shortcuts.shift import ViewShift
 from logit_correction.view_names import choose_word_forms, format_view_names
 
 #: Share of the conflicting rows in which a classifier must follow a view to be said to rely on it, if its error rate on
@@ -233,6 +234,8 @@ class Selection:
         average: The average of the candidates; None without answers, in audits of older versions, and where one
             candidate was asked for.
         single: Whether one candidate is to be trained, and no average.
+        view_shifts: How well each view separates new rows from validation rows, the greatest area first; None in audits
+            of older versions, and of too few rows.
         num_needed: Further answers after which it should be clear whether the best candidate beats ERM; None without
             answers, but 0 where no answer could decide that.
     """
@@ -253,6 +256,7 @@ class Selection:
     num_needed: int | None = field(default=None, metadata={"key": "more"})
     average: AverageResult | None = None
     single: bool = False
+    view_shifts: tuple[ViewShift, ...] | None = None
 
     @property
     def correction(self) -> CandidateResult | None:

@@ -42,6 +42,8 @@ class FileFacts(View):
     breadth = 0
     needs = "the files that the rows were read from"
 
+    NUM_PLACE_FEATURES = 23  # of the folder and the position, the last ones: other data always lie elsewhere
+
     def is_applicable(self, inputs: ViewInputs) -> bool:
         return inputs.files is not None
 
