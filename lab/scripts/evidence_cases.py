@@ -35,7 +35,7 @@ from logit_correction.seeds import derive_seed, make_generator
 from logit_correction.types import UNKNOWN_ATTRIBUTE, Correlation
 from logit_correction_lab.sources import colored_mnist, reviews
 from logit_correction_lab.sources.cifar10_images import read_cifar10
-from logit_correction_lab.sources.planted import draw_people
+from logit_correction_lab.sources.planted import sample_people_columns
 from logit_correction_lab.sources.published import (
     build_table_by_reader,
     draw_attributes_with_conflicts,
@@ -226,7 +226,7 @@ def build_case(case: Case, real: Path | None = None) -> BuiltCase:
         InputError: The set is missing.
     """
     source = _read_source(case, real or get_cache_folder() / "evidence")
-    example, label, sizes = _draw_rows(case, source.label)
+    example, label, sizes = _sample_rows(case, source.label)
     num_labels = len(source.names)
     split = make_consecutive_splits(sizes[0], sizes[1], sizes[2] + sizes[3])
     learned = torch.cat([split["train"], split["valid"]])
@@ -270,7 +270,7 @@ def _make_correlation(num_labels: int, values: int) -> Correlation:
     return Correlation.from_table([[label % values] for label in range(num_labels)])
 
 
-def _draw_rows(case: Case, label: NDArray[np.int64]) -> tuple[Tensor, Tensor, list[int]]:
+def _sample_rows(case: Case, label: NDArray[np.int64]) -> tuple[Tensor, Tensor, list[int]]:
     """Return the example and label of each row, and how many rows train, valid and the two tests have."""
     draw = np.random.default_rng(derive_seed(case.seed, "evidence", case.number, "rows"))
     examples = [draw.permutation(np.flatnonzero(label == code)) for code in range(int(label.max()) + 1)]
@@ -396,11 +396,11 @@ def _read_source(case: Case, real: Path) -> _Source:
         per_label = round(2.6 * case.rows / len(names)) + NUM_BALANCED
         label = np.arange(per_label * len(names)) % len(names)
         random = Random(derive_seed(case.seed, case.number))
-        texts = reviews.write_reviews([names[code] for code in label], None, random)
+        texts = reviews.generate_reviews([names[code] for code in label], None, random)
         return _Source(label, names, lambda rows: [texts[row] for row in rows])
     if case.data == "people":
         label = np.arange(2 * case.rows + 2 * NUM_BALANCED) % 2
-        return _make_frame_source(label, ["low", "high"], pd.DataFrame(draw_people(label, draw)))
+        return _make_frame_source(label, ["low", "high"], pd.DataFrame(sample_people_columns(label, draw)))
     if case.data == "cancer":
         from sklearn.datasets import load_breast_cancer
 

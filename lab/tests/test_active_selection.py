@@ -60,7 +60,7 @@ def test_coda_integrates_the_probability_of_being_the_most_accurate() -> None:
     wrong = np.array([3.0, 2.0, 5.0])
     draws = beta(right, wrong).rvs((200_000, 3), random_state=0)
     expected = np.bincount(draws.argmax(axis=1), minlength=3) / len(draws)
-    np.testing.assert_allclose(active_selection._compute_best(right, wrong), expected, atol=5e-3)
+    np.testing.assert_allclose(active_selection._compute_probability_best(right, wrong), expected, atol=5e-3)
 
 
 def test_model_selector_goes_by_the_labels_that_each_classifier_has_right() -> None:

@@ -19,7 +19,7 @@ from logit_correction.errors import InputError
 from logit_correction_lab.sources import cifar10_images
 from logit_correction_lab.sources.ccifar10 import CorruptedCIFAR10
 from logit_correction_lab.sources.cifar10_images import CLASSES, read_cifar10
-from logit_correction_lab.sources.corruptions import CORRUPTIONS, corrupt
+from logit_correction_lab.sources.corruptions import CORRUPTIONS, corrupt_images
 
 #: Images of each class in the small files.
 SMALL = {"train": 20, "test": 10}
@@ -126,7 +126,7 @@ def test_build_corrupts_each_image_by_its_attribute(tmp_path: Path) -> None:
     plain = read_cifar10(tmp_path, download=False).images
     for row in (0, 17, 150, 220, 299):
         name = table.attribute_names[int(table.attribute[row])]
-        expected = corrupt(plain[row : row + 1].transpose(0, 2, 3, 1), name, 3, np.array([row]), seed=4)
+        expected = corrupt_images(plain[row : row + 1].transpose(0, 2, 3, 1), name, 3, np.array([row]), seed=4)
         shown = table.inputs.images(torch.tensor([row]))
         assert shown is not None and np.array_equal(shown.numpy().transpose(0, 2, 3, 1), expected)
 

@@ -30,7 +30,7 @@ from logit_correction_lab.comparison import (
 from logit_correction_lab.grid import Benchmark
 from logit_correction_lab.results import build_results_table
 from logit_correction_lab.runner import train_grid
-from logit_correction_lab.tables import compare_rows, write_results
+from logit_correction_lab.tables import compare_grid_rows, write_results
 
 #: Groups of the made-up test rows: label, attribute, rows, and shares right of two rows of a grid.
 GROUPS = [(0, 0, 60, 0.9, 0.95), (0, 1, 20, 0.3, 0.5), (1, 0, 30, 0.6, 0.8), (1, 1, 80, 0.8, 0.85)]
@@ -99,7 +99,7 @@ def test_estimate_difference_is_a_paired_t_interval_widened_by_test_rows() -> No
     wide = Comparison.from_runs(scores, shared, {"1": "group_balanced"}).estimate_difference("1", "LC", "ERM")
     assert wide is not None and both.margin < wide.margin
     one = Comparison(scores.drop(labels=[1, 2, 3], level="seed"), {}).estimate_difference("1", "LC", "ERM")
-    assert one is not None and math.isnan(one.margin) and not one.is_clear  # nothing is known of its error
+    assert one is not None and math.isnan(one.margin) and not one.is_significant  # nothing is known of its error
     apart = scores.drop(labels=[("LC", "1", 0), ("ERM", "1", 1), ("ERM", "1", 2), ("ERM", "1", 3)])
     assert Comparison(apart, {}).estimate_difference("1", "LC", "ERM") is None
 
@@ -153,7 +153,7 @@ def test_read_predictions_reproduces_the_accuracies_of_a_grid(write_grid: Any, t
     from logit_correction_lab.grid import read_grid
 
     grid, out = read_grid(str(write_grid(data_seeds=True))), tmp_path / "out"
-    assert train_grid(grid, out, say=lambda _: None) == []
+    assert train_grid(grid, out, print_line=lambda _: None) == []
     write_results(grid, out)
     rows = read_predictions(out)
     assert len(rows) == 4 * 4000 and rows.attrs["label_names"]["5 %"][3] == "3"
@@ -233,7 +233,7 @@ def test_describe_outcome_names_a_winner_only_where_intervals_exclude_zero() -> 
     def describe(*rows: str) -> str:
         grid = Benchmark("mine", "A grid", {row: {} for row in rows}, {"1": {}})
         chosen = frame[frame["row"].isin(rows)]
-        return describe_outcome(grid, chosen, compare_rows(grid, chosen))
+        return describe_outcome(grid, chosen, compare_grid_rows(grid, chosen))
 
     assert describe("ERM", "LC") == "LC has the highest group-balanced accuracy in 1 of 1 columns."
     assert "the highest" not in describe("ERM", "LC", "near") and "LC and near are" in describe("ERM", "LC", "near")

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from logit_correction_lab.sources.corruptions import CORRUPTIONS, corrupt, motion_blur
+from logit_correction_lab.sources.corruptions import CORRUPTIONS, corrupt_images, motion_blur
 
 Bytes = NDArray[np.uint8]
 
@@ -23,7 +23,7 @@ def images() -> Bytes:
 
 
 def corrupt_in_order(image: Bytes, name: str, severity: int, seed: int = 0) -> Bytes:
-    return corrupt(image, name, severity, np.arange(len(image)), seed)
+    return corrupt_images(image, name, severity, np.arange(len(image)), seed)
 
 
 @pytest.mark.parametrize("name", CORRUPTIONS)

@@ -13,7 +13,7 @@ import pytest
 from logit_correction.cli import main
 from logit_correction_lab.figures import draw_figures
 from logit_correction_lab.grid import Benchmark
-from logit_correction_lab.tables import compare_rows, describe_outcome, format_markdown
+from logit_correction_lab.tables import compare_grid_rows, describe_outcome, format_markdown
 
 FIGURES = {
     ("ERM", "1"): [0.30, 0.40, 0.35],
@@ -58,11 +58,11 @@ def make_results(rules: tuple[str, ...] = ("last",)) -> pd.DataFrame:
 
 
 def format_grid(grid: Benchmark, table: pd.DataFrame) -> str:
-    return format_markdown(grid, table, compare_rows(grid, table))
+    return format_markdown(grid, table, compare_grid_rows(grid, table))
 
 
 def describe(grid: Benchmark, table: pd.DataFrame) -> str:
-    return describe_outcome(grid, table, compare_rows(grid, table))
+    return describe_outcome(grid, table, compare_grid_rows(grid, table))
 
 
 def read_cells(text: str, row: str) -> list[str]:

@@ -45,9 +45,9 @@ def read_yaml_file(
     try:
         text = reject_special_file(path).read_text(encoding="utf-8")
         root = yaml.compose(text, yaml.SafeLoader) if len(text) <= MAX_YAML_SIZE else None
-        if len(text) > MAX_YAML_SIZE or (root and _count_values(root, {}) > MAX_YAML_SIZE):
+        if len(text) > MAX_YAML_SIZE or (root and _count_expanded_values(root, {}) > MAX_YAML_SIZE):
             raise ValueError("it is too large, or its aliases make it so")
-        values = yaml.load(text, _make_word_loader() if as_written else yaml.SafeLoader)
+        values = yaml.load(text, _make_yaml_loader_class() if as_written else yaml.SafeLoader)
     except FileNotFoundError as error:
         audit = f"; an audit writes it where it finds a shortcut, or where you name one by {format_option('shortcut')}"
         raise InputError(f"{path} does not exist{audit if path.name == 'fix.yaml' else ''}") from error
@@ -59,7 +59,7 @@ def read_yaml_file(
 
 
 @cache
-def _make_word_loader() -> Any:
+def _make_yaml_loader_class() -> Any:
     """Return a safe loader of YAML that makes ``UnquotedWord`` of words."""
     import yaml
 
@@ -81,11 +81,11 @@ def _make_word_loader() -> Any:
     return Loader
 
 
-def _count_values(node: Any, known_counts: dict[int, float]) -> float:
+def _count_expanded_values(node: Any, known_counts: dict[int, float]) -> float:
     """Return the number of values in a node with all aliases expanded; infinity if it contains itself."""
     if id(node) not in known_counts:
         known_counts[id(node)] = math.inf
         parts = chain.from_iterable(node.value) if node.id == "mapping" else node.value
-        counts = (_count_values(part, known_counts) for part in parts if not isinstance(part, str))
+        counts = (_count_expanded_values(part, known_counts) for part in parts if not isinstance(part, str))
         known_counts[id(node)] = 1 + sum(counts)
     return known_counts[id(node)]

@@ -39,7 +39,7 @@ MODEL_SELECTOR_EPSILON = 0.46
 DFR_INVERSE_PENALTIES = (1.0, 0.3, 0.1, 0.03, 0.01)
 
 
-def select_by_coda(logits: Array, label: Array, counts: Sequence[int], seed: int) -> list[int]:
+def select_by_coda(logits: Array, label: Array, label_counts: Sequence[int], seed: int) -> list[int]:
     """Return the classifier that CODA selects after so many labels.
 
     Each classifier has a confusion matrix with a Dirichlet prior for each true label: a diagonal one plus a tenth of
@@ -49,7 +49,7 @@ def select_by_coda(logits: Array, label: Array, counts: Sequence[int], seed: int
     Args:
         logits: (C, M, L) of the classifiers on the pool.
         label: (M,) true labels of the pool, of which only those that are asked for are read.
-        counts: Numbers of labels, rising.
+        label_counts: Numbers of labels, rising.
         seed: Breaks ties between rows.
 
     Returns:
@@ -65,25 +65,27 @@ def select_by_coda(logits: Array, label: Array, counts: Sequence[int], seed: int
     if not is_open.any():
         is_open[:] = True
     selected = dict[int, int]()
-    for number in range(max(counts) + 1):
-        row_probability, label_share = _estimate_labels(alpha, probability)
-        best_by_label = np.stack([_compute_best(*_get_beta(alpha, y)) for y in range(num_labels)])
+    for number in range(max(label_counts) + 1):
+        row_probability, label_share = _estimate_label_probabilities(alpha, probability)
+        best_by_label = np.stack(
+            [_compute_probability_best(*_get_beta_parameters_of_accuracy(alpha, y)) for y in range(num_labels)]
+        )
         mixture = label_share @ best_by_label
         selected[number] = int(mixture.argmax())
         rows = np.flatnonzero(is_open)
-        if not len(rows) or number == max(counts):
+        if not len(rows) or number == max(label_counts):
             break
         gain = np.full(len(rows), float(_compute_entropy(mixture)))
         for y in range(num_labels):
             patterns, inverse = np.unique(prediction[:, rows] == y, axis=1, return_inverse=True)
-            right, wrong = _get_beta(alpha, y)
-            best = _compute_best(right + patterns.T, wrong + ~patterns.T)
+            right, wrong = _get_beta_parameters_of_accuracy(alpha, y)
+            best = _compute_probability_best(right + patterns.T, wrong + ~patterns.T)
             entropy = _compute_entropy(mixture + label_share[y] * (best - best_by_label[y]))
             gain -= row_probability[rows, y] * entropy[inverse.ravel()]
         row = rows[generator.choice(np.flatnonzero(gain >= gain.max() - 1e-12))]
         is_open[row] = False
         alpha[np.arange(num_classifiers), label[row], prediction[:, row]] += CODA_LEARNING_RATE
-    return [selected.get(count, selected[max(selected)]) for count in counts]
+    return [selected.get(count, selected[max(selected)]) for count in label_counts]
 
 
 def _build_coda_prior(probability: Array) -> Array:
@@ -97,20 +99,20 @@ def _build_coda_prior(probability: Array) -> Array:
     return np.asarray(CODA_PRIOR_FACTOR * (diagonal + CODA_CONSENSUS_WEIGHT * confusion))
 
 
-def _estimate_labels(alpha: Array, probability: Array) -> tuple[Array, Array]:
+def _estimate_label_probabilities(alpha: Array, probability: Array) -> tuple[Array, Array]:
     """Return the probability (M, L) of each label of each row, and their shares (L,) in the pool."""
     estimate = np.einsum("cyp,cmp->my", alpha, probability)
     estimate /= estimate.sum(axis=1, keepdims=True)
     return estimate, estimate.mean(axis=0)
 
 
-def _get_beta(alpha: Array, label: int) -> tuple[Array, Array]:
+def _get_beta_parameters_of_accuracy(alpha: Array, label: int) -> tuple[Array, Array]:
     """Return the beta parameters (C,) and (C,) of the classifiers' accuracy on rows of a true label."""
     right = alpha[:, label, label]
     return right, alpha[:, label].sum(axis=1) - right
 
 
-def _compute_best(right: Array, wrong: Array) -> Array:
+def _compute_probability_best(right: Array, wrong: Array) -> Array:
     """Return the probability (..., C) of each classifier to be the most accurate, by beta parameters (..., C).
 
     It is the integral of ``f_k(x) prod_{l != k} F_l(x)`` over the accuracies x, on a grid (equation 5).
@@ -132,7 +134,7 @@ def _compute_entropy(probability: Array) -> Array:
     return np.asarray(-(clipped * np.log2(clipped)).sum(axis=-1))
 
 
-def select_by_model_selector(prediction: Array, label: Array, counts: Sequence[int], seed: int) -> list[int]:
+def select_by_model_selector(prediction: Array, label: Array, label_counts: Sequence[int], seed: int) -> list[int]:
     """Return the classifier that Model Selector selects after so many labels.
 
     The posterior of "classifier k is the best" is multiplied by ``(1 - epsilon) / epsilon`` where k is right. The next
@@ -141,7 +143,7 @@ def select_by_model_selector(prediction: Array, label: Array, counts: Sequence[i
     Args:
         prediction: (C, M) predicted labels of the classifiers on the pool.
         label: (M,) true labels of the pool, of which only those that are asked for are read.
-        counts: Numbers of labels, rising.
+        label_counts: Numbers of labels, rising.
         seed: Breaks ties between rows.
 
     Returns:
@@ -155,11 +157,11 @@ def select_by_model_selector(prediction: Array, label: Array, counts: Sequence[i
     labels = np.arange(max(prediction.max(), label.max()) + 1)
     factor = np.where(prediction[:, :, None] == labels, ratio, 1.0)  # (C, M, L)
     selected = dict[int, int]()
-    for number in range(max(counts) + 1):
+    for number in range(max(label_counts) + 1):
         likeliest = np.flatnonzero(posterior >= posterior.max() * (1 - 1e-9))
         selected[number] = int(generator.choice(likeliest))
         rows = np.flatnonzero(is_open)
-        if not len(rows) or number == max(counts):
+        if not len(rows) or number == max(label_counts):
             break
         updated = posterior[:, None, None] * factor[:, rows]
         updated /= updated.sum(axis=0)
@@ -168,10 +170,10 @@ def select_by_model_selector(prediction: Array, label: Array, counts: Sequence[i
         is_open[row] = False
         posterior = posterior * factor[:, row, label[row]]
         posterior /= posterior.sum()
-    return [selected.get(count, selected[max(selected)]) for count in counts]
+    return [selected.get(count, selected[max(selected)]) for count in label_counts]
 
 
-def select_by_variance_minimization(logits: Array, label: Array, counts: Sequence[int], seed: int) -> list[int]:
+def select_by_variance_minimization(logits: Array, label: Array, label_counts: Sequence[int], seed: int) -> list[int]:
     """Return the classifier that VMA selects after so many labels.
 
     Rows are drawn one by one, each with a probability in proportion to how far the losses of all pairs of classifiers
@@ -181,7 +183,7 @@ def select_by_variance_minimization(logits: Array, label: Array, counts: Sequenc
     Args:
         logits: (C, M, L) of the classifiers on the pool.
         label: (M,) true labels of the pool, of which only those that are asked for are read.
-        counts: Numbers of labels, rising.
+        label_counts: Numbers of labels, rising.
         seed: Seed of the draws.
 
     Returns:
@@ -198,7 +200,7 @@ def select_by_variance_minimization(logits: Array, label: Array, counts: Sequenc
     rows = list[int]()
     probabilities = list[float]()
     is_open = np.ones(num_rows, dtype=bool)
-    for _ in range(min(max(counts), num_rows)):
+    for _ in range(min(max(label_counts), num_rows)):
         size = np.where(is_open, difference, 0.0)
         if size.sum() < 1e-12:
             size = is_open.astype(np.float64)
@@ -209,7 +211,7 @@ def select_by_variance_minimization(logits: Array, label: Array, counts: Sequenc
         is_open[row] = False
     is_wrong = prediction[:, rows] != label[rows]
     selected = list[int]()
-    for count in counts:
+    for count in label_counts:
         drawn = min(count, len(rows))
         turn = np.arange(1, drawn + 1)
         scaled = 1 / ((num_rows - turn + 1) * np.array(probabilities[:drawn])) - 1
@@ -218,13 +220,13 @@ def select_by_variance_minimization(logits: Array, label: Array, counts: Sequenc
     return selected
 
 
-def select_by_random_rows(prediction: Array, label: Array, counts: Sequence[int], seed: int) -> list[int]:
+def select_by_random_rows(prediction: Array, label: Array, label_counts: Sequence[int], seed: int) -> list[int]:
     """Return the classifier that is right most often on so many rows drawn uniformly, the first of several.
 
     Args:
         prediction: (C, M) predicted labels of the classifiers on the pool.
         label: (M,) true labels of the pool, of which only those that are asked for are read.
-        counts: Numbers of labels, rising.
+        label_counts: Numbers of labels, rising.
         seed: Seed of the draw.
 
     Returns:
@@ -232,16 +234,18 @@ def select_by_random_rows(prediction: Array, label: Array, counts: Sequence[int]
     """
     order = np.random.default_rng(seed).permutation(len(label))
     is_right = prediction[:, order] == label[order]
-    return [int(is_right[:, :count].sum(axis=1).argmax()) for count in counts]
+    return [int(is_right[:, :count].sum(axis=1).argmax()) for count in label_counts]
 
 
-def retrain_last_layer(features: Array, label: Array, rows: Array, num_labels: int, scale: Array) -> Array | None:
+def retrain_last_layer(
+    features: Array, label: Array, labelled_positions: Array, num_labels: int, scale: Array
+) -> Array | None:
     """Return logits (M, L) of a last layer that is trained anew on labelled rows of the target data alone.
 
     Args:
         features: (M, F) in front of the last layer of ERM.
-        label: (M,) true labels, of which only those of ``rows`` are read.
-        rows: Positions of the labelled rows.
+        label: (M,) true labels, of which only those of ``labelled_positions`` are read.
+        labelled_positions: Positions of the labelled rows.
         num_labels: L.
         scale: (F,) standard deviations over the training rows, by which features are divided.
 
@@ -249,21 +253,28 @@ def retrain_last_layer(features: Array, label: Array, rows: Array, num_labels: i
         The logits; None where the rows have one label alone, so that nothing can be trained. The strength of the
         penalty is that with the best accuracy over folds of the rows.
     """
-    kinds, count = np.unique(label[rows], return_counts=True)
+    kinds, count = np.unique(label[labelled_positions], return_counts=True)
     if len(kinds) < 2:
         return None
     scaled = features / np.where(scale > 1e-6, scale, 1.0)
-    mean = scaled[rows].mean(axis=0)
+    mean = scaled[labelled_positions].mean(axis=0)
     num_folds = int(min(5, count.min()))
     inverse_penalty = 0.1
     if num_folds >= 2:
         folds = StratifiedKFold(num_folds, shuffle=True, random_state=0)
         accuracy = [
-            cross_val_score(LogisticRegression(C=c, max_iter=300), scaled[rows] - mean, label[rows], cv=folds).mean()
+            cross_val_score(
+                LogisticRegression(C=c, max_iter=300),
+                scaled[labelled_positions] - mean,
+                label[labelled_positions],
+                cv=folds,
+            ).mean()
             for c in DFR_INVERSE_PENALTIES
         ]
         inverse_penalty = DFR_INVERSE_PENALTIES[int(np.argmax(accuracy))]
-    model = LogisticRegression(C=inverse_penalty, max_iter=300).fit(scaled[rows] - mean, label[rows])
+    model = LogisticRegression(C=inverse_penalty, max_iter=300).fit(
+        scaled[labelled_positions] - mean, label[labelled_positions]
+    )
     logits = np.full((len(features), num_labels), -1e3)
     decision = model.decision_function(scaled - mean)
     logits[:, kinds] = np.stack([-decision / 2, decision / 2], axis=1) if decision.ndim == 1 else decision

@@ -61,7 +61,7 @@ def collect_predictions(cells: Iterable[Cell]) -> pd.DataFrame:
         if not file.is_file():
             continue
         predictions = Predictions.load(file)
-        frame = _describe_test_rows(predictions, Report.read(cell.folder))
+        frame = _build_test_row_columns(predictions, Report.read(cell.folder))
         frames.append(frame.assign(row=cell.row, column=cell.column, seed=cell.seed))
         names["label_names"][cell.column] = [str(name) for name in predictions.label_names]
         names["attribute_names"][cell.column] = [str(name) for name in predictions.attribute_names]
@@ -74,7 +74,7 @@ def collect_predictions(cells: Iterable[Cell]) -> pd.DataFrame:
     return combined
 
 
-def _describe_test_rows(predictions: Predictions, report: Report) -> pd.DataFrame:
+def _build_test_row_columns(predictions: Predictions, report: Report) -> pd.DataFrame:
     """Return the columns of ``collect_predictions`` that describe the test rows of one run."""
     attribute = predictions.attribute
     if attribute is None:
@@ -105,11 +105,11 @@ def write_predictions(frame: pd.DataFrame, path: Path) -> None:
         frame.to_parquet(temporary, index=False, compression="zstd", compression_level=19)
 
 
-def read_predictions(place: Path | str) -> pd.DataFrame:
+def read_predictions(path: Path | str) -> pd.DataFrame:
     """Return the test predictions of all runs of a grid, for metrics and tests of your own.
 
     Args:
-        place: A folder that ``logit-correction benchmark`` wrote, or the file ``predictions.parquet`` in it.
+        path: A folder that ``logit-correction benchmark`` wrote, or the file ``predictions.parquet`` in it.
 
     Returns:
         The columns of ``collect_predictions``.
@@ -117,7 +117,7 @@ def read_predictions(place: Path | str) -> pd.DataFrame:
     Raises:
         InputError: The file is missing or damaged.
     """
-    path = Path(place)
+    path = Path(path)
     if path.is_dir():
         path = path / PREDICTIONS
     try:
@@ -161,7 +161,7 @@ def compute_influence(rows: pd.DataFrame, metric: str) -> Influence | None:
         The contributions; None where the groups of this metric are unknown.
     """
     right = (rows["prediction"] == rows["label"]).to_numpy(np.float64)
-    group = _get_group(rows, metric)
+    group = _assign_metric_groups(rows, metric)
     inside = group >= 0
     if not inside.any():
         return None
@@ -175,7 +175,7 @@ def compute_influence(rows: pd.DataFrame, metric: str) -> Influence | None:
     return Influence(int(rows["test_set"].iloc[0]), values, float(((weight / size) ** 2).sum()))
 
 
-def _get_group(rows: pd.DataFrame, metric: str) -> NDArray[np.int64]:
+def _assign_metric_groups(rows: pd.DataFrame, metric: str) -> NDArray[np.int64]:
     """Return the group (N,) of each row whose accuracies a metric is made of; -1 for rows outside of all."""
     label = rows["label"].to_numpy(np.int64)
     attribute = rows["attribute"].to_numpy(np.int64)
@@ -206,7 +206,7 @@ class Difference:
     seeds: int
 
     @property
-    def is_clear(self) -> bool:
+    def is_significant(self) -> bool:
         """Whether the interval leaves out 0."""
         return abs(self.mean) > self.margin
 
@@ -274,14 +274,14 @@ class Comparison:
             margin = math.hypot(compute_student_margin(list(differences)), np.nan_to_num(margin))
         return Difference(float(differences.mean()), margin, len(differences))
 
-    def find_leaders(self, column: str) -> list[str]:
+    def find_best_rows(self, column: str) -> list[str]:
         """Return the best row of a column, then those whose difference from it may be chance."""
         ranked = self.means[column].dropna().sort_values(ascending=False, kind="stable")
         best, *others = map(str, ranked.index)
         leaders = [best]
         for row in others:
             difference = self.estimate_difference(column, row, best)
-            if difference is None or not difference.is_clear:
+            if difference is None or not difference.is_significant:
                 leaders.append(row)
         return leaders
 

@@ -19,7 +19,12 @@ import pandas as pd
 
 from logit_correction.pages.plots import assign_colors
 from logit_correction_lab.grid import Benchmark, make_folder_name
-from logit_correction_lab.results import describe_metric, describe_own_rules, select_own_rule, summarize_scores
+from logit_correction_lab.results import (
+    describe_differing_rules,
+    describe_grid_metric,
+    select_rows_by_own_rule,
+    summarize_scores,
+)
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -53,7 +58,7 @@ def draw_figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFram
     """
     if frame.empty:
         return {}
-    frame = select_own_rule(frame)
+    frame = select_rows_by_own_rule(frame)
     methods = dict(zip(frame["row"], frame["method"], strict=True))
     colors = assign_colors({row: methods.get(row, "") for row in benchmark.rows})
     positions = pd.to_numeric(pd.Series({name: name.replace("%", "") for name in benchmark.columns}), errors="coerce")
@@ -62,29 +67,29 @@ def draw_figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFram
     for options in benchmark.figures or [default]:
         kind = options["kind"]
         if kind in ("accuracy", "bars"):
-            figures.update(_draw_accuracy(benchmark, frame, colors, kind, positions))
+            figures.update(_draw_accuracy_figure(benchmark, frame, colors, kind, positions))
         elif kind != "none":
-            figures.update(_draw_curves(benchmark, history, colors, options))
+            figures.update(_draw_epoch_figures(benchmark, history, colors, options))
     return figures
 
 
-def _draw_accuracy(
+def _draw_accuracy_figure(
     benchmark: Benchmark, frame: pd.DataFrame, colors: Mapping[str, str], kind: str, positions: pd.Series[float]
 ) -> dict[str, str]:
-    bands = _make_bands(summarize_scores(benchmark, frame))
+    bands = _compute_deviation_bands(summarize_scores(benchmark, frame))
     if bands.empty:
         return {}
-    title = f"{describe_metric(benchmark)}{describe_own_rules(frame)}"
+    title = f"{describe_grid_metric(benchmark)}{describe_differing_rules(frame)}"
     description = f"{title}: {benchmark.title}"
     if kind == "bars":
         height = max(0.6, len(positions) * ((BAR + 0.02) * len(benchmark.rows) + 0.22))
-        return {kind: _draw_svg(description, title, height, _paint_bars, benchmark, bands, colors)}
+        return {kind: _draw_svg(description, title, height, _plot_bars, benchmark, bands, colors)}
     bands = bands.rename(index=positions.to_dict(), level="column")
     painted = (bands, colors, benchmark.column_title, positions)
-    return {kind: _draw_svg(description, title, HEIGHT, _paint_lines, *painted)}
+    return {kind: _draw_svg(description, title, HEIGHT, _plot_lines_and_bands, *painted)}
 
 
-def _draw_curves(
+def _draw_epoch_figures(
     benchmark: Benchmark, history: pd.DataFrame, colors: Mapping[str, str], options: Mapping[str, str]
 ) -> dict[str, str]:
     """Return a figure for each column of the grid, over the epochs."""
@@ -102,7 +107,7 @@ def _draw_curves(
         return {}
     values = np.log(history[source].where(history[source] > 0)) if is_ratio else 100 * history[source]
     summary = values.groupby([history[key] for key in ("column", "row", "epoch")]).agg(["mean", "std"])
-    bands = _make_bands(summary, np.exp if is_ratio else float)
+    bands = _compute_deviation_bands(summary, np.exp if is_ratio else float)
     figures = {}
     for column in benchmark.columns:
         if column in bands.index.unique("column"):
@@ -112,11 +117,11 @@ def _draw_curves(
                 file = f"{name}-{make_folder_name(column)}"
                 description = f"{description}, {column}"
             painted = (bands.loc[column], colors, "epoch", None, is_ratio)
-            figures[file] = _draw_svg(description, title, HEIGHT, _paint_lines, *painted)
+            figures[file] = _draw_svg(description, title, HEIGHT, _plot_lines_and_bands, *painted)
     return figures
 
 
-def _make_bands(summary: pd.DataFrame, scale: Callable[[float], float] = float) -> pd.DataFrame:
+def _compute_deviation_bands(summary: pd.DataFrame, scale: Callable[[float], float] = float) -> pd.DataFrame:
     """Return the mean, and the ends of one standard deviation about it, scaled; of a single run the deviation is 0."""
     mean = summary["mean"].dropna()
     deviation = summary["std"].fillna(0.0)
@@ -126,7 +131,7 @@ def _make_bands(summary: pd.DataFrame, scale: Callable[[float], float] = float) 
 # -- Axes
 
 
-def _paint_lines(
+def _plot_lines_and_bands(
     axes: Axes,
     bands: pd.DataFrame,
     colors: Mapping[str, str],
@@ -142,7 +147,7 @@ def _paint_lines(
         axes.fill_between(x, band["low"], band["high"], color=colors[row], alpha=0.16, linewidth=0)
         style: dict[str, Any] = {"color": colors[row], "linewidth": 1.6, "markersize": 4}
         style["marker"] = "" if ticks is None else "o"
-        axes.plot(x, band["mean"], DASHES[order % len(DASHES)], label=shorten(row, 34), **style)
+        axes.plot(x, band["mean"], DASHES[order % len(DASHES)], label=shorten_name(row, 34), **style)
     if is_ratio:
         from matplotlib.ticker import LogLocator, NullLocator
 
@@ -163,21 +168,21 @@ def _paint_lines(
     axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), handlelength=2.2)
 
 
-def _paint_bars(axes: Axes, benchmark: Benchmark, bands: pd.DataFrame, colors: Mapping[str, Any]) -> None:
+def _plot_bars(axes: Axes, benchmark: Benchmark, bands: pd.DataFrame, colors: Mapping[str, Any]) -> None:
     """Paint a bar for each row and column, its value in %, and its deviation. A unit of the y axis is an inch."""
     rows = [row for row in benchmark.rows if row in bands.index.unique("row")]
     names = list(benchmark.columns)
     gap = 0.22
     series = {row: bands.loc[row].reindex(names) for row in rows}
     if len(names) == 1:  # then all rows are one series
-        names = [shorten(row, 50) for row in rows]
+        names = [shorten_name(row, 50) for row in rows]
         gap = 0.04
         series = {"": bands.droplevel("column").loc[rows]}
         colors = {"": [colors[row] for row in rows]}
     pitch = BAR * len(series) + gap
     for order, (row, band) in enumerate(series.items()):
         y = np.arange(len(names)) * pitch + order * BAR
-        axes.barh(y, band["mean"].fillna(0), 0.86 * BAR, color=colors[row], label=shorten(row, 34))
+        axes.barh(y, band["mean"].fillna(0), 0.86 * BAR, color=colors[row], label=shorten_name(row, 34))
         is_known = band["mean"].notna().to_numpy()
         axes.hlines(y[is_known], *band.loc[is_known, ["low", "high"]].to_numpy().T, color=COLORS["ink"], linewidth=0.9)
         for place, mean, end in zip(y, band["mean"], band["high"].fillna(0), strict=True):
@@ -193,7 +198,7 @@ def _paint_bars(axes: Axes, benchmark: Benchmark, bands: pd.DataFrame, colors: M
         axes.legend(loc="upper left", bbox_to_anchor=(1.06, 1.0), handlelength=0.9)
 
 
-def shorten(name: str, max_length: int) -> str:
+def shorten_name(name: str, max_length: int) -> str:
     """Return a name on one line, of at most ``max_length`` characters."""
     text = " ".join(name.split())
     return text if len(text) <= max_length else text[: max_length - 1] + "…"

@@ -92,19 +92,19 @@ class Benchmark:
         figures = self.figure if isinstance(self.figure, list) else [self.figure]
         return [figure if isinstance(figure, dict) else {"kind": figure} for figure in figures]
 
-    def get_metric(self, column: str) -> str:
+    def get_column_metric(self, column: str) -> str:
         """Return the metric by which the runs of a column are compared."""
         return self.column_metrics.get(column, self.metric)
 
-    def make_cells(self, out: Path) -> Iterator[Cell]:
-        """Yield the runs, seed by seed, so that a stopped grid has whole rows early; ``out`` holds their folders."""
+    def make_cells(self, out_dir: Path) -> Iterator[Cell]:
+        """Yield the runs, whose folders are in ``out_dir``, seed by seed: a stopped grid has whole rows early."""
         for seed in range(self.first_seed, self.first_seed + self.seeds):
             seed_options = {"seed": seed, "data": {"seed": seed}} if self.data_seeds else {"seed": seed}
             for column, column_options in self.columns.items():
                 for row, row_options in self.rows.items():
                     cell_options = self.cells.get(row, {}).get(column, {})
                     changes = (self.common, column_options, row_options, cell_options, seed_options)
-                    folder = out / make_folder_name(row) / make_folder_name(column) / f"seed-{seed}"
+                    folder = out_dir / make_folder_name(row) / make_folder_name(column) / f"seed-{seed}"
                     yield Cell(row, column, seed, reduce(merge_options, changes, DEFAULT_OPTIONS), folder)
 
 
@@ -128,7 +128,7 @@ class Cell:
 
     def build_config(self) -> RunConfig:
         """Return the run's complete config; ``InputError`` that names the cell if an option is wrong."""
-        with self._name_in_errors():
+        with self._name_cell_in_errors():
             return complete_config({name: value for name, value in self.options.items() if name not in MONITOR_OPTIONS})
 
     def build_monitor(self) -> TrainingMonitor | None:
@@ -136,11 +136,11 @@ class Cell:
         from logit_correction_lab.monitor import TrainingMonitor
 
         options = {name: parse_name_list(self.options[name]) for name in MONITOR_OPTIONS if self.options.get(name)}
-        with self._name_in_errors():
+        with self._name_cell_in_errors():
             return TrainingMonitor(self.folder.absolute(), **options) if options else None
 
     @contextmanager
-    def _name_in_errors(self) -> Iterator[None]:
+    def _name_cell_in_errors(self) -> Iterator[None]:
         try:
             yield
         except InputError as error:
@@ -189,11 +189,11 @@ def read_grid(name: str, seeds: int | None = None, rows: Path | None = None, ref
     content = read_yaml_file(path, f"a grid: {', '.join(keys)}")
     text = path.read_text("utf-8")
     place = f"benchmark {name}"
-    _raise_first(_find_unknown("key", content, keys), place)
+    _raise_first_problem(_describe_unknown_names("key", content, keys), place)
     try:
-        content = _convert_names(content)
+        content = _convert_names_to_texts(content)
         if rows is not None:
-            content = _add_rows(content, rows, place)
+            content = _merge_rows_of_file(content, rows, place)
         if reference is not None:
             content["reference"] = reference
         if rows is not None or reference is not None:
@@ -201,49 +201,49 @@ def read_grid(name: str, seeds: int | None = None, rows: Path | None = None, ref
         if seeds is not None:
             content["seeds"] = seeds
         grid = Benchmark(path.stem, **content, text=text)
-        _raise_first(_find_problems(grid), place)
+        _raise_first_problem(_find_grid_problems(grid), place)
         return grid
     except (TypeError, AttributeError) as error:
         raise InputError(f"{place}: it is not a grid of rows and columns ({error})") from error
 
 
-def _raise_first(problems: Iterable[str], place: object) -> None:
+def _raise_first_problem(problems: Iterable[str], file_name: object) -> None:
     for problem in problems:
-        raise InputError(f"{place}: {problem}")
+        raise InputError(f"{file_name}: {problem}")
 
 
-def _convert_names(content: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_names_to_texts(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of a grid with all names of rows and columns as texts; YAML reads ``5`` as a number."""
     converted = dict(content)
     for key in ("rows", "columns", "cells", "paper", "column_metrics", "tuning"):
-        table = _convert_keys(content.get(key) or {})
+        table = _convert_keys_to_texts(content.get(key) or {})
         if key in ("cells", "paper"):
-            table = {row: _convert_keys(columns) for row, columns in table.items()}
+            table = {row: _convert_keys_to_texts(columns) for row, columns in table.items()}
         converted[key] = table
     return converted
 
 
-def _convert_keys(table: Mapping[Any, Any]) -> dict[str, Any]:
+def _convert_keys_to_texts(table: Mapping[Any, Any]) -> dict[str, Any]:
     for name in table:
         if isinstance(name, bool):  # two of them would be one row
             raise InputError(f"YAML reads a name such as yes, no, on or off as {name}: quote it, such as 'no'")
     return {str(name): {} if value is None else value for name, value in table.items()}
 
 
-def _add_rows(content: dict[str, Any], file: Path, place: str) -> dict[str, Any]:
+def _merge_rows_of_file(content: dict[str, Any], file: Path, grid_name: str) -> dict[str, Any]:
     """Return the content of a grid with the rows of ``file``; a row with equal options may be in both."""
     added = read_yaml_file(file, "rows of a grid, such as `mine: {method: {name: my_method.Mine}}`")
     if "rows" in added:
-        _raise_first(_find_unknown("key", added, ROW_KEYS), file)
+        _raise_first_problem(_describe_unknown_names("key", added, ROW_KEYS), file)
     else:
         added = {"rows": added}
-    added = _convert_names(added)
+    added = _convert_names_to_texts(added)
     rows = added["rows"]
     for row, options in rows.items():
         if content["rows"].get(row, options) != options:
-            raise InputError(f"{file}: {place} has a row {row!r} already: give yours another name")
+            raise InputError(f"{file}: {grid_name} has a row {row!r} already: give yours another name")
     for key in ("cells", "tuning", "paper"):
-        _raise_first(_find_unknown(f"row of {key}", added[key], rows), file)
+        _raise_first_problem(_describe_unknown_names(f"row of {key}", added[key], rows), file)
     return content | {key: content[key] | added[key] for key in ROW_KEYS}
 
 
@@ -254,7 +254,7 @@ def _write_grid(content: Mapping[str, Any], path: Path, rows: Path | None) -> st
     return origin + yaml.safe_dump(filled, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
 
 
-def _find_problems(grid: Benchmark) -> Iterator[str]:
+def _find_grid_problems(grid: Benchmark) -> Iterator[str]:
     """Yield what would be ignored, or be found wrong only after all runs are trained, one message each."""
     tables: list[Mapping[str, Any]] = [grid.rows, grid.columns, {"common": grid.common}, *grid.cells.values()]
     for table in tables:
@@ -262,8 +262,8 @@ def _find_problems(grid: Benchmark) -> Iterator[str]:
             if not isinstance(options, dict):
                 yield f"{name!r} is {options!r}: give options of a run, such as {{method: {{name: LC}}}}"
     yield from _find_figure_problems(grid)
-    yield from _find_unknown_names(grid)
-    yield from _find_wrong_values(grid)
+    yield from _find_unknown_name_problems(grid)
+    yield from _find_value_problems(grid)
     for key, names in (("rows", grid.rows), ("columns", grid.columns)):
         if not names:
             yield f"{key} are missing: give each a name and its options"
@@ -275,19 +275,19 @@ def _find_problems(grid: Benchmark) -> Iterator[str]:
                 yield f"{key} {other!r} and {name!r} share the folder {folder!r}: rename one"
 
 
-def _find_unknown(kind: str, names: Iterable[Any], known: Collection[str]) -> Iterator[str]:
+def _describe_unknown_names(kind: str, names: Iterable[Any], known_names: Collection[str]) -> Iterator[str]:
     for name in names:
-        if name not in known:
-            hint = suggest_name(str(name), known) or f": take one of {', '.join(known)}"
+        if name not in known_names:
+            hint = suggest_name(str(name), known_names) or f": take one of {', '.join(known_names)}"
             yield f"{kind} {name!r} is unknown{hint}"
 
 
 def _find_figure_problems(grid: Benchmark) -> Iterator[str]:
     for figure in grid.figures:
         kind = figure.get("kind")
-        yield from _find_unknown("figure", [kind], FIGURE_OPTIONS)
-        yield from _find_unknown(f"key of figure {kind},", figure, ("kind", *FIGURE_OPTIONS[str(kind)]))
-        yield from _find_unknown("margin of figure", [figure.get("margin", "least")], ("least", "mean"))
+        yield from _describe_unknown_names("figure", [kind], FIGURE_OPTIONS)
+        yield from _describe_unknown_names(f"key of figure {kind},", figure, ("kind", *FIGURE_OPTIONS[str(kind)]))
+        yield from _describe_unknown_names("margin of figure", [figure.get("margin", "least")], ("least", "mean"))
         if kind == "accuracy":
             try:
                 [float(column.replace("%", "")) for column in grid.columns]
@@ -295,23 +295,23 @@ def _find_figure_problems(grid: Benchmark) -> Iterator[str]:
                 yield f"figure accuracy needs columns that are numbers ({error}): take bars"
 
 
-def _find_unknown_names(grid: Benchmark) -> Iterator[str]:
+def _find_unknown_name_problems(grid: Benchmark) -> Iterator[str]:
     from logit_correction.evaluation import report  # not needed by `benchmark list`
 
     accuracies = [name for name, metric in report.get_metrics(report.GroupReport).items() if metric.in_tables]
     metrics = [grid.metric, *grid.column_metrics.values()]
     metrics += [figure["metric"] for figure in grid.figures if "metric" in figure]
-    yield from _find_unknown("metric", metrics, accuracies)
-    yield from _find_unknown("row of cells", grid.cells, grid.rows)
-    yield from _find_unknown("row of tuning", grid.tuning, grid.rows)
-    yield from _find_unknown("reference", [grid.reference] if grid.reference else [], grid.rows)
-    yield from _find_unknown("column of column_metrics", grid.column_metrics, grid.columns)
+    yield from _describe_unknown_names("metric", metrics, accuracies)
+    yield from _describe_unknown_names("row of cells", grid.cells, grid.rows)
+    yield from _describe_unknown_names("row of tuning", grid.tuning, grid.rows)
+    yield from _describe_unknown_names("reference", [grid.reference] if grid.reference else [], grid.rows)
+    yield from _describe_unknown_names("column of column_metrics", grid.column_metrics, grid.columns)
     for key, rows in (("cells", grid.cells), ("paper", grid.paper)):
         for columns in rows.values():
-            yield from _find_unknown(f"column of {key}", columns, grid.columns)
+            yield from _describe_unknown_names(f"column of {key}", columns, grid.columns)
 
 
-def _find_wrong_values(grid: Benchmark) -> Iterator[str]:
+def _find_value_problems(grid: Benchmark) -> Iterator[str]:
     tuning: Mapping[str, Any] = grid.tuning
     for row, line in tuning.items():
         if not isinstance(line, str):

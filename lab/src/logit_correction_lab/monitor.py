@@ -55,10 +55,10 @@ class TrainingMonitor:
     def __call__(self, fit: Trainer) -> dict[str, float]:
         """Record an epoch, and return the columns that ``metrics.csv`` gets for it."""
         if fit.progress.stage + 1 == fit.algorithm.num_stages:
-            self._select(fit)
+            self._record_selected_weights(fit)
         return compute_monitored_metrics(self.watch, fit.table, fit.predict)
 
-    def _select(self, fit: Trainer) -> None:
+    def _record_selected_weights(self, fit: Trainer) -> None:
         """Evaluate the weights if a rule selects them. The best score of each rule is part of the run's checkpoint."""
         rules = {name: build_rule(name) for name in self.also_select if name != fit.rule.name}
         for rule in rules.values():
@@ -86,19 +86,19 @@ class TrainingMonitor:
         write_text_file(self.folder / SELECTIONS, text)
 
 
-def read_selections(folder: Path) -> list[dict[str, Any]]:
+def read_selections(run_dir: Path) -> list[dict[str, Any]]:
     """Return what other rules chose in a run, as ``selections.json`` lists it; empty without that file."""
-    file = folder / SELECTIONS
+    file = run_dir / SELECTIONS
     return json.loads(file.read_text("utf-8")) if file.is_file() else []
 
 
 def compute_monitored_metrics(
-    watch: Sequence[str], table: DataTable, predict: Callable[[str], Tensor]
+    metric_names: Sequence[str], table: DataTable, predict: Callable[[str], Tensor]
 ) -> dict[str, float]:
     """Return columns of ``metrics.csv`` that show the course of a training; values that are not finite are left out.
 
     Args:
-        watch: ``test`` gives ``test_average`` and, where groups are known, ``test_group_balanced`` and
+        metric_names: ``test`` gives ``test_average`` and, where groups are known, ``test_group_balanced`` and
             ``test_worst_group``. ``train_margins`` gives ``train_majority_margin`` and ``train_minority_margin``, the
             mean over groups of the least margin of a group's rows (Appendix C of the paper), and
             ``train_margin_ratio``, their ratio where both are positive; the same of the mean margin of a group's
@@ -110,11 +110,11 @@ def compute_monitored_metrics(
         InputError: For ``train_margins``, the correlation or the attribute of a training row is unknown.
     """
     metrics: dict[str, Tensor | float | None] = {}
-    if "test" in watch:
+    if "test" in metric_names:
         rows = EvaluatedRows.from_predictions(build_predictions(table, "test", predict("test")))
         for name in ("average", "group_balanced", "worst_group"):
             metrics[f"test_{name}"] = rows.compute_metric(name)
-    if "train_margins" in watch:
+    if "train_margins" in metric_names:
         if table.correlation is None or not table.has_attributes("train"):
             raise InputError("watch: train_margins needs the correlation and the attribute of every training row")
         rows_of_split = table.split["train"]

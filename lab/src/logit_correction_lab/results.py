@@ -25,27 +25,27 @@ MACHINE_COLUMNS = ("train_seconds", "version", "commit", "machine")
 BEST_TEST = "best_test"
 
 
-def list_finished_cells(benchmark: Benchmark, out: Path) -> list[Cell]:
-    """Return the finished runs of a grid in its folder ``out``."""
-    return [cell for cell in benchmark.make_cells(out) if is_finished(cell.folder)]
+def list_finished_cells(benchmark: Benchmark, out_dir: Path) -> list[Cell]:
+    """Return the finished runs of a grid in its folder ``out_dir``."""
+    return [cell for cell in benchmark.make_cells(out_dir) if is_finished(cell.folder)]
 
 
-def build_results_table(benchmark: Benchmark, out: Path) -> pd.DataFrame:
+def build_results_table(benchmark: Benchmark, out_dir: Path) -> pd.DataFrame:
     """Return the results of the finished runs of a grid.
 
     Args:
         benchmark: The grid.
-        out: Its folder.
+        out_dir: Its folder.
 
     Returns:
         A row for each run and selection rule, the run's own rule first, and one for the best epoch on test where the
         test split was watched. Empty without finished runs.
     """
     rows = []
-    for cell in list_finished_cells(benchmark, out):
+    for cell in list_finished_cells(benchmark, out_dir):
         report = Report.read(cell.folder).to_dict()
         selections = [{**report["selection"], "test": report["test"]}, *read_selections(cell.folder)]
-        selections += _find_best_test(cell, benchmark.get_metric(cell.column), report["test"]["count"])
+        selections += _find_best_test_epoch(cell, benchmark.get_column_metric(cell.column), report["test"]["count"])
         rows += [_describe_selection(cell, report, selection) for selection in selections]
     return pd.DataFrame(rows)
 
@@ -65,7 +65,7 @@ def _describe_selection(cell: Cell, report: dict[str, Any], selection: dict[str,
         "selected_epoch": selection["epoch"],
         "epochs": report["epochs"],
         "method": report["method"],
-        "attributes_read": _list_attribute_splits(report, selection),
+        "attributes_read": _list_splits_with_attributes_read(report, selection),
         **test,
         "minority_recall": minority.get("recall"),
         "minority_precision": minority.get("precision"),
@@ -76,7 +76,7 @@ def _describe_selection(cell: Cell, report: dict[str, Any], selection: dict[str,
     }
 
 
-def _list_attribute_splits(report: dict[str, Any], selection: dict[str, Any]) -> str:
+def _list_splits_with_attributes_read(report: dict[str, Any], selection: dict[str, Any]) -> str:
     """Return the splits whose attributes the training or the selection rule read, with blanks between."""
     labels_read = report["labels_read"]
     in_training = "attribute" in labels_read["train"]
@@ -95,7 +95,7 @@ def _list_attribute_splits(report: dict[str, Any], selection: dict[str, Any]) ->
     return " ".join(split for split, value in is_read.items() if value)
 
 
-def _find_best_test(cell: Cell, metric: str, num_test: int) -> list[dict[str, Any]]:
+def _find_best_test_epoch(cell: Cell, metric: str, num_test: int) -> list[dict[str, Any]]:
     """Return the epoch of the last stage with the best test metric, of equal ones the latest; empty if not watched.
 
     This is what much published code reports. Nothing is selected by it.
@@ -112,26 +112,26 @@ def _find_best_test(cell: Cell, metric: str, num_test: int) -> list[dict[str, An
     return [{"rule": BEST_TEST, "epoch": int(best["epoch"]), "labels_read": labels_read, "test": test}]
 
 
-def build_history_table(benchmark: Benchmark, out: Path) -> pd.DataFrame:
+def build_history_table(benchmark: Benchmark, out_dir: Path) -> pd.DataFrame:
     """Return what was recorded during the training of the finished runs of a grid.
 
     Args:
         benchmark: The grid.
-        out: Its folder.
+        out_dir: Its folder.
 
     Returns:
         A row for each run and epoch, with the columns of ``metrics.csv`` that the option ``watch`` adds. Empty where
         nothing was watched.
     """
     frames = {}
-    for cell in list_finished_cells(benchmark, out):
+    for cell in list_finished_cells(benchmark, out_dir):
         table = pd.read_csv(cell.folder / METRICS).filter(regex="^(test|train)_").dropna(how="all")
         if len(table):
             frames[cell.row, cell.column, cell.seed] = table.set_axis(range(1, len(table) + 1))
     return pd.concat(frames, names=[*RUN, "epoch"]).reset_index() if frames else pd.DataFrame()
 
 
-def select_own_rule(frame: pd.DataFrame) -> pd.DataFrame:
+def select_rows_by_own_rule(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of ``build_results_table`` by the runs' own selection rules, the first row of each run."""
     return frame.drop_duplicates(RUN)
 
@@ -161,12 +161,12 @@ def summarize_scores(benchmark: Benchmark, frame: pd.DataFrame) -> pd.DataFrame:
     return compute_scores(benchmark, frame).groupby(level=["row", "column"]).agg(["mean", "std"])
 
 
-def describe_own_rules(frame: pd.DataFrame) -> str:
+def describe_differing_rules(frame: pd.DataFrame) -> str:
     """Return an addition to a sentence on runs whose own selection rules differ; empty if they are the same."""
-    return ", each run by its own selection rule" if select_own_rule(frame)["selection"].nunique() > 1 else ""
+    return ", each run by its own selection rule" if select_rows_by_own_rule(frame)["selection"].nunique() > 1 else ""
 
 
-def describe_metric(benchmark: Benchmark) -> str:
+def describe_grid_metric(benchmark: Benchmark) -> str:
     """Return the metric of a grid in words, such as "Group-balanced test accuracy in %"."""
     others = [f"{column}: {name.replace('_', '-')}" for column, name in benchmark.column_metrics.items()]
     exceptions = f" ({', '.join(others)})" if others else ""

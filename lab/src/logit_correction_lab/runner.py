@@ -33,16 +33,16 @@ class DataMissing(InputError):
     """The data of all runs of a grid are missing."""
 
 
-def get_log_path(folder: Path) -> Path:
+def get_log_path(run_dir: Path) -> Path:
     """Return the file that holds what a run prints, next to its folder; it is removed when the run has ended well."""
-    return folder.parent / f"{folder.name}.log"
+    return run_dir.parent / f"{run_dir.name}.log"
 
 
-def is_complete(folder: Path) -> bool:
+def has_report_and_page(run_dir: Path) -> bool:
     """Return whether nothing is left to do; a run killed between its report and its page lacks only the page."""
     from logit_correction.runs.folder import PAGE, is_finished
 
-    return is_finished(folder) and (folder / PAGE).is_file()
+    return is_finished(run_dir) and (run_dir / PAGE).is_file()
 
 
 def print_to_stderr(line: str) -> None:
@@ -51,15 +51,15 @@ def print_to_stderr(line: str) -> None:
 
 
 def train_grid(
-    benchmark: Benchmark, out: Path, jobs: int | None = None, say: Callable[[str], None] = print_to_stderr
+    benchmark: Benchmark, out_dir: Path, jobs: int | None = None, print_line: Callable[[str], None] = print_to_stderr
 ) -> list[Cell]:
     """Train what is not finished; several processes and machines may do so at once with the same folder.
 
     Args:
         benchmark: The grid.
-        out: Folder of the grid. The same call continues where it was stopped.
+        out_dir: Folder of the grid. The same call continues where it was stopped.
         jobs: Runs that train at the same time; None takes what joblib is configured with.
-        say: Called with a line of progress.
+        print_line: Called with a line of progress.
 
     Returns:
         The cells whose run failed; ``<folder>.log`` holds what they printed.
@@ -70,19 +70,19 @@ def train_grid(
     """
     from logit_correction.runs.folder import check_same_config, make_folder
 
-    cells = {cell.folder: cell for cell in benchmark.make_cells(out)}
+    cells = {cell.folder: cell for cell in benchmark.make_cells(out_dir)}
     configs = {folder: cell.build_config() for folder, cell in cells.items()}
     monitors = {folder: cell.build_monitor() for folder, cell in cells.items()}
     for folder, config in configs.items():
         check_same_config(folder, config)
         if config.training.devices * config.training.nodes > 1:
             raise InputError(f"{cells[folder]}: a run of a grid trains on one device: leave devices and nodes out")
-    make_folder(out)
-    waiting = {folder: config for folder, config in configs.items() if not is_complete(folder)}
+    make_folder(out_dir)
+    waiting = {folder: config for folder, config in configs.items() if not has_report_and_page(folder)}
     num_finished = len(cells) - len(waiting)
-    say(f"{benchmark.name}: {len(cells)} runs, {num_finished} finished before")
+    print_line(f"{benchmark.name}: {len(cells)} runs, {num_finished} finished before")
     for reason, folders in find_missing_data(waiting).items():
-        say(f"left out, column {', '.join(dict.fromkeys(cells[folder].column for folder in folders))}: {reason}")
+        print_line(f"left out, column {', '.join(dict.fromkeys(cells[folder].column for folder in folders))}: {reason}")
         for folder in folders:
             del waiting[folder]
     if cells and not waiting and not num_finished:
@@ -102,9 +102,9 @@ def train_grid(
             if state == "failed":
                 failed[folder] = cells[folder]
                 outcome = f"FAILED, see {get_log_path(folder)}"
-            say(f"[{num_ended}/{total}] {cells[folder]}: {outcome}")
+            print_line(f"[{num_ended}/{total}] {cells[folder]}: {outcome}")
         for folder in list(waiting):
-            if folder in failed or is_complete(folder):
+            if folder in failed or has_report_and_page(folder):
                 del waiting[folder]
         wait = True
     return list(failed.values())
@@ -139,28 +139,28 @@ def _train_in_parallel(
 
 
 @cache
-def exit_with_parent(parent: int) -> None:
-    """End this process, as if killed, when the process ``parent`` that started it ends, so that no lock stays held."""
+def exit_with_parent(parent_process_id: int) -> None:
+    """End this process, as if killed, when the process that started it ends, so that no lock stays held."""
 
     def watch() -> None:
-        while os.getppid() == parent:
+        while os.getppid() == parent_process_id:
             time.sleep(1)
         os._exit(1)
 
-    if os.getppid() == parent:
+    if os.getppid() == parent_process_id:
         threading.Thread(target=watch, daemon=True).start()
 
 
 def train_cell(
-    config: RunConfig, monitor: TrainingMonitor | None, folder: Path, parent: int, wait: bool
+    config: RunConfig, monitor: TrainingMonitor | None, run_dir: Path, parent_process_id: int, wait: bool
 ) -> tuple[Path, State, float]:
     """Train a run in this process, or continue it.
 
     Args:
         config: Its config.
         monitor: ``after_epoch`` of its training.
-        folder: Its folder, absolute.
-        parent: Process whose end also ends this one.
+        run_dir: Its folder, absolute.
+        parent_process_id: Process whose end also ends this one.
         wait: Whether to wait while another process trains the run.
 
     Returns:
@@ -168,31 +168,31 @@ def train_cell(
     """
     from logit_correction.runs.folder import FolderHeld, lock_folder, make_folder
 
-    exit_with_parent(parent)
-    make_folder(folder)
-    log = get_log_path(folder)
+    exit_with_parent(parent_process_id)
+    make_folder(run_dir)
+    log = get_log_path(run_dir)
     while True:
         start = time.monotonic()
         try:
-            with lock_folder(folder):
-                if is_complete(folder):  # another process has trained it
-                    return folder, "held", 0.0
+            with lock_folder(run_dir):
+                if has_report_and_page(run_dir):  # another process has trained it
+                    return run_dir, "held", 0.0
                 with log.open("w", encoding="utf-8") as file, redirect_stdout(file), redirect_stderr(file):
-                    state = _train(config, folder, monitor)
+                    state = _train_and_get_state(config, run_dir, monitor)
                 if state == "done":
                     log.unlink(missing_ok=True)
-                return folder, state, time.monotonic() - start
+                return run_dir, state, time.monotonic() - start
         except FolderHeld:
             if not wait:
-                return folder, "held", 0.0
+                return run_dir, "held", 0.0
 
 
-def _train(config: RunConfig, folder: Path, monitor: TrainingMonitor | None) -> State:
+def _train_and_get_state(config: RunConfig, run_dir: Path, monitor: TrainingMonitor | None) -> State:
     from logit_correction.runs.train import train
     from logit_correction.training.display import LineDisplay
 
     try:
-        train(config, folder, resume=True, progress=LineDisplay(), after_epoch=monitor)
+        train(config, run_dir, resume=True, progress=LineDisplay(), after_epoch=monitor)
     except (TrainingInterrupted, KeyboardInterrupt, SystemExit):
         return "stopped"
     except (InputError, TrainingError) as error:

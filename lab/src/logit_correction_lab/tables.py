@@ -24,10 +24,10 @@ from logit_correction_lab.results import (
     build_history_table,
     build_results_table,
     compute_scores,
-    describe_metric,
-    describe_own_rules,
+    describe_differing_rules,
+    describe_grid_metric,
     list_finished_cells,
-    select_own_rule,
+    select_rows_by_own_rule,
     summarize_scores,
 )
 
@@ -47,7 +47,7 @@ class Table:
     section: str = ""
 
 
-def compare_rows(benchmark: Benchmark, frame: pd.DataFrame, predictions: pd.DataFrame | None = None) -> Comparison:
+def compare_grid_rows(benchmark: Benchmark, frame: pd.DataFrame, predictions: pd.DataFrame | None = None) -> Comparison:
     """Return the paired differences between the rows of a grid, each run by its own selection rule.
 
     Args:
@@ -55,8 +55,8 @@ def compare_rows(benchmark: Benchmark, frame: pd.DataFrame, predictions: pd.Data
         frame: Its ``build_results_table``.
         predictions: ``collect_predictions`` of its finished runs; without them intervals rest on seeds alone.
     """
-    scores = compute_scores(benchmark, frame if frame.empty else select_own_rule(frame))
-    metrics = {column: benchmark.get_metric(column) for column in benchmark.columns}
+    scores = compute_scores(benchmark, frame if frame.empty else select_rows_by_own_rule(frame))
+    metrics = {column: benchmark.get_column_metric(column) for column in benchmark.columns}
     return Comparison.from_runs(scores, predictions, metrics)
 
 
@@ -70,13 +70,13 @@ def build_tables(benchmark: Benchmark, frame: pd.DataFrame, comparison: Comparis
     Args:
         benchmark: The grid.
         frame: Its ``build_results_table``.
-        comparison: Its ``compare_rows``.
+        comparison: Its ``compare_grid_rows``.
     """
     rows = list(dict.fromkeys([*benchmark.rows, *benchmark.paper]))
     if frame.empty:
         lines = _build_accuracy_lines(benchmark, frame, rows)
-        return [Table(f"{describe_metric(benchmark)} in the paper.", lines)] if benchmark.paper else []
-    own = select_own_rule(frame)
+        return [Table(f"{describe_grid_metric(benchmark)} in the paper.", lines)] if benchmark.paper else []
+    own = select_rows_by_own_rule(frame)
     by_rule = [own]
     by_rule += [
         chosen for _, chosen in frame.groupby("selection", sort=False) if not chosen.index.isin(own.index).all()
@@ -110,28 +110,28 @@ def _build_accuracy_lines(
         head += [column, benchmark.paper_title] if column in has_paper else [column]
     lines = [head]
     for row in rows:
-        line = [row, _list_attributes_read(frame, row)]
+        line = [row, _list_splits_read(frame, row)]
         for column in benchmark.columns:
             text = ""
             if (row, column) in summary.index:
                 mean = summary["mean"][row, column]
-                text = _format_figure(mean, summary["std"][row, column], digits=1)
+                text = _format_mean_and_deviation(mean, summary["std"][row, column], digits=1)
                 if mark_best and len(benchmark.rows) > 1 and mean == best[column]:
                     text = f"**{text}**"
             line.append(text)
             if column in has_paper:
                 figure = benchmark.paper.get(row, {}).get(column, [])
                 numbers = figure if isinstance(figure, list) else [figure]
-                line.append(_format_figure(*numbers, digits=2) if numbers else "")
+                line.append(_format_mean_and_deviation(*numbers, digits=2) if numbers else "")
         lines.append(line)
     return lines
 
 
-def _format_figure(mean: float, deviation: float | None = None, *, digits: int) -> str:
+def _format_mean_and_deviation(mean: float, deviation: float | None = None, *, digits: int) -> str:
     return f"{mean:.{digits}f}" if pd.isna(deviation) else f"{mean:.{digits}f} ({deviation:.{digits}f})"
 
 
-def _list_attributes_read(frame: pd.DataFrame, row: str) -> str:
+def _list_splits_read(frame: pd.DataFrame, row: str) -> str:
     """Return the splits whose attributes any run of a row read; empty without runs."""
     if frame.empty or row not in set(frame["row"]):
         return ""
@@ -157,7 +157,7 @@ def _build_difference_tables(benchmark: Benchmark, comparison: Comparison) -> li
             if difference is not None:
                 seeds.add(difference.seeds)
             cells.append("reference" if difference and row == reference else str(difference or ""))
-        lines.append([row, _format_range(seeds), *cells])
+        lines.append([row, _format_number_range(seeds), *cells])
     caption = (
         f"Difference from {benchmark.reference or 'the best row of each column'} in points, with a 90 % interval; if "
         "that leaves out zero, the difference is more than chance. Paired by seed, and test row by test row. The "
@@ -167,7 +167,7 @@ def _build_difference_tables(benchmark: Benchmark, comparison: Comparison) -> li
     return [Table(caption, lines)]
 
 
-def _format_range(numbers: Iterable[int]) -> str:
+def _format_number_range(numbers: Iterable[int]) -> str:
     ordered = sorted(numbers)
     return " to ".join(str(number) for number in ordered[:1] + ordered[1:][-1:])
 
@@ -183,7 +183,7 @@ def _build_tuning_tables(benchmark: Benchmark) -> list[Table]:
 def _describe_runs(benchmark: Benchmark, frame: pd.DataFrame) -> str:
     """Return the caption of a table of accuracies."""
     seeds = frame.groupby(["row", "column"]).size()
-    over = f"mean (standard deviation) of {_format_range(set(seeds))} seeds" if seeds.max() > 1 else "one seed"
+    over = f"mean (standard deviation) of {_format_number_range(set(seeds))} seeds" if seeds.max() > 1 else "one seed"
     rules = frame.groupby("selection", sort=False)["row"].unique()
     first = rules.index[0]
     if BEST_TEST in rules:
@@ -197,7 +197,7 @@ def _describe_runs(benchmark: Benchmark, frame: pd.DataFrame) -> str:
     else:
         epoch = RULES[first][1] if first in RULES else "the epoch that it chose"
         weights = f"Weights of {epoch} (selection rule: {first})."
-    caption = f"{describe_metric(benchmark)}, {over}. {weights}"
+    caption = f"{describe_grid_metric(benchmark)}, {over}. {weights}"
     if benchmark.column_title:
         caption += f" Columns: {benchmark.column_title}."
     caption += " Attributes read: the splits whose attributes training or selection used."
@@ -212,7 +212,7 @@ def describe_outcome(benchmark: Benchmark, frame: pd.DataFrame, comparison: Comp
     Args:
         benchmark: The grid.
         frame: Its ``build_results_table``.
-        comparison: Its ``compare_rows``.
+        comparison: Its ``compare_grid_rows``.
     """
     if frame.empty:
         return "No run is finished."
@@ -223,12 +223,12 @@ def describe_outcome(benchmark: Benchmark, frame: pd.DataFrame, comparison: Comp
     columns = [column for column in benchmark.columns if column in means and means[column].count() > 1]
     if not columns:
         return "No column has two finished rows, so there is nothing to compare."
-    leaders = [comparison.find_leaders(column) for column in columns]
+    leaders = [comparison.find_best_rows(column) for column in columns]
     num_first = Counter(rows[0] for rows in leaders if len(rows) == 1)
     counts = num_first or Counter(row for rows in leaders for row in rows)
     top = max(counts.values())
     best = [row for row in benchmark.rows if counts[row] == top]
-    place = f"{top} of {len(columns)} columns{describe_own_rules(frame)}"
+    place = f"{top} of {len(columns)} columns{describe_differing_rules(frame)}"
     if not num_first:
         verb = "is" if len(best) == 1 else "are"
         return (
@@ -260,7 +260,7 @@ def format_markdown(benchmark: Benchmark, frame: pd.DataFrame, comparison: Compa
     Args:
         benchmark: The grid.
         frame: Its ``build_results_table``.
-        comparison: Its ``compare_rows``.
+        comparison: Its ``compare_grid_rows``.
     """
     parts = [f"# {benchmark.title}", describe_outcome(benchmark, frame, comparison)]
     for table in build_tables(benchmark, frame, comparison):
@@ -270,12 +270,12 @@ def format_markdown(benchmark: Benchmark, frame: pd.DataFrame, comparison: Compa
     return "\n\n".join([*parts, *_describe_machines(frame)]) + "\n"
 
 
-def write_results(benchmark: Benchmark, out: Path, seeds: int | None = None) -> None:
+def write_results(benchmark: Benchmark, out_dir: Path, seeds: int | None = None) -> None:
     """Write tables, predictions, figures and the page of the finished runs, and print the first table.
 
     Args:
         benchmark: The grid.
-        out: Its folder.
+        out_dir: Its folder.
         seeds: Number of seeds that the command was given in place of the grid's own, noted in ``benchmark.yaml``.
     """
     from logit_correction.atomic_files import replace_atomically, write_text_file
@@ -283,22 +283,22 @@ def write_results(benchmark: Benchmark, out: Path, seeds: int | None = None) -> 
     from logit_correction.pages.page import render_template, save_page
     from logit_correction.runs.folder import PAGE
 
-    frame = build_results_table(benchmark, out)
-    predictions = collect_predictions(list_finished_cells(benchmark, out))
-    comparison = compare_rows(benchmark, frame, predictions)
-    with replace_atomically(out / "table.csv") as temporary:
+    frame = build_results_table(benchmark, out_dir)
+    predictions = collect_predictions(list_finished_cells(benchmark, out_dir))
+    comparison = compare_grid_rows(benchmark, frame, predictions)
+    with replace_atomically(out_dir / "table.csv") as temporary:
         frame.to_csv(temporary, index=False)
-    write_predictions(predictions, out / PREDICTIONS)
-    write_text_file(out / "table.md", format_markdown(benchmark, frame, comparison))
+    write_predictions(predictions, out_dir / PREDICTIONS)
+    write_text_file(out_dir / "table.md", format_markdown(benchmark, frame, comparison))
     settings = benchmark.text if seeds is None else f"# Run with --seeds {seeds}.\n{benchmark.text}"
-    write_text_file(out / "benchmark.yaml", settings)
-    history = build_history_table(benchmark, out)
+    write_text_file(out_dir / "benchmark.yaml", settings)
+    history = build_history_table(benchmark, out_dir)
     if len(history):
-        with replace_atomically(out / "history.csv") as temporary:
+        with replace_atomically(out_dir / "history.csv") as temporary:
             history.to_csv(temporary, index=False, float_format="%.4f")
     figures = draw_figures(benchmark, frame, history)
     for name, svg in figures.items():
-        write_text_file(out / f"{name}.svg", svg + "\n")
+        write_text_file(out_dir / f"{name}.svg", svg + "\n")
     tables = build_tables(benchmark, frame, comparison)
     headline = describe_outcome(benchmark, frame, comparison)
     page = render_template(
@@ -310,7 +310,7 @@ def write_results(benchmark: Benchmark, out: Path, seeds: int | None = None) -> 
         figures=[inline_svg(svg) for svg in figures.values()],
         settings=settings,
     )
-    save_page(page, out / PAGE)
+    save_page(page, out_dir / PAGE)
     console = make_console()
     print_wrapped(console, headline, "bold")
     if tables:  # the others are on the page
@@ -319,4 +319,4 @@ def write_results(benchmark: Benchmark, out: Path, seeds: int | None = None) -> 
         console.print(
             build_console_table(pd.DataFrame([[cell.strip("*") for cell in line] for line in lines], columns=head))
         )
-    print_wrapped(console, f"page: {out / PAGE} (tables and figures are in its folder)")
+    print_wrapped(console, f"page: {out_dir / PAGE} (tables and figures are in its folder)")

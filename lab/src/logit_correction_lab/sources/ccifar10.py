@@ -27,10 +27,10 @@ from logit_correction_lab.sources.cifar10_images import CLASSES, SIZE, ensure_ci
 from logit_correction_lab.sources.corruptions import CORRUPTIONS, RECIPE, corrupt_by_attribute
 from logit_correction_lab.sources.published import (
     draw_attributes_with_conflicts,
-    draw_validation_split,
     find_dataset_folder,
     get_data_folder,
     read_conflict_folders,
+    sample_validation_split,
 )
 
 
@@ -94,14 +94,14 @@ class CorruptedCIFAR10(DataSource):
         cifar = read_cifar10(self.root, self.download)
         label = torch.from_numpy(cifar.label)
         generator = make_generator(self.seed, "corrupted-cifar10")
-        split = draw_validation_split(cifar.num_train // 10, cifar.num_train, len(label), generator)
+        split = sample_validation_split(cifar.num_train // 10, cifar.num_train, len(label), generator)
         attribute = torch.empty_like(label)
         for name, rows in split.items():
             # The published rows conflict as often as their ratio says, unlike those of Colored MNIST.
             ratio = self.planted.ratios[name]
             draw = draw_attributes_with_conflicts if ratio < 1 else draw_attributes
             attribute[rows] = draw(label[rows], self.planted.correlation, ratio, generator)
-        images = self._corrupt(cifar.images, attribute.numpy())
+        images = self._compute_or_read_corrupted_images(cifar.images, attribute.numpy())
         metadata: dict[str, object] = {
             "source": f"{cifar.source}, corrupted here",
             **self.planted.metadata,
@@ -126,7 +126,9 @@ class CorruptedCIFAR10(DataSource):
             augment=self.augmentation,
         )
 
-    def _corrupt(self, images: NDArray[np.uint8], attribute: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def _compute_or_read_corrupted_images(
+        self, images: NDArray[np.uint8], attribute: NDArray[np.int64]
+    ) -> NDArray[np.uint8]:
         """Return the corrupted images, which are made once and kept in the cache folder."""
         import PIL
         import scipy

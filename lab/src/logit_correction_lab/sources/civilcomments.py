@@ -17,7 +17,7 @@ from logit_correction_lab.sources.published import (
     build_table_by_reader,
     encode_column,
     find_split_rows,
-    read_columns,
+    read_list_columns,
 )
 
 if TYPE_CHECKING:
@@ -58,12 +58,12 @@ class CivilComments(PublishedSource):
 
     def build(self) -> DataTable:
         file = self.find_folder() / _FILE
-        frame = read_columns(file, [_TEXT, "split", "toxicity", *IDENTITIES, "identity_any"])
+        frame = read_list_columns(file, [_TEXT, "split", "toxicity", *IDENTITIES, "identity_any"])
         errors = RowErrors(str(file), format_row_names(frame.index))
         split = encode_column(frame["split"], {"train": 0, "val": 1, "test": 2}, errors)
-        label = _find_majority(frame["toxicity"], errors, is_required=True).long()
-        mentions = torch.stack([_find_majority(frame[name], errors) for name in IDENTITIES], dim=1)
-        mentions_any = _find_majority(frame["identity_any"], errors).long()
+        label = _find_majority_yes(frame["toxicity"], errors, is_required=True).long()
+        mentions = torch.stack([_find_majority_yes(frame[name], errors) for name in IDENTITIES], dim=1)
+        mentions_any = _find_majority_yes(frame["identity_any"], errors).long()
         errors.raise_if_any(remedy=f"get {_FILE} again, or fix it")
         texts = frame[_TEXT].tolist()
         membership = torch.cat([mentions & (label == code)[:, None] for code in range(len(LABELS))], dim=1)
@@ -86,7 +86,7 @@ class CivilComments(PublishedSource):
         return table
 
 
-def _find_majority(shares: pd.Series[str], errors: RowErrors, is_required: bool = False) -> Tensor:
+def _find_majority_yes(shares: pd.Series[str], errors: RowErrors, is_required: bool = False) -> Tensor:
     """Return whether the share of annotators who said yes is at least half, (M,) bool; False for an empty cell.
 
     A row gets an error if its cell is not a number in [0, 1], or if it is empty and ``is_required``.

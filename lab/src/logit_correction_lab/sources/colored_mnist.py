@@ -15,7 +15,7 @@ from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, check_range
 from logit_correction.formatting import format_option
 from logit_correction.seeds import make_generator
-from logit_correction_lab.sources.published import draw_validation_split, get_data_folder
+from logit_correction_lab.sources.published import get_data_folder, sample_validation_split
 
 #: Rows of MNIST's training part, which comes first.
 NUM_MNIST_TRAIN = 60_000
@@ -106,7 +106,7 @@ class ColoredMNIST(DataSource):
     def build(self) -> DataTable:
         glyphs, digit = read_mnist(self.root, self.download)
         generator = make_generator(self.seed, "colored-mnist")
-        split = draw_validation_split(NUM_MNIST_TRAIN - NUM_TRAIN, NUM_MNIST_TRAIN, len(digit), generator)
+        split = sample_validation_split(NUM_MNIST_TRAIN - NUM_TRAIN, NUM_MNIST_TRAIN, len(digit), generator)
         attribute = torch.empty_like(digit)
         for name, rows in split.items():
             attribute[rows] = self.planted.draw(digit[rows], name, generator)

@@ -40,7 +40,9 @@ MUD = np.array([63, 42, 20]) / 255
 GREY = np.array([0.299, 0.587, 0.114])
 
 
-def corrupt(images: NDArray[np.uint8], name: str, severity: int, index: Integers, seed: int = 0) -> NDArray[np.uint8]:
+def corrupt_images(
+    images: NDArray[np.uint8], name: str, severity: int, index: Integers, seed: int = 0
+) -> NDArray[np.uint8]:
     """Corrupt images; each result depends only on its image, its number and the options.
 
     The random numbers of an image come from a stream of its own and are the same at every severity.
@@ -53,7 +55,7 @@ def corrupt(images: NDArray[np.uint8], name: str, severity: int, index: Integers
         seed: Seed of the streams.
 
     >>> grey = np.full((1, 32, 32, 3), 100, np.uint8)
-    >>> corrupt(grey, "Brightness", 1, np.array([0]))[0, 0, 0].tolist()
+    >>> corrupt_images(grey, "Brightness", 1, np.array([0]))[0, 0, 0].tolist()
     [113, 113, 113]
     """
     parameters = {parameter: values[severity - 1] for parameter, values in _SEVERITIES[name].items()}
@@ -84,7 +86,7 @@ def corrupt_by_attribute(
     def corrupt_chunk(chunk: tuple[str, Integers]) -> None:
         name, rows = chunk
         channels_last = np.ascontiguousarray(images[rows].transpose(0, 2, 3, 1))
-        result[rows] = corrupt(channels_last, name, severity, rows, seed).transpose(0, 3, 1, 2)
+        result[rows] = corrupt_images(channels_last, name, severity, rows, seed).transpose(0, 3, 1, 2)
 
     chunks = []
     for value, name in enumerate(names):
@@ -135,11 +137,11 @@ def add_frost(images: Floats, streams: RandomStreams, image_weight: float, ice_w
 
     So accuracies on this corruption come close to published ones without being equal.
     """
-    texture = _draw_ice(streams, *images.shape[1:3])[..., None]
+    texture = _generate_ice_thickness(streams, *images.shape[1:3])[..., None]
     return image_weight * images + ice_weight * (GLASS + (ICE - GLASS) * texture)
 
 
-def _draw_ice(streams: RandomStreams, height: int, width: int) -> Floats:
+def _generate_ice_thickness(streams: RandomStreams, height: int, width: int) -> Floats:
     """Return the thickness of ice in [0, 1], (N, height, width).
 
     Needles of ice grow along three directions 60 degrees apart, turned at random in each image and bent a
@@ -178,12 +180,12 @@ def add_fog(images: Floats, streams: RandomStreams, amount: float, decay: float)
     """Add a bank of fog, and darken the image so that its brightest value stays; ``decay`` smooths the fog."""
     height, width = images.shape[1:3]
     size = 1 << (max(height, width) - 1).bit_length()
-    bank = make_clouds(streams.draw_symmetric(size, size), decay)[:, :height, :width, None]
+    bank = generate_fractal_clouds(streams.draw_symmetric(size, size), decay)[:, :height, :width, None]
     brightest = images.max(axis=(1, 2, 3), keepdims=True)
     return (images + amount * bank) * brightest / (brightest + amount)
 
 
-def make_clouds(noise: Floats, decay: float) -> Floats:
+def generate_fractal_clouds(noise: Floats, decay: float) -> Floats:
     """Return fractal clouds in [0, 1], (N, S, S), by the diamond-square scheme on a torus.
 
     Args:
@@ -210,7 +212,7 @@ def make_clouds(noise: Floats, decay: float) -> Floats:
     return np.asarray(clouds / clouds.max(axis=(1, 2), keepdims=True))
 
 
-def splash(
+def add_splashes(
     images: Floats,
     streams: RandomStreams,
     liquid: str,
@@ -259,7 +261,7 @@ def _equalize_histogram(levels: NDArray[np.int64]) -> Floats:
     return np.take_along_axis(scale, levels.reshape(len(levels), -1), axis=1).reshape(levels.shape)
 
 
-def brighten(images: Floats, streams: RandomStreams, amount: float) -> Floats:
+def increase_brightness(images: Floats, streams: RandomStreams, amount: float) -> Floats:
     """Raise the value of hue-saturation-value, at most to 1."""
     value = images.max(axis=3, keepdims=True)
     raised = np.minimum(value + amount, 1)
@@ -285,7 +287,7 @@ def reduce_contrast(images: Floats, streams: RandomStreams, factor: float) -> Fl
     return (images - mean) * factor + mean
 
 
-def compress(images: Floats, streams: RandomStreams, quality: int) -> Floats:
+def compress_as_jpeg(images: Floats, streams: RandomStreams, quality: int) -> Floats:
     """Write and read as JPEG."""
 
     def compress_image(image: Image.Image) -> Image.Image:
@@ -293,25 +295,27 @@ def compress(images: Floats, streams: RandomStreams, quality: int) -> Floats:
         image.save(stream, "JPEG", quality=quality)
         return Image.open(stream)
 
-    return _change_each(images, compress_image)
+    return _apply_to_each_image(images, compress_image)
 
 
-def pixelate(images: Floats, streams: RandomStreams, share: float) -> Floats:
+def pixelate_images(images: Floats, streams: RandomStreams, share: float) -> Floats:
     """Shrink to a share of the side by averaging and enlarge again."""
 
     def pixelate_image(image: Image.Image) -> Image.Image:
         small = image.resize((int(image.width * share), int(image.height * share)), Image.Resampling.BOX)
         return small.resize(image.size, Image.Resampling.BOX)
 
-    return _change_each(images, pixelate_image)
+    return _apply_to_each_image(images, pixelate_image)
 
 
-def _change_each(images: Floats, change: Callable[[Image.Image], Image.Image]) -> Floats:
+def _apply_to_each_image(images: Floats, change: Callable[[Image.Image], Image.Image]) -> Floats:
     pixels = np.rint(images * 255).astype(np.uint8)
     return np.stack([np.asarray(change(Image.fromarray(image)), np.float64) for image in pixels]) / 255
 
 
-def warp(images: Floats, streams: RandomStreams, strength: float, smoothness: float, reach: float) -> Floats:
+def warp_elastically(
+    images: Floats, streams: RandomStreams, strength: float, smoothness: float, reach: float
+) -> Floats:
     """Tilt and stretch the image by moving three of its points, then shift each pixel along a smooth field.
 
     Args:
@@ -345,12 +349,12 @@ CORRUPTIONS: dict[str, Callable[..., Floats]] = {
     "Snow": add_snow,
     "Frost": add_frost,
     "Fog": add_fog,
-    "Brightness": brighten,
+    "Brightness": increase_brightness,
     "Contrast": reduce_contrast,
-    "Spatter": splash,
-    "Elastic": warp,
-    "JPEG": compress,
-    "Pixelate": pixelate,
+    "Spatter": add_splashes,
+    "Elastic": warp_elastically,
+    "JPEG": compress_as_jpeg,
+    "Pixelate": pixelate_images,
     "Saturate": change_saturation,
 }
 

@@ -39,12 +39,12 @@ def plant_mark(
     return paint(images, make_levels(num_values)[values], draw)
 
 
-def _make_turns(num_values: int) -> Levels:
+def _make_equal_angles(num_values: int) -> Levels:
     """Return K angles in [0, 2 pi), equally far apart."""
     return np.deg2rad(np.arange(num_values) * 360.0 / num_values)
 
 
-def _reshape(values: NDArray[np.float64]) -> Images:
+def _broadcast_per_image(values: NDArray[np.float64]) -> Images:
     """Return a number for each image (N,) in the shape (N, 1, 1, 1)."""
     return values.astype(np.float32)[:, None, None, None]
 
@@ -73,13 +73,13 @@ def _draw_square(images: Images, place: Levels, draw: np.random.Generator) -> Im
 def _draw_border(images: Images, grey: Levels, draw: np.random.Generator) -> Images:
     """Draw a grey border; its brightness varies a little from image to image."""
     width = max(1, images.shape[2] // 16)
-    color = _reshape(grey + draw.normal(0, 10, len(grey)))
+    color = _broadcast_per_image(grey + draw.normal(0, 10, len(grey)))
     for edge in (np.s_[:, :, :width], np.s_[:, :, -width:], np.s_[:, :, :, :width], np.s_[:, :, :, -width:]):
         images[edge] = color
     return images
 
 
-def _blur(images: Images, sigma: Levels, draw: np.random.Generator) -> Images:
+def _blur_images(images: Images, sigma: Levels, draw: np.random.Generator) -> Images:
     """Blur by a Gaussian; its width is in pixels of an image of 32 pixels."""
     from scipy.ndimage import gaussian_filter
 
@@ -92,11 +92,11 @@ def _blur(images: Images, sigma: Levels, draw: np.random.Generator) -> Images:
 
 def _add_noise(images: Images, deviation: Levels, draw: np.random.Generator) -> Images:
     """Add Gaussian noise to every pixel."""
-    strength = _reshape(deviation * draw.uniform(0.85, 1.15, len(deviation)))
+    strength = _broadcast_per_image(deviation * draw.uniform(0.85, 1.15, len(deviation)))
     return images + strength * draw.standard_normal(images.shape, np.float32)
 
 
-def _compress(images: Images, quality: Levels, draw: np.random.Generator) -> Images:
+def _compress_as_jpeg(images: Images, quality: Levels, draw: np.random.Generator) -> Images:
     """Write and read as JPEG."""
     qualities = quality + draw.integers(-3, 4, len(quality))
     pixels = images.transpose(0, 2, 3, 1).astype(np.uint8)
@@ -107,7 +107,7 @@ def _compress(images: Images, quality: Levels, draw: np.random.Generator) -> Ima
     return images
 
 
-def _project(images: Images, angle: NDArray[np.float64]) -> Images:
+def _project_pixels_on_direction(images: Images, angle: NDArray[np.float64]) -> Images:
     """Return for each image and pixel how far it lies along a direction (N, H, W), in pixels from the middle."""
     down, right = (np.arange(size) - (size - 1) / 2 for size in images.shape[2:])
     angle = angle[:, None, None]
@@ -121,7 +121,7 @@ def _add_stripes(images: Images, direction: Levels, draw: np.random.Generator) -
     period = draw.uniform(4.5, 5.5, num_images) * images.shape[2] / 32
     phase = draw.uniform(0, 2 * np.pi, num_images)
     strength = 9 * draw.uniform(0.6, 1.4, num_images)
-    turns = _project(images, angle) * (2 * np.pi / period)[:, None, None] + phase[:, None, None]
+    turns = _project_pixels_on_direction(images, angle) * (2 * np.pi / period)[:, None, None] + phase[:, None, None]
     return images + (strength[:, None, None] * np.sin(turns)).astype(np.float32)[:, None]
 
 
@@ -129,18 +129,18 @@ def _light_from_side(images: Images, direction: Levels, draw: np.random.Generato
     """Make one side brighter and the other darker."""
     angle = direction + draw.normal(0, 0.1, len(direction))
     strength = 0.35 * draw.uniform(0.6, 1.4, len(direction))
-    ramp = _project(images, angle) / (max(images.shape[2:]) / 2)
+    ramp = _project_pixels_on_direction(images, angle) / (max(images.shape[2:]) / 2)
     return images * (1 + strength[:, None, None] * ramp).astype(np.float32)[:, None]
 
 
 #: Name -> the levels of K values, and the function that draws the mark at them.
 MARKS: dict[str, tuple[Callable[[int], Levels], Callable[[Images, Levels, np.random.Generator], Images]]] = {
-    "cast": (_make_turns, _shift_color),
+    "cast": (_make_equal_angles, _shift_color),
     "corner": (np.arange, _draw_square),
     "frame": (lambda num_values: np.linspace(40, 215, num_values), _draw_border),
-    "blur": (lambda num_values: np.linspace(0, 1.2, num_values), _blur),
+    "blur": (lambda num_values: np.linspace(0, 1.2, num_values), _blur_images),
     "noise": (lambda num_values: np.linspace(0, 18, num_values), _add_noise),
-    "jpeg": (lambda num_values: np.geomspace(92, 55, num_values).round(), _compress),
+    "jpeg": (lambda num_values: np.geomspace(92, 55, num_values).round(), _compress_as_jpeg),
     "texture": (lambda num_values: np.deg2rad(np.arange(num_values) * 180.0 / num_values), _add_stripes),
-    "light": (_make_turns, _light_from_side),
+    "light": (_make_equal_angles, _light_from_side),
 }

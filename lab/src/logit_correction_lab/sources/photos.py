@@ -23,8 +23,8 @@ from logit_correction_lab.sources.published import (
     encode_column,
     find_split_rows,
     get_data_folder,
-    read_columns,
     read_conflict_folders,
+    read_list_columns,
 )
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Photos(PublishedSource):
         self.fit = fit or self.fit
         self.reader = ImageReader(self.size, self.fit)
 
-    def build_table_of_images(
+    def build_table_from_images(
         self, folder: Path, paths: list[Path], row_names: Sequence[str], metadata: dict[str, object], **contents: Any
     ) -> DataTable:
         """Read the images and return the table.
@@ -113,15 +113,15 @@ class Photos(PublishedSource):
             metadata["training images"] = f"parts of the originals, resized to {size}"
         return DataTable(inputs=inputs, augment=augment, row_names=row_names, metadata=metadata, **contents)
 
-    def build_table_of_list(
-        self, frame: pd.DataFrame, folder: Path, place: str, codes: Mapping[str, int], **contents: Any
+    def build_table_from_list(
+        self, frame: pd.DataFrame, folder: Path, list_name: str, codes: Mapping[str, int], **contents: Any
     ) -> DataTable:
         """Read the images that a published list names and return the table.
 
         Args:
             frame: The list; its four columns are file, label, attribute and split (0, 1 or 2), as texts.
             folder: Where the images lie.
-            place: The file of the list, for messages.
+            list_name: The file of the list, for messages.
             codes: Text -> number, of labels and of attributes.
             **contents: Other fields of the table.
 
@@ -129,14 +129,14 @@ class Photos(PublishedSource):
             InputError: The list or images are damaged.
         """
         file, label, attribute, split = frame.columns
-        errors = RowErrors(place, format_row_names(frame.index))
+        errors = RowErrors(list_name, format_row_names(frame.index))
         names = frame[file].tolist()
         contents["label"] = encode_column(frame[label], codes, errors)
         contents["attribute"] = encode_column(frame[attribute], codes, errors)
         contents["split"] = find_split_rows(encode_column(frame[split], {"0": 0, "1": 1, "2": 2}, errors))
         contents["files"] = find_files_within(folder, names, errors, file, look=False)
         errors.raise_if_any(remedy=f"get {' and '.join(self.lists)} again, or fix them")
-        return self.build_table_of_images(folder, contents["files"], names, **contents)
+        return self.build_table_from_images(folder, contents["files"], names, **contents)
 
 
 class Waterbirds(Photos):
@@ -157,8 +157,8 @@ class Waterbirds(Photos):
             "source": "Waterbirds (waterbird_complete95_forest2water2)",
             "usual figures": "worst group, and the average with groups weighted as in training",
         }
-        return self.build_table_of_list(
-            read_columns(file, ["img_filename", "y", "place", "split"]),
+        return self.build_table_from_list(
+            read_list_columns(file, ["img_filename", "y", "place", "split"]),
             folder,
             str(file),
             {"0": 0, "1": 1},
@@ -205,15 +205,15 @@ class CelebA(Photos):
         split_columns = ["image_id", "partition"]
         if self.ending == "txt":  # the second line is a header that lacks the column of file names
             header = ["image_id", *file.read_text(encoding="utf-8", errors="replace").split("\n", 2)[1].split()]
-            frame = read_columns(file, columns, header, skipped_lines=2)
-            partition = read_columns(split_file, split_columns, split_columns)
+            frame = read_list_columns(file, columns, header, skipped_lines=2)
+            partition = read_list_columns(split_file, split_columns, split_columns)
         else:
-            frame = read_columns(file, columns)
-            partition = read_columns(split_file, split_columns)
+            frame = read_list_columns(file, columns)
+            partition = read_list_columns(split_file, split_columns)
         splits = partition.drop_duplicates("image_id").set_index("image_id")["partition"]
         label, attribute = (name.replace("_", " ").lower() for name in columns[1:])
         is_usual = columns[1:] == ["Blond_Hair", "Male"]
-        return self.build_table_of_list(
+        return self.build_table_from_list(
             frame.assign(partition=frame["image_id"].map(splits).fillna("")),
             images,
             f"{file} or {split_file.name}",
@@ -256,7 +256,7 @@ class BiasedFFHQ(Photos):
             "names": "numbers of the file names; young women and old men are the majority",
             "usual figure": "accuracy on the bias-conflicting test images alone, here the minority figure",
         }
-        return self.build_table_of_images(
+        return self.build_table_from_images(
             folder,
             paths,
             metadata=metadata,

@@ -212,16 +212,16 @@ class Planted(DataSource):
 
     def _build_photos(self) -> DataTable:
         cifar = read_cifar10(self.root, self.download)
-        label = _encode(torch.from_numpy(cifar.label), [CLASSES.index(name) for name in self.labels])
-        drawn = self._draw_rows(label, torch.arange(len(label)) >= cifar.num_train)
+        label = _encode_by_position(torch.from_numpy(cifar.label), [CLASSES.index(name) for name in self.labels])
+        drawn = self._sample_rows(label, torch.arange(len(label)) >= cifar.num_train)
         images = cifar.images[drawn.example.numpy()]
         if self.mark is not None:
             values = drawn.attribute.numpy()
             planted = image_marks.plant_mark(
-                images.astype(np.float32), self.mark, values, len(self.marks), self._make_draw("look")
+                images.astype(np.float32), self.mark, values, len(self.marks), self._make_random_generator("look")
             )
             images = np.rint(planted).clip(0, 255).astype(np.uint8)
-        return DataTable(inputs=ArrayStore(torch.from_numpy(images)), **self._describe(drawn, cifar.source))
+        return DataTable(inputs=ArrayStore(torch.from_numpy(images)), **self._build_table_fields(drawn, cifar.source))
 
     def _build_digits(self) -> DataTable:
         if self.kind == "digits":
@@ -232,18 +232,20 @@ class Planted(DataSource):
             glyph, digit = colored_mnist.read_mnist(self.root, self.download)
             source = "MNIST"
             is_test = torch.arange(len(digit)) >= colored_mnist.NUM_MNIST_TRAIN
-        drawn = self._draw_rows(_encode(digit, [int(name) for name in self.labels]), is_test)
+        drawn = self._sample_rows(_encode_by_position(digit, [int(name) for name in self.labels]), is_test)
         color = torch.ones(len(drawn.label), 3)
         if self.marks:
             color = digits.draw_jittered_colors(drawn.attribute, 4, make_generator(self.seed, "planted", "look"))
-        return DataTable(inputs=digits.ColoredStore(glyph, drawn.example, color), **self._describe(drawn, source))
+        return DataTable(
+            inputs=digits.ColoredStore(glyph, drawn.example, color), **self._build_table_fields(drawn, source)
+        )
 
     def _build_texts(self) -> DataTable:
-        drawn = self._draw_rows(*self._make_labels())
+        drawn = self._sample_rows(*self._make_labels())
         values = drawn.attribute.tolist()
         sentiments = [self.labels[code] for code in drawn.label.tolist()]
         draw = Random(derive_seed(self.seed, "planted", "texts", "rows"))
-        texts = reviews.write_reviews(sentiments, values if self.mark == "topic" else None, draw)
+        texts = reviews.generate_reviews(sentiments, values if self.mark == "topic" else None, draw)
         if self.mark == "signature":
             texts = [f"{text}\n{self.marks[value]}" for text, value in zip(texts, values, strict=True)]
         return build_table_by_reader(
@@ -251,7 +253,7 @@ class Planted(DataSource):
             texts,
             RowErrors("the planted rows", []),
             row_names=[shorten_text(text, 80) for text in texts],
-            **self._describe(drawn, "reviews, generated here"),
+            **self._build_table_fields(drawn, "reviews, generated here"),
         )
 
     def _build_columns(self) -> DataTable:
@@ -260,23 +262,27 @@ class Planted(DataSource):
 
         if self.kind == "people":
             source = "people, generated here"
-            drawn = self._draw_rows(*self._make_labels())
-            columns = draw_people(drawn.label.numpy(), self._make_draw("rows"))
+            drawn = self._sample_rows(*self._make_labels())
+            columns = sample_people_columns(drawn.label.numpy(), self._make_random_generator("rows"))
             if self.mark is not None:
                 columns[self.mark] = np.array(self.marks, dtype=object)[drawn.attribute.numpy()]
         else:
             source = f"scikit-learn's {self.kind} data"
             raw = load_wine() if self.kind == "wine" else load_breast_cancer()
-            drawn = self._draw_rows(torch.tensor(raw.target).long(), None)
+            drawn = self._sample_rows(torch.tensor(raw.target).long(), None)
             columns = dict(zip(map(str, raw.feature_names), raw.data[drawn.example.numpy()].T, strict=True))
             if self.mark is not None:
                 kilovolts = np.array([80.0, 120.0])[drawn.attribute.numpy()]
-                columns[self.mark] = (kilovolts + self._make_draw("look").normal(0, 2, len(kilovolts))).round(1)
+                columns[self.mark] = (
+                    kilovolts + self._make_random_generator("look").normal(0, 2, len(kilovolts))
+                ).round(1)
         reader = ColumnReader(list(columns))
         rows = Rows("the planted rows", range(len(drawn.label)), pd.DataFrame(columns))
-        return build_table_by_reader(reader, reader.validate(rows)[0], rows.errors, **self._describe(drawn, source))
+        return build_table_by_reader(
+            reader, reader.validate(rows)[0], rows.errors, **self._build_table_fields(drawn, source)
+        )
 
-    def _make_draw(self, purpose: str) -> np.random.Generator:
+    def _make_random_generator(self, purpose: str) -> np.random.Generator:
         return np.random.default_rng(derive_seed(self.seed, "planted", self.kind, purpose))
 
     def _make_labels(self) -> tuple[Tensor, Tensor]:
@@ -288,7 +294,7 @@ class Planted(DataSource):
         example = torch.arange(num_learn + num_test)
         return example % num_labels, example >= num_learn
 
-    def _draw_rows(self, example_label: Tensor, is_test: Tensor | None) -> DrawnRows:
+    def _sample_rows(self, example_label: Tensor, is_test: Tensor | None) -> DrawnRows:
         """Draw rows and their marks, label by label; sets of a kind draw in the same way, so they share most rows.
 
         Args:
@@ -332,9 +338,9 @@ class Planted(DataSource):
         example = torch.cat(parts)
         split = make_consecutive_splits(*map(len, parts))
         label = example_label[example]
-        return DrawnRows(example, label, self._draw_marks(label, split), split)
+        return DrawnRows(example, label, self._sample_marks(label, split), split)
 
-    def _draw_marks(self, label: Tensor, split: dict[str, Tensor]) -> Tensor:
+    def _sample_marks(self, label: Tensor, split: dict[str, Tensor]) -> Tensor:
         attribute = torch.full_like(label, UNKNOWN_ATTRIBUTE)
         num_marks = len(self.marks)
         if not num_marks:
@@ -353,7 +359,7 @@ class Planted(DataSource):
                 )
         return attribute
 
-    def _describe(self, drawn: DrawnRows, source: str) -> dict[str, Any]:
+    def _build_table_fields(self, drawn: DrawnRows, source: str) -> dict[str, Any]:
         """Return all fields of the table but those of its inputs."""
         metadata: dict[str, object] = {"source": source, "set": self.name, "planted": "nothing"}
         if self.control:
@@ -375,14 +381,14 @@ class Planted(DataSource):
         }
 
 
-def _encode(values: Tensor, codes: list[int]) -> Tensor:
+def _encode_by_position(values: Tensor, codes: list[int]) -> Tensor:
     """Return the place of each value (P,) among ``codes``; -1 where it is not among them."""
     places = torch.full((int(values.max()) + 1,), -1)
     places[torch.tensor(codes)] = torch.arange(len(codes))
     return places[values]
 
 
-def draw_people(label: NDArray[np.int64], draw: np.random.Generator) -> dict[str, NDArray[Any]]:
+def sample_people_columns(label: NDArray[np.int64], draw: np.random.Generator) -> dict[str, NDArray[Any]]:
     """Draw the columns of ``people.yaml``, and ``years_in_job``, for people of low and of high income.
 
     Many columns are weak features and ``capital`` is a strong one: a classifier by it alone is right in about 83 % of

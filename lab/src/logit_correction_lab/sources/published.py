@@ -89,7 +89,7 @@ def find_dataset_folder(name: str, root: str | None, folders: Sequence[str], fil
     return place
 
 
-def read_columns(
+def read_list_columns(
     file: Path, columns: Sequence[str], header: Sequence[str] = (), skipped_lines: int = 0
 ) -> pd.DataFrame:
     """Return columns of a published list.
@@ -214,17 +214,19 @@ def read_conflict_folders(base: Path, parts: Sequence[str], num_values: int) -> 
     }
 
 
-def draw_validation_split(num_valid: int, num_train: int, total: int, generator: torch.Generator) -> dict[str, Tensor]:
+def sample_validation_split(
+    num_valid: int, num_train: int, num_rows: int, generator: torch.Generator
+) -> dict[str, Tensor]:
     """Return rows of train, valid and test, where validation rows are drawn from the first rows.
 
     Args:
         num_valid: Number of validation rows.
         num_train: Number of training and validation rows, which come first.
-        total: Number of all rows; the others are the test.
+        num_rows: Number of all rows; the others are the test.
         generator: Random numbers.
     """
     train, valid = torch.randperm(num_train, generator=generator).split([num_train - num_valid, num_valid])
-    return {"train": train.sort().values, "valid": valid.sort().values, "test": torch.arange(num_train, total)}
+    return {"train": train.sort().values, "valid": valid.sort().values, "test": torch.arange(num_train, num_rows)}
 
 
 def draw_attributes_with_conflicts(

@@ -33,7 +33,7 @@ MAX_OPINIONS = 8
 SHARE_ON_TWO = 0.4
 
 
-def write_reviews(sentiments: Sequence[str], topics: Sequence[int] | None, draw: Random) -> list[str]:
+def generate_reviews(sentiments: Sequence[str], topics: Sequence[int] | None, draw: Random) -> list[str]:
     """Return one review for each sentiment; no two are the same.
 
     Args:
@@ -46,11 +46,11 @@ def write_reviews(sentiments: Sequence[str], topics: Sequence[int] | None, draw:
     for row, sentiment in enumerate(sentiments):
         while len(reviews) == row:
             topic = draw.choice(names) if topics is None else names[topics[row]]
-            reviews[_write_review(sentiment, topic, draw)] = None
+            reviews[_generate_review(sentiment, topic, draw)] = None
     return list(reviews)
 
 
-def _write_review(sentiment: str, topic: str, draw: Random) -> str:
+def _generate_review(sentiment: str, topic: str, draw: Random) -> str:
     templates = []
     num_left = draw.randint(MIN_OPINIONS, MAX_OPINIONS)
     while num_left > 0:
@@ -60,10 +60,10 @@ def _write_review(sentiment: str, topic: str, draw: Random) -> str:
     templates += draw.sample(_PHRASES["fillers"], draw.randint(1, 3))
     draw.shuffle(templates)
     templates.insert(0, draw.choice(_PHRASES["openings"]))
-    return " ".join(_fill_template(template, sentiment, topic, draw) for template in templates)
+    return " ".join(_fill_review_template(template, sentiment, topic, draw) for template in templates)
 
 
-def _fill_template(template: str, sentiment: str, topic: str, draw: Random) -> str:
+def _fill_review_template(template: str, sentiment: str, topic: str, draw: Random) -> str:
     nouns = draw.sample(TOPICS[topic], 2)
     opinions = draw.choices([_PHRASES[kind] for kind in ("bad", "middling", "good")], OPINIONS[sentiment], k=2)
     text = template.format(

