@@ -207,7 +207,7 @@ def known_of_new_rows(found: Audit, truth: np.ndarray) -> list[Known]:
     best = int(np.argmax(gains))
     chosen, usual = tried[best], tried[best]["differs_usual"]
     assert told["chosen"] == chosen["name"]
-    known.append(("disagree on", [100 * (says[best] != says[0]).mean(), len(rows), 100 * usual]))
+    known.append(("disagree on", [100 * (says[best] != says[0]).mean(), len(rows), 100 * usual, 100 * told["likely"]]))
     if best:
         assert told["average"] is not None or told["gain"] <= gains[best]  # which is corrected for the choice
         ends = [100 * told[f"gain{end}"] for end in ("", "_low", "_high")]

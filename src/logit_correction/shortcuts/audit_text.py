@@ -297,7 +297,9 @@ def _format_selection_headline(selection: Selection) -> str:
     if selection.correction is not None:
         doubt = ", but that is not sure yet" if selection.num_needed else ""
         return f"Train `{selection.chosen}`: about {gain} points on the new rows{doubt}."
-    if selection.answers:
+    if selection.answers and selection.num_needed:
+        reason = "unsure, no correction is clearly better on the new rows"
+    elif selection.answers:
         reason = "no correction is better on the new rows"
     elif selection.changed and selection.num_needed == 0:
         reason = "no correction gives a new row another label"
@@ -356,9 +358,10 @@ def _describe_shift(selection: Selection) -> str:
         f"{BASELINE} and `{candidate.name}` disagree on {new} of the {rows} that are new, and on "
         f"{in_distribution} of rows like the training data"
     )
+    chance = f"without a change, chance alone shows as much in {format_percent(selection.p_value, unit=' %')} of audits"
     if selection.changed:
-        return f"{disagree}: something that held there does not hold here"
-    return f"{disagree}, which is no more than chance"
+        return f"{disagree}: something that held there may not hold here ({chance})"
+    return f"{disagree}, which chance explains: {chance}"
 
 
 def _describe_answers(selection: Selection) -> str:
