@@ -67,6 +67,8 @@ new_rows.candidates[].seconds new_rows.candidates[].like_training new_rows.candi
 new_rows.candidates[].differs_new_low new_rows.candidates[].differs_new_high new_rows.candidates[].differs_usual
 new_rows.candidates[].differs_usual_low new_rows.candidates[].differs_usual_high new_rows.candidates[].gain
 new_rows.candidates[].gain_low new_rows.candidates[].gain_high new_rows.candidates[].told_by
+new_rows.view_shifts[].view new_rows.view_shifts[].auc new_rows.view_shifts[].auc_low new_rows.view_shifts[].auc_high
+new_rows.view_shifts[].values new_rows.answered_rows
 """
 
 

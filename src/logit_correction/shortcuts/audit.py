@@ -253,7 +253,7 @@ class Audit:
             if sheet is not None:
                 write_spreadsheet_csv(sheet, staged / SHEET)
                 if self.trust_code:  # a path from elsewhere is not followed
-                    write_pictures(staged, rows)
+                    write_pictures(staged, self.path, rows)
             removed = [name for name in (FIX, ANSWERS) if not (staged / name).exists()]
             if removed:
                 write_text_file(staged / REMOVED_FILES, "\n".join(removed))
@@ -477,7 +477,7 @@ def audit_into(
                 rows, sheet = sample_sheet(rows, ask or DEFAULT_SHEET_ROWS, config.training.seed)
                 if len(sheet):
                     write_spreadsheet_csv(sheet, staged / SHEET)
-                    write_pictures(staged, rows)
+                    write_pictures(staged, folder, rows)
             known_views = KnownViews(
                 shortcut=tuple(estimator.shortcut),
                 legitimate=tuple(estimator.legitimate),

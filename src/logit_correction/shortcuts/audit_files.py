@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from logit_correction.pages.page import save_page
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.options import RunConfig
 from logit_correction.serialization import from_json_values, read_json_file
+from logit_correction.shortcuts.answered_rows import list_answered_rows
 from logit_correction.shortcuts.audit_page import render_audit_page
 from logit_correction.shortcuts.new_rows_table import NewRows
 from logit_correction.shortcuts.new_rows_values import write_answers, write_values
@@ -71,6 +73,8 @@ def write_selection(
     if rows.logits is not None and not (audit_dir / VALUES).is_file():
         write_values(out_dir / VALUES, rows)
     selection = select_from_answers(rows, selection, summary.record.training.seed)
+    answered_rows = list_answered_rows(rows, selection, summary.record.data.label_names)
+    selection = replace(selection, answered_rows=answered_rows)
     (out_dir / FIX).unlink(missing_ok=True)  # that of the search
     if selection.members:
         has_answers = write_answers(out_dir / ANSWERS, rows)
@@ -106,14 +110,15 @@ def build_average_config(selection: Selection, answers: Path | None) -> RunConfi
     return RunConfig.from_dict({**erm, "method": method})
 
 
-def write_pictures(out_dir: Path, rows: NewRows) -> None:
-    """Keep pictures of the rows to label, so that a page that is written later does not need their files.
+def write_pictures(out_dir: Path, audit_dir: Path, rows: NewRows) -> None:
+    """Keep pictures of rows of sheets, so that a page that is written later does not need their files.
 
     Args:
-        out_dir: Folder to write to.
+        out_dir: Folder to write to; its files will replace those of ``audit_dir``.
+        audit_dir: The audit's folder, whose pictures of earlier sheets are kept.
         rows: All new rows; pictures are those of open rows that are image files.
     """
-    pictures = read_pictures(rows)
+    pictures = {**_read_kept_pictures(out_dir, audit_dir), **read_pictures(rows)}
     if pictures:
         run_folder.write_json(out_dir / PICTURES, pictures)
 
@@ -127,7 +132,9 @@ def write_summary(out_dir: Path, summary: AuditSummary, audit_dir: Path, is_trus
         audit_dir: The audit's folder.
         is_trusted: Mark the audit as trusted: all classes and paths that it names are this user's.
     """
-    save_page(render_audit_page(summary, audit_dir, read_open_sheet(out_dir, audit_dir)), out_dir / PAGE)
+    pictures = _read_kept_pictures(out_dir, audit_dir)
+    page = render_audit_page(summary, audit_dir, read_open_sheet(out_dir, audit_dir), pictures)
+    save_page(page, out_dir / PAGE)
     run_folder.write_json(out_dir / AUDIT, summary.to_dict())
     write_checksums(out_dir, SEALED, audit_dir)
     if not is_trusted:
@@ -147,14 +154,19 @@ def read_open_sheet(out_dir: Path, audit_dir: Path) -> OpenSheet | None:
     """
     if not (out_dir / NEW_ROWS).is_file():
         return None
-    pictures: dict[str, str] = {}
-    if (out_dir / PICTURES).is_file():
-        pictures = _read_pictures(out_dir / PICTURES)
-    elif (audit_dir / PICTURES).is_file():
-        verify_checksum(audit_dir / PICTURES, REMEDY)
-        pictures = _read_pictures(audit_dir / PICTURES)
+    pictures = _read_kept_pictures(out_dir, audit_dir)
     sheet = build_open_sheet(NewRows.from_frame(read_frame(out_dir / NEW_ROWS)), pictures)
     return sheet if sheet.rows else None
+
+
+def _read_kept_pictures(out_dir: Path, audit_dir: Path) -> dict[str, str]:
+    """Return row number -> picture of the rows of all sheets; empty where rows are not image files."""
+    if (out_dir / PICTURES).is_file():
+        return _read_pictures(out_dir / PICTURES)
+    if not (audit_dir / PICTURES).is_file():
+        return {}
+    verify_checksum(audit_dir / PICTURES, REMEDY)
+    return _read_pictures(audit_dir / PICTURES)
 
 
 def _read_pictures(file: Path) -> dict[str, str]:

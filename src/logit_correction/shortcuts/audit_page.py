@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from logit_correction.pages.console import (
     print_wrapped,
 )
 from logit_correction.pages.page import build_evidence_context, render_template
+from logit_correction.shortcuts.answered_rows import describe_answered_rows
 from logit_correction.shortcuts.audit_text import (
     build_price_table,
     describe_audit,
@@ -42,13 +44,16 @@ from logit_correction.view_names import format_view_names, is_plural_phrase, lis
 MAX_PAIRS = 8
 
 
-def render_audit_page(summary: AuditSummary, audit_dir: Path, sheet: OpenSheet | None = None) -> str:
+def render_audit_page(
+    summary: AuditSummary, audit_dir: Path, sheet: OpenSheet | None = None, pictures: Mapping[str, str] | None = None
+) -> str:
     """Return the page of an audit.
 
     Args:
         summary: Of the audit.
         audit_dir: That of the audit, which commands name.
         sheet: Rows to label, if there are any.
+        pictures: Number of a row that was answered -> its picture as a data URI.
     """
     record = summary.record
     question = make_question(record.finding)
@@ -60,6 +65,8 @@ def render_audit_page(summary: AuditSummary, audit_dir: Path, sheet: OpenSheet |
     return render_template(
         "audit.html.j2",
         **_build_first_screen(summary, shlex.quote(format_path(audit_dir))),
+        pictures=pictures or {},
+        answers_text=describe_answered_rows(summary.selection) if isinstance(summary, SelectionSummary) else "",
         title=f"Audit of {source}",
         what=source,
         verdict=summary.verdict,

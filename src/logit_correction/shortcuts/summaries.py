@@ -216,6 +216,32 @@ class AverageResult:
 
 
 @dataclass(frozen=True)
+class AnsweredRow:
+    """A new row that a person has labelled, and what is predicted of it.
+
+    Attributes:
+        row: Its number among the new rows.
+        name: What the page calls it: its file, line or number.
+        label: The answer.
+        erm_label: What ERM predicts.
+        compared_label: What ``Selection.compared`` predicts; None where only ERM is compared.
+        text: Content of a row of texts or of a table.
+    """
+
+    row: int
+    name: str
+    label: str
+    erm_label: str
+    compared_label: str | None = None
+    text: str | None = None
+
+    @property
+    def is_disputed(self) -> bool:
+        """Whether the two predict different labels."""
+        return self.compared_label is not None and self.compared_label != self.erm_label
+
+
+@dataclass(frozen=True)
 class Selection:
     """Whether the distribution shifted from the training data to the new rows, and the candidate to train.
 
@@ -236,6 +262,7 @@ class Selection:
         single: Whether one candidate is to be trained, and no average.
         view_shifts: How well each view separates new rows from validation rows, the greatest area first; None in audits
             of older versions, and of too few rows.
+        answered_rows: Rows of sheets that were answered, with the predictions, those in dispute first.
         num_needed: Further answers after which it should be clear whether the best candidate beats ERM; None without
             answers, but 0 where no answer could decide that.
     """
@@ -257,6 +284,7 @@ class Selection:
     average: AverageResult | None = None
     single: bool = False
     view_shifts: tuple[ViewShift, ...] | None = None
+    answered_rows: tuple[AnsweredRow, ...] = ()
 
     @property
     def correction(self) -> CandidateResult | None:

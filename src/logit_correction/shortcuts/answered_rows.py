@@ -1,0 +1,73 @@
+"""The rows that a person has labelled: what ERM and the advice predict of them, and which of the two is right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from logit_correction.evaluation.predictions import Array
+from logit_correction.shortcuts.averaging import average_logits
+from logit_correction.shortcuts.new_rows_table import NewRows, describe_row
+from logit_correction.shortcuts.summaries import AnsweredRow, Selection
+
+
+def list_answered_rows(rows: NewRows, selection: Selection, label_names: Sequence[str]) -> tuple[AnsweredRow, ...]:
+    """Return the rows of sheets that were answered, those first on which ERM and the advice predict different labels.
+
+    Where ERM is advised, it is compared with the average of the candidates by the answers, if there is one, so that a
+    person sees why that is not advised.
+
+    Args:
+        rows: With all answers.
+        selection: By these answers.
+        label_names: L names.
+    """
+    compared = _predict_compared(rows, selection)
+    answered = []
+    for position in np.flatnonzero((rows.rounds >= 1) & (rows.label >= 0)).tolist():
+        description = rows.descriptions.iloc[position]
+        content = description.get("content")
+        answered.append(
+            AnsweredRow(
+                row=int(description["row"]),
+                name=describe_row(description),
+                label=label_names[rows.label[position]],
+                erm_label=label_names[rows.predictions[0, position]],
+                compared_label=None if compared is None else label_names[compared[position]],
+                text=None if content is None or pd.isna(content) else str(content),
+            )
+        )
+    return tuple(sorted(answered, key=lambda row: not row.is_disputed))
+
+
+def _predict_compared(rows: NewRows, selection: Selection) -> Array | None:
+    """Return the labels (M,) that the average or the advised candidate predicts; None where there is only ERM."""
+    weight = np.array([candidate.weight or 0.0 for candidate in selection.candidates])
+    if selection.average is not None and rows.logits is not None and weight[1:].any():
+        return np.asarray(average_logits(rows.logits, weight).argmax(axis=1))
+    for predictions, candidate in zip(rows.predictions, selection.candidates, strict=True):
+        if candidate is selection.correction:
+            return predictions
+    return None
+
+
+def describe_answered_rows(selection: Selection) -> str:
+    """Return on how many answered rows ERM and the advice are right; empty without answers."""
+    rows = selection.answered_rows
+    if not rows:
+        return ""
+    erm_right = sum(row.erm_label == row.label for row in rows)
+    if rows[0].compared_label is None:
+        return f"ERM is right on {erm_right} of your {len(rows)} answers"
+    name = "the advice" if selection.correction is not None else "the best average"
+    disputed = [row for row in rows if row.is_disputed]
+    if not disputed:
+        return f"ERM and {name} never disagree; both are right on {erm_right} of your {len(rows)} answers"
+    disputed_erm_right = sum(row.erm_label == row.label for row in disputed)
+    disputed_right = sum(row.compared_label == row.label for row in disputed)
+    return (
+        f"Where they disagree, ERM is right on {disputed_erm_right} of your {len(rows)}, {name} on {disputed_right}; "
+        f"elsewhere both are right on {erm_right - disputed_erm_right} of {len(rows) - len(disputed)}"
+    )
