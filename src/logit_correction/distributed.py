@@ -56,7 +56,7 @@ def _gather_from_processes(value: Tensor) -> list[Tensor]:
     return parts
 
 
-def average_gradients(parameters: Iterable[Tensor]) -> None:
+def average_gradients_in_place(parameters: Iterable[Tensor]) -> None:
     """Replace the gradients of parameters by their means over all processes.
 
     A process without a gradient counts as 0; a parameter that has a gradient in no process keeps None. Where this
@@ -76,7 +76,7 @@ def average_gradients(parameters: Iterable[Tensor]) -> None:
             parameter.grad = (gradient_sum / num_processes()).view_as(parameter).to(parameter.dtype)
 
 
-def broadcast_from_first(value: Tensor) -> None:
+def broadcast_from_first_process(value: Tensor) -> None:
     """Replace a tensor, in place, by that of the first process."""
     if num_processes() > 1:
         torch.distributed.broadcast(value, 0)

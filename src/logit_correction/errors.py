@@ -25,23 +25,25 @@ class TrainingInterrupted(Exception):
     """Training was asked to stop and has saved where it was."""
 
 
-def check_range(name: str, value: float, low: float, high: float = float("inf"), open_end: bool = False) -> None:
-    """Check that the number of an option lies in low..high.
+def check_range(
+    name: str, value: float, min_value: float, max_value: float = float("inf"), open_end: bool = False
+) -> None:
+    """Check that the number of an option lies in [min_value, max_value].
 
     Args:
         name: The option, for the message.
         value: Its value.
-        low: The least value allowed.
-        high: The greatest value allowed; any by default.
-        open_end: Whether ``high`` itself is forbidden.
+        min_value: The least value allowed.
+        max_value: The greatest value allowed; any by default.
+        open_end: Whether ``max_value`` itself is forbidden.
 
     Raises:
         InputError: It lies outside, or is NaN.
     """
-    if not low <= value <= high or (open_end and value == high):
+    if not min_value <= value <= max_value or (open_end and value == max_value):
         bound = "less than" if open_end else "at most"
-        end = f" and {bound} {high:g}" if high < float("inf") else " and finite" * open_end
-        raise InputError(f"{name} is {value}, but must be at least {low:g}{end}")
+        end = f" and {bound} {max_value:g}" if max_value < float("inf") else " and finite" * open_end
+        raise InputError(f"{name} is {value}, but must be at least {min_value:g}{end}")
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:

@@ -260,7 +260,7 @@ class GroupPrior(nn.Module):
         Returns:
             (B, L).
         """
-        return _look_up_rows(self._build_prior_rows(), attribute)
+        return _look_up_prior_rows(self._build_prior_rows(), attribute)
 
     def log_for_attribute(self, attribute: Tensor) -> Tensor:
         """Return the logarithm of ``for_attribute`` less each row's greatest value: what is added to logits (eq. 7).
@@ -271,7 +271,9 @@ class GroupPrior(nn.Module):
         Returns:
             (B, L), finite.
         """
-        return _look_up_rows(self.log_rows if self.averaging == "fixed" else self._build_log_prior_rows(), attribute)
+        return _look_up_prior_rows(
+            self.log_rows if self.averaging == "fixed" else self._build_log_prior_rows(), attribute
+        )
 
     def log(self, prior: Tensor) -> Tensor:
         """Return the logarithm of a prior of any shape, with the floor added to the prior."""
@@ -289,15 +291,15 @@ class GroupPrior(nn.Module):
         return shift_log_prior(self.log(self._build_prior_rows()))
 
 
-def _look_up_rows(rows: Tensor, attribute: Tensor) -> Tensor:
+def _look_up_prior_rows(prior_rows: Tensor, attribute: Tensor) -> Tensor:
     """Return the rows (B, L) for attributes (B,) of -1..K-1 from a table (1 + K, L).
 
     ``embedding`` refuses attributes outside without waiting for a GPU; indexing would take -2 for a value.
     """
     try:
-        return torch.nn.functional.embedding(attribute + 1, rows)
+        return torch.nn.functional.embedding(attribute + 1, prior_rows)
     except IndexError as error:
-        raise ValueError(f"attribute must lie in -1 (unknown) .. {len(rows) - 2}") from error
+        raise ValueError(f"attribute must lie in -1 (unknown) .. {len(prior_rows) - 2}") from error
 
 
 class LogitCorrectedLoss(nn.Module):

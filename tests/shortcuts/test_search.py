@@ -83,7 +83,7 @@ def test_of_views_that_point_at_the_same_rows_the_narrowest_is_named(monkeypatch
     followed = torch.where(torch.rand(len(label), generator=generator) < 0.7, cast, label)
     search = search_of(inputs, label, 0.97 * torch.eye(num_labels)[followed] + 0.01)
     search.evaluate_views(available_views(inputs, ["thumbnail", "texture", "colour", "light"]))
-    monkeypatch.setattr(search, "select_promising", lambda: [("texture",)])  # as on coloured digits
+    monkeypatch.setattr(search, "select_promising_views", lambda: [("texture",)])  # as on coloured digits
     search.score_candidates()
     finding = search.conclude()
     assert (finding.verdict, finding.views) == ("shortcut", ("colour",))

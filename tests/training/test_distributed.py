@@ -205,14 +205,14 @@ def test_a_run_of_two_processes_that_was_stopped_ends_as_one_that_was_not(both: 
 
 GRADIENTS = """
 import sys, torch, torch.distributed as dist
-from logit_correction.distributed import average_gradients
+from logit_correction.distributed import average_gradients_in_place
 folder, rank = sys.argv[1], int(sys.argv[2])
 dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
 both, first, nobody, frozen = (torch.nn.Parameter(torch.zeros(2)) for _ in range(4))
 frozen.requires_grad_(False)
 both.grad = torch.tensor([1.0, 4.0]) * (rank + 1)
 first.grad = None if rank else torch.tensor([3.0, 0.0])
-average_gradients([both, first, nobody, frozen])
+average_gradients_in_place([both, first, nobody, frozen])
 assert both.grad.tolist() == [1.5, 6.0] and first.grad.tolist() == [1.5, 0.0]
 assert nobody.grad is None and frozen.grad is None
 dist.destroy_process_group()

@@ -81,10 +81,10 @@ def build_tables(benchmark: Benchmark, frame: pd.DataFrame, comparison: Comparis
     by_rule += [
         chosen for _, chosen in frame.groupby("selection", sort=False) if not chosen.index.isin(own.index).all()
     ]
-    by_rule.sort(key=_is_best_test)
+    by_rule.sort(key=_is_selected_by_best_test)
     tables = []
     for chosen in by_rule:
-        on_test = _is_best_test(chosen)
+        on_test = _is_selected_by_best_test(chosen)
         section = "What published tables report: the best epoch on test" if on_test else "By other selection rules"
         finished = set(chosen["row"])
         shown = [row for row in rows if row in finished or row not in set(frame["row"])]
@@ -94,7 +94,7 @@ def build_tables(benchmark: Benchmark, frame: pd.DataFrame, comparison: Comparis
     return tables
 
 
-def _is_best_test(frame: pd.DataFrame) -> bool:
+def _is_selected_by_best_test(frame: pd.DataFrame) -> bool:
     return bool(frame["selection"].iloc[0] == BEST_TEST)
 
 

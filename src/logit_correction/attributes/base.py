@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from logit_correction.distributed import broadcast_from_first
+from logit_correction.distributed import broadcast_from_first_process
 from logit_correction.errors import InputError
 from logit_correction.finding import Finding
 from logit_correction.finding_text import finding_to_dict
@@ -204,7 +204,7 @@ class AttributeEstimator(nn.Module, ABC):
                 f"to {self.num_attributes - 1}, {UNKNOWN_ATTRIBUTE} where unknown"
             )
         self.row_attribute.copy_(attribute)
-        broadcast_from_first(self.row_attribute)
+        broadcast_from_first_process(self.row_attribute)
 
     def assign_training(self, outputs: Tensor) -> Tensor:
         """Return the attribute (N,) long of all training rows, -1 where unknown.

@@ -93,15 +93,15 @@ class ColoredStore(InputStore):
     def input_shape(self) -> tuple[int, ...]:
         return (3, *self.glyphs.shape[1:])
 
-    def _fetch_grey(self, rows: Tensor) -> Tensor:
+    def _fetch_grey(self, row_indices: Tensor) -> Tensor:
         # index_select copies whole rows, where plain indexing goes byte by byte: 5 us instead of 100.
-        return self.glyphs.index_select(0, self.glyph_of_row.index_select(0, rows)).float()[:, None]
+        return self.glyphs.index_select(0, self.glyph_of_row.index_select(0, row_indices)).float()[:, None]
 
-    def fetch(self, rows: Tensor) -> Tensor:
-        return self._fetch_grey(rows) * self._factor.index_select(0, rows)[:, :, None, None]
+    def fetch(self, row_indices: Tensor) -> Tensor:
+        return self._fetch_grey(row_indices) * self._factor.index_select(0, row_indices)[:, :, None, None]
 
-    def images(self, rows: Tensor) -> Tensor:
-        return (self._fetch_grey(rows) * self.color[rows][:, :, None, None]).round().to(torch.uint8)
+    def images(self, row_indices: Tensor) -> Tensor:
+        return (self._fetch_grey(row_indices) * self.color[row_indices][:, :, None, None]).round().to(torch.uint8)
 
     def to(self, device: torch.device | str) -> ColoredStore:
         return ColoredStore(

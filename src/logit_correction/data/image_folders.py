@@ -34,7 +34,7 @@ JUNK = (
 HIDDEN_PREFIXES = (".", "@")
 
 
-def is_hidden(name: str) -> bool:
+def is_hidden_name(name: str) -> bool:
     """Return whether a computer, not a person, put a file or a folder of this name there."""
     return name.startswith(HIDDEN_PREFIXES) or name.casefold() in JUNK
 
@@ -46,7 +46,7 @@ def is_image_name(path: Path | str) -> bool:
 
 def list_visible_folders(folder: Path) -> list[Path]:
     """Return the folders in a folder, in order, without hidden ones."""
-    return sorted(path for path in folder.iterdir() if not is_hidden(path.name) and path.is_dir())
+    return sorted(path for path in folder.iterdir() if not is_hidden_name(path.name) and path.is_dir())
 
 
 def list_visible_files(folder: Path, found_hidden_paths: list[Path] | None = None) -> list[Path]:
@@ -64,9 +64,9 @@ def list_visible_files(folder: Path, found_hidden_paths: list[Path] | None = Non
     for parent, folders, files in os.walk(folder, onerror=refuse):
         if found_hidden_paths is not None:
             found_hidden_paths += find_hidden_paths(Path(parent), folders, files)
-        folders[:] = [name for name in folders if not is_hidden(name)]
+        folders[:] = [name for name in folders if not is_hidden_name(name)]
         links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
-        paths += [Path(parent, name) for name in (*files, *links) if not is_hidden(name)]
+        paths += [Path(parent, name) for name in (*files, *links) if not is_hidden_name(name)]
     return sorted(paths)
 
 
@@ -78,9 +78,9 @@ def find_hidden_paths(parent: Path, folders: Iterable[str], files: Iterable[str]
         folders: Names of folders in it.
         files: Names of files in it.
     """
-    hidden = [parent / name for name in folders if is_hidden(name)]
+    hidden = [parent / name for name in folders if is_hidden_name(name)]
     holding = [folder for folder in hidden if os.access(folder, os.R_OK) and os.listdir(folder)]
-    return holding + [parent / name for name in files if is_hidden(name) and is_image_name(name)]
+    return holding + [parent / name for name in files if is_hidden_name(name) and is_image_name(name)]
 
 
 def find_label_folders(root: Path) -> dict[Path, str | None]:
@@ -91,14 +91,15 @@ def find_label_folders(root: Path) -> dict[Path, str | None]:
     Raises:
         InputError: If folders of labels seem to hold those of other labels.
     """
-    visible = [path for path in root.iterdir() if not is_hidden(path.name)]
+    visible = [path for path in root.iterdir() if not is_hidden_name(path.name)]
     broken = next((path for path in visible if path.is_symlink() and not path.exists()), None)
     if broken is not None:
         raise InputError(f"{broken} is a link to nothing: remove it, or put a folder of images there")
     folders = list_visible_folders(root)
     splits = {folder: SPLIT_ALIASES.get(folder.name.strip().lower()) for folder in folders}
     has_images = {
-        folder: any(is_image_name(path) and not is_hidden(path.name) for path in folder.iterdir()) for folder in folders
+        folder: any(is_image_name(path) and not is_hidden_name(path.name) for path in folder.iterdir())
+        for folder in folders
     }
     inner = {folder: [] if has_images[folder] else list_visible_folders(folder) for folder in folders}
     if all(splits.values()) and (len(folders) > 1 or any(inner.values())):

@@ -28,14 +28,14 @@ def find_name_positions(values: Sequence[str | None], label_names: Sequence[str]
     return torch.tensor([position.get(value, -1) for value in values], dtype=torch.long)
 
 
-def encode_labels(values: Sequence[str | None], good: Tensor) -> tuple[Tensor, list[str]]:
+def encode_labels(values: Sequence[str | None], is_good: Tensor) -> tuple[Tensor, list[str]]:
     """Return a number (M,) for each value, and the names by number; numbers sort as numbers, names as texts.
 
     Args:
         values: M labels or attributes.
-        good: (M,) bool; the values of others are not numbered and get -1.
+        is_good: (M,) bool; the values of others are not numbered and get -1.
     """
-    usable = [value if is_good else None for value, is_good in zip(values, good.tolist(), strict=True)]
+    usable = [value if is_usable else None for value, is_usable in zip(values, is_good.tolist(), strict=True)]
     names = {value for value in usable if value is not None}
     numeric = all(map(is_number, names))
     in_order = sorted(names, key=(lambda name: (float(name), name)) if numeric else None)

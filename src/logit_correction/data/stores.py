@@ -41,15 +41,15 @@ class InputStore(ABC):
         """Shape of one input."""
 
     @abstractmethod
-    def fetch(self, rows: Tensor) -> Inputs:
-        """Return the inputs of ``rows`` (B,), as the network takes them, on the store's device."""
+    def fetch(self, row_indices: Tensor) -> Inputs:
+        """Return the inputs of ``row_indices`` (B,), as the network takes them, on the store's device."""
 
     @abstractmethod
     def to(self, device: torch.device | str) -> InputStore:
         """Return a store whose tensors lie on ``device``."""
 
-    def images(self, rows: Tensor) -> Tensor | None:
-        """Return ``rows`` (B,) as images for people, unsigned bytes (B, C, H, W); None if inputs are not images."""
+    def images(self, row_indices: Tensor) -> Tensor | None:
+        """Return rows (B,) as images for people, unsigned bytes (B, C, H, W); None if inputs are not images."""
         return None
 
     @property
@@ -95,14 +95,14 @@ class ArrayStore(InputStore):
     def input_shape(self) -> tuple[int, ...]:
         return tuple(self.values.shape[1:])
 
-    def fetch(self, rows: Tensor) -> Tensor:
-        batch = self.values.index_select(0, rows).float()
+    def fetch(self, row_indices: Tensor) -> Tensor:
+        batch = self.values.index_select(0, row_indices).float()
         return batch if self._factor == 1 else batch.mul_(self._factor)
 
-    def images(self, rows: Tensor) -> Tensor | None:
+    def images(self, row_indices: Tensor) -> Tensor | None:
         if self.values.dim() != 4:
             return None
-        batch = self.values[rows]
+        batch = self.values[row_indices]
         return batch if batch.dtype == torch.uint8 else batch.clamp(0, 1).mul(255).round().to(torch.uint8)
 
     def to(self, device: torch.device | str) -> ArrayStore:

@@ -61,8 +61,8 @@ class TokenStore(InputStore):
     def row_bytes(self) -> int:
         return 4 * 768 * self.input_shape[0]  # the first activations, at the width of BERT
 
-    def fetch(self, rows: Tensor) -> dict[str, Tensor]:
-        return {name: values.index_select(0, rows).long() for name, values in self.tokens.items()}
+    def fetch(self, row_indices: Tensor) -> dict[str, Tensor]:
+        return {name: values.index_select(0, row_indices).long() for name, values in self.tokens.items()}
 
     def to(self, device: torch.device | str) -> TokenStore:
         return TokenStore({name: values.to(device) for name, values in self.tokens.items()})
@@ -95,10 +95,10 @@ class WordStore(InputStore):
     def input_shape(self) -> tuple[int, ...]:
         return (self.num_features,)
 
-    def fetch(self, rows: Tensor) -> Tensor:
-        weight = self.weight.index_select(0, rows)
-        vectors = torch.zeros(len(rows), self.num_features, device=weight.device)
-        return vectors.scatter_add_(1, self.place_of_word.index_select(0, rows).long(), weight)
+    def fetch(self, row_indices: Tensor) -> Tensor:
+        weight = self.weight.index_select(0, row_indices)
+        vectors = torch.zeros(len(row_indices), self.num_features, device=weight.device)
+        return vectors.scatter_add_(1, self.place_of_word.index_select(0, row_indices).long(), weight)
 
     def to(self, device: torch.device | str) -> WordStore:
         return WordStore(self.place_of_word.to(device), self.weight.to(device), self.num_features)

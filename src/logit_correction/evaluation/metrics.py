@@ -37,7 +37,7 @@ PROBABILITY_PARAMETERS = ("y_score", "y_prob", "y_proba", "pred_decision", "prob
 PROBABILITY_METRICS = ("log_loss", "d2_log_loss_score")
 
 
-def find_metrics(metrics: MetricSpec, taken_names: Sequence[str] = ()) -> dict[str, MetricFunction]:
+def resolve_metrics(metrics: MetricSpec, taken_names: Sequence[str] = ()) -> dict[str, MetricFunction]:
     """Return the functions of metrics by the names that tables show.
 
     Args:

@@ -26,9 +26,9 @@ from logit_correction.evaluation.metrics import (
     MetricSpec,
     calibration_error,
     compute_group_metrics,
-    find_metrics,
     macro_auroc,
     macro_f1,
+    resolve_metrics,
 )
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.finding import Finding
@@ -157,10 +157,10 @@ class EvaluatedRows:
         """Return the frame of ``GroupRow``, with a column for each further metric.
 
         Args:
-            metrics: See ``find_metrics``.
+            metrics: See ``resolve_metrics``.
             probability: See ``compute_group_metrics``.
         """
-        functions = find_metrics(metrics, list(get_metrics(GroupRow)))
+        functions = resolve_metrics(metrics, list(get_metrics(GroupRow)))
         columns = compute_group_metrics(self, functions, probability)
         return build_frame(GroupRow, _compute_metrics(GroupRow, self)).assign(**columns)
 
@@ -204,7 +204,9 @@ class EvaluatedRows:
         """Return an end of the 90 % interval of each group's accuracy, (G,): the lower one is 0, the upper one 1."""
         return np.where(self.count == 0, np.nan, wilson_interval(self.correct, self.count)[bound_index])
 
-    def apply(self, metric: Callable[[NDArray[Any], NDArray[Any]], float], rows: Any = slice(None)) -> float:
+    def compute_metric_of_rows(
+        self, metric: Callable[[NDArray[Any], NDArray[Any]], float], rows: Any = slice(None)
+    ) -> float:
         """Return a metric of all rows, or of some; NaN without rows, or if a probability is not finite.
 
         Args:
@@ -215,10 +217,10 @@ class EvaluatedRows:
         label = self.predictions.label[rows]
         return metric(probability, label) if len(label) and np.isfinite(probability).all() else math.nan
 
-    def apply_by_group(self, metric: Callable[[NDArray[Any], NDArray[Any]], float]) -> pd.Series[float]:
+    def compute_metric_by_group(self, metric: Callable[[NDArray[Any], NDArray[Any]], float]) -> pd.Series[float]:
         """Return a metric of the rows of each group, (G,); see ``apply``."""
         row, group = (members.numpy() for members in self.members)
-        values = pd.Series(row).groupby(group).agg(lambda rows: self.apply(metric, rows))
+        values = pd.Series(row).groupby(group).agg(lambda rows: self.compute_metric_of_rows(metric, rows))
         return values.reindex(range(len(self.group_names)))
 
     def compute_side_accuracy(self, is_minority: bool) -> Any:
@@ -259,7 +261,7 @@ class GroupRow:
     high: float | None = metric_field("High", lambda rows: rows.compute_accuracy_bound(1))
     margin_min: float | None = metric_field("Least margin", lambda rows: rows.min_margin)
     margin_mean: float | None = metric_field("Mean margin", lambda rows: group_mean(rows.margins, rows.membership))
-    ece: float | None = metric_field("Calibration error", lambda rows: rows.apply_by_group(calibration_error))
+    ece: float | None = metric_field("Calibration error", lambda rows: rows.compute_metric_by_group(calibration_error))
     minority: bool | None = metric_field(
         "Bias-conflicting", lambda rows: [None] * len(rows.group_names) if rows.minority is None else rows.minority
     )
@@ -334,9 +336,9 @@ class GroupReport(GroupMetrics):
         "Margin, bias-conflicting", lambda rows: rows.compute_side_margin(True)
     )
     majority_margin: float | None = metric_field("Margin, bias-aligned", lambda rows: rows.compute_side_margin(False))
-    auroc: float | None = metric_field("AUROC", lambda rows: rows.apply(macro_auroc))
-    f1: float | None = metric_field("Macro F1", lambda rows: rows.apply(macro_f1))
-    ece: float | None = metric_field("Calibration error", lambda rows: rows.apply(calibration_error))
+    auroc: float | None = metric_field("AUROC", lambda rows: rows.compute_metric_of_rows(macro_auroc))
+    f1: float | None = metric_field("Macro F1", lambda rows: rows.compute_metric_of_rows(macro_f1))
+    ece: float | None = metric_field("Calibration error", lambda rows: rows.compute_metric_of_rows(calibration_error))
     groups: Annotated[pd.DataFrame, GroupRow]
     estimated: EstimatedGroupReport | None = None
 
@@ -354,7 +356,7 @@ class GroupReport(GroupMetrics):
             predictions: The rows.
             correlation: The attribute values of each label's majority; other groups are bias-conflicting.
             train_counts: (L, K) training rows per group, for the adjusted average.
-            metrics: Further columns of ``groups``; see ``metrics.find_metrics``.
+            metrics: Further columns of ``groups``; see ``metrics.resolve_metrics``.
 
         Raises:
             ValueError: The correlation does not have the predictions' number of labels and attribute values.

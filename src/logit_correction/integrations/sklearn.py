@@ -36,7 +36,7 @@ from logit_correction.data.splits import Splitting, make_splits
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError, InputWarning, TrainingInterrupted
-from logit_correction.evaluation.metrics import MetricSpec, find_metrics, takes_probability
+from logit_correction.evaluation.metrics import MetricSpec, resolve_metrics, takes_probability
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import EvaluatedRows
 from logit_correction.finding_text import finding_to_dict
@@ -44,7 +44,7 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.registry import CompleteComponent
 from logit_correction.runs.assemble import prepare_run
 from logit_correction.runs.estimate import AttributeEstimates, run_estimator
-from logit_correction.runs.inference import iterate_batches, keep_num_threads
+from logit_correction.runs.inference import iterate_batches, restore_num_threads
 from logit_correction.runs.model import FittedModel
 from logit_correction.runs.options import Part, RunConfig, build_config, complete_config
 from logit_correction.serialization import to_json_values
@@ -202,7 +202,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             seed = check_random_state(seed).randint(2**31 - 1)
         leave_out: list[str] = []
         self.new_rows_: dict[str, Any] | None = None
-        with keep_num_threads():
+        with restore_num_threads():
             if new_rows is not None:
                 method, leave_out = self._choose_method(source, int(seed), new_rows, new_y)
             model = self._train(self._build_config(source, int(seed), method, leave_out), X)
@@ -377,7 +377,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         has_probability = hasattr(self, "predict_proba")
-        for name, metric in find_metrics(metrics).items():
+        for name, metric in resolve_metrics(metrics).items():
             if takes_probability(metric) and not has_probability:
                 raise InputError(f"metric {name} needs probabilities, and the estimator has no predict_proba")
         rows = self._check_rows(X)

@@ -53,35 +53,39 @@ class DropoutLinear(nn.Linear):
         return super().forward(self.dropout(features))
 
 
-def check_image_shape(info: DataInfo, network: str) -> tuple[int, int, int]:
+def check_image_shape(info: DataInfo, network_name: str) -> tuple[int, int, int]:
     """Return channels, height and width of the images.
 
     Args:
         info: Sizes of the data.
-        network: Name of the network that takes images, for the message.
+        network_name: Name of the network that takes images, for the message.
 
     Raises:
         InputError: The inputs are not images.
     """
-    check_inputs_are_not_tokens(info, network)
+    check_inputs_are_not_tokens(info, network_name)
     if len(info.input_shape) != 3:
-        raise InputError(f"network {network} takes images, not inputs {tuple(info.input_shape)}: take MLP or Linear")
+        raise InputError(
+            f"network {network_name} takes images, not inputs {tuple(info.input_shape)}: take MLP or Linear"
+        )
     channels, height, width = info.input_shape
     return channels, height, width
 
 
-def check_inputs_are_not_tokens(info: DataInfo, network: str) -> None:
+def check_inputs_are_not_tokens(info: DataInfo, network_name: str) -> None:
     """Refuse tokens in a network that takes numbers: the number of a token is a name, not a quantity.
 
     Args:
         info: Sizes of the data.
-        network: Name of the network, for the message.
+        network_name: Name of the network, for the message.
 
     Raises:
         InputError: The inputs are texts as tokens.
     """
     if info.tokens:
-        raise InputError(f"network {network} takes numbers, but the inputs are texts as tokens: take TextClassifier")
+        raise InputError(
+            f"network {network_name} takes numbers, but the inputs are texts as tokens: take TextClassifier"
+        )
 
 
 def is_awaiting_checkpoint() -> bool:
@@ -124,7 +128,9 @@ def get_feature_size(network: nn.Module) -> int:
     return int(size)
 
 
-def split_at_mixing_point(network: nn.Module, inputs: Inputs, place: str) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+def split_at_mixing_point(
+    network: nn.Module, inputs: Inputs, mixing_point: str
+) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     """Return the values that Group MixUp mixes, and the part of the network behind them.
 
     The weights of a mixture sum to 1, so mixing after a first linear layer equals mixing the inputs. If the layer is
@@ -133,12 +139,12 @@ def split_at_mixing_point(network: nn.Module, inputs: Inputs, place: str) -> tup
     Args:
         network: Any network for inputs; a ``Network`` for features.
         inputs: A batch.
-        place: "inputs" or "features".
+        mixing_point: "inputs" or "features".
 
     Returns:
         Values (B, ...), and a function from mixed values to logits (B, L).
     """
-    if place == "features":
+    if mixing_point == "features":
         halves = cast(Network, network)
         return halves.features(inputs), halves.head
     values = cast(Tensor, inputs)

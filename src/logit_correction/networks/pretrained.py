@@ -154,7 +154,7 @@ class ResNet50(ResNet):
     kind = "resnet50"
 
 
-def _load_imagenet_weights(trunk: nn.Module, url: str, network: str) -> None:
+def _load_imagenet_weights(trunk: nn.Module, url: str, network_name: str) -> None:
     """Fill a ResNet with the weights of a file, from torch's cache or by a download."""
     folder = Path(torch.hub.get_dir()) / "checkpoints"
     try:
@@ -164,7 +164,7 @@ def _load_imagenet_weights(trunk: nn.Module, url: str, network: str) -> None:
         trunk.load_state_dict(state)
     except Exception as error:  # torch raises many kinds for a damaged file, and for one that it cannot download
         raise InputError(
-            f"the ImageNet weights of {network} are not in {folder} and cannot be downloaded, or are damaged "
+            f"the ImageNet weights of {network_name} are not in {folder} and cannot be downloaded, or are damaged "
             f"({format_reason(error)}): put the file {url} there, or give weights=none"
         ) from error
 

@@ -207,7 +207,7 @@ def share_attribute_estimates(runs: Sequence[RunFolder]) -> list[RunFolder]:
 
 def _identify_test_rows(run: RunFolder, predictions: Predictions) -> tuple[Any, ...]:
     data = run.report.data
-    return _make_key([data.name, data.options]), predictions.index.tobytes(), predictions.label.tobytes()
+    return _format_json_key([data.name, data.options]), predictions.index.tobytes(), predictions.label.tobytes()
 
 
 def read_reports(folders: Iterable[Path]) -> list[Report]:
@@ -368,12 +368,14 @@ def _group_runs(
     """Return runs of equal name and key, with the options in which they differ from others of that name (``q 0.7``)."""
     runs_by_name: dict[str, dict[str, list[RunFolder]]] = {}
     for run in runs:
-        runs_by_name.setdefault(get_name(run), {}).setdefault(_make_key(get_key(run)), []).append(run)
+        runs_by_name.setdefault(get_name(run), {}).setdefault(_format_json_key(get_key(run)), []).append(run)
     parts = []
     for name, runs_by_key in runs_by_name.items():
         options = [get_options(members[0]) for members in runs_by_key.values()]
         names = dict.fromkeys(option for values in options for option in values)
-        differing = [option for option in names if len({_make_key(values.get(option)) for values in options}) > 1]
+        differing = [
+            option for option in names if len({_format_json_key(values.get(option)) for values in options}) > 1
+        ]
         for values, members in zip(options, runs_by_key.values(), strict=True):
             texts = [
                 f"{format_name(option)} {format_value(shorten_paths(values[option]))}"
@@ -384,7 +386,7 @@ def _group_runs(
     return parts
 
 
-def _make_key(value: Any) -> str:
+def _format_json_key(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=str)
 
 
@@ -435,7 +437,7 @@ def describe_comparison(
     """
     common = [name for name in metrics if all(member.get_values(name) for member in series)]
     decisive = next(name for name in _DECIDING_METRICS if name in common)
-    headline = _describe_metric(series, decisive, f"{metrics[decisive].heading} accuracy")
+    headline = _describe_metric_comparison(series, decisive, f"{metrics[decisive].heading} accuracy")
     baseline = next((member for member in series if member.is_baseline), None)
     if len(series) > 1 and decisive != "worst_class":
         headline += f" {_describe_best(series, baseline, decisive)}."
@@ -444,7 +446,9 @@ def describe_comparison(
         if baseline and is_price and baseline.is_significantly_greater(member, "average"):
             headline += f" On all test rows {_describe_difference(member, baseline, 'average')}."
     details = [
-        _describe_metric(series, name, metrics[name].heading) for name in common if name not in _DECIDING_METRICS
+        _describe_metric_comparison(series, name, metrics[name].heading)
+        for name in common
+        if name not in _DECIDING_METRICS
     ]
     advice = []
     if any(len(member.runs) > 1 for member in series):
@@ -468,7 +472,7 @@ def describe_comparison(
     return headline, details, advice
 
 
-def _describe_metric(series: Sequence[Series], metric: str, heading: str) -> str:
+def _describe_metric_comparison(series: Sequence[Series], metric: str, heading: str) -> str:
     """Return a sentence with a metric of every series."""
     values = [f"{member.name} {format_percent(member.compute_mean(metric), 1)}" for member in series]
     return f"{heading}: {format_list(values)}."

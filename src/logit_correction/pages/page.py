@@ -19,7 +19,7 @@ import yaml
 
 from logit_correction.atomic_files import DiskFullError, write_text_file
 from logit_correction.errors import InputError
-from logit_correction.evaluation.metrics import MetricFunction, MetricSpec, find_metrics
+from logit_correction.evaluation.metrics import MetricFunction, MetricSpec, resolve_metrics
 from logit_correction.finding import Finding
 from logit_correction.finding_text import advise_user, describe_conclusion, describe_finding
 from logit_correction.formatting import NBSP, format_list, format_option, format_percent, is_missing
@@ -80,7 +80,7 @@ def render_report_page(
         out: The file that the page's commands name, to make it again.
         metrics: Further metrics of each group; see ``Run.evaluate``.
     """
-    functions = find_metrics(metrics)
+    functions = resolve_metrics(metrics)
     folders = list({Path(folder).resolve(): Path(folder) for folder in run_folders}.values())
     runs = [RunFolder.read(folder) for folder in folders]
     tasks = group_runs_by_task(runs)

@@ -180,14 +180,21 @@ def _compute_in_batches(function: Any, inputs: Inputs) -> np.ndarray[Any, Any]:
 
 
 def build_trainer(
-    built: PreparedRun, display: Display, device: torch.device, checkpoint: Path, **options: Any
+    prepared_run: PreparedRun, display: Display, device: torch.device, checkpoint: Path, **options: Any
 ) -> Trainer:
     """Return the loop of a prepared run: that of an average where the method is one."""
-    if not isinstance(built.algorithm, Average):
-        return built.make_trainer(display, device, checkpoint, **options)
-    training = built.config.training
+    if not isinstance(prepared_run.algorithm, Average):
+        return prepared_run.make_trainer(display, device, checkpoint, **options)
+    training = prepared_run.config.training
     return AverageTrainer(
-        built.algorithm, built.table, training, device, checkpoint, display, run_config=built.config, **options
+        prepared_run.algorithm,
+        prepared_run.table,
+        training,
+        device,
+        checkpoint,
+        display,
+        run_config=prepared_run.config,
+        **options,
     )
 
 

@@ -28,7 +28,7 @@ from logit_correction.evaluation.report import EncoderSummary
 from logit_correction.formatting import format_option
 from logit_correction.networks.base import Network
 from logit_correction.registry import ComponentConfig
-from logit_correction.runs.inference import iterate_batches, keep_num_threads
+from logit_correction.runs.inference import iterate_batches, restore_num_threads
 from logit_correction.runs.options import RunConfig
 from logit_correction.seeds import derive_seed
 from logit_correction.training.display import Display
@@ -66,9 +66,9 @@ class EncodedStore(ArrayStore):
         """Return the digest of the original inputs: features differ in their last digits from device to device."""
         return self.original.digest()
 
-    def images(self, rows: Tensor) -> Tensor | None:
-        """Return the images that the features of ``rows`` were computed from."""
-        return self.original.images(rows)
+    def images(self, row_indices: Tensor) -> Tensor | None:
+        """Return the images that the features of ``row_indices`` were computed from."""
+        return self.original.images(row_indices)
 
 
 class Encoder:
@@ -173,7 +173,7 @@ class Encoder:
         on_cpu = self.device.type == "cpu"
         num_threads = torch.get_num_threads() if on_cpu else 1
         pending: deque[Future[Tensor]] = deque()
-        with keep_num_threads(), ThreadPoolExecutor(num_threads) as pool:
+        with restore_num_threads(), ThreadPoolExecutor(num_threads) as pool:
             if on_cpu:
                 torch.set_num_threads(1)
             for inputs in batches:
@@ -211,7 +211,7 @@ def encode_table(
     training = config.training
     device = "cuda" if training.device != "cpu" and torch.cuda.is_available() else "cpu"
     encoder = Encoder(config.encoder, table.info, device, training.precision == "bf16-mixed", expected_weights)
-    with keep_num_threads():
+    with restore_num_threads():
         if training.threads:
             torch.set_num_threads(training.threads)
         inputs = encoder.encode_store(table.inputs, display)

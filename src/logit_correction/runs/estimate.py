@@ -26,7 +26,7 @@ from logit_correction.functional import count_prior
 from logit_correction.losses import LogitCorrectedLoss
 from logit_correction.methods.parts import Counted
 from logit_correction.runs.assemble import prepare_run
-from logit_correction.runs.inference import keep_num_threads
+from logit_correction.runs.inference import restore_num_threads
 from logit_correction.runs.model import FittedModel
 from logit_correction.runs.options import Part, RunConfig, build_config, choose_source, part_to_mapping
 from logit_correction.runs.run import NewInputs
@@ -222,7 +222,7 @@ def estimate_attributes(
         return run_estimator(config, choose_display(quiet=not progress))
 
 
-@keep_num_threads()
+@restore_num_threads()
 def run_estimator(config: RunConfig, display: Display) -> AttributeEstimates:
     """Train what the attribute estimator of a complete config needs, but not the method itself, and estimate.
 

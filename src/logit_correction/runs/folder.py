@@ -57,7 +57,7 @@ class FolderHeld(InputError):
     """Another living process writes into the folder."""
 
 
-def find_runs(folders: Iterable[Path]) -> list[Path]:
+def find_run_folders(folders: Iterable[Path]) -> list[Path]:
     """Return run folders, with the runs of ``train --seeds`` in place of the folder that holds them."""
     run_folders: list[Path] = []
     for folder in folders:
@@ -94,7 +94,7 @@ def check_run_folder(folder: Path, config: RunConfig, resume: bool) -> None:
             if not is_finished(folder):
                 state = f"an unfinished run: continue it by {format_option('resume', True)}, or"
             raise InputError(f"{out} already holds {state} give another folder")
-        first_run = find_runs([folder])[0]
+        first_run = find_run_folders([folder])[0]
         if first_run != folder:
             raise InputError(
                 f"{out} holds the runs of {format_option('seeds')}: add {format_option('seeds', 'N')} to continue "

@@ -14,7 +14,7 @@ from logit_correction.types import Inputs
 
 
 @contextmanager
-def keep_num_threads() -> Iterator[None]:
+def restore_num_threads() -> Iterator[None]:
     """Restore torch's number of processor threads at the end of the block, or of the decorated function.
 
     A training sets the number for its own network; the caller's process goes on with its own.

@@ -24,7 +24,7 @@ from logit_correction.data.source import DataSource
 from logit_correction.data.splits import SPLITS
 from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError
-from logit_correction.evaluation.metrics import MetricSpec, find_metrics
+from logit_correction.evaluation.metrics import MetricSpec, resolve_metrics
 from logit_correction.evaluation.predictions import build_predictions, collect_outputs
 from logit_correction.evaluation.report import Report
 from logit_correction.networks.base import skip_pretrained_weights
@@ -230,7 +230,7 @@ class Run(os.PathLike[str]):
         Raises:
             InputError: The data have changed since the training, or rows cannot be read.
         """
-        metrics = find_metrics(metrics)  # raises before anything is read, and imports what the caller has named
+        metrics = resolve_metrics(metrics)  # raises before anything is read, and imports what the caller has named
         if isinstance(data, str) and label is None:
             return self._evaluate_split(data, metrics)
         model = self.model
@@ -289,7 +289,7 @@ def runs_table(runs: Sequence[os.PathLike[str] | str] | os.PathLike[str] | str) 
         InputError: ``runs`` is empty, or a folder holds no finished run.
     """
     run_list = [runs] if isinstance(runs, os.PathLike | str) else runs
-    folders = run_folder.find_runs(Path(run) for run in run_list)
+    folders = run_folder.find_run_folders(Path(run) for run in run_list)
     if not folders:
         raise InputError("runs_table has no runs: give some, or their folders")
     return build_comparison_table(read_reports(folders))

@@ -21,7 +21,7 @@ from logit_correction.errors import InputError
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import launch_processes, prepare_run
 from logit_correction.runs.average import build_trainer, remove_member_checkpoints
-from logit_correction.runs.inference import keep_num_threads
+from logit_correction.runs.inference import restore_num_threads
 from logit_correction.runs.options import Part, RunConfig, build_config
 from logit_correction.runs.run import Run
 from logit_correction.runs.write import write_run
@@ -117,7 +117,7 @@ def train(
     return tie_to_folder(run)
 
 
-@keep_num_threads()
+@restore_num_threads()
 def train_into(
     folder: Path,
     config: RunConfig,

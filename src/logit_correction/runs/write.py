@@ -91,7 +91,7 @@ def write_run(fit: Trainer, model: FittedModel, out: Path) -> Report:
     test = build_predictions(table, "test", fit.predict("test"), fit.predict_attributes("test"))
     valid_estimates = fit.predict_attributes("valid")
     validation = build_predictions(table, "valid", fit.predict("valid"), valid_estimates, reads_attributes)
-    warnings += describe_collapse(validation, corrects)
+    warnings += describe_collapse_to_majority(validation, corrects)
     write_text_file(out / run_folder.CONFIG, config.to_yaml())
     fit.record.write(out / run_folder.METRICS)
     test.save(out / run_folder.PREDICTIONS)
@@ -157,7 +157,7 @@ def list_labels_read(algorithm: Algorithm, table: DataTable, rule_reads_attribut
     return labels_read
 
 
-def describe_collapse(valid_predictions: Predictions, corrects: bool) -> list[str]:
+def describe_collapse_to_majority(valid_predictions: Predictions, corrects: bool) -> list[str]:
     """Return a warning if the network is no better than the majority-class baseline, else nothing.
 
     Args:

@@ -38,7 +38,7 @@ from logit_correction.pages.answering import LabelSheet
 from logit_correction.registry import ComponentConfig, copy_without_download, forbid_untrusted_names, parse_name_list
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import PreparedRun, launch_processes, prepare_run
-from logit_correction.runs.inference import keep_num_threads
+from logit_correction.runs.inference import restore_num_threads
 from logit_correction.runs.options import PATH_OPTIONS, RunConfig, build_config, complete_config, complete_part
 from logit_correction.runs.run import Run
 from logit_correction.runs.train import train
@@ -60,13 +60,13 @@ from logit_correction.shortcuts.audit_files import (
 )
 from logit_correction.shortcuts.audit_page import render_audit_card
 from logit_correction.shortcuts.audit_search import write_search_results
-from logit_correction.shortcuts.audit_text import DEFAULT_SHEET_ROWS, describe_audit, describe_price
+from logit_correction.shortcuts.audit_text import DEFAULT_SHEET_ROWS, describe_accuracy_change, describe_audit
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.held_out import HeldOutPredictions, load_class_probabilities, predict_held_out
 from logit_correction.shortcuts.new_rows import iterate_inputs, open_new_rows, predict_candidates, read_new_rows
 from logit_correction.shortcuts.new_rows_sample import NewRowsSample
 from logit_correction.shortcuts.new_rows_table import NewRows
-from logit_correction.shortcuts.new_rows_values import read_values
+from logit_correction.shortcuts.new_rows_values import read_logits_and_inputs
 from logit_correction.shortcuts.rows import PARQUET
 from logit_correction.shortcuts.sheets import add_answers, has_unread_answers, sample_sheet
 from logit_correction.shortcuts.summaries import AuditSummary, KnownViews, SelectionSummary, load_summary
@@ -102,7 +102,7 @@ class Audit:
         """
         self.path = Path(folder)
         self._trusted = trust_code
-        self._read()
+        self._read_summary()
 
     @property
     def trust_code(self) -> bool:
@@ -112,7 +112,7 @@ class Audit:
         """Import no code that the folder names, and ask nothing of the network, unless the audit is trusted."""
         return nullcontext() if self.trust_code else forbid_untrusted_names(self.path / AUDIT)
 
-    def _read(self) -> None:
+    def _read_summary(self) -> None:
         """Read the summary; wait for a process that is writing it, and finish what a stopped one began."""
         file = self.path / AUDIT
         if (self.path / run_folder.LOCK).exists() or (self.path / CHANGE_FOLDER).exists():
@@ -184,7 +184,7 @@ class Audit:
         """
         check_range("ask", count, 1)
         file = self.path / SHEET
-        with self._lock():
+        with self._lock_and_read_summary():
             rows = self._read_new_rows()
             if file.is_file() and has_unread_answers(rows, file):
                 raise InputError(
@@ -196,7 +196,7 @@ class Audit:
                     "No further answer can change what is trained: all candidates agree on the rows without a label. "
                     f"Train what the audit advises, see {self.path / PAGE}"
                 )
-            self._update(rows, sheet)
+            self._write_selection_and_sheet(rows, sheet)
             open_sheet = read_open_sheet(self.path, self.path)
         assert open_sheet is not None
         return LabelSheet.from_frame(sheet, open_sheet, self.result.record.data.label_names)
@@ -213,18 +213,18 @@ class Audit:
             InputError: The sheet is of another audit, has an answer that is not a label, or no answer; or another
                 process writes into the audit. Then nothing has changed.
         """
-        with self._lock():
+        with self._lock_and_read_summary():
             rows = add_answers(self._read_new_rows(), sheet, self.result.record.data.label_names)
-            self._update(rows, single=single)
+            self._write_selection_and_sheet(rows, single=single)
         return self
 
     @contextmanager
-    def _lock(self) -> Iterator[None]:
+    def _lock_and_read_summary(self) -> Iterator[None]:
         """Lock the folder, and read what other processes have written since it was read."""
         if not (self.path / AUDIT).is_file():  # locking would make the folder
-            self._read()
+            self._read_summary()
         with run_folder.lock_folder(self.path):
-            self._read()
+            self._read_summary()
             try:
                 yield
             except Exception as error:  # files from elsewhere may hold anything
@@ -240,9 +240,11 @@ class Audit:
         file = self.path / VALUES
         if file.is_file():
             verify_checksum(file, REMEDY)
-        return read_values(file, rows, REMEDY)
+        return read_logits_and_inputs(file, rows, REMEDY)
 
-    def _update(self, rows: NewRows, sheet: pd.DataFrame | None = None, single: bool | None = None) -> None:
+    def _write_selection_and_sheet(
+        self, rows: NewRows, sheet: pd.DataFrame | None = None, single: bool | None = None
+    ) -> None:
         """Write the selection by all answers, and a new sheet: all files or none."""
         assert isinstance(self.result, SelectionSummary)
         selection = self.result.selection
@@ -323,7 +325,7 @@ class Audit:
         lines = [
             text.headline,
             *text.sentences,
-            text.trial or describe_price(self.result),
+            text.trial or describe_accuracy_change(self.result),
             f"Audit({str(self.path)!r})",
         ]
         return "\n".join(filter(None, lines)).replace(NBSP, " ")
@@ -400,7 +402,7 @@ def audit(
     )
 
 
-@keep_num_threads()
+@restore_num_threads()
 def audit_into(
     folder: Path,
     config: RunConfig,
@@ -460,7 +462,7 @@ def audit_into(
             if held_out is None:
                 built.make_trainer(display).run(estimator_only=True)
             else:
-                estimator.examine(held_out)
+                estimator.search_for_shortcut(held_out)
         summary: AuditSummary = write_search_results(
             staged,
             folder,
@@ -511,13 +513,13 @@ def _collect_auto_options(config: RunConfig, view_options: Mapping[str, Any]) ->
 
 
 def _predict_by_given_classifier(
-    built: PreparedRun, run: Path | str | None, predictions: Path | str | None
+    prepared_run: PreparedRun, run: Path | str | None, predictions: Path | str | None
 ) -> HeldOutPredictions | None:
     """Return the predictions of the classifier that was given; None if none was."""
-    estimator = built.algorithm.attributes
+    estimator = prepared_run.algorithm.attributes
     assert isinstance(estimator, Auto)
     if run is not None:
-        device = launch_processes(built.config.training)
+        device = launch_processes(prepared_run.config.training)
         return predict_held_out(str(run), estimator.info, estimator.rows, device)
     if predictions is not None:
         labels = estimator.info.label_names

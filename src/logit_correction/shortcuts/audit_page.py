@@ -24,7 +24,7 @@ from logit_correction.pages.console import (
 from logit_correction.pages.page import build_evidence_context, render_template
 from logit_correction.shortcuts.answered_rows import describe_answered_rows
 from logit_correction.shortcuts.audit_text import (
-    build_price_table,
+    build_accuracy_change_table,
     describe_audit,
     describe_view_shifts,
     get_classifier_accuracies,
@@ -98,15 +98,15 @@ def render_audit_card(summary: AuditSummary) -> str:
     return render_template("audit_card.html.j2", **_build_first_screen(summary), contrasts=images, views=summary.views)
 
 
-def _build_first_screen(summary: AuditSummary, place: str = "audit") -> dict[str, Any]:
+def _build_first_screen(summary: AuditSummary, shown_audit_dir: str = "audit") -> dict[str, Any]:
     selection = summary.selection if isinstance(summary, SelectionSummary) else None
     return {
-        "text": describe_audit(summary, place),
+        "text": describe_audit(summary, shown_audit_dir),
         "record": summary.record,
         "selection": selection,
         "examined": summary.examined if isinstance(summary, ClassifierCheckSummary) else None,
         "spelled_out": list_full_view_names(result.views for result in selection.candidates) if selection else [],
-        "price": build_price_table(summary),
+        "price": build_accuracy_change_table(summary),
         "classifiers": get_classifier_display_names(summary),
         "has_cost": bool(get_classifier_accuracies(summary)),
         "view_shifts": describe_view_shifts(selection) if selection else [],
@@ -125,7 +125,7 @@ def print_audit(summary: AuditSummary, page: Path) -> None:
     print_wrapped(console, text.headline, "bold")
     for sentence in filter(None, (*text.sentences, text.trial)):
         print_wrapped(console, f"{sentence}.")
-    price = build_price_table(summary)
+    price = build_accuracy_change_table(summary)
     if isinstance(summary, SelectionSummary):
         console.print(build_console_table(pd.DataFrame(text.candidates)))
         for line in list_full_view_names(result.views for result in summary.selection.candidates):

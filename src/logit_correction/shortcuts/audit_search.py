@@ -53,21 +53,21 @@ FIX_COMMENT = "# Keeps the last epoch: rows.csv has no validation rows, by which
 
 
 def write_search_results(
-    out_dir: Path, audit_dir: Path, built: PreparedRun, examined: str | None, try_fix: bool, quiet: bool
+    out_dir: Path, audit_dir: Path, prepared_run: PreparedRun, examined: str | None, try_fix: bool, quiet: bool
 ) -> SearchSummary | ClassifierCheckSummary:
     """Write the rows, the config and the fix of an audit after its search, and return the summary.
 
     Args:
         out_dir: Folder to write to; its files will be in ``audit_dir``.
         audit_dir: The audit's folder, which the fix names.
-        built: The prepared run, after its search.
+        prepared_run: The prepared run, after its search.
         examined: The run or the file of predictions that was given.
         try_fix: Train LC in folds where a correction is advised, unless a classifier was given.
         quiet: Show no progress.
     """
-    config = built.config
-    table = built.table
-    estimator = built.algorithm.attributes
+    config = prepared_run.config
+    table = prepared_run.table
+    estimator = prepared_run.algorithm.attributes
     assert isinstance(estimator, Auto) and estimator.search is not None and estimator.finding is not None
     search = estimator.search
     finding = drop_uninformative(estimator.finding)
@@ -88,7 +88,7 @@ def write_search_results(
             frame = add_predictions(frame, "fixed", search.held_out.rows, probabilities, table)
     write_rows(frame, out_dir)
     shown_views = views or (doubtful.views if doubtful else ())
-    record = _build_record(built, estimator, finding, frame, shown_views, examined)
+    record = _build_record(prepared_run, estimator, finding, frame, shown_views, examined)
     cost = compute_classifier_accuracies(frame, finding.classifier, num_shortcuts)
     if examined is None:
         return SearchSummary(record, cost)
@@ -138,15 +138,15 @@ def predict_corrected(config: RunConfig, table: DataTable, estimator: Auto, quie
 
 
 def _build_record(
-    built: PreparedRun,
+    prepared_run: PreparedRun,
     estimator: Auto,
     finding: Finding,
     frame: pd.DataFrame,
     views: Sequence[str],
     examined: str | None,
 ) -> AuditRecord:
-    config = built.config
-    table = built.table
+    config = prepared_run.config
+    table = prepared_run.table
     label_names = tuple(str(name) for name in table.label_names)
     train = frame[frame["split"] == "train"]
     source = table.metadata.get("source")

@@ -61,24 +61,24 @@ class AuditText:
     candidates: Sequence[dict[str, str]] = ()
 
 
-def describe_audit(summary: AuditSummary, place: str = "audit") -> AuditText:
+def describe_audit(summary: AuditSummary, shown_audit_dir: str = "audit") -> AuditText:
     """Return the text of any audit.
 
     Args:
         summary: Of the audit.
-        place: Its folder, as a command line writes it.
+        shown_audit_dir: Its folder, as a command line writes it.
     """
     if isinstance(summary, SelectionSummary):
-        return _describe_selection(summary.selection, place)
+        return _describe_selection(summary.selection, shown_audit_dir)
     if isinstance(summary, ClassifierCheckSummary):
-        return _describe_check(summary, place)
-    return _describe_search(summary, place)
+        return _describe_check(summary, shown_audit_dir)
+    return _describe_search(summary, shown_audit_dir)
 
 
 # -- search
 
 
-def _describe_search(summary: SearchSummary, place: str) -> AuditText:
+def _describe_search(summary: SearchSummary, shown_audit_dir: str) -> AuditText:
     record = summary.record
     finding = record.finding
     question = make_question(finding)
@@ -87,21 +87,21 @@ def _describe_search(summary: SearchSummary, place: str) -> AuditText:
     leak = finding.main_evidence
     if leak and leak.may_leak(finding.majority_share) and are_column_views(leak.views):
         options = format_view_options("leave_out", leak.views)
-        train = f"logit-correction train --config {place}/config.yaml --method ERM --out without {options}"
+        train = f"logit-correction train --config {shown_audit_dir}/config.yaml --method ERM --out without {options}"
         commands["If it will not be known in use, leave it out:"] = train
     if question:
         decide = "Rows that the model will be used on decide, labelled or not. If you have some:"
-        commands[decide] = _format_audit_command(place, "--new-rows new-rows")
+        commands[decide] = _format_audit_command(shown_audit_dir, "--new-rows new-rows")
     if question and summary.verdict == "cannot tell" and not summary.views:
         options = format_view_options("shortcut", question.views)
-        commands["If it is an accident:"] = _format_audit_command(place, options)
+        commands["If it is an accident:"] = _format_audit_command(shown_audit_dir, options)
     if summary.views:
         condition = "If it is an accident, train" if question else "Train"
         if trial or relies_on_shortcut(finding) is False:
             condition = "If you are sure that it is an accident all the same, train"
-        commands |= _list_fix_commands(summary, condition, place)
+        commands |= _list_fix_commands(summary, condition, shown_audit_dir)
     if question:
-        commands |= _build_legitimate_command(question.views, place)
+        commands |= _build_legitimate_command(question.views, shown_audit_dir)
     if summary.views and summary.verdict == "shortcut":
         headline = _describe_reliance(record.classifier, summary)
     else:
@@ -119,20 +119,20 @@ def _describe_search(summary: SearchSummary, place: str) -> AuditText:
 # -- check of a given classifier
 
 
-def _describe_check(summary: ClassifierCheckSummary, place: str) -> AuditText:
+def _describe_check(summary: ClassifierCheckSummary, shown_audit_dir: str) -> AuditText:
     finding = summary.record.finding
     question = make_question(finding)
     commands = {}
     if question and summary.verdict == "cannot tell" and not summary.views:
         options = format_view_options("shortcut", question.views)
-        commands["If it is an accident:"] = _format_audit_command(place, options)
+        commands["If it is an accident:"] = _format_audit_command(shown_audit_dir, options)
     if summary.views and relies_on_shortcut(finding):
-        commands |= _list_fix_commands(summary, "If it is an accident, train" if question else "Train", place)
+        commands |= _list_fix_commands(summary, "If it is an accident, train" if question else "Train", shown_audit_dir)
     elif summary.views and not summary.examined.endswith((".csv", ".parquet")):  # a run
         test = "Test it on labelled rows from elsewhere, in which the shortcut does not hold:"
         commands[test] = f"logit-correction evaluate {shlex.quote(summary.examined)} --on new-rows"
     if question:
-        commands |= _build_legitimate_command(question.views, place)
+        commands |= _build_legitimate_command(question.views, shown_audit_dir)
     return AuditText(
         headline=_describe_reliance("this classifier", summary) if summary.views else _describe_doubt(summary),
         sentences=[describe_missing_rows(finding) or describe_finding(finding)],
@@ -163,21 +163,23 @@ def _describe_doubt(summary: SearchSummary | ClassifierCheckSummary) -> str:
     return "It cannot be told whether there is a shortcut."
 
 
-def _format_audit_command(place: str, options: str) -> str:
-    return f"logit-correction audit --config {place}/config.yaml {options} --out another-audit"
+def _format_audit_command(shown_audit_dir: str, options: str) -> str:
+    return f"logit-correction audit --config {shown_audit_dir}/config.yaml {options} --out another-audit"
 
 
-def _build_legitimate_command(views: Sequence[str], place: str) -> dict[str, str]:
+def _build_legitimate_command(views: Sequence[str], shown_audit_dir: str) -> dict[str, str]:
     options = format_view_options("legitimate", views)
-    return {"If it is a legitimate cause, look for another shortcut:": _format_audit_command(place, options)}
+    return {"If it is a legitimate cause, look for another shortcut:": _format_audit_command(shown_audit_dir, options)}
 
 
-def _list_fix_commands(summary: SearchSummary | ClassifierCheckSummary, condition: str, place: str) -> dict[str, str]:
+def _list_fix_commands(
+    summary: SearchSummary | ClassifierCheckSummary, condition: str, shown_audit_dir: str
+) -> dict[str, str]:
     """Return how to train a correction and how to test it."""
     them = choose_word_forms(summary.views).object
     alternative = f", or leave {them} out of the data" if are_column_views(summary.views) else ""
     train = f"{condition} a classifier that does not rely on {them}{alternative}:"
-    commands = {train: f"logit-correction train --config {place}/fix.yaml --out fixed"}
+    commands = {train: f"logit-correction train --config {shown_audit_dir}/fix.yaml --out fixed"}
     evidence = summary.record.finding.main_evidence
     num_conflicts = round((evidence.share if evidence else 0) * summary.record.data.rows["valid"])
     if num_conflicts < MIN_CONFLICTS_TO_CHECK:
@@ -214,7 +216,7 @@ def get_classifier_accuracies(summary: AuditSummary) -> dict[str, Any]:
     return {} if isinstance(summary, SelectionSummary) else summary.cost
 
 
-def build_price_table(summary: AuditSummary) -> list[dict[str, Any]]:
+def build_accuracy_change_table(summary: AuditSummary) -> list[dict[str, Any]]:
     """Return a line for each kind of rows: its ``name``, and each classifier's accuracy; empty if that is unknown."""
     costs = {
         name: cost for name, cost in get_classifier_accuracies(summary).items() if cost.balanced.accuracy is not None
@@ -234,10 +236,10 @@ def build_price_table(summary: AuditSummary) -> list[dict[str, Any]]:
     ]
 
 
-def describe_price(summary: AuditSummary) -> str:
+def describe_accuracy_change(summary: AuditSummary) -> str:
     """Return what correcting changes, in a sentence; empty if LC was not tried."""
     cost = get_classifier_accuracies(summary)
-    if "fixed" not in cost or not build_price_table(summary):
+    if "fixed" not in cost or not build_accuracy_change_table(summary):
         return ""
     before = cost["network"]
     after = cost["fixed"]
@@ -252,7 +254,7 @@ def _format_change(before: float | None, after: float | None) -> str:
 
 def describe_failed_trial(summary: SearchSummary) -> str:
     """Return a warning if LC is worse than ERM by more than chance, or not better than one label; else empty."""
-    price = describe_price(summary)
+    price = describe_accuracy_change(summary)
     if not price:
         return ""
     before = summary.cost["network"]
@@ -274,14 +276,14 @@ def describe_failed_trial(summary: SearchSummary) -> str:
 # -- selection on new rows
 
 
-def _describe_selection(selection: Selection, place: str) -> AuditText:
+def _describe_selection(selection: Selection, shown_audit_dir: str) -> AuditText:
     sentences = [_describe_shift(selection), _describe_answers(selection)]
     if selection.answers and selection.num_needed:
         sentences.append(f"To be sure takes about {selection.num_needed:,} further answers")
     return AuditText(
         headline=_format_selection_headline(selection),
         sentences=sentences,
-        commands=_list_selection_commands(selection, place),
+        commands=_list_selection_commands(selection, shown_audit_dir),
         candidates=build_candidates_table(selection),
     )
 
@@ -430,9 +432,9 @@ def describe_view_shifts(selection: Selection) -> list[dict[str, str]]:
     ]
 
 
-def _list_selection_commands(selection: Selection, place: str) -> dict[str, str]:
-    read_answers = f"logit-correction audit --answers {place}/sheet.csv --out {place}"
-    sample_rows = f"logit-correction audit --ask {selection.num_needed or DEFAULT_SHEET_ROWS} --out {place}"
+def _list_selection_commands(selection: Selection, shown_audit_dir: str) -> dict[str, str]:
+    read_answers = f"logit-correction audit --answers {shown_audit_dir}/sheet.csv --out {shown_audit_dir}"
+    sample_rows = f"logit-correction audit --ask {selection.num_needed or DEFAULT_SHEET_ROWS} --out {shown_audit_dir}"
     num_open = selection.num_asked - selection.sheet_answers
     if selection.answers == 0 and selection.num_asked:
         fill_in = f"Label {format_row_count(num_open)} in the page, or in the column `answer` of `sheet.csv`"
@@ -440,12 +442,12 @@ def _list_selection_commands(selection: Selection, place: str) -> dict[str, str]
     if selection.chosen is None:
         return {"Choose rows to label:": sample_rows}
     if selection.correction:
-        train = f"logit-correction train --config {place}/fix.yaml --out fixed"
+        train = f"logit-correction train --config {shown_audit_dir}/fix.yaml --out fixed"
         commands = {
             f"Train {_format_average_name(selection) if selection.members else f'`{selection.chosen}`'}:": train
         }
     else:
-        train = f"logit-correction train --config {place}/config.yaml --method {BASELINE} --out ordinary"
+        train = f"logit-correction train --config {shown_audit_dir}/config.yaml --method {BASELINE} --out ordinary"
         commands = {f"Train {BASELINE}:": train}
         if not selection.answers and selection.num_needed != 0:
             commands["To be sure, label some rows all the same:"] = sample_rows

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from logit_correction.attributes.base import AttributeEstimator, NetworkBuilder, select_attribute
 from logit_correction.attributes.folds import FoldNetworks, draw_folds
-from logit_correction.distributed import broadcast_from_first
+from logit_correction.distributed import broadcast_from_first_process
 from logit_correction.errors import InputError
 from logit_correction.finding import Decider, Finding
 from logit_correction.formatting import format_option
@@ -193,11 +193,11 @@ class Auto(AttributeEstimator):
             self._store_finding(Finding("shortcut", (*self.shortcut,), user_named=True, decided_by=self.decided_by))
             return
         rows = (self.fold >= 0).nonzero().squeeze(1)
-        self.examine(HeldOutPredictions("train", rows, outputs[rows], self.fold[rows]))
+        self.search_for_shortcut(HeldOutPredictions("train", rows, outputs[rows], self.fold[rows]))
 
-    def examine(self, held_out: HeldOutPredictions) -> None:
+    def search_for_shortcut(self, held_out: HeldOutPredictions) -> None:
         """Search for a shortcut in the predictions of a classifier, then estimate the attribute, or abstain."""
-        broadcast_from_first(held_out.network)
+        broadcast_from_first_process(held_out.network)
         learned = (self.fold >= 0).nonzero().squeeze(1)
         self.search = Search(self.rows, learned, held_out, self.correlation, derive_seed(self.seed, "estimate"))
         self.search.evaluate_views(self.views)
@@ -211,9 +211,9 @@ class Auto(AttributeEstimator):
     def _store_finding(self, finding: Finding) -> None:
         self.finding = finding
         super().finish(None)
-        self._drop_networks()
+        self._delete_networks()
 
-    def _drop_networks(self) -> None:
+    def _delete_networks(self) -> None:
         """Remove the search's networks, so that no checkpoint holds them."""
         self.networks = FoldNetworks([], self.fold.unsqueeze(0))
 
@@ -226,7 +226,7 @@ class Auto(AttributeEstimator):
         self.estimates = [(estimate.attribute, estimate.probabilities) for estimate in estimates]
         self.row_posterior = join_posteriors([probabilities for _, probabilities in self.estimates])
         if len(estimates) > 1:
-            self._combine_shortcuts()
+            self._name_shortcut_combinations()
         return join_attributes([attribute for attribute, _ in self.estimates], self.info.num_labels)
 
     def _estimate_shortcuts(self, finding: Finding) -> list[AttributeEstimate]:
@@ -246,7 +246,7 @@ class Auto(AttributeEstimator):
             for shortcut, exact in zip(shortcuts, is_exact, strict=True)
         ]
 
-    def _combine_shortcuts(self) -> None:
+    def _name_shortcut_combinations(self) -> None:
         """Name each combination of the values of several shortcuts; a label is correlated with its own values."""
         num_labels = self.info.num_labels
         values = []
@@ -296,9 +296,9 @@ class Auto(AttributeEstimator):
         super().set_extra_state(state)
         self.heads = [FittedHeads.from_state(heads) for heads in state["kept"]]
         if len(self.heads) > 1:
-            self._combine_shortcuts()
+            self._name_shortcut_combinations()
         if self.finding is not None:
-            self._drop_networks()
+            self._delete_networks()
 
     def describe(self) -> str:
         if self.finding is None:

@@ -25,7 +25,7 @@ from logit_correction.finding import BASELINE
 from logit_correction.formatting import format_option
 from logit_correction.registry import ComponentConfig
 from logit_correction.runs.assemble import PreparedRun, build_training_rows
-from logit_correction.runs.inference import keep_num_threads
+from logit_correction.runs.inference import restore_num_threads
 from logit_correction.runs.leave_out import build_view_removal
 from logit_correction.runs.model import build_algorithm
 from logit_correction.runs.options import RunConfig, complete_part
@@ -78,25 +78,25 @@ class TrainedCandidate:
     seconds: float
 
 
-def build_candidates(built: PreparedRun) -> list[Candidate]:
+def build_candidates(prepared_run: PreparedRun) -> list[Candidate]:
     """Return ERM, two candidates for each group of promising views, and the estimators.
 
     Args:
-        built: The prepared run, after its search for shortcuts.
+        prepared_run: The prepared run, after its search for shortcuts.
     """
-    estimator = built.algorithm.attributes
+    estimator = prepared_run.algorithm.attributes
     assert isinstance(estimator, Auto) and estimator.search is not None
-    info = built.table.info
+    info = prepared_run.table.info
 
     def correct(name: str, description: str, attributes: Any, views: Sequence[str] = ()) -> Candidate:
         method = complete_part("method", ComponentConfig("LC", {"attributes": attributes}))
-        return Candidate(name, description, replace(built.config, method=method), tuple(views))
+        return Candidate(name, description, replace(prepared_run.config, method=method), tuple(views))
 
     def train_erm(name: str, description: str, hidden_views: Sequence[str] = ()) -> Candidate:
         method = complete_part("method", ComponentConfig(BASELINE))
-        training = built.config.training
+        training = prepared_run.config.training
         training = replace(training, leave_out=[*training.leave_out, *hidden_views])
-        config = replace(built.config, method=method, training=training)
+        config = replace(prepared_run.config, method=method, training=training)
         return Candidate(name, description, config, tuple(hidden_views))
 
     candidates = [train_erm(BASELINE, "ordinary training")]
@@ -135,8 +135,8 @@ def _list_view_groups(search: Search, user_views: Sequence[str]) -> list[tuple[s
     words are one more for each view of words.
     """
     groups = [tuple(user_views)] if user_views else []
-    groups += search.select_promising()
-    best_two = search.rank_informative()[:2]
+    groups += search.select_promising_views()
+    best_two = search.rank_informative_views()[:2]
     if len(best_two) == 2:
         groups.append((*best_two[0].views, *best_two[1].views))
     for views in list(groups):
@@ -177,7 +177,7 @@ def train_candidate(candidate: Candidate, table: DataTable) -> TrainedCandidate:
         table: The data.
     """
     started = time.monotonic()
-    with keep_num_threads():
+    with restore_num_threads():
         trainer = train_config(candidate.config, table, Display())
         logits = torch.cat([trainer.predict(split) for split in list_in_distribution_splits(table)])
     return TrainedCandidate(candidate, trainer.algorithm.network.cpu().eval(), logits, time.monotonic() - started)
@@ -238,7 +238,7 @@ def _iterate_results(
     ) as pool:
         numbers = {pool.submit(_train_in_worker, number): number for number in range(len(candidates))}
         for future in as_completed(numbers):
-            yield numbers[future], partial(_load_result, candidates[numbers[future]], future)
+            yield numbers[future], partial(_unpickle_trained_candidate, candidates[numbers[future]], future)
 
 
 #: What a worker trains; a fork inherits it, so nothing is pickled.
@@ -256,5 +256,5 @@ def _train_in_worker(candidate_index: int) -> bytes:
     return pickle.dumps((trained.network, trained.in_distribution_logits, trained.seconds))
 
 
-def _load_result(candidate: Candidate, future: Future[bytes]) -> TrainedCandidate:
+def _unpickle_trained_candidate(candidate: Candidate, future: Future[bytes]) -> TrainedCandidate:
     return TrainedCandidate(candidate, *pickle.loads(future.result()))  # bytes that this program has made

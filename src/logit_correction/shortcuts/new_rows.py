@@ -34,7 +34,7 @@ from logit_correction.formatting import format_option, format_row_count
 from logit_correction.functional import wilson_interval
 from logit_correction.runs.assemble import PreparedRun
 from logit_correction.shortcuts.candidates import TrainedCandidate, build_candidates, train_candidates
-from logit_correction.shortcuts.new_rows_table import FIELDS, LABEL, NewRows, describe_row
+from logit_correction.shortcuts.new_rows_table import FIELDS, LABEL, NewRows, format_new_row_name
 from logit_correction.shortcuts.selection import SHIFT_LEVEL, compute_shift_p_value
 from logit_correction.shortcuts.summaries import CandidateResult, Selection
 from logit_correction.training.display import Display
@@ -51,21 +51,21 @@ MAX_INPUT_BYTES = 2**28
 # -- reading
 
 
-def open_new_rows(new_rows: Any, built: PreparedRun) -> list[Rows]:
+def open_new_rows(new_rows: Any, prepared_run: PreparedRun) -> list[Rows]:
     """Return new rows, unread; a folder may hold a folder for each label, and unlabelled images next to these.
 
     Args:
         new_rows: What ``DataSource.new_rows`` takes: a data frame, an array, texts, the path of a folder or a table.
-        built: The prepared run on the training data.
+        prepared_run: The prepared run on the training data.
 
     Raises:
         InputError: There is nothing at a path.
     """
-    source = built.config.data.make()
+    source = prepared_run.config.data.make()
     new_rows = Path(new_rows) if isinstance(new_rows, str) else new_rows
     if not isinstance(new_rows, Path) or not new_rows.is_dir():
         return list(source.new_rows(new_rows))
-    label_names = {str(name).casefold() for name in built.table.label_names}
+    label_names = {str(name).casefold() for name in prepared_run.table.label_names}
     folders = {normalize_text(folder.name).casefold() for folder in list_visible_folders(new_rows)}
     # A folder whose name differs from a label in case alone is meant as one, and refused as it is in a column.
     labelled = bool(folders & label_names)
@@ -82,12 +82,12 @@ def open_new_rows(new_rows: Any, built: PreparedRun) -> list[Rows]:
     return rows
 
 
-def read_new_rows(opened: Sequence[Rows] | None, built: PreparedRun) -> pd.DataFrame:
+def read_new_rows(opened_rows: Sequence[Rows] | None, prepared_run: PreparedRun) -> pd.DataFrame:
     """Read labels and descriptions of all new rows. Rows that cannot be read are left out, with a warning.
 
     Args:
-        opened: From ``open_new_rows``; None takes the rows of the split ``new``.
-        built: The prepared run on the training data.
+        opened_rows: From ``open_new_rows``; None takes the rows of the split ``new``.
+        prepared_run: The prepared run on the training data.
 
     Returns:
         The table of ``build_new_rows_table``.
@@ -95,8 +95,8 @@ def read_new_rows(opened: Sequence[Rows] | None, built: PreparedRun) -> pd.DataF
     Raises:
         InputError: No row can be read, or one has a label that is not in the training data.
     """
-    table = built.table
-    if opened is None:
+    table = prepared_run.table
+    if opened_rows is None:
         rows = table.split[NEW]
         labels = [None if label < 0 else str(table.label_names[label]) for label in table.label[rows].tolist()]
         files = None if table.files is None else [table.files[row] for row in rows.tolist()]
@@ -105,8 +105,8 @@ def read_new_rows(opened: Sequence[Rows] | None, built: PreparedRun) -> pd.DataF
     frames = []
     errors: list[RowErrors] = []
     count = 0
-    for part, _, forms in built.build_model().read(opened, keep_bad=True):
-        frame = _build_row_descriptions(part, built, forms).assign(row=np.arange(count, count + len(part)))
+    for part, _, forms in prepared_run.build_model().read(opened_rows, keep_bad=True):
+        frame = _build_row_descriptions(part, prepared_run, forms).assign(row=np.arange(count, count + len(part)))
         frames.append(frame[part.errors.is_good.numpy()])
         errors += [part.errors] if part.errors else []
         count += len(part)
@@ -123,21 +123,21 @@ def read_new_rows(opened: Sequence[Rows] | None, built: PreparedRun) -> pd.DataF
 
 
 def iterate_inputs(
-    opened: Sequence[Rows] | None, built: PreparedRun, add_part: Callable[[ViewInputs], None]
+    opened_rows: Sequence[Rows] | None, prepared_run: PreparedRun, add_part: Callable[[ViewInputs], None]
 ) -> Iterator[Inputs]:
     """Yield batches of network inputs of the rows that ``read_new_rows`` has read, in the same order.
 
     Args:
-        opened: From ``open_new_rows``; None takes the rows of the split ``new``.
-        built: The prepared run on the training data.
+        opened_rows: From ``open_new_rows``; None takes the rows of the split ``new``.
+        prepared_run: The prepared run on the training data.
         add_part: Called with each part of the rows, as views look at them.
     """
-    if opened is None:
-        add_part(built.table.view_inputs(NEW))
-        yield from (batch.inputs for batch in BatchLoader(built.table, NEW).epoch())
+    if opened_rows is None:
+        add_part(prepared_run.table.view_inputs(NEW))
+        yield from (batch.inputs for batch in BatchLoader(prepared_run.table, NEW).epoch())
         return
-    model = built.build_model()
-    parts = model.read(opened, keep_bad=True)
+    model = prepared_run.build_model()
+    parts = model.read(opened_rows, keep_bad=True)
     while True:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InputWarning)  # ``read_new_rows`` has given them
@@ -152,13 +152,13 @@ def iterate_inputs(
             yield encoded.fetch(positions)
 
 
-def _build_row_descriptions(rows: Rows, built: PreparedRun, forms: dict[str, Any]) -> pd.DataFrame:
-    column = str(built.config.data.options.get("label") or "label")
+def _build_row_descriptions(rows: Rows, prepared_run: PreparedRun, forms: dict[str, Any]) -> pd.DataFrame:
+    column = str(prepared_run.config.data.options.get("label") or "label")
     labels: Sequence[str | None] = rows.label or [None] * len(rows)
     if rows.frame is not None and column in rows.frame.columns:
         labels = [label or None for label in convert_series_to_texts(rows.frame[column])]
     lines = rows.numbers if get_row_noun(rows.numbers) == "line" else None
-    part = replace(built.table, texts=forms.get("texts"), columns=forms.get("columns", {}))
+    part = replace(prepared_run.table, texts=forms.get("texts"), columns=forms.get("columns", {}))
     return _build_descriptions(labels, forms.get("files"), lines, part, torch.arange(len(rows)))
 
 
@@ -206,7 +206,7 @@ def build_new_rows_table(frames: Sequence[pd.DataFrame], table: DataTable) -> pd
         have = "has a label that is" if len(unknown) == 1 else "have labels that are"
         raise InputError(
             f"The new rows: {len(unknown):,} {have} not in the training data, such as {first['label']!r} "
-            f"of {describe_row(first)}: the labels are {', '.join(label_names)}; leave unknown ones empty"
+            f"of {format_new_row_name(first)}: the labels are {', '.join(label_names)}; leave unknown ones empty"
         )
     return rows.drop(columns="label").assign(**{LABEL: label})
 
@@ -215,12 +215,12 @@ def build_new_rows_table(frames: Sequence[pd.DataFrame], table: DataTable) -> pd
 
 
 def predict_candidates(
-    built: PreparedRun, described_rows: pd.DataFrame, inputs: Iterable[Inputs], display: Display
+    prepared_run: PreparedRun, described_rows: pd.DataFrame, inputs: Iterable[Inputs], display: Display
 ) -> tuple[NewRows, Selection]:
     """Train all candidates, predict the new rows with each, and test for a shift of the distribution.
 
     Args:
-        built: The prepared run, after its search for shortcuts.
+        prepared_run: The prepared run, after its search for shortcuts.
         described_rows: From ``build_new_rows_table``.
         inputs: Batches of the same rows, see ``iterate_inputs``.
         display: Shows the progress.
@@ -228,7 +228,7 @@ def predict_candidates(
     Returns:
         The rows with all predictions, and the result of the test without answers.
     """
-    models = train_candidates(build_candidates(built), built.table, display)
+    models = train_candidates(build_candidates(prepared_run), prepared_run.table, display)
     display.show_message("predicting the new rows by all candidates")
     predictions = []
     distances = []
@@ -255,7 +255,7 @@ def predict_candidates(
         logits=torch.cat(logit_batches, dim=1).numpy(),
         inputs=concatenate_inputs(input_batches) if num_bytes <= MAX_INPUT_BYTES else None,
     )
-    valid_label = built.table.label[built.table.split["valid"]].numpy()
+    valid_label = prepared_run.table.label[prepared_run.table.split["valid"]].numpy()
     return rows, _test_candidates_for_shift(rows, models, valid_label)
 
 

@@ -118,7 +118,7 @@ def take_inputs(inputs: Inputs, positions: Array) -> Inputs:
     return inputs[positions]
 
 
-def describe_row(row: pd.Series) -> str:
+def format_new_row_name(row: pd.Series) -> str:
     """Return how messages and pages call a row: by its file, its line or its number."""
     for name in ("path", "line", "row"):
         if name in row and not pd.isna(row[name]):

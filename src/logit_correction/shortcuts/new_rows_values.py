@@ -19,7 +19,7 @@ from logit_correction.types import Inputs
 INPUT_PREFIX = "inputs:"
 
 
-def write_values(path: Path, rows: NewRows) -> None:
+def write_logits_and_inputs(path: Path, rows: NewRows) -> None:
     """Write logits and inputs of new rows as a NumPy archive, which holds no code."""
     inputs = rows.inputs if isinstance(rows.inputs, dict) else {"": rows.inputs}
     arrays = {f"{INPUT_PREFIX}{name}": tensor.numpy() for name, tensor in inputs.items() if tensor is not None}
@@ -27,8 +27,8 @@ def write_values(path: Path, rows: NewRows) -> None:
         np.savez_compressed(file, logits=rows.logits, **arrays)  # type: ignore[arg-type]
 
 
-def read_values(path: Path, rows: NewRows, remedy: str) -> NewRows:
-    """Return new rows with the logits and inputs that ``write_values`` has written.
+def read_logits_and_inputs(path: Path, rows: NewRows, remedy: str) -> NewRows:
+    """Return new rows with the logits and inputs that ``write_logits_and_inputs`` has written.
 
     Args:
         path: The archive; where it is missing, as in audits of older versions, the rows have none.

@@ -239,7 +239,7 @@ class Search:
         The surest verdict comes first, of equal ones the narrowest views: of several that flag the same rows they are
         what a person would name. All of them are evidence of one shortcut, so the largest probability of them counts.
         """
-        for views in self.select_promising():
+        for views in self.select_promising_views():
             self._score_candidate(views)
         for views in self._list_narrower_views():
             self._score_candidate(views)
@@ -256,7 +256,7 @@ class Search:
         """Return views without a score that are narrower than a candidate and flag the same rows."""
         scored = {candidate.views for candidate in self.candidates}
         narrower = []
-        for evidence in self.rank_informative():
+        for evidence in self.rank_informative_views():
             flagged = self.predictions[evidence.views].argmax(dim=1) != self.label
             is_narrower = any(
                 self._flags_same_rows(candidate, flagged)
@@ -284,7 +284,7 @@ class Search:
     def _flags_same_rows(self, candidate: EstimatedCandidate, is_flagged: Tensor) -> bool:
         return compute_dice(candidate.attribute != self.label, is_flagged) >= MIN_SAME_ROWS
 
-    def rank_informative(self) -> list[ViewEvidence]:
+    def rank_informative_views(self) -> list[ViewEvidence]:
         """Return the evidence of views that are informative about the label, the most informative first.
 
         All are returned if none is informative. Views that see everything and pairs of columns are left out, and all
@@ -300,12 +300,12 @@ class Search:
         useful = [evidence for evidence in narrow if evidence.information > MIN_USEFUL_INFORMATION]
         return sorted(useful or narrow, key=lambda evidence: -evidence.information)
 
-    def select_promising(self) -> list[Views]:
+    def select_promising_views(self) -> list[Views]:
         """Return the views to score.
 
         They are the two most informative ones, the one that explains the network's errors best, and a pair of columns.
         """
-        informative = self.rank_informative()
+        informative = self.rank_informative_views()
         if not informative:
             return []
         network = self.held_out.network.argmax(dim=1)

@@ -25,7 +25,7 @@ from logit_correction.formatting import format_first, format_reason
 from logit_correction.pages.answering import OpenSheet, RowToLabel
 from logit_correction.pages.plots import encode_picture
 from logit_correction.serialization import from_json_values
-from logit_correction.shortcuts.new_rows_table import FIELDS, KNOWN_BY, NewRows, describe_row
+from logit_correction.shortcuts.new_rows_table import FIELDS, KNOWN_BY, NewRows, format_new_row_name
 from logit_correction.shortcuts.sampling import compute_uniform_share
 from logit_correction.shortcuts.selection import sample_rows_to_label
 from logit_correction.spreadsheets import format_spreadsheet_rows, unescape_spreadsheet_texts
@@ -155,7 +155,7 @@ def _detect_utf16(file: Path) -> str | None:
         return "utf-16" if stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else None
 
 
-def read_pictures(rows: NewRows) -> dict[str, str]:
+def encode_open_row_pictures(rows: NewRows) -> dict[str, str]:
     """Return row number -> a picture of each open row that is an image file; files that are gone are left out.
 
     Raises:
@@ -181,7 +181,7 @@ def build_open_sheet(rows: NewRows, pictures: Mapping[str, str]) -> OpenSheet:
 
     Args:
         rows: All new rows.
-        pictures: Row number -> data URI, as ``read_pictures`` returns them.
+        pictures: Row number -> data URI, as ``encode_open_row_pictures`` returns them.
 
     Raises:
         ValueError: The stored fields of a row are not JSON.
@@ -192,7 +192,7 @@ def build_open_sheet(rows: NewRows, pictures: Mapping[str, str]) -> OpenSheet:
         fields = from_json_values(list[tuple[str, str]], json.loads(row.get(FIELDS) or "[]"), FIELDS)
         to_label.append(
             RowToLabel(
-                name=describe_row(row),
+                name=format_new_row_name(row),
                 cells=cells,
                 image=pictures.get(str(row["row"])),
                 text=row.get("content"),

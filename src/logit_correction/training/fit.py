@@ -23,8 +23,8 @@ from torch import Tensor
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.table import DataTable, compute_fingerprint
 from logit_correction.distributed import (
-    average_gradients,
-    broadcast_from_first,
+    average_gradients_in_place,
+    broadcast_from_first_process,
     broadcast_object,
     num_processes,
     rank,
@@ -179,9 +179,9 @@ class Trainer:
                 "inputs, labels or splits; put the former data back, or train into a new folder"
             )
         try:
-            self.progress = TrainingProgress.from_plain(content["progress"])
+            self.progress = TrainingProgress.from_dict(content["progress"])
             self.algorithm.load_state_dict(content["algorithm"])
-            self.record.load(content["record"])
+            self.record.load_state(content["record"])
             self.algorithm.stage = self.progress.stage
             return dict(content["optimizer"])
         except (KeyError, TypeError, AttributeError, RuntimeError) as error:
@@ -215,7 +215,7 @@ class Trainer:
         # Torch's own wrapper warns, or fails, wherever a stage leaves networks untrained. Buffers stay each process's
         # own: the methods reduce what must be common.
         for parameter in algorithm.parameters():
-            broadcast_from_first(parameter.data)
+            broadcast_from_first_process(parameter.data)
         networks = algorithm.built_networks if config.finetune else []
         features = [getattr(network, "features", None) for network in networks]
         pretrained = [list(module.parameters()) for module in features if isinstance(module, torch.nn.Module)]
@@ -260,7 +260,7 @@ class Trainer:
                 step = self.algorithm(batch, progress.epoch + progress.step / num_steps)
             optimizer.zero_grad()
             (step.loss if is_single else step.loss * loader.compute_loss_weight(progress.step)).backward()
-            average_gradients(parameter for group in optimizer.param_groups for parameter in group["params"])
+            average_gradients_in_place(parameter for group in optimizer.param_groups for parameter in group["params"])
             if config.gradient_clip:
                 clip_gradients(optimizer.param_groups, config.gradient_clip)
             optimizer.step()
@@ -381,8 +381,8 @@ class Trainer:
             write_checkpoint(
                 self.checkpoint_path,
                 data=self.fingerprint,
-                progress=self.progress.to_plain(),
-                record=self.record.state(),
+                progress=self.progress.to_dict(),
+                record=self.record.get_state(),
                 algorithm=self.algorithm.state_dict(),
                 optimizer=optimizer.state_dict(),
             )

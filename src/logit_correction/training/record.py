@@ -122,12 +122,12 @@ class MetricsRecorder:
         """Return the length of each stage so far, in whole epochs."""
         return list({int(row["stage"]): int(row["epoch"]) for row in self.rows}.values())
 
-    def state(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, Any]:
         """Return everything that a checkpoint holds of the record."""
         pending = [{name: value.cpu() for name, value in metrics.items()} for metrics in self._pending]
         return {"rows": self.rows, "pending": pending}
 
-    def load(self, state: dict[str, Any]) -> None:
+    def load_state(self, state: dict[str, Any]) -> None:
         """Restore what ``state`` returned."""
         self.rows = list(state["rows"])
         self._pending = list(state["pending"])
@@ -210,14 +210,14 @@ class TrainingProgress:
     seconds: float = 0.0
     warnings: list[str] = field(default_factory=list)
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return tensors and plain values, for a checkpoint."""
         best = {rule: dict(vars(selected)) for rule, selected in self.best.items()}
         return {**vars(self), "plan": None if self.plan is None else dict(vars(self.plan)), "best": best}
 
     @classmethod
-    def from_plain(cls, values: Mapping[str, Any]) -> TrainingProgress:
-        """Return the progress that ``to_plain`` turned into plain values."""
+    def from_dict(cls, values: Mapping[str, Any]) -> TrainingProgress:
+        """Return the progress that ``to_dict`` turned into plain values."""
         plan = None if values["plan"] is None else Stage(**values["plan"])
         best = {rule: SelectedWeights(**selected) for rule, selected in values["best"].items()}
         return cls(**{**values, "plan": plan, "best": best})

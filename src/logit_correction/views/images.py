@@ -430,16 +430,16 @@ def _shrink_to_64_pixels(images: Tensor) -> Tensor:
     return adaptive_avg_pool2d(images.float(), (max(1, round(height * shrink)), max(1, round(width * shrink))))
 
 
-def _cut_patches(images: Tensor, side: int) -> Tensor:
-    """Cut h x w patches at regular places of images (B, C, H, W): (B, h, w, side * side * C) float32, same units."""
+def _cut_patches(images: Tensor, patch_side: int) -> Tensor:
+    """Cut h x w patches at regular places of images (B, C, H, W): (B, h, w, patch_side^2 * C) float32, same units."""
     channels, height, width = images.shape[1:]
-    step = max(1, min(round((max(height, width) - side) / 13), side - 1))  # 2 in images of 32 pixels
+    step = max(1, min(round((max(height, width) - patch_side) / 13), patch_side - 1))  # 2 in images of 32 pixels
     # Pixels that no patch reaches are left out at both ends alike.
-    first_row = (height - side) % step // 2
-    first_column = (width - side) % step // 2
+    first_row = (height - patch_side) % step // 2
+    first_column = (width - patch_side) % step // 2
     points = images[:, :, first_row:, first_column:].permute(0, 2, 3, 1).float().flatten(2)
     # Channels last: a row of a patch is one run of memory, which is several times as quick to copy.
-    cut = points.unfold(1, side, step).unfold(2, side * channels, step * channels)
+    cut = points.unfold(1, patch_side, step).unfold(2, patch_side * channels, step * channels)
     return cut.flatten(3)
 
 
