@@ -9,7 +9,7 @@ import pandas as pd
 
 from logit_correction.evaluation.predictions import Array
 from logit_correction.shortcuts.averaging import average_logits
-from logit_correction.shortcuts.new_rows_table import NewRows, describe_row
+from logit_correction.shortcuts.new_rows_table import NewRows, format_new_row_name
 from logit_correction.shortcuts.summaries import AnsweredRow, Selection
 
 
@@ -32,7 +32,7 @@ def list_answered_rows(rows: NewRows, selection: Selection, label_names: Sequenc
         answered.append(
             AnsweredRow(
                 row=int(description["row"]),
-                name=describe_row(description),
+                name=format_new_row_name(description),
                 label=label_names[rows.label[position]],
                 erm_label=label_names[rows.predictions[0, position]],
                 compared_label=None if compared is None else label_names[compared[position]],

@@ -19,10 +19,10 @@ from logit_correction.serialization import from_json_values, read_json_file
 from logit_correction.shortcuts.answered_rows import list_answered_rows
 from logit_correction.shortcuts.audit_page import render_audit_page
 from logit_correction.shortcuts.new_rows_table import NewRows
-from logit_correction.shortcuts.new_rows_values import write_answers, write_values
+from logit_correction.shortcuts.new_rows_values import write_answers, write_logits_and_inputs
 from logit_correction.shortcuts.rows import PARQUET
 from logit_correction.shortcuts.selection import select_from_answers
-from logit_correction.shortcuts.sheets import build_open_sheet, read_pictures
+from logit_correction.shortcuts.sheets import build_open_sheet, encode_open_row_pictures
 from logit_correction.shortcuts.summaries import AuditSummary, KnownViews, Selection, SelectionSummary
 
 #: The summary, as JSON and as a page.
@@ -71,7 +71,7 @@ def write_selection(
     """
     rows.to_frame().to_parquet(out_dir / NEW_ROWS, index=False)
     if rows.logits is not None and not (audit_dir / VALUES).is_file():
-        write_values(out_dir / VALUES, rows)
+        write_logits_and_inputs(out_dir / VALUES, rows)
     selection = select_from_answers(rows, selection, summary.record.training.seed)
     answered_rows = list_answered_rows(rows, selection, summary.record.data.label_names)
     selection = replace(selection, answered_rows=answered_rows)
@@ -118,7 +118,7 @@ def write_pictures(out_dir: Path, audit_dir: Path, rows: NewRows) -> None:
         audit_dir: The audit's folder, whose pictures of earlier sheets are kept.
         rows: All new rows; pictures are those of open rows that are image files.
     """
-    pictures = {**_read_kept_pictures(out_dir, audit_dir), **read_pictures(rows)}
+    pictures = {**_read_kept_pictures(out_dir, audit_dir), **encode_open_row_pictures(rows)}
     if pictures:
         run_folder.write_json(out_dir / PICTURES, pictures)
 
