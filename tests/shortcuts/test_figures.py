@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,9 @@ from logit_correction.spreadsheets import unescape_spreadsheet_texts
 
 from ..reading import Known, check_figures, interval, tables_of, text_of
 from .conftest import CHANGED, OLD, filled
+
+#: A number in the content of a row.
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
 class Read:
@@ -204,6 +208,7 @@ def known_of_new_rows(found: Audit, truth: np.ndarray) -> list[Known]:
                 [*shares, 100 * one["like_training"], *gain, *likely],
             )
         )
+    known += known_of_answers(found, says, truth, answered)
     best = int(np.argmax(gains))
     chosen, usual = tried[best], tried[best]["differs_usual"]
     assert told["chosen"] == chosen["name"]
@@ -230,6 +235,28 @@ def known_of_new_rows(found: Audit, truth: np.ndarray) -> list[Known]:
             ("On the validation rows accuracy", [100 * tried[number]["like_training"] for number in (0, best)])
         )
     return known
+
+
+def known_of_answers(found: Audit, says: np.ndarray, truth: np.ndarray, answered: np.ndarray) -> list[Known]:
+    """The figures of the table of answered rows: what these hold, and on how many ERM and the advice are right."""
+    rows, told = pd.read_parquet(found.path / "new_rows.parquet"), found.summary["new_rows"]
+    known: list[Known] = []
+    for position in answered:
+        content = rows["content"][position]
+        known.append((f"Your answers: row {rows['row'][position]} ", [float(one) for one in NUMBER.findall(content)]))
+    names = [one["name"] for one in told["candidates"]]
+    compared = says[names.index(told["chosen"])]
+    if told["average"] is not None:
+        weight = np.array([one["weight"] for one in told["candidates"]])
+        with np.load(found.path / "new_rows.npz") as archive:
+            compared = np.tensordot(weight, archive["logits"], axes=1).argmax(axis=1)
+    elif told["chosen"] == "ERM":
+        right = (says[0] == truth)[answered]
+        return [*known, ("ERM is right on", [right.sum(), len(answered)])]
+    differs = (compared != says[0])[answered]
+    erm, other = ((who == truth)[answered] for who in (says[0], compared))
+    numbers = [erm[differs].sum(), len(answered), other[differs].sum(), erm[~differs].sum(), (~differs).sum()]
+    return [*known, ("Where they disagree", numbers)]
 
 
 @pytest.mark.parametrize("single", [False, True])
