@@ -278,7 +278,8 @@ def test_answers_need_no_photo_and_a_damaged_one_is_named_before_a_sheet_is_writ
             Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(folder / f"{number}.png")
     found = audit(tmp_path / "old", tmp_path / "out", new_rows=tmp_path / "new", size=10, epochs=2, threads=1, ask=6)
     sheet = pd.read_csv(found.path / "sheet.csv", dtype={"answer": object})
-    pictures = (found.path / "report.html").read_text().count("data:image/png")
+    to_label = '<li><img src="data:image/png'
+    pictures = (found.path / "report.html").read_text().count(to_label)
     sheet.loc[0, "answer"] = "dark"
     sheet.to_csv(tmp_path / "sheet.csv", index=False)
     for path in (tmp_path / "new").iterdir():  # all of them
@@ -287,7 +288,7 @@ def test_answers_need_no_photo_and_a_damaged_one_is_named_before_a_sheet_is_writ
     assert main([*words]) == 0
     assert Audit(found.path).summary["new_rows"]["answers"] == 1
     shown = (found.path / "report.html").read_text()
-    assert shown.count("data:image/png") == pictures - 1  # of rows that are open
+    assert shown.count(to_label) == pictures - 1  # of rows that are open
     before = {path.name: path.read_bytes() for path in found.path.iterdir()}
     with pytest.raises(InputError, match=r"new/\d+\.png cannot be read as an image"):
         Audit(found.path).ask(12)
