@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from logit_correction.shortcuts import selection
+from logit_correction.shortcuts import averaging, selection
 
 
 def predictions_of(seed: int, rows: int, apart: tuple[float, ...], labels: int = 3) -> np.ndarray:
@@ -140,7 +140,8 @@ def test_gains_of_a_fully_labelled_pool_are_the_gains(monkeypatch: pytest.Monkey
     drawn = (wanted * len(label) - 0.2) / (differ + 4) * differ / len(label)
     np.testing.assert_allclose(told.shrunk_gain[1:], drawn[1:])
     assert told.gain[0] == 0 == told.standard_error[0]
-    monkeypatch.setattr(selection, "PRIOR_ROWS", 1e-9)
+    monkeypatch.setattr(averaging, "SHRINKAGE_ROWS", 1e-9)
+    monkeypatch.setattr(selection, "SHRINKAGE_ROWS", 1e-9)
     np.testing.assert_allclose(
         selection.estimate_gains(predictions, everything, label, np.ones(len(label))).gain, wanted, atol=1e-8
     )
@@ -149,7 +150,8 @@ def test_gains_of_a_fully_labelled_pool_are_the_gains(monkeypatch: pytest.Monkey
 def test_gains_by_rows_that_were_drawn_are_right_in_the_mean_and_within_their_errors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(selection, "PRIOR_ROWS", 1e-9)
+    monkeypatch.setattr(averaging, "SHRINKAGE_ROWS", 1e-9)
+    monkeypatch.setattr(selection, "SHRINKAGE_ROWS", 1e-9)
     predictions, label = pool(1, rows=1500)
     wanted, found, errors = brute(predictions, label), [], []
     for seed in range(400):
@@ -231,7 +233,8 @@ def test_rounds_are_right_in_the_mean_over_all_samples_that_there_are() -> None:
 
 
 def test_rounds_together_are_right_in_the_mean_and_nearer_than_one_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "PRIOR_ROWS", 1e-9)
+    monkeypatch.setattr(averaging, "SHRINKAGE_ROWS", 1e-9)
+    monkeypatch.setattr(selection, "SHRINKAGE_ROWS", 1e-9)
     predictions, label = pool(1, rows=400)
     wanted = brute(predictions, label)
     generator = np.random.default_rng(3)

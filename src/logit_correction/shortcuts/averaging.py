@@ -90,6 +90,31 @@ def compute_prior_gain(predictions: Array, label: Array) -> Array:
     return np.asarray(prior_gain)
 
 
+def compute_labelled_gain_moments(
+    predictions: Array, rows: Array, label: Array, weight: Array
+) -> tuple[Array, Array, Array]:
+    """Return what labels alone show of the gain of each candidate over ERM on a row that it contradicts.
+
+    Args:
+        predictions: (C, M) predicted labels of the candidates; the first candidate is ERM.
+        rows: (n,) positions of the labelled rows.
+        label: (n,) their labels.
+        weight: (n,) number of rows for which each labelled row stands.
+
+    Returns:
+        Kish's effective number (C,) of labelled contradicted rows, and the weighted mean (C,) and second moment (C,) of
+        the gain on them; all 0 without such rows.
+    """
+    labelled = predictions[:, rows]
+    gain_by_row = (labelled == label).astype(np.float64) - (labelled[0] == label)
+    row_weight = (labelled != labelled[0]) * weight
+    total = row_weight.sum(axis=1)
+    num_rows = total**2 / np.square(row_weight).sum(axis=1).clip(1e-12)
+    mean = (row_weight * gain_by_row).sum(axis=1) / total.clip(1e-12)
+    second_moment = (row_weight * np.square(gain_by_row)).sum(axis=1) / total.clip(1e-12)
+    return num_rows, mean, second_moment
+
+
 def estimate_gain_posterior(
     predictions: Array, rows: Array, label: Array, weight: Array, prior_gain: Array | None = None
 ) -> tuple[Array, Array]:
@@ -120,13 +145,7 @@ def estimate_gain_posterior(
     num_prior_rows = SHRINKAGE_ROWS if prior_gain is None else UNCHANGED_PRIOR_ROWS
     prior_mean = np.full(len(predictions), SHRINKAGE_GAIN) if prior_gain is None else prior_gain
     share_contradicted = (predictions != predictions[0]).mean(axis=1)
-    labelled = predictions[:, rows]
-    gain_by_row = (labelled == label).astype(np.float64) - (labelled[0] == label)
-    row_weight = (labelled != labelled[0]) * weight
-    total = row_weight.sum(axis=1)
-    num_rows = total**2 / np.square(row_weight).sum(axis=1).clip(1e-12)
-    mean = (row_weight * gain_by_row).sum(axis=1) / total.clip(1e-12)
-    second_moment = (row_weight * np.square(gain_by_row)).sum(axis=1) / total.clip(1e-12)
+    num_rows, mean, second_moment = compute_labelled_gain_moments(predictions, rows, label, weight)
     posterior_rows = num_rows + num_prior_rows
     gain = (num_rows * mean + num_prior_rows * prior_mean) / posterior_rows
     variance = (num_rows * second_moment + num_prior_rows) / posterior_rows - np.square(gain)

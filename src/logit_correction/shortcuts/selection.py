@@ -29,10 +29,12 @@ import numpy as np
 from logit_correction.evaluation.predictions import Array
 from logit_correction.finding import BASELINE
 from logit_correction.shortcuts.averaging import (
+    INTERVAL_STANDARD_ERRORS,
     SHRINKAGE_GAIN,
     SHRINKAGE_ROWS,
     advise_average,
     average_logits,
+    compute_labelled_gain_moments,
     compute_prediction_correlation,
     compute_probability_best,
     estimate_gain_posterior,
@@ -47,20 +49,11 @@ from logit_correction.shortcuts.sampling import (
 )
 from logit_correction.shortcuts.summaries import AverageResult, Interval, Selection
 
-#: Standard errors to either side of an estimate in an interval of 90 %.
-Z_90 = 1.645
-
 #: Significance level of the test for a shift: the chance of a false report.
 SHIFT_LEVEL = 0.05
 
 #: Random exchanges of rows in the permutation test; the smallest p-value is one over this, plus one.
 NUM_PERMUTATIONS = 400
-
-#: Labelled rows that the prior of a candidate's gain is worth.
-PRIOR_ROWS = 4.0
-
-#: Prior gain per row on which a candidate contradicts ERM: a little below 0, so that ERM wins without evidence.
-PRIOR_GAIN = -0.05
 
 #: Standard errors by which a gain must exceed 0 to be selected if the distribution shifted. It did, so ERM has no lead.
 SELECTION_MARGIN = 0.5
@@ -229,26 +222,17 @@ def estimate_gains(predictions: Array, positions: Array, label: Array, weight: A
     num_differing = (predictions != predictions[0]).sum(axis=1)
     share_differing = compute_disagreement(predictions)
     predicted = predictions[:, positions]
-    differs = predicted != predicted[0]
-    gain_per_row = (predicted == label).astype(np.float64) - (predicted[0] == label)
-    row_weight = differs * weight
-    total = row_weight.sum(axis=1)
-    effective_rows = total**2 / (row_weight**2).sum(axis=1).clip(1e-12)  # equally weighted rows of equal precision
-    mean = (row_weight * gain_per_row).sum(axis=1) / total.clip(1e-12)
+    effective_rows, mean, _ = compute_labelled_gain_moments(predictions, positions, label, weight)
     unlabelled_share = np.where(num_differing > 0, 1 - effective_rows / num_differing.clip(1), 0).clip(0)
-    prior_rows = unlabelled_share * PRIOR_ROWS
-    gain = (effective_rows * mean + prior_rows * PRIOR_GAIN) / (effective_rows + prior_rows).clip(1e-12)
-    shrunk_gain = (effective_rows * mean + PRIOR_ROWS * PRIOR_GAIN) / (effective_rows + PRIOR_ROWS)
-    square = (row_weight * gain_per_row**2).sum(axis=1) / total.clip(1e-12)
-    mean_square = (square * effective_rows + PRIOR_ROWS) / (effective_rows + PRIOR_ROWS)
-    error = np.sqrt((mean_square - shrunk_gain**2).clip(0.1) / (effective_rows + PRIOR_ROWS))
-    for values in (gain, shrunk_gain, error):
-        values[0] = 0
+    prior_rows = unlabelled_share * SHRINKAGE_ROWS
+    gain = (effective_rows * mean + prior_rows * SHRINKAGE_GAIN) / (effective_rows + prior_rows).clip(1e-12)
+    gain[0] = 0
+    shrunk_gain, standard_error = estimate_gain_posterior(predictions, positions, label, weight)
     return Gains(
         gain=share_differing * gain,
-        shrunk_gain=share_differing * shrunk_gain,
-        standard_error=share_differing * error,
-        num_answers=differs.sum(axis=1),
+        shrunk_gain=shrunk_gain,
+        standard_error=standard_error,
+        num_answers=(predicted != predicted[0]).sum(axis=1),
         unlabelled_share=unlabelled_share,
     )
 
@@ -308,7 +292,7 @@ def estimate_num_further_labels(gains: Gains, selected_index: int, num_labelled:
     """
     best = selected_index or 1 + int(gains.shrunk_gain[1:].argmax())
     gain = abs(float(gains.shrunk_gain[best]))
-    half_width = Z_90 * float(gains.standard_error[best])
+    half_width = INTERVAL_STANDARD_ERRORS * float(gains.standard_error[best])
     if gain >= half_width:
         return 0
     needed = num_labelled * (half_width / max(gain, MIN_RELEVANT_GAIN)) ** 2 - num_labelled
@@ -349,7 +333,7 @@ def select_from_answers(rows: NewRows, selection: Selection, seed: int) -> Selec
     answers = rows.predictions, np.flatnonzero(is_known), rows.label[is_known], weight[is_known]
     gains = estimate_gains(*answers)
     selected = select_candidate(gains, selection.changed)
-    half_width = Z_90 * gains.standard_error
+    half_width = INTERVAL_STANDARD_ERRORS * gains.standard_error
     selection = replace(
         selection,
         candidates=tuple(
