@@ -53,6 +53,7 @@ from logit_correction.shortcuts.audit_files import (
     SHEET,
     VALUES,
     get_trust_mark,
+    read_kept_pictures,
     read_open_sheet,
     write_pictures,
     write_selection,
@@ -197,7 +198,7 @@ class Audit:
                     f"Train what the audit advises, see {self.path / PAGE}"
                 )
             self._write_selection_and_sheet(rows, sheet)
-            open_sheet = read_open_sheet(self.path, self.path)
+            open_sheet = read_open_sheet(self.path, read_kept_pictures(self.path, self.path))
         assert open_sheet is not None
         return LabelSheet.from_frame(sheet, open_sheet, self.result.record.data.label_names)
 

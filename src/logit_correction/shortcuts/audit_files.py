@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -118,7 +119,7 @@ def write_pictures(out_dir: Path, audit_dir: Path, rows: NewRows) -> None:
         audit_dir: The audit's folder, whose pictures of earlier sheets are kept.
         rows: All new rows; pictures are those of open rows that are image files.
     """
-    pictures = {**_read_kept_pictures(out_dir, audit_dir), **encode_open_row_pictures(rows)}
+    pictures = {**read_kept_pictures(out_dir, audit_dir), **encode_open_row_pictures(rows)}
     if pictures:
         run_folder.write_json(out_dir / PICTURES, pictures)
 
@@ -132,8 +133,8 @@ def write_summary(out_dir: Path, summary: AuditSummary, audit_dir: Path, is_trus
         audit_dir: The audit's folder.
         is_trusted: Mark the audit as trusted: all classes and paths that it names are this user's.
     """
-    pictures = _read_kept_pictures(out_dir, audit_dir)
-    page = render_audit_page(summary, audit_dir, read_open_sheet(out_dir, audit_dir), pictures)
+    pictures = read_kept_pictures(out_dir, audit_dir)
+    page = render_audit_page(summary, audit_dir, read_open_sheet(out_dir, pictures), pictures)
     save_page(page, out_dir / PAGE)
     run_folder.write_json(out_dir / AUDIT, summary.to_dict())
     write_checksums(out_dir, SEALED, audit_dir)
@@ -145,21 +146,20 @@ def write_summary(out_dir: Path, summary: AuditSummary, audit_dir: Path, is_trus
         mark.touch()
 
 
-def read_open_sheet(out_dir: Path, audit_dir: Path) -> OpenSheet | None:
+def read_open_sheet(out_dir: Path, pictures: Mapping[str, str]) -> OpenSheet | None:
     """Return the rows to label that have no answer yet; None of an audit without such rows.
 
     Args:
-        out_dir: Folder whose files will replace those of ``audit_dir``.
-        audit_dir: The audit's folder.
+        out_dir: Folder with the table of new rows.
+        pictures: As ``read_kept_pictures`` returns them.
     """
     if not (out_dir / NEW_ROWS).is_file():
         return None
-    pictures = _read_kept_pictures(out_dir, audit_dir)
     sheet = build_open_sheet(NewRows.from_frame(read_frame(out_dir / NEW_ROWS)), pictures)
     return sheet if sheet.rows else None
 
 
-def _read_kept_pictures(out_dir: Path, audit_dir: Path) -> dict[str, str]:
+def read_kept_pictures(out_dir: Path, audit_dir: Path) -> dict[str, str]:
     """Return row number -> picture of the rows of all sheets; empty where rows are not image files."""
     if (out_dir / PICTURES).is_file():
         return _read_pictures(out_dir / PICTURES)
